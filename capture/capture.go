@@ -1,0 +1,143 @@
+// Package capture samples packets at the XDP hook of network interfaces and writes them to capture
+// files, with an exact account of what is missing from them.
+//
+// A [Session] attaches a program that lets every packet pass and sends a copy of it to user space;
+// [Session.Read] returns these copies in the order of their time stamps, and a [Writer] puts them
+// into a pcapng or pcap file. The kernel detaches the program when the session is closed or the
+// process ends, however it ends.
+//
+// Loss is a number, never an error: see [Counters]. The package needs Linux 5.18 on a little-endian
+// machine, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.
+package capture
+
+import (
+	"time"
+
+	"github.com/gopacket/gopacket"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type sample -type account sampler ../bpf/sampler.c
+
+// MaxSnapLen is the most bytes of one packet that can be had: what one record of a perf ring holds.
+const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)
+
+// Bounds and default of [Options.Buffer], in bytes.
+const (
+	MinBuffer     = 128 << 10 // room for one of the longest records, whatever else is in there
+	MaxBuffer     = 1 << 30
+	DefaultBuffer = 8 << 20
+)
+
+// A Mode is where in the receive path the kernel runs the sampling program.
+type Mode = xdp.Mode
+
+const (
+	Auto    = xdp.Auto    // native, or generic where the driver has no native XDP
+	Native  = xdp.Native  // in the driver
+	Generic = xdp.Generic // in the kernel's stack: every driver has it, at a lower rate
+)
+
+// ParseMode reads the name of a mode: "auto", "native" or "generic".
+func ParseMode(s string) (Mode, error) { return xdp.ParseMode(s) }
+
+// ErrBusy is wrapped by Open's error where an interface already runs an XDP program.
+var ErrBusy = xdp.ErrBusy
+
+// Options say what to capture. The zero value of each field is its default.
+type Options struct {
+	Interfaces []string // names in the calling thread's network namespace; at least one
+	Mode       Mode     // Auto
+
+	SnapLen int    // packet bytes kept; 0 = MaxSnapLen
+	Sample  uint32 // keep one packet in Sample, at random, chosen in the kernel; 0 or 1 = every packet
+	Count   uint64 // end after this many packets; 0 = no limit
+
+	// Sink drops every packet after sampling. For interfaces that receive only copies of traffic:
+	// anything that talks through such an interface is cut off while the session lasts.
+	Sink bool
+
+	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two; 0 =
+	// DefaultBuffer.
+	Buffer int
+
+	// Immediate hands over each packet within about a millisecond, at the price of a wake-up for
+	// each. Otherwise packets are handed over in batches, after 50 ms at the latest.
+	Immediate bool
+}
+
+// A Packet is one packet as the XDP hook saw it.
+type Packet struct {
+	// Data is the packet from its Ethernet header on, cut to the snapshot length. It is memory of
+	// the ring and valid until the next call of Read.
+	Data []byte
+
+	Time      int64  // nanoseconds since the Unix epoch, CLOCK_REALTIME; never decreases in a session
+	WireLen   int    // bytes before the cut, all fragments of the buffer included
+	Interface int    // index into Session.Interfaces
+	Queue     uint32 // the interface's receive queue
+	ID        uint64 // the CPU in the upper 16 bits, the packet's running number there below
+	Dropped   uint32 // packets lost since the one before this on the same interface and CPU
+}
+
+// CaptureInfo describes the packet to gopacket.
+func (p *Packet) CaptureInfo() gopacket.CaptureInfo {
+	return gopacket.CaptureInfo{
+		Timestamp:      time.Unix(0, p.Time),
+		CaptureLength:  len(p.Data),
+		Length:         p.WireLen,
+		InterfaceIndex: p.Interface,
+	}
+}
+
+// An Interface is one interface of a session.
+type Interface struct {
+	xdp.Interface
+	Mode    Mode        // what the kernel runs the sampling program in
+	Program xdp.Program // the sampling program
+}
+
+// Counters account for every packet that the hook saw. All are cumulative since Open. Once Read has
+// returned an error,
+//
+//	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
+//
+// holds exactly; before that, what is on its way through the rings is missing on the right.
+type Counters struct {
+	Seen        uint64 // packets that reached the sampling program
+	FilteredOut uint64 // the filter did not match
+	NotSampled  uint64 // passed over: by Options.Sample, or after Options.Count was reached
+	Lost        uint64 // no room in the ring, or not accepted by a Writer's output
+	Invalid     uint64 // records that failed the check of their cookie and length
+	Captured    uint64 // returned by Read
+	Bytes       uint64 // len(Packet.Data) of the captured packets
+}
+
+// Matched is how many packets the filter accepted.
+func (c Counters) Matched() uint64 { return c.Seen - c.FilteredOut }
+
+func (c *Counters) add(o Counters) {
+	c.Seen += o.Seen
+	c.FilteredOut += o.FilteredOut
+	c.NotSampled += o.NotSampled
+	c.Lost += o.Lost
+	c.Invalid += o.Invalid
+	c.Captured += o.Captured
+	c.Bytes += o.Bytes
+}
+
+// Stats are the counters of a session: the total, and each interface's in the order of
+// Session.Interfaces.
+type Stats struct {
+	Counters
+	Interfaces []Counters
+}
+
+func total(interfaces []Counters) Stats {
+	s := Stats{Interfaces: interfaces}
+	for _, c := range interfaces {
+		s.add(c)
+	}
+	return s
+}

@@ -1,0 +1,60 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// withDefaults checks the options and fills in what was left out.
+func (o Options) withDefaults() (Options, error) {
+	if len(o.Interfaces) == 0 {
+		return o, errors.New("no interface to capture on")
+	}
+	o.Interfaces = slices.Clone(o.Interfaces)
+	for i, name := range o.Interfaces {
+		if slices.Contains(o.Interfaces[:i], name) {
+			return o, fmt.Errorf("interface %s is given twice", name)
+		}
+	}
+	if o.SnapLen == 0 {
+		o.SnapLen = MaxSnapLen
+	}
+	if o.SnapLen < 0 || o.SnapLen > MaxSnapLen {
+		return o, fmt.Errorf("snapshot length %d: must be 1 to %d, what one record of a perf ring holds; 0 asks for the most",
+			o.SnapLen, MaxSnapLen)
+	}
+	if o.Sample == 0 {
+		o.Sample = 1
+	}
+	if o.Buffer == 0 {
+		o.Buffer = DefaultBuffer
+	}
+	if o.Buffer < MinBuffer || o.Buffer > MaxBuffer {
+		return o, fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
+	}
+	o.Buffer = ringSize(o.Buffer)
+	return o, nil
+}
+
+// lookUp finds the interfaces and refuses those on which nothing could be captured.
+func (o Options) lookUp() ([]xdp.Interface, error) {
+	var ifis []xdp.Interface
+	for _, name := range o.Interfaces {
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return nil, err
+		}
+		if ifi.Type != "ether" && ifi.Type != "loopback" {
+			return nil, fmt.Errorf("%s is not an Ethernet interface (its link type is %q): XDP packets without an "+
+				"Ethernet header cannot be captured", ifi.Name, ifi.Type)
+		}
+		if !ifi.Up {
+			return nil, fmt.Errorf("%s is down: bring it up first, ip link set dev %s up", ifi.Name, ifi.Name)
+		}
+		ifis = append(ifis, ifi)
+	}
+	return ifis, nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// captureOptions are the flags of the default command.
+type captureOptions struct {
+	interfaces []string
+	write      string
+	format     string
+	print      bool
+
+	snapLen   size
+	buffer    size
+	count     uint64
+	duration  time.Duration
+	unbuffer  bool
+	sample    uint32
+	sink, yes bool
+	mode      string
+
+	xdpMode    capture.Mode
+	fileFormat capture.Format
+
+	list    bool
+	json    bool
+	quiet   bool
+	verbose int
+}
+
+const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
+kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass; a
+host's own XDP programs are left alone.`
+
+const captureExamples = `  xdpcap -i eth0                                print packets, one line each
+  xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it
+  xdpcap -i eth0 -w - | tcpdump -nr -           into another program
+  xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
+  xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
+                                                one packet in 1000, for a minute`
+
+func newCapture(o *captureOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "xdpcap [flags]",
+		Short:   "Capture packets at the XDP hook",
+		Long:    captureHelp,
+		Example: captureExamples,
+		Args:    noFilter,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.list {
+				return printInterfaces(cmd.OutOrStdout())
+			}
+			if err := o.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			return runCapture(o)
+		},
+	}
+	o.buffer = size{unit: 1 << 10}
+	o.snapLen = size{unit: 1}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
+	f.StringVarP(&o.write, "write", "w", "", "write packets to this `file` instead of printing them; - is standard output")
+	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
+	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
+	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
+	f.DurationVar(&o.duration, "duration", 0, "end after this `time`: 10s, 5m, 1h")
+	f.Uint32Var(&o.sample, "sample", 1, "keep one packet in `N`, chosen at random in the kernel")
+	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
+	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
+	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
+	f.BoolVar(&o.json, "json", false, "print the closing counts as one JSON object")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
+	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv: still more")
+	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
+	f.BoolP("no-promiscuous-mode", "p", false, "leave promiscuous mode alone: always so, accepted for the habit")
+
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func noFilter(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%q: this version has no filter expressions yet; capture all packets and filter when reading", strings.Join(args, " "))
+}
+
+// check finds what is wrong with the flags before anything is touched; given tells which were set.
+func (o *captureOptions) check(given func(flag string) bool) (err error) {
+	switch {
+	case len(o.interfaces) == 0:
+		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+	case o.count == 0 && given("count"):
+		return errors.New("-c 0: must be at least 1")
+	case o.duration <= 0 && given("duration"):
+		return fmt.Errorf("--duration %v: must be more than nothing", o.duration)
+	case o.sample == 0:
+		return errors.New("--sample 0: must be at least 1, which is every packet")
+	case o.print && o.write == "-":
+		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
+	}
+	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
+		return fmt.Errorf("--xdp-mode: %w", err)
+	}
+	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
+		return fmt.Errorf("--format: %w", err)
+	}
+	return nil
+}
+
+func (o *captureOptions) session() capture.Options {
+	return capture.Options{
+		Interfaces: o.interfaces,
+		Mode:       o.xdpMode,
+		SnapLen:    int(o.snapLen.bytes),
+		Sample:     o.sample,
+		Count:      o.count,
+		Sink:       o.sink,
+		Buffer:     int(o.buffer.bytes),
+		Immediate:  o.unbuffer,
+	}
+}
+
+func (o *captureOptions) writer() capture.WriterOptions {
+	return capture.WriterOptions{
+		Format:      o.fileFormat,
+		Application: "xdpcap " + applicationVersion(),
+		CommandLine: strings.Join(os.Args, " "),
+		Immediate:   o.unbuffer,
+	}
+}

@@ -1,0 +1,63 @@
+// Command xdpcap samples packets at the XDP hook into capture files.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the Makefile; a binary of `go install` knows it from its module.
+var version = ""
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run returns the exit status: 0, or 1 after one line on stderr.
+func run(args []string) int {
+	cmd, verbose := newRoot()
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "xdpcap:", err)
+	// The verifier's whole log hides in an error's %+v.
+	var detailed interface {
+		error
+		fmt.Formatter
+	}
+	if *verbose > 0 && errors.As(err, &detailed) {
+		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
+	}
+	return 1
+}
+
+func newRoot() (cmd *cobra.Command, verbose *int) {
+	var o captureOptions
+	cmd = newCapture(&o)
+	cmd.Version = applicationVersion()
+	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
+	cmd.SilenceErrors = true
+	cmd.SilenceUsage = true
+	cmd.AddCommand(newInterfaces())
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	})
+	return cmd, &o.verbose
+}
+
+func applicationVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// runCapture is the default command: from the flags to the closing lines.
+func runCapture(o *captureOptions) error {
+	// A reader that goes away is an error of write, not the end of the process.
+	signal.Ignore(unix.SIGPIPE)
+	if o.sink && !o.yes {
+		if err := refuseSink(o.interfaces); err != nil {
+			return err
+		}
+	}
+	var out *output
+	if o.write != "" {
+		var err error
+		if out, err = openOutput(o.write); err != nil {
+			return err
+		}
+	}
+	s, err := capture.Open(o.session())
+	if err != nil {
+		if out != nil {
+			out.abandon()
+		}
+		return err
+	}
+	defer s.Close()
+	r := &captureRun{o: o, session: s, out: out, started: time.Now()}
+	if out != nil {
+		if err := out.begin(); err != nil {
+			return out.explain(err)
+		}
+		r.writer = capture.NewWriter(out, s, o.writer())
+	}
+	if out == nil || o.print {
+		verbosity := o.verbose
+		if o.quiet {
+			verbosity = -1
+		}
+		r.printer = newPrinter(os.Stdout, verbosity)
+	}
+	return r.run()
+}
+
+// refuseSink protects a machine from cutting itself off.
+func refuseSink(interfaces []string) error {
+	for _, name := range interfaces {
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		talks, err := ifi.HasAddress()
+		if err != nil {
+			return err
+		}
+		if talks {
+			return fmt.Errorf("--sink drops every packet, and %s has an IP address: this machine would lose that "+
+				"network; add --yes if that is meant", name)
+		}
+	}
+	return nil
+}
+
+// A captureRun is one capture from its first packet to its closing lines.
+type captureRun struct {
+	o       *captureOptions
+	session *capture.Session
+	started time.Time
+
+	out     *output         // nil without -w
+	writer  *capture.Writer // nil without -w
+	printer *printer        // nil without printing
+}
+
+func (r *captureRun) run() error {
+	announce(os.Stderr, r.session.Interfaces(), r.session.Options())
+	err := r.capture()
+	took := time.Since(r.started)
+	stats, statsErr := r.session.Stats()
+	if r.out != nil {
+		closing := errors.Join(r.writer.Close(stats), r.out.Close())
+		if err == nil && closing != nil {
+			err = r.out.explain(closing)
+		}
+		stats = r.writer.Account(stats)
+	}
+	if statsErr != nil {
+		return errors.Join(err, statsErr)
+	}
+	if r.o.json {
+		return errors.Join(err, writeJSON(os.Stderr, r.session.Interfaces(), stats, took))
+	}
+	writeCounts(os.Stderr, stats)
+	if stats.Lost > 0 && err == nil {
+		fmt.Fprintln(os.Stderr, "xdpcap: packets were lost: a larger -B, a smaller -s or --sample help")
+	}
+	return err
+}
+
+// capture moves packets until something ends the session, and takes what is left out of it. The error is
+// nil when the end was asked for.
+func (r *captureRun) capture() error {
+	ctx, cancel := r.context()
+	defer cancel()
+	defer context.AfterFunc(ctx, r.session.Stop)()
+
+	reader := stdout
+	if r.out != nil {
+		reader = r.out
+	}
+	var gone bool
+	watch, err := watchReader(reader.File, func() {
+		gone = true
+		r.session.Stop()
+	})
+	if err != nil {
+		return err
+	}
+	err = r.copyPackets()
+	r.session.Stop()
+	for p := new(capture.Packet); r.session.Read(p) == nil; {
+	}
+	watch.stop()
+	if err == nil && gone {
+		err = reader.explain(unix.EPIPE)
+	}
+	return err
+}
+
+// context ends with a signal or after --duration. A second signal finds the signal's default: it
+// kills a process that hangs in a write.
+func (r *captureRun) context() (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
+	if !signal.Ignored(unix.SIGHUP) { // nohup
+		signals = append(signals, unix.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop)
+	if r.o.duration > 0 {
+		timed, cancel := context.WithTimeout(ctx, r.o.duration)
+		return timed, func() { cancel(); stop() }
+	}
+	return ctx, stop
+}
+
+// copyPackets returns nil at the end of the session, else what ended it early.
+func (r *captureRun) copyPackets() error {
+	size := func() int64 { return 0 }
+	live := false
+	if r.writer != nil {
+		size = r.writer.Size
+		live = !r.o.quiet && r.printer == nil && term.IsTerminal(int(os.Stderr.Fd()))
+	}
+	defer startReporter(os.Stderr, r.session, size, live).end()
+
+	var p capture.Packet
+	for {
+		if !r.session.Pending() {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
+		err := r.session.Read(&p)
+		if errors.Is(err, io.EOF) {
+			return r.flush()
+		}
+		if err != nil {
+			return errors.Join(err, r.flush())
+		}
+		if err := r.put(&p); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *captureRun) put(p *capture.Packet) error {
+	if r.writer != nil {
+		if err := r.writer.Write(p); err != nil {
+			return r.out.explain(err)
+		}
+	}
+	if r.printer != nil {
+		if err := r.printer.print(time.Unix(0, p.Time), p.Data, p.WireLen); err != nil {
+			return stdout.explain(err)
+		}
+	}
+	return nil
+}
+
+// flush hands on what was buffered: done whenever there is nothing to read.
+func (r *captureRun) flush() error {
+	if r.writer != nil {
+		if err := r.writer.Flush(); err != nil {
+			return r.out.explain(err)
+		}
+	}
+	if r.printer != nil {
+		if err := r.printer.flush(); err != nil {
+			return stdout.explain(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package pcapng
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Block types.
+const (
+	blockInterface  = 1
+	blockStatistics = 5
+	blockPacket     = 6
+	blockSection    = 0x0a0d0d0a
+)
+
+// Option codes. Those of a block mean nothing in another one, but optComment and opt_endofopt (0) are common to all.
+const (
+	optComment = 1
+
+	shbHardware = 2
+	shbOS       = 3
+	shbUserAppl = 4
+
+	ifName        = 2
+	ifDescription = 3
+	ifMACAddr     = 6
+	ifSpeed       = 8
+	ifTSResol     = 9
+	ifFilter      = 11
+	ifOS          = 12
+	ifHardware    = 15
+
+	epbFlags     = 2
+	epbDropCount = 4
+	epbPacketID  = 5
+	epbQueue     = 6
+	epbVerdict   = 7
+
+	isbStartTime    = 2
+	isbEndTime      = 3
+	isbIfRecv       = 4
+	isbFilterAccept = 6
+	isbOSDrop       = 7
+	isbUsrDeliv     = 8
+)
+
+// verdictXDP is the octet that says whose verdict an epb_verdict is.
+const verdictXDP = 2
+
+// maxOption is the most an option's 16-bit length can say.
+const maxOption = 1<<16 - 1
+
+var le = binary.LittleEndian
+
+// appendHeader begins a block. finish writes the length that is 0 here.
+func appendHeader(b []byte, blockType uint32) []byte {
+	return le.AppendUint64(b, uint64(blockType))
+}
+
+// finish ends the block that begins at start and whose options begin at options: opt_endofopt if there are any, then
+// both lengths.
+func finish(b []byte, start, options int) []byte {
+	if len(b) > options {
+		b = le.AppendUint32(b, 0)
+	}
+	n := uint32(len(b) - start + 4)
+	le.PutUint32(b[start+4:], n)
+	return le.AppendUint32(b, n)
+}
+
+// grow makes room for n more bytes. It stays small enough to be inlined, so that a slice with room costs a comparison.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) < n {
+		b = slices.Grow(b, n)
+	}
+	return b
+}
+
+// pad completes n bytes of anything to a multiple of 4. Four zeros that are cut back are one store; appending zero to
+// three is a call.
+func pad(b []byte, n int) []byte {
+	end := len(b) + -n&3
+	return le.AppendUint32(b, 0)[:end]
+}
+
+func appendOption32(b []byte, code uint16, v uint32) []byte {
+	return le.AppendUint64(b, uint64(code)|4<<16|uint64(v)<<32)
+}
+
+func appendOption64(b []byte, code uint16, v uint64) []byte {
+	return le.AppendUint64(le.AppendUint32(b, uint32(code)|8<<16), v)
+}
+
+// appendTime appends a time as packets and statistics have it: the upper half first, whatever the byte order.
+func appendTime(b []byte, ns uint64) []byte {
+	return le.AppendUint64(b, ns>>32|ns<<32)
+}
+
+func appendString(b []byte, code uint16, s string) []byte {
+	if s == "" {
+		return b
+	}
+	s = text(s, maxOption)
+	b = le.AppendUint32(b, uint32(code)|uint32(len(s))<<16)
+	return pad(append(b, s...), len(s))
+}
+
+// appendFilter appends an if_filter: the octet 0, which says that a pcap-filter(7) expression follows, and that.
+func appendFilter(b []byte, s string) []byte {
+	s = text(s, maxOption-1)
+	b = le.AppendUint32(b, ifFilter|uint32(1+len(s))<<16)
+	b = append(b, 0)
+	return pad(append(b, s...), 1+len(s))
+}
+
+// text is s as valid UTF-8 of at most max bytes, cut between characters.
+func text(s string, max int) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	if len(s) <= max {
+		return s
+	}
+	for !utf8.RuneStart(s[max]) {
+		max--
+	}
+	return s[:max]
+}
