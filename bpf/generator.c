@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Traffic for tests and benchmarks: send_frame makes it, count_packets is the receiver that a
+ * capture is measured against. Owner: the Go package internal/testnet.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/*
+ * A round waits no longer than this: it runs with softirqs off, and nothing
+ * else can use the CPU meanwhile. User space asks for more rounds instead.
+ */
+#define MAX_WAIT_NS 1000000
+
+/* Readings of the clock in one round: far more than MAX_WAIT_NS takes. */
+#define MAX_POLLS (1 << 20)
+
+/* Every how many frames an unpaced run notes the time. */
+#define CLOCK_FRAMES 64
+
+/* An untagged IPv4 header without options, UDP, and the frame's number. */
+struct frame {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+	__be64 seq;
+} __attribute__((packed, aligned(2)));
+
+_Static_assert(__builtin_offsetof(struct frame, seq) == 42, "SequenceOffset in Go");
+
+struct orders {
+	__u64 limit;	   /* frames to send in this run */
+	__u64 interval_ps; /* from frame to frame; 0: no pacing */
+	__u32 ifindex;	   /* where to */
+	__u32 flows;	   /* source ports to go round, at least 1 */
+	__u32 port;	   /* first source port */
+	__u32 raw;	   /* leave the frame as it is */
+};
+
+struct tally {
+	__u64 seq; /* number of the next frame */
+	__u64 sent;
+	__u64 start_ns; /* 0: not begun */
+	__u64 last_ns;
+};
+
+/* A run is one thread on one CPU and owns both: no atomics. */
+struct orders run;
+struct tally done;
+/* Apart, as user space writes it during the run. */
+volatile __u32 stop;
+
+struct wait {
+	__u64 until_ns, now_ns;
+};
+
+static long poll_clock(__u32 i __attribute__((unused)), struct wait *w)
+{
+	w->now_ns = bpf_ktime_get_ns();
+	return w->now_ns >= w->until_ns;
+}
+
+/*
+ * Waits for the next frame's slot. False when the round is up before that.
+ * bpf_loop, as the verifier would walk a plain loop poll by poll.
+ */
+static bool wait_slot(void)
+{
+	struct wait w = { .now_ns = bpf_ktime_get_ns() };
+	__u64 slot;
+
+	if (!done.start_ns)
+		done.start_ns = w.now_ns;
+	/* From the start, not from the frame before: errors do not add up. */
+	slot = done.start_ns + done.sent * run.interval_ps / 1000;
+	if (w.now_ns < slot) {
+		w.until_ns = w.now_ns + MAX_WAIT_NS;
+		if (w.until_ns > slot)
+			w.until_ns = slot;
+		bpf_loop(MAX_POLLS, poll_clock, &w, 0);
+	}
+	done.last_ns = w.now_ns;
+	return w.now_ns >= slot;
+}
+
+static void note_time(void)
+{
+	if (done.sent % CLOCK_FRAMES && done.sent + 1 < run.limit)
+		return;
+	done.last_ns = bpf_ktime_get_ns();
+	if (!done.start_ns)
+		done.start_ns = done.last_ns;
+}
+
+SEC("xdp")
+int send_frame(struct xdp_md *ctx)
+{
+	struct frame *f = (void *)(long)ctx->data;
+	__u64 seq = done.seq;
+
+	if (stop || done.sent >= run.limit)
+		return XDP_DROP;
+	if (!run.interval_ps)
+		note_time();
+	else if (!wait_slot())
+		return XDP_DROP;
+
+	if (!run.raw) {
+		if ((void *)(f + 1) > (void *)(long)ctx->data_end)
+			return XDP_DROP;
+		/*
+		 * The kernel reuses the buffers as they came back: every
+		 * field that changes is written each time.
+		 */
+		f->udp.source = bpf_htons(run.port + seq % run.flows);
+		f->udp.check = 0; /* legal in IPv4: no checksum */
+		f->seq = bpf_cpu_to_be64(seq);
+	}
+	done.seq = seq + 1;
+	done.sent++;
+	return bpf_redirect(run.ifindex, 0);
+}
+
+struct counts {
+	__u64 packets;
+	__u64 bytes;
+	__u64 gaps;	/* numbers that did not follow the one before */
+	__u64 next_seq; /* what should come now */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counts);
+} counters SEC(".maps");
+
+volatile const __u32 verdict = XDP_PASS;
+volatile const bool check_seq;
+
+SEC("xdp.frags")
+int count_packets(struct xdp_md *ctx)
+{
+	struct frame *f = (void *)(long)ctx->data;
+	struct counts *c;
+	__u32 key = 0;
+	__u64 seq;
+
+	c = bpf_map_lookup_elem(&counters, &key);
+	if (!c)
+		return verdict;
+	/* NAPI does not interrupt itself: the CPU's slot needs no atomics. */
+	if (check_seq && (void *)(f + 1) <= (void *)(long)ctx->data_end) {
+		seq = bpf_be64_to_cpu(f->seq);
+		if (c->packets && seq != c->next_seq)
+			c->gaps++;
+		c->next_seq = seq + 1;
+	}
+	c->packets++;
+	c->bytes += bpf_xdp_get_buff_len(ctx);
+	return verdict;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

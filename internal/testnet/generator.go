@@ -1,0 +1,283 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// MaxLiveFrame is the size in bytes of the largest frame that a Generator
+// sends: the kernel makes them in one page each, and needs some of it. It is a
+// little less than what kernels since 5.18 take.
+const MaxLiveFrame = 3000
+
+// maxRepeat is how many frames one system call is asked for at most. The
+// kernel counts them in 32 bits, and not exactly.
+const maxRepeat = 1 << 31
+
+// maxWait is MAX_WAIT_NS in generator.c.
+const maxWait = time.Millisecond
+
+// Generator sends frames from a Pair's Tx side, in the kernel: millions per
+// second from one core. It needs a receiver that polls: an XDP program on Rx,
+// or PairOptions.GRO; else the kernel throws the frames away.
+//
+// Frames are sent in the order of their numbers, which run on from one Run to
+// the next. A Generator does one Run at a time, further ones wait. To send from
+// several CPUs at once, take as many Generators, each with numbers of its own
+// (SetSequence).
+type Generator struct {
+	mu   sync.Mutex
+	pair *Pair
+	objs generatorSender
+}
+
+type generatorSender struct {
+	Prog *ebpf.Program  `ebpf:"send_frame"`
+	Run  *ebpf.Variable `ebpf:"run"`
+	Done *ebpf.Variable `ebpf:"done"`
+	Stop *ebpf.Variable `ebpf:"stop"`
+}
+
+// GeneratorOptions describes a run.
+type GeneratorOptions struct {
+	Frame []byte  // up to MaxLiveFrame bytes; numbered (UDPFrame) unless Raw
+	Raw   bool    // send Frame as it is, of whatever protocol
+	Count uint64  // frames to send; 0: until the context is done
+	Rate  float64 // frames per second; 0: as fast as it goes
+	CPU   int     // to run on; -1: any
+	Flows int     // source ports to go round, from NumberedPort on; 0: 1
+
+	// Batch is how many frames (1 to 256) are handed to Rx at once, in a
+	// burst: Rx runs when a batch is complete. 0: 64, the kernel's choice, and
+	// less where Rate is so low that filling a batch takes over 50 us.
+	Batch int
+}
+
+// Result is what a run sent.
+type Result struct {
+	Sent uint64 // frames handed to the interface, counted in the kernel
+
+	// First is the number of the first frame; that of the last is
+	// First + Sent - 1.
+	First uint64
+
+	// Elapsed is the time from the first frame to the last, by
+	// CLOCK_MONOTONIC. Setting up, about 25 ms, is not in it.
+	Elapsed time.Duration
+}
+
+// Rate is the rate of the run in frames per second, 0 for less than two frames.
+func (r Result) Rate() float64 {
+	if r.Sent < 2 || r.Elapsed <= 0 {
+		return 0
+	}
+	return float64(r.Sent-1) / r.Elapsed.Seconds()
+}
+
+// NewGenerator loads a generator for a pair. Needs root, and Linux 5.18.
+func NewGenerator(pair *Pair) (*Generator, error) {
+	spec, err := loadGenerator()
+	if err != nil {
+		return nil, err
+	}
+	g := &Generator{pair: pair}
+	if err := spec.LoadAndAssign(&g.objs, nil); err != nil {
+		return nil, fmt.Errorf("load traffic generator: %w", err)
+	}
+	return g, nil
+}
+
+// SetSequence sets the number of the next frame. It starts as 0.
+func (g *Generator) SetSequence(next uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.objs.Done.Set(generatorTally{Seq: next})
+}
+
+// Run sends frames until Count is reached or ctx is done, which is not an
+// error: Result tells. A frame that finds the ring of Rx full is counted as
+// sent; Pair.Stats has these. With generator and Rx on one CPU, as always
+// unless something moves Rx's polling, there are none for batches up to 64.
+//
+// While it waits for a frame's time, the run has its CPU for itself for up to
+// a millisecond a time.
+func (g *Generator) Run(ctx context.Context, opts GeneratorOptions) (Result, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	if err := opts.check(); err != nil {
+		return Result{}, fmt.Errorf("generate traffic: %w", err)
+	}
+	first, err := g.arm(opts)
+	if err == nil {
+		err = g.onSilentThread(ctx, opts)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("generate traffic on %s: %w", g.pair.TxName, err)
+	}
+	done, err := g.done()
+	return Result{Sent: done.Sent, First: first, Elapsed: time.Duration(done.LastNs - done.StartNs)}, err
+}
+
+func (o *GeneratorOptions) check() error {
+	switch {
+	case len(o.Frame) < 14 || len(o.Frame) > MaxLiveFrame:
+		return fmt.Errorf("frame of %d bytes, want 14 to %d", len(o.Frame), MaxLiveFrame)
+	case !o.Raw && (len(o.Frame) < SequenceOffset+8 || !isNumbered(o.Frame)):
+		return errors.New("frame is not a numbered one, and Raw is not set")
+	case o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0):
+		return fmt.Errorf("rate %v", o.Rate)
+	case o.Flows < 0 || o.Flows > math.MaxUint16-NumberedPort:
+		return fmt.Errorf("%d flows", o.Flows)
+	case o.Batch < 0 || o.Batch > 256:
+		return fmt.Errorf("batch of %d frames, want 1 to 256", o.Batch)
+	}
+	return nil
+}
+
+func (o *GeneratorOptions) limit() uint64 {
+	if o.Count == 0 {
+		return math.MaxUint64
+	}
+	return o.Count
+}
+
+func (o *GeneratorOptions) batch() uint32 {
+	if o.Batch > 0 {
+		return uint32(o.Batch)
+	}
+	if o.Rate == 0 {
+		return 64
+	}
+	const fill = 50 * time.Microsecond
+	return uint32(min(max(o.Rate*fill.Seconds(), 1), 64))
+}
+
+// rounds is how often the program must run to send this many frames: it gives
+// up waiting, and sends nothing, every maxWait.
+func (o *GeneratorOptions) rounds(frames uint64) uint32 {
+	perFrame := 1.0
+	if o.Rate > 0 {
+		perFrame += math.Floor(1 / o.Rate / maxWait.Seconds())
+	}
+	return uint32(min(float64(frames)*perFrame, maxRepeat))
+}
+
+// arm tells the program what to do, and that it has not begun.
+func (g *Generator) arm(opts GeneratorOptions) (first uint64, err error) {
+	done, err := g.done()
+	if err != nil {
+		return 0, err
+	}
+	run := generatorOrders{
+		Limit:   opts.limit(),
+		Ifindex: uint32(g.pair.TxIndex),
+		Flows:   uint32(max(opts.Flows, 1)),
+		Port:    NumberedPort,
+	}
+	if opts.Raw {
+		run.Raw = 1
+	}
+	if opts.Rate > 0 {
+		run.IntervalPs = uint64(math.Round(1e12 / opts.Rate))
+	}
+	return done.Seq, errors.Join(
+		g.objs.Stop.Set(uint32(0)),
+		g.objs.Run.Set(run),
+		g.objs.Done.Set(generatorTally{Seq: done.Seq}),
+	)
+}
+
+func (g *Generator) done() (generatorTally, error) {
+	var done generatorTally
+	err := g.objs.Done.Get(&done)
+	return done, err
+}
+
+// onSilentThread sends from a thread of its own, which is pinned, is in Tx's
+// namespace, for the interface index is looked up in that of the thread, and
+// takes no signals, for each one ends the system call and costs a new setup.
+// The thread ends with its goroutine, as that never unlocks it.
+func (g *Generator) onSilentThread(ctx context.Context, opts GeneratorOptions) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := pin(opts.CPU)
+		if err == nil {
+			err = blockSignals()
+		}
+		if err == nil {
+			err = g.pair.Tx.Do(func() error {
+				defer g.stopWhenDone(ctx)()
+				return g.send(ctx, opts)
+			})
+		}
+		result <- err
+	}()
+	return <-result
+}
+
+// send calls the kernel until all frames are sent.
+func (g *Generator) send(ctx context.Context, opts GeneratorOptions) error {
+	var before uint64
+	for ctx.Err() == nil {
+		err := runLiveFrames(g.objs.Prog, opts.Frame, opts.rounds(opts.limit()-before), opts.batch())
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		done, getErr := g.done()
+		if getErr != nil || done.Sent >= opts.limit() {
+			return getErr
+		}
+		if err == nil && done.Sent == before && ctx.Err() == nil {
+			return errors.New("the kernel ran the program, but it sent nothing")
+		}
+		before = done.Sent
+	}
+	return nil
+}
+
+// stopWhenDone ends the calling thread's runs once ctx is done. What it
+// returns must be called on that thread, and waits.
+func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
+	thread := unix.Gettid()
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+		}
+		// From here on the program sends nothing; the signal ends the call.
+		// One that comes before the call is lost, hence the repetition.
+		if err := g.objs.Stop.Set(uint32(1)); err != nil {
+			panic(err) // memory that was written before
+		}
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			unix.Tgkill(os.Getpid(), thread, stopSignal)
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}
+
+// Close unloads the generator.
+func (g *Generator) Close() error {
+	return g.objs.Prog.Close()
+}

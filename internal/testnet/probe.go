@@ -1,0 +1,106 @@
+package testnet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// TB is what the Require functions use of a testing.TB. Programs that are not
+// tests import this package, too, and shall not link package testing.
+type TB interface {
+	Helper()
+	Skipf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// skip skips the test, except on CI, where a layer of tests that silently does
+// not run would be a hole.
+func skip(tb TB, format string, args ...any) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("on CI this must not be skipped: "+format, args...)
+		return
+	}
+	tb.Skipf(format, args...)
+}
+
+// RequireRoot skips the test unless it runs as root; with the environment's
+// CI=true it fails instead.
+func RequireRoot(tb TB) {
+	tb.Helper()
+	if os.Geteuid() != 0 {
+		skip(tb, "needs root, for network namespaces and BPF")
+	}
+}
+
+// Require skips the test unless a program is installed; with the environment's
+// CI=true it fails instead.
+func Require(tb TB, tool string) {
+	tb.Helper()
+	if _, err := exec.LookPath(tool); err != nil {
+		skip(tb, "needs a program: %v", err)
+	}
+}
+
+// RequireLiveFrames skips the test where a Generator cannot work; with the
+// environment's CI=true it fails instead.
+func RequireLiveFrames(tb TB) {
+	tb.Helper()
+	RequireRoot(tb)
+	if err := ProbeLiveFrames(); err != nil {
+		skip(tb, "needs live frames: %v", err)
+	}
+}
+
+// RequireFentry skips the test where fentry programs do not load, on CI, too:
+// there are build machines like that, and these tests run again in the kernels
+// that `make test-kernels` boots.
+func RequireFentry(tb TB) {
+	tb.Helper()
+	RequireRoot(tb)
+	if err := ProbeFentry(); err != nil {
+		tb.Skipf("needs fentry: %v", err)
+	}
+}
+
+// ProbeLiveFrames says why BPF_PROG_RUN cannot send live frames here, if it
+// cannot. Older kernels than 5.18 refuse the flag. Needs root.
+func ProbeLiveFrames() error {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type:         ebpf.XDP,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(Drop)), asm.Return()},
+	})
+	if err != nil {
+		return fmt.Errorf("load XDP program: %w", err)
+	}
+	defer prog.Close()
+	return runLiveFrames(prog, make([]byte, MinFrame), 1, 1)
+}
+
+// ProbeFentry says why an fentry program on an XDP program does not load here,
+// if it does not. Needs root.
+func ProbeFentry() (err error) {
+	v := &Verdict{}
+	if err := v.loadCounting(Pass, VerdictOptions{}); err != nil {
+		return fmt.Errorf("load XDP program: %w", err)
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type:         ebpf.Tracing,
+		AttachType:   ebpf.AttachTraceFEntry,
+		AttachTo:     "count_packets",
+		AttachTarget: v.prog,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		License:      "Dual BSD/GPL",
+	})
+	if err != nil {
+		return fmt.Errorf("load fentry program: %w", err)
+	}
+	return prog.Close()
+}

@@ -1,0 +1,216 @@
+// Package testnet makes networks to test on: private network namespaces joined
+// by veth pairs, the frames to send through them, and a traffic generator of
+// millions of packets per second. System tests, the demo and the benchmark
+// share it. It never touches an interface that it did not make.
+//
+// A pair is silent until something is sent: no addresses, no ARP, no IPv6. What
+// a test sends is therefore exactly what it may count.
+package testnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// PairOptions describes a Pair. The zero value is a silent pair tx0 and rx0 of
+// one queue, MTU 1500, in two new namespaces.
+type PairOptions struct {
+	Tx, Rx         *Namespace // nil: a new one each, closed with the pair
+	TxName, RxName string     // "": tx0 and rx0
+	MTU            int        // bytes behind the Ethernet header; 0: 1500
+	Queues         int        // receive and transmit queues of either side; 0: 1
+	Addresses      bool       // TxEndpoint's and RxEndpoint's IPv4 addresses, and ARP
+	IPv6           bool       // their IPv6 addresses; neighbour discovery makes noise
+
+	// GRO turns on generic receive offload on Rx, which makes it take what
+	// the Generator sends without an XDP program on it.
+	GRO bool
+}
+
+// Pair is a veth pair: what is sent on one interface arrives on the other.
+// The Generator and the Sender send on Tx; XDP is run on Rx. Its methods may be
+// called concurrently, Close once and last.
+type Pair struct {
+	Tx, Rx           *Namespace
+	TxName, RxName   string
+	TxIndex, RxIndex int // interface indexes, each in its own namespace
+
+	owned []*Namespace
+	tx    *netlink.Handle
+}
+
+// NewPair makes a pair and sets it up, or leaves nothing behind. Needs root.
+func NewPair(opts PairOptions) (*Pair, error) {
+	p := &Pair{Tx: opts.Tx, Rx: opts.Rx, TxName: opts.TxName, RxName: opts.RxName}
+	if p.TxName == "" {
+		p.TxName = "tx0"
+	}
+	if p.RxName == "" {
+		p.RxName = "rx0"
+	}
+	if err := p.make(opts); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (p *Pair) make(opts PairOptions) error {
+	for _, ns := range []**Namespace{&p.Tx, &p.Rx} {
+		if *ns != nil {
+			continue
+		}
+		made, err := NewNamespace()
+		if err != nil {
+			return err
+		}
+		*ns = made
+		p.owned = append(p.owned, made)
+	}
+
+	tx, err := netlink.NewHandleAt(p.Tx.handle, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink: %w", err)
+	}
+	p.tx = tx
+	if err := tx.LinkAdd(p.veth(opts)); err != nil {
+		return fmt.Errorf("make veth pair %s, %s: %w", p.TxName, p.RxName, err)
+	}
+	if p.TxIndex, err = setUp(p.Tx, p.TxName, TxEndpoint, opts); err != nil {
+		return err
+	}
+	if p.RxIndex, err = setUp(p.Rx, p.RxName, RxEndpoint, opts); err != nil {
+		return err
+	}
+	if err := p.Tx.Do(func() error { return waitRunning(p.TxName) }); err != nil {
+		return err
+	}
+	return p.Rx.Do(func() error {
+		if opts.GRO {
+			if err := setGRO(p.RxName); err != nil {
+				return err
+			}
+		}
+		return waitRunning(p.RxName)
+	})
+}
+
+// veth asks for queues on both sides alike: with fewer on the receiver than on
+// the sender the driver refuses XDP programs. Left to itself, it makes one per
+// CPU and uses the first.
+func (p *Pair) veth(opts PairOptions) *netlink.Veth {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = p.TxName
+	attrs.MTU = opts.MTU
+	attrs.HardwareAddr = TxEndpoint.MAC
+	attrs.NumTxQueues = max(opts.Queues, 1)
+	attrs.NumRxQueues = max(opts.Queues, 1)
+	if attrs.MTU == 0 {
+		attrs.MTU = 1500
+	}
+	return &netlink.Veth{
+		LinkAttrs:        attrs,
+		PeerName:         p.RxName,
+		PeerHardwareAddr: RxEndpoint.MAC,
+		PeerNamespace:    netlink.NsFd(p.Rx.handle),
+		PeerTxQLen:       -1,
+	}
+}
+
+// setUp gives an interface its addresses, if any, and sets it up.
+func setUp(ns *Namespace, name string, e Endpoint, opts PairOptions) (index int, err error) {
+	err = ns.Do(func() error {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		index = link.Attrs().Index
+		if opts.IPv6 {
+			if err := setIPv6(name, true); err != nil {
+				return err
+			}
+			// Without duplicate address detection, which would delay its use.
+			addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv6, Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}
+			if err := netlink.AddrAdd(link, addr); err != nil {
+				return err
+			}
+		}
+		if opts.Addresses {
+			addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv4, Mask: net.CIDRMask(24, 32)}}
+			if err := netlink.AddrAdd(link, addr); err != nil {
+				return err
+			}
+		} else if !opts.IPv6 { // neighbour discovery needs ARP's flag, too
+			if err := netlink.LinkSetARPOff(link); err != nil {
+				return err
+			}
+		}
+		return netlink.LinkSetUp(link)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("set up %s: %w", name, err)
+	}
+	return index, nil
+}
+
+// waitRunning waits until an interface sends. The kernel makes it so some time
+// after both ends are up, and drops silently what comes earlier. It runs inside
+// the namespace.
+func waitRunning(name string) error {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s is %s, 5 s after it was set up", name, link.Attrs().OperState)
+		}
+	}
+}
+
+// PairStats are a pair's counters for the direction from Tx to Rx, cumulative
+// since the pair was made. They are the driver's own: the kernel updates them
+// once per batch of the receiver.
+type PairStats struct {
+	Delivered uint64 // packets that Rx took, before any verdict on them
+	Dropped   uint64 // packets that found Rx's ring (256 packets a queue) full
+}
+
+// Stats reads the counters. Frames sent by a Generator while Rx had neither
+// an XDP program nor GRO are in neither of them.
+func (p *Pair) Stats() (PairStats, error) {
+	link, err := p.tx.LinkByIndex(p.TxIndex)
+	if err != nil {
+		return PairStats{}, fmt.Errorf("read statistics of %s: %w", p.TxName, err)
+	}
+	s := link.Attrs().Statistics
+	return PairStats{Delivered: s.TxPackets, Dropped: s.TxDropped}, nil
+}
+
+// Close removes the pair, and the namespaces that were made for it.
+func (p *Pair) Close() error {
+	var errs []error
+	if p.tx != nil {
+		// One end takes the other with it. It may be gone: a test removes it
+		// to see what the capture does.
+		link, err := p.tx.LinkByName(p.TxName)
+		if err == nil {
+			err = p.tx.LinkDel(link)
+		}
+		if gone := (netlink.LinkNotFoundError{}); err != nil && !errors.As(err, &gone) {
+			errs = append(errs, fmt.Errorf("remove %s: %w", p.TxName, err))
+		}
+		p.tx.Close()
+	}
+	for _, ns := range p.owned {
+		errs = append(errs, ns.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,239 @@
+package testnet
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func newPair(tb testing.TB, opts PairOptions) *Pair {
+	tb.Helper()
+	RequireRoot(tb)
+	p, err := NewPair(opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return p
+}
+
+func attach(tb testing.TB, p *Pair, action Action, opts VerdictOptions) *Verdict {
+	tb.Helper()
+	v, err := AttachVerdict(p.Rx, p.RxName, action, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return v
+}
+
+func total(tb testing.TB, v *Verdict) Counts {
+	tb.Helper()
+	c, err := v.Total()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// waitFor waits until the verdict has seen n packets: frames are handed over
+// to the receiver's polling, which may be a moment late.
+func waitFor(tb testing.TB, v *Verdict, n uint64) Counts {
+	tb.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		c := total(tb, v)
+		if c.Packets >= n || time.Now().After(deadline) {
+			return c
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func interfaceNames(tb testing.TB) string {
+	tb.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var names []string
+	for _, i := range all {
+		names = append(names, i.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestNamespaceIsolates(t *testing.T) {
+	p := newPair(t, PairOptions{TxName: "left", RxName: "right"})
+	host := interfaceNames(t)
+	for _, c := range []struct {
+		ns   *Namespace
+		want string
+	}{{p.Tx, "lo left"}, {p.Rx, "lo right"}} {
+		err := c.ns.Do(func() error {
+			if got := interfaceNames(t); got != c.want {
+				t.Errorf("interfaces in the namespace: %q, want %q", got, c.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	err := p.Tx.Do(func() error {
+		return p.Rx.Do(func() error { return os.ErrInvalid })
+	})
+	if !errors.Is(err, os.ErrInvalid) {
+		t.Errorf("Do gave %v, want the function's error", err)
+	}
+	if got := interfaceNames(t); got != host {
+		t.Errorf("after Do the goroutine sees %q, want %q", got, host)
+	}
+}
+
+func TestNamespaceDoRestoresAfterGoexit(t *testing.T) {
+	RequireRoot(t)
+	ns, err := NewNamespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	host := interfaceNames(t)
+	seen := make(chan string)
+	go func() {
+		defer func() { seen <- interfaceNames(t) }()
+		ns.Do(func() error { runtime.Goexit(); return nil })
+	}()
+	if got := <-seen; got != host {
+		t.Errorf("after Goexit the goroutine sees %q, want %q", got, host)
+	}
+}
+
+func TestNamespaceStart(t *testing.T) {
+	Require(t, "ip")
+	p := newPair(t, PairOptions{})
+	var out strings.Builder
+	cmd := exec.Command("ip", "-o", "link")
+	cmd.Stdout = &out
+	if err := p.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "rx0") || strings.Contains(out.String(), "tx0") {
+		t.Errorf("ip link in Rx shows\n%s", out.String())
+	}
+}
+
+func TestPairLeavesNothing(t *testing.T) {
+	RequireRoot(t)
+	ns, err := NewNamespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	for range 2 { // the names are free again
+		p, err := NewPair(PairOptions{Tx: ns, Rx: ns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := NewPair(PairOptions{Tx: ns, Rx: ns, RxName: "much-too-long-for-a-name"}); err == nil {
+		t.Error("a pair with an impossible name was made")
+	}
+	ns.Do(func() error {
+		if got := interfaceNames(t); got != "lo" {
+			t.Errorf("left behind: %q", got)
+		}
+		return nil
+	})
+}
+
+func TestPairIsSilent(t *testing.T) {
+	p := newPair(t, PairOptions{})
+	v := attach(t, p, Pass, VerdictOptions{Count: true})
+	time.Sleep(300 * time.Millisecond) // long enough for what a veth sends when it comes up
+	if got := total(t, v); got.Packets != 0 {
+		t.Errorf("%d packets on a pair where nobody sends", got.Packets)
+	}
+}
+
+func TestPairAddresses(t *testing.T) {
+	p := newPair(t, PairOptions{Addresses: true, IPv6: true})
+	for _, ip := range []net.IP{RxEndpoint.IPv4, RxEndpoint.IPv6} {
+		var rx, tx *net.UDPConn
+		err := p.Rx.Do(func() (err error) {
+			rx, err = net.ListenUDP("udp", &net.UDPAddr{IP: ip})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rx.Close()
+		err = p.Tx.Do(func() (err error) {
+			tx, err = net.DialUDP("udp", nil, rx.LocalAddr().(*net.UDPAddr))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Close()
+		if _, err := tx.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 16)
+		rx.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if n, err := rx.Read(buf); string(buf[:n]) != "hello" {
+			t.Errorf("%v received %q, %v", ip, buf[:n], err)
+		}
+	}
+}
+
+func TestSender(t *testing.T) {
+	p := newPair(t, PairOptions{MTU: 9000})
+	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	s, err := NewSender(p.Tx, p.TxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bytes uint64
+	sizes := []int{MinFrame, 64, 1514, 4096, MaxFrame}
+	for i, size := range sizes {
+		if err := s.Send(UDPFrame(size, uint64(i))); err != nil {
+			t.Fatal(err)
+		}
+		bytes += uint64(size)
+	}
+	want := Counts{Packets: uint64(len(sizes)), Bytes: bytes}
+	if got := waitFor(t, v, want.Packets); got != want {
+		t.Errorf("receiver counted %+v, want %+v", got, want)
+	}
+	if err := s.Send(make([]byte, MaxFrame+100)); !errors.Is(err, unix.EMSGSIZE) {
+		t.Errorf("a frame above the MTU gave %v, want EMSGSIZE", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Send(UDPFrame(MinFrame, 0)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Send after Close gave %v, want os.ErrClosed", err)
+	}
+}
