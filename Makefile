@@ -1,0 +1,77 @@
+# xdpcap: `make help` lists the targets.
+
+GO       ?= go
+BIN      := bin/xdpcap
+IFACE    ?=
+FLAGS    ?=
+FUZZTIME ?= 10s
+PREFIX   ?= /usr/local
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
+
+export CGO_ENABLED = 0
+
+# Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
+GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
+TEST_PACKAGES     := tcpdump tshark iproute2
+BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools
+
+C_FILES := $(wildcard bpf/*.c testdata/*.c)
+
+.PHONY: build run test lint generate bench install clean help
+
+build: ## build bin/xdpcap, one static binary
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/xdpcap
+
+run: build ## capture: on IFACE=eth0, or on a demo network of its own; FLAGS='-c 10' are added
+ifeq ($(IFACE),)
+	@$(call need,$(TEST_PACKAGES))
+	$(GO) build -o bin/demo ./internal/testnet/demo
+	$(SUDO) bin/demo $(BIN) out.pcapng $(FLAGS)
+else
+	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
+endif
+
+test: build ## run all tests, as root; installs what they need where it is missing
+	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES))
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
+
+lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
+	@$(call need,$(GENERATE_PACKAGES))
+	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	clang-format-19 --dry-run --Werror $(C_FILES)
+	@for f in $$(git ls-files '*_bpfel.go' '*_bpfel.o'); do mkdir -p bin/committed/$$(dirname $$f); cp $$f bin/committed/$$f; done
+	$(MAKE) --no-print-directory generate
+	@for f in $$(git ls-files '*_bpfel.go' '*_bpfel.o'); do \
+	    cmp $$f bin/committed/$$f || { echo "$$f is not what its source compiles to: run make generate and commit"; exit 1; }; done
+
+generate: ## compile bpf/*.c into the committed Go and object files
+	@$(call need,$(GENERATE_PACKAGES))
+	$(GO) generate ./...
+
+bench: build ## measure against xdpdump, tcpdump, dumpcap and no capture: a table of ratios
+	@$(call need,$(BENCH_PACKAGES))
+	$(GO) build -o bin/bench ./internal/testnet/bench
+	$(SUDO) bin/bench $(BIN)
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+install: build ## install to PREFIX, /usr/local unless told
+	$(SUDO) install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/xdpcap
+
+clean: ## remove what was built
+	rm -rf bin out.pcapng
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | awk -F'\t' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+# need installs the Debian packages that are not there.
+define need
+missing=""; for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q ' installed' || missing="$$missing $$p"; done; \
+if [ -n "$$missing" ]; then echo "installing:$$missing"; \
+    $(SUDO) apt-get -qq update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; fi
+endef
