@@ -3,10 +3,14 @@ package testnet
 import (
 	"context"
 	"math"
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func newGenerator(tb testing.TB, p *Pair) *Generator {
@@ -169,6 +173,43 @@ func TestGeneratorStops(t *testing.T) {
 		if got := waitFor(t, v, r.Sent); r.Sent == 0 || got.Packets != r.Sent || got.Gaps != 0 {
 			t.Errorf("at rate %v: sent %d, receiver counted %+v", rate, r.Sent, got)
 		}
+	}
+}
+
+// A signal ends the system call after some of the frames; the rest must follow,
+// and only the rest.
+func TestGeneratorGoesOnAfterSignals(t *testing.T) {
+	const count = 50_000
+	p := newPair(t, PairOptions{})
+	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	g := newGenerator(t, p)
+	over := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(60 * time.Millisecond):
+			}
+			threads, err := os.ReadDir("/proc/self/task")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, thread := range threads {
+				if id, err := strconv.Atoi(thread.Name()); err == nil {
+					unix.Tgkill(os.Getpid(), id, stopSignal)
+				}
+			}
+		}
+	})
+	r := run(t, g, GeneratorOptions{Frame: UDPFrame(MinFrame, 0), Count: count, Rate: 100e3})
+	close(over)
+	group.Wait()
+	want := Counts{Packets: count, Bytes: count * MinFrame}
+	if got := waitFor(t, v, count); got != want {
+		t.Errorf("receiver counted %+v, want %+v; result %+v", got, want, r)
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 	Aborted Action = iota
 	Drop
 	Pass
-	Tx
+	TX
 )
 
 // VerdictOptions say what the program of a Verdict does besides returning. The
