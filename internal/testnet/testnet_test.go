@@ -78,9 +78,20 @@ func interfaceNames(tb testing.TB) string {
 	return strings.Join(names, " ")
 }
 
+// here identifies the network namespace of the calling thread.
+func here(tb testing.TB) string {
+	tb.Helper()
+	name, err := os.Readlink("/proc/thread-self/ns/net")
+	if err != nil {
+		tb.Error(err)
+	}
+	return name
+}
+
 func TestNamespaceIsolates(t *testing.T) {
+	RequireRoot(t)
+	host := here(t) // before anything could have left the goroutine elsewhere
 	p := newPair(t, PairOptions{TxName: "left", RxName: "right"})
-	host := interfaceNames(t)
 	for _, c := range []struct {
 		ns   *Namespace
 		want string
@@ -101,26 +112,26 @@ func TestNamespaceIsolates(t *testing.T) {
 	if !errors.Is(err, os.ErrInvalid) {
 		t.Errorf("Do gave %v, want the function's error", err)
 	}
-	if got := interfaceNames(t); got != host {
-		t.Errorf("after Do the goroutine sees %q, want %q", got, host)
+	if got := here(t); got != host {
+		t.Errorf("after Do the goroutine is in %s, want %s", got, host)
 	}
 }
 
 func TestNamespaceDoRestoresAfterGoexit(t *testing.T) {
 	RequireRoot(t)
+	host := here(t)
 	ns, err := NewNamespace()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	host := interfaceNames(t)
-	seen := make(chan string)
+	after := make(chan string)
 	go func() {
-		defer func() { seen <- interfaceNames(t) }()
+		defer func() { after <- here(t) }()
 		ns.Do(func() error { runtime.Goexit(); return nil })
 	}()
-	if got := <-seen; got != host {
-		t.Errorf("after Goexit the goroutine sees %q, want %q", got, host)
+	if got := <-after; got != host {
+		t.Errorf("after Goexit the goroutine is in %s, want %s", got, host)
 	}
 }
 
@@ -171,6 +182,18 @@ func TestPairLeavesNothing(t *testing.T) {
 func TestPairIsSilent(t *testing.T) {
 	p := newPair(t, PairOptions{})
 	v := attach(t, p, Pass, VerdictOptions{Count: true})
+	err := p.Tx.Do(func() error {
+		addrs, err := net.InterfaceAddrs()
+		for _, a := range addrs {
+			if !strings.HasPrefix(a.String(), "127.") {
+				t.Errorf("an interface has the address %v", a)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(300 * time.Millisecond) // long enough for what a veth sends when it comes up
 	if got := total(t, v); got.Packets != 0 {
 		t.Errorf("%d packets on a pair where nobody sends", got.Packets)
