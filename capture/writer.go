@@ -103,7 +103,7 @@ func (w *Writer) Write(p *Packet) error {
 }
 
 // Flush hands what is buffered to the output. Of a write that was cut short, what is not a whole block
-// is removed again, where the output is a file.
+// is removed again, where the output is a file or can Seek and Truncate like one.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
@@ -136,7 +136,10 @@ func (w *Writer) Flush() error {
 // cut takes the beginning of a block off the end of the file. There is nobody to tell if that
 // fails: the error that led here is the one that counts.
 func (w *Writer) cut(excess int64) {
-	f, ok := w.out.(*os.File)
+	f, ok := w.out.(interface {
+		io.Seeker
+		Truncate(size int64) error
+	})
 	if !ok {
 		return
 	}

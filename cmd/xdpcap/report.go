@@ -137,7 +137,7 @@ func (r *reporter) end() {
 }
 
 func liveLine(s capture.Stats, lately uint64, size int64) string {
-	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %s packets/s, %sB written",
+	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %sB written",
 		s.Seen, s.Captured, s.Lost, scaled(float64(lately)/liveInterval.Seconds()), scaled(float64(size)))
 }
 

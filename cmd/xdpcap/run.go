@@ -32,6 +32,9 @@ func runCapture(o *captureOptions) error {
 			return err
 		}
 	}
+	// Before Open: a signal must find its handler as soon as something is attached.
+	ctx, cancel := untilSignal()
+	defer cancel()
 	s, err := capture.Open(o.session())
 	if err != nil {
 		if out != nil {
@@ -54,7 +57,7 @@ func runCapture(o *captureOptions) error {
 		}
 		r.printer = newPrinter(os.Stdout, verbosity)
 	}
-	return r.run()
+	return r.run(ctx)
 }
 
 // refuseSink protects a machine from cutting itself off.
@@ -87,9 +90,8 @@ type captureRun struct {
 	printer *printer        // nil without printing
 }
 
-func (r *captureRun) run() error {
-	announce(os.Stderr, r.session.Interfaces(), r.session.Options())
-	err := r.capture()
+func (r *captureRun) run(ctx context.Context) error {
+	err := r.capture(ctx)
 	took := time.Since(r.started)
 	stats, statsErr := r.session.Stats()
 	if r.out != nil {
@@ -114,9 +116,12 @@ func (r *captureRun) run() error {
 
 // capture moves packets until something ends the session, and takes what is left out of it. The error is
 // nil when the end was asked for.
-func (r *captureRun) capture() error {
-	ctx, cancel := r.context()
-	defer cancel()
+func (r *captureRun) capture(ctx context.Context) error {
+	if r.o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.o.duration)
+		defer cancel()
+	}
 	defer context.AfterFunc(ctx, r.session.Stop)()
 
 	reader := stdout
@@ -142,19 +147,15 @@ func (r *captureRun) capture() error {
 	return err
 }
 
-// context ends with a signal or after --duration. A second signal finds the signal's default: it
-// kills a process that hangs in a write.
-func (r *captureRun) context() (context.Context, context.CancelFunc) {
+// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's default:
+// it kills a process that hangs in a write.
+func untilSignal() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if !signal.Ignored(unix.SIGHUP) { // nohup
 		signals = append(signals, unix.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop)
-	if r.o.duration > 0 {
-		timed, cancel := context.WithTimeout(ctx, r.o.duration)
-		return timed, func() { cancel(); stop() }
-	}
 	return ctx, stop
 }
 
@@ -167,6 +168,7 @@ func (r *captureRun) copyPackets() error {
 		live = !r.o.quiet && r.printer == nil && term.IsTerminal(int(os.Stderr.Fd()))
 	}
 	defer startReporter(os.Stderr, r.session, size, live).end()
+	announce(os.Stderr, r.session.Interfaces(), r.session.Options())
 
 	var p capture.Packet
 	for {

@@ -1,0 +1,407 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	oldgo "github.com/google/gopacket/pcapgo"
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A record is a packet in a file.
+type record struct {
+	data []byte
+	ci   gopacket.CaptureInfo
+}
+
+// readFile reads a file with the current gopacket, and sees to it that its predecessor reads the same.
+func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := oldgo.NewNgReader(bytes.NewReader(file), oldgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []record
+	for {
+		data, ci, err := r.ReadPacketData()
+		oldData, oldCI, oldErr := old.ReadPacketData()
+		if err == io.EOF && oldErr == io.EOF {
+			return records, r
+		}
+		if err != nil || oldErr != nil {
+			t.Fatalf("packet %d: %v, %v", len(records), err, oldErr)
+		}
+		if !bytes.Equal(data, oldData) || !ci.Timestamp.Equal(oldCI.Timestamp) || ci.Length != oldCI.Length {
+			t.Fatalf("packet %d: the two gopackets disagree", len(records))
+		}
+		records = append(records, record{data, ci})
+	}
+}
+
+// sent is what the generator sends as frame number seq: it leaves the UDP checksum out.
+func sent(size int, seq uint64) []byte {
+	frame := testnet.UDPFrame(size, seq)
+	frame[40], frame[41] = 0, 0
+	return frame
+}
+
+// Every frame is in the file, byte for byte, in order, and every reader agrees.
+func TestFileIsComplete(t *testing.T) {
+	for _, size := range []int{64, 512, 1500} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			pair := newPair(t, testnet.PairOptions{})
+			file := tempFile(t)
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+			const frames = 10_000
+			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Rate: 200_000})
+			stderr := p.interrupt()
+			if s := account(t, stderr); s.Seen != frames || s.Captured != frames || s.Bytes != uint64(frames*size) {
+				t.Errorf("summary %+v", s)
+			}
+			records, r := readFile(t, file)
+			if len(records) != frames {
+				t.Fatalf("%d packets in the file", len(records))
+			}
+			for i, rec := range records {
+				if want := sent(size, uint64(i)); !bytes.Equal(rec.data, want) {
+					t.Fatalf("packet %d is\n%x, want\n%x", i, rec.data, want)
+				}
+				if rec.ci.Length != size {
+					t.Fatalf("packet %d: wire length %d", i, rec.ci.Length)
+				}
+			}
+			if ifi, err := r.Interface(0); err != nil || ifi.Name != pair.RxName || ifi.Statistics.PacketsReceived != frames {
+				t.Errorf("interface %+v, %v", ifi, err)
+			}
+			readable(t, file, frames)
+		})
+	}
+}
+
+// readable reads the file with the programs that users open it with.
+func readable(t *testing.T, file string, frames int) {
+	t.Helper()
+	info := outputOf(t, "capinfos", file)
+	for _, want := range []string{"Strict time order:   True", fmt.Sprintf("Number of packets = %d", frames)} {
+		if !strings.Contains(info, want) {
+			t.Errorf("capinfos does not say %q:\n%s", want, info)
+		}
+	}
+	if n := strings.Count(outputOf(t, "tcpdump", "-nr", file), "\n"); n != frames {
+		t.Errorf("tcpdump reads %d packets, want %d", n, frames)
+	}
+	if n := len(strings.Fields(outputOf(t, "tshark", "-nr", file, "-T", "fields", "-e", "frame.packet_id"))); n != frames {
+		t.Errorf("tshark sees %d packet ids, want %d", n, frames)
+	}
+}
+
+// Frames that two CPUs receive at the same time end up in the order of their stamps, each CPU's in its own order.
+func TestTwoCPUs(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{Queues: 2})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	const frames, second = 20_000, 1 << 40
+	done := make(chan error, 2)
+	for cpu := range 2 {
+		g, err := testnet.NewGenerator(pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		if err := g.SetSequence(uint64(cpu) * second); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := g.Run(t.Context(), testnet.GeneratorOptions{
+				Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: 200_000, CPU: cpu,
+			})
+			done <- err
+		}()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := account(t, p.interrupt())
+	if s.Seen != 2*frames || s.Lost != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	records, _ := readFile(t, file)
+	next := [2]uint64{0, second}
+	switches, last := 0, -1
+	for i, rec := range records {
+		seq, ok := testnet.Sequence(rec.data)
+		from := 0
+		if seq >= second {
+			from = 1
+		}
+		if !ok || seq != next[from] {
+			t.Fatalf("packet %d is number %d, want %d", i, seq, next[from])
+		}
+		next[from]++
+		if from != last {
+			switches++
+		}
+		last = from
+	}
+	if want := [2]uint64{frames, second + frames}; next != want {
+		t.Errorf("numbers up to %v, want %v", next, want)
+	}
+	if switches < 100 {
+		t.Errorf("the two CPUs' packets alternate only %d times: were they sent at the same time?", switches)
+	}
+	readable(t, file, 2*frames)
+}
+
+// A pipe into tcpdump ends when tcpdump has enough, and a lone packet gets there soon.
+func TestPipe(t *testing.T) {
+	testnet.Require(t, "tcpdump")
+	pair := newPair(t, testnet.PairOptions{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	tcpdump := exec.Command("tcpdump", "-nlr", "-", "-c", "5")
+	tcpdump.Stdin = r
+	lines, err := tcpdump.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tcpdump.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	p := listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-", "--json")
+	w.Close()
+	sender := newSender(t, pair)
+	buf := make([]byte, 4096)
+	for i := range 5 {
+		before := time.Now()
+		if err := sender.Send(testnet.UDPFrame(64, uint64(i))); err != nil {
+			t.Fatal(err)
+		}
+		n, err := lines.Read(buf)
+		if took := time.Since(before); err != nil || took > 200*time.Millisecond {
+			t.Errorf("packet %d took %v to tcpdump's output %q, %v", i, took, buf[:n], err)
+		}
+	}
+	if err := tcpdump.Wait(); err != nil {
+		t.Error(err)
+	}
+	// Nothing more is sent: it must notice by itself.
+	status, stderr := p.wait()
+	if status != 1 || !strings.Contains(stderr, "xdpcap: standard output: its reader has gone away\n") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	if s := account(t, stderr); s.Captured != 5 {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+// Faster than the reader can follow: what is missing is counted, exactly and everywhere the same.
+func TestOverload(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	// A reader that is stopped while packets come cannot follow, on any machine.
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-B", "128k", "--json")
+	stopProcess(t, p)
+	r := generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 100_000})
+	continueProcess(t, p)
+	r2 := generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 10_000})
+	s := account(t, p.interrupt())
+	if s.Seen != r.Sent+r2.Sent || s.Lost == 0 || s.Captured < r2.Sent {
+		t.Errorf("sent %d and %d, summary %+v", r.Sent, r2.Sent, s)
+	}
+	records, reader := readFile(t, file)
+	ifi, err := reader.Interface(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uint64(len(records)) != s.Captured || ifi.Statistics.PacketsReceived != s.Seen {
+		t.Errorf("%d packets, statistics %+v, summary %+v", len(records), ifi.Statistics, s)
+	}
+	// gopacket does not read all of the statistics, and tshark shows them on request.
+	blocks := outputOf(t, "tshark", "-r", file, "-V", "-X", "read_format:MIME Files Format")
+	for name, want := range map[string]uint64{
+		"Received Packets": s.Seen, "Accepted Packets": s.Seen, "Packets Dropped by OS": s.Lost, "Packets Delivered to the User": s.Captured,
+	} {
+		if line := fmt.Sprintf("Number of %s = %d\n", name, want); !strings.Contains(blocks, line) {
+			t.Errorf("the statistics block does not say %q", line)
+		}
+	}
+	// The packets after the gap say how many are missing before them.
+	var dropped uint64
+	for _, f := range strings.Fields(outputOf(t, "tshark", "-r", file, "-T", "fields", "-e", "frame.drop_count")) {
+		n, err := strconv.ParseUint(f, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped += n
+	}
+	if dropped != s.Lost {
+		t.Errorf("the packets' drop counts add up to %d, %d were lost", dropped, s.Lost)
+	}
+}
+
+func TestSample(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample", "100", "--json")
+	const frames, want = 1_000_000, 10_000
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames})
+	s := account(t, p.interrupt())
+	sigma := math.Sqrt(frames * 0.01 * 0.99)
+	if s.Seen != frames || s.Lost != 0 || math.Abs(float64(s.Captured)-want) > 5*sigma {
+		t.Errorf("summary %+v, want %d captured within %.0f", s, want, 5*sigma)
+	}
+	if info := outputOf(t, "capinfos", file); !strings.Contains(info, "one packet in 100, at random") {
+		t.Errorf("the file does not say how it was sampled:\n%s", info)
+	}
+}
+
+func TestJumbo(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{MTU: 9000})
+	for _, test := range []struct {
+		snapLen string
+		want    int
+	}{{"0", 9014}, {"128", 128}} {
+		file := tempFile(t)
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-s", test.snapLen, "-c", "1")
+		frame := testnet.UDPFrame(9014, 7)
+		if err := newSender(t, pair).Send(frame); err != nil {
+			t.Fatal(err)
+		}
+		if status, stderr := p.wait(); status != 0 {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		records, _ := readFile(t, file)
+		if len(records) != 1 || records[0].ci.Length != 9014 || !bytes.Equal(records[0].data, frame[:test.want]) {
+			t.Errorf("-s %s: %d packets, the first has %d of %d bytes", test.snapLen, len(records),
+				len(records[0].data), records[0].ci.Length)
+		}
+	}
+}
+
+// The stamp of a frame is between the wall clock's readings before and after it was sent, give or take a millisecond.
+func TestStamps(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file)
+	sender := newSender(t, pair)
+	const frames = 200
+	var after [frames]time.Time
+	for i := range frames {
+		frame := testnet.UDPFrame(64, 0)
+		binary.BigEndian.PutUint64(frame[testnet.SequenceOffset:], uint64(time.Now().UnixNano()))
+		if err := sender.Send(frame); err != nil {
+			t.Fatal(err)
+		}
+		after[i] = time.Now()
+		time.Sleep(time.Millisecond)
+	}
+	p.interrupt()
+	records, _ := readFile(t, file)
+	if len(records) != frames {
+		t.Fatalf("%d packets", len(records))
+	}
+	for i, rec := range records {
+		before := time.Unix(0, int64(binary.BigEndian.Uint64(rec.data[testnet.SequenceOffset:])))
+		if stamp := rec.ci.Timestamp; stamp.Before(before.Add(-time.Millisecond)) || stamp.After(after[i].Add(time.Millisecond)) {
+			t.Errorf("packet %d is stamped %v, sent between %v and %v", i, stamp, before, after[i])
+		}
+	}
+}
+
+// Two interfaces in one file, each with its own account.
+func TestTwoInterfaces(t *testing.T) {
+	one := newPair(t, testnet.PairOptions{})
+	two := newPair(t, testnet.PairOptions{Rx: one.Rx, RxName: "rx1", TxName: "tx1"})
+	file := tempFile(t)
+	p := listening(t, one.Rx, nil, "-i", one.RxName, "-i", two.RxName, "-w", file, "--json")
+	generate(t, one, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	generate(t, two, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 200})
+	if s := account(t, p.interrupt()); s.Seen != 500 || s.Interface != "rx0,rx1" {
+		t.Errorf("summary %+v", s)
+	}
+	records, r := readFile(t, file)
+	var per [2]uint64
+	for _, rec := range records {
+		per[rec.ci.InterfaceIndex]++
+	}
+	if per != [2]uint64{300, 200} {
+		t.Errorf("packets per interface: %v", per)
+	}
+	for i, name := range []string{"rx0", "rx1"} {
+		if ifi, err := r.Interface(i); err != nil || ifi.Name != name || ifi.Statistics.PacketsReceived != per[i] {
+			t.Errorf("interface %d: %+v, %v", i, ifi, err)
+		}
+	}
+	outputOf(t, "tcpdump", "-nr", file) // which refuses interfaces that differ
+}
+
+func TestClassicFormat(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--format", "pcap", "-s", "60")
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 100_000})
+	p.interrupt()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := pcapgo.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		data, ci, err := r.ReadPacketData()
+		if err != nil || ci.Length != 512 || !bytes.Equal(data, sent(512, uint64(i))[:60]) {
+			t.Fatalf("packet %d: %d bytes of %d, %v", i, len(data), ci.Length, err)
+		}
+	}
+	if !strings.Contains(outputOf(t, "capinfos", file), "nanosecond") {
+		t.Error("capinfos sees no nanoseconds")
+	}
+}
+
+// --sink drops what it captures; without it everything passes.
+func TestSink(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want int64
+	}{{nil, 100}, {[]string{"--sink"}, 0}} {
+		pair := newPair(t, testnet.PairOptions{})
+		listener := listenIP(t, pair)
+		p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", os.DevNull, "--json"}, test.args...)...)
+		generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 100, Rate: 10_000})
+		if s := account(t, p.interrupt()); s.Captured != 100 {
+			t.Errorf("%v: summary %+v", test.args, s)
+		}
+		if got := listener(); got != test.want {
+			t.Errorf("%v: %d packets reached the stack, want %d", test.args, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// checkDetached looks for what a capture must never leave behind.
+func checkDetached(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	if prog := attached(t, pair); prog != "" {
+		t.Errorf("XDP program %s is still attached", prog)
+	}
+}
+
+// trickle sends frames, a hundred at a time, until the returned function is called.
+func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
+	t.Helper()
+	sender := newSender(t, pair)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for seq := uint64(0); ; seq++ {
+			select {
+			case <-quit:
+				return
+			default:
+				if seq%100 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				sender.Send(testnet.UDPFrame(200, seq)) // fails while the interface is down
+			}
+		}
+	}()
+	stop = func() {
+		if quit != nil {
+			close(quit)
+			<-done
+			quit = nil
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestSignals(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	defer trickle(t, pair)()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		file := tempFile(t)
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+		waitFor(t, "packets", func() bool { return fileSize(file) > 10_000 })
+		p.cmd.Process.Signal(sig)
+		status, stderr := p.wait()
+		if status != 0 {
+			t.Errorf("%v: exit status %d: %s", sig, status, stderr)
+		}
+		s := account(t, stderr)
+		records, r := readFile(t, file)
+		if uint64(len(records)) != s.Captured || s.Captured == 0 {
+			t.Errorf("%v: %d packets in the file, summary %+v", sig, len(records), s)
+		}
+		if ifi, err := r.Interface(0); err != nil || ifi.Statistics.PacketsReceived != s.Seen {
+			t.Errorf("%v: statistics %+v, %v; summary %+v", sig, ifi.Statistics, err, s)
+		}
+		checkDetached(t, pair)
+	}
+}
+
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+func TestCountAndDuration(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	defer trickle(t, pair)()
+	for _, args := range [][]string{{"-c", "50"}, {"--duration", "300ms"}} {
+		file := tempFile(t)
+		p := listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "--json")...)
+		status, stderr := p.wait()
+		s := account(t, stderr)
+		records, _ := readFile(t, file)
+		if status != 0 || uint64(len(records)) != s.Captured || s.Captured == 0 {
+			t.Errorf("%v: exit status %d, %d packets, %s", args, status, len(records), stderr)
+		}
+		if args[0] == "-c" && s.Captured != 50 {
+			t.Errorf("-c 50: %d captured", s.Captured)
+		}
+		if args[0] == "--duration" && (s.Duration < 0.3 || s.Duration > 2) {
+			t.Errorf("--duration 300ms: took %v", s.Duration)
+		}
+		checkDetached(t, pair)
+	}
+}
+
+// The closing lines are tcpdump's, and the account.
+func TestClosingLines(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	want := "xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65476 bytes\n" +
+		"300 packets captured\n300 packets received by filter\n0 packets dropped by kernel\n" +
+		"xdpcap: 300 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 300 captured\n"
+	if got := p.interrupt(); got != want {
+		t.Errorf("stderr:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestSIGUSR1(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	p.cmd.Process.Signal(syscall.SIGUSR1)
+	waitFor(t, "the counts", func() bool { return strings.Contains(p.said(), "xdpcap: 300 seen = ") })
+	p.interrupt()
+}
+
+// Like `xdpcap -w - | head -c 100`.
+func TestReaderGoesAway(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	defer trickle(t, pair)()
+	for _, args := range [][]string{{"-w", "-"}, {}} { // packets as pcapng, and as lines
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := listening(t, pair.Rx, w, append(args, "-i", pair.RxName, "--json")...)
+		w.Close()
+		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		status, stderr := p.wait()
+		if status != 1 || !strings.Contains(stderr, "standard output: its reader has gone away") {
+			t.Errorf("%v: exit status %d: %s", args, status, stderr)
+		}
+		account(t, stderr)
+		checkDetached(t, pair)
+	}
+}
+
+// Nothing of what was captured reached the disk: it is lost, and the account says so.
+func TestDiskFull(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	defer trickle(t, pair)()
+	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", "/dev/full", "--json")
+	status, stderr := p.wait()
+	if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to /dev/full: no space left on device\n") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	if s := account(t, stderr); s.Captured != 0 || s.Bytes != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	checkDetached(t, pair)
+}
+
+// A file system that fills up while capturing: the file holds whole blocks, as many as the account says.
+func TestDiskFillsUp(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	defer trickle(t, pair)()
+	file := filepath.Join(dir, "out.pcapng")
+	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	status, stderr := p.wait()
+	if status != 1 || !strings.Contains(stderr, "no space left on device") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	s := account(t, stderr)
+	records, _ := readFile(t, file)
+	if uint64(len(records)) != s.Captured || s.Captured == 0 || s.Lost == 0 {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+	checkDetached(t, pair)
+}
+
+func TestInterfaceDeleted(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	inRx(t, pair, netlink.LinkDel)
+	status, stderr := p.wait()
+	if status != 1 || !strings.Contains(stderr, "xdpcap: interface rx0 was deleted or moved to another network namespace\n") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	records, _ := readFile(t, file)
+	if s := account(t, stderr); s.Captured != 300 || len(records) != 300 {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+}
+
+func TestInterfaceDownAndUp(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	inRx(t, pair, netlink.LinkSetDown)
+	inRx(t, pair, netlink.LinkSetUp)
+	defer trickle(t, pair)()
+	size := int64(300 * 100)
+	waitFor(t, "packets after the interface is up again", func() bool { return fileSize(file) > size+10_000 })
+	if s := account(t, p.interrupt()); s.Captured <= 300 {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+// inRx does something to the receiving interface.
+func inRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByName(pair.RxName)
+		if err != nil {
+			return err
+		}
+		return do(l)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// After SIGKILL nothing is attached, and the file has what came a second before and earlier.
+func TestKilled(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file)
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 5000, Rate: 100_000})
+	time.Sleep(time.Second) // the promise under test
+	p.cmd.Process.Kill()
+	<-p.done
+	waitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
+	if records, _ := readFile(t, file); len(records) != 5000 {
+		t.Errorf("%d packets in the file", len(records))
+	}
+}
+
+// A live count is for a terminal only, and without one nothing but the documented lines is on stderr:
+// TestClosingLines sees to that.
+func TestLiveLine(t *testing.T) {
+	for _, test := range []struct {
+		size int64
+		want string
+	}{
+		{999, "999 B"}, {1000, "1.0 kB"}, {1_234_567, "1.2 MB"}, {98_765_432_100, "98.8 GB"}, {5e15, "5000.0 TB"},
+	} {
+		if got := scaled(float64(test.size)) + "B"; got != test.want {
+			t.Errorf("%d bytes are shown as %q, want %q", test.size, got, test.want)
+		}
+	}
+	if n := len(liveLine(maxStats(), 1e8, 1<<62)); n > 100 {
+		t.Errorf("the live line is %d columns wide", n)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, w, "-ni", pair.RxName, "-c", "2")
+	w.Close()
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2})
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, stderr := p.wait(); status != 0 {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	want := " IP 192.0.2.1.9999 > 192.0.2.2.9999: UDP, length 22\n"
+	if strings.Count(string(out), want) != 2 || strings.Count(string(out), "\n") != 2 {
+		t.Errorf("printed %q, want two lines that end in %q", out, want)
+	}
+}
+
+// --print and -w together.
+func TestPrintAndWrite(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := tempFile(t)
+	p := listening(t, pair.Rx, w, "-i", pair.RxName, "-c", "2", "-w", file, "--print")
+	w.Close()
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2})
+	out, _ := io.ReadAll(r)
+	p.wait()
+	if records, _ := readFile(t, file); len(records) != 2 || strings.Count(string(out), "\n") != 2 {
+		t.Errorf("%d packets in the file, printed %q", len(records), out)
+	}
+	if info, err := os.Stat(file); err != nil || fmt.Sprintf("%o", info.Mode().Perm()) != "600" {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}

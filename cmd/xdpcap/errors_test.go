@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func maxStats() (s capture.Stats) {
+	s.Seen, s.Captured, s.Lost = 999_999_999_999, 999_999_999_999, 999_999
+	return s
+}
+
+// Each mistake is one clear line and exit status 1, and nothing is attached or made.
+func TestErrors(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{Addresses: true})
+	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("down0")})
+	addLink(t, pair, &netlink.Tuntap{LinkAttrs: attrs("tun0"), Mode: netlink.TUNTAP_MODE_TUN})
+	addPair(t, pair, "busy0", 1, 1)
+	v, err := testnet.AttachVerdict(pair.Rx, "busy0", testnet.Pass, testnet.VerdictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	addPair(t, pair, "few0", 1, 4)
+	dir := t.TempDir()
+
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{"which interface? -i NAME"}},
+		{"-i nosuch", []string{`interface "nosuch" does not exist; there are: lo, rx0, `}},
+		{"-i down0", []string{"down0 is down", "ip link set dev down0 up"}},
+		{"-i tun0", []string{"tun0 is not an Ethernet interface"}},
+		{"-i busy0", []string{"busy0 already runs an XDP program", "(id ", "leaves it alone"}},
+		{"-i few0", []string{"few0 in native mode: driver veth", "number of rx queues", "--xdp-mode generic"}},
+		{"-i few0 --xdp-mode native", []string{"number of rx queues", "--xdp-mode generic"}},
+		{"-i rx0 -i rx0", []string{"interface rx0 is given twice"}},
+		{"-i rx0 -w " + dir + "/no/such/dir.pcapng", []string{"-w: open", "no such file or directory"}},
+		{"-i rx0 -s 65477", []string{"snapshot length 65477: must be 1 to 65476"}},
+		{"-i rx0 -s -1", []string{`invalid argument "-1" for "-s, --snapshot-length"`, "xdpcap --help"}},
+		{"-i rx0 -c 0", []string{"-c 0: must be at least 1"}},
+		{"-i rx0 -c many", []string{`invalid argument "many" for "-c, --count"`}},
+		{"-i rx0 -B 100", []string{"buffer of 102400 bytes per CPU: must be 128 KiB to 1024 MiB"}},
+		{"-i rx0 -B 2G", []string{"must be 128 KiB to 1024 MiB"}},
+		{"-i rx0 --sample 0", []string{"--sample 0: must be at least 1"}},
+		{"-i rx0 --duration 0s", []string{"--duration 0s: must be more than nothing"}},
+		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
+		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng or pcap`}},
+		{"-i rx0 -w - --print", []string{"both need standard output"}},
+		{"-i rx0 --sink", []string{"rx0 has an IP address", "--yes"}},
+		{"-i rx0 --frobnicate", []string{"unknown flag: --frobnicate; see xdpcap --help"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			file := filepath.Join(dir, "out.pcapng")
+			args := strings.Fields(test.args)
+			if !strings.Contains(test.args, "-w ") {
+				args = append(args, "-w", file)
+			}
+			status, stderr := start(t, pair.Rx, nil, args...).wait()
+			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "xdpcap: ") {
+				t.Errorf("exit status %d and not one line: %q", status, stderr)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("%q does not say %q", stderr, want)
+				}
+			}
+			if _, err := os.Stat(file); err == nil {
+				t.Error("it left a file behind")
+				os.Remove(file)
+			}
+			checkDetached(t, pair)
+		})
+	}
+}
+
+func attrs(name string) netlink.LinkAttrs {
+	a := netlink.NewLinkAttrs()
+	a.Name = name
+	return a
+}
+
+func addLink(t *testing.T, pair *testnet.Pair, l netlink.Link) {
+	t.Helper()
+	if err := pair.Rx.Do(func() error { return netlink.LinkAdd(l) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addPair adds a veth pair with both ends in the receiving namespace; the peer sends on as many queues.
+func addPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueues int) {
+	t.Helper()
+	a := attrs(name)
+	a.NumRxQueues, a.NumTxQueues = rxQueues, rxQueues
+	addLink(t, pair, &netlink.Veth{LinkAttrs: a, PeerName: name + "p", PeerNumTxQueues: uint32(peerTxQueues), PeerNumRxQueues: 1})
+	err := pair.Rx.Do(func() error {
+		for _, n := range []string{name, name + "p"} {
+			l, err := netlink.LinkByName(n)
+			if err == nil {
+				err = netlink.LinkSetUp(l)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A driver without native XDP is captured in generic mode, and that is said.
+func TestGenericFallback(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("bridge0")})
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByName("bridge0")
+		if err == nil {
+			err = netlink.LinkSetUp(l)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", "bridge0", "-w", os.DevNull, "--json")
+	stderr := p.interrupt()
+	if !strings.Contains(stderr, "driver bridge of bridge0 has no native XDP: using generic mode") {
+		t.Error(stderr)
+	}
+	if s := account(t, stderr); s.Mode != "generic" {
+		t.Errorf("summary %+v", s)
+	}
+
+	status, stderr := start(t, pair.Rx, nil, "-i", "bridge0", "--xdp-mode", "native").wait()
+	if status != 1 || !strings.Contains(stderr, "does not support XDP") || !strings.Contains(stderr, "--xdp-mode generic") {
+		t.Errorf("native: exit status %d: %s", status, stderr)
+	}
+}
+
+// Generic mode on request sees the same packets.
+func TestGenericMode(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{GRO: true})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--xdp-mode", "generic", "-w", file, "--json")
+	sender := newSender(t, pair)
+	var want [][]byte
+	for i := range 100 {
+		frame := testnet.UDPFrame(100+i, uint64(i))
+		want = append(want, frame)
+		if err := sender.Send(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := account(t, p.interrupt()); s.Mode != "generic" || s.Captured != 100 {
+		t.Errorf("summary %+v", s)
+	}
+	records, _ := readFile(t, file)
+	for i, rec := range records {
+		if !bytes.Equal(rec.data, want[i]) {
+			t.Errorf("packet %d is\n%x, want\n%x", i, rec.data, want[i])
+		}
+	}
+}
+
+func TestMissingPrivileges(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	dir, err := os.MkdirTemp("", "xdpcap") // t.TempDir is root's alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "out.pcapng")
+	cmd := command("-i", pair.RxName, "-w", file)
+	// The test binary lies where only root may look: it is opened for the child.
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	cmd.ExtraFiles = []*os.File{self}
+	cmd.Path = "/proc/self/fd/3"
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	want := "missing privileges: CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON; run it as root (sudo)"
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), want) {
+		t.Errorf("exit status %d: %s", cmd.ProcessState.ExitCode(), stderr.String())
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it left a file behind")
+	}
+}
+
+// A capture that cannot begin does not cost an older file.
+func TestOlderFileSurvives(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, pair.Rx, nil, "-i", "nosuch", "-w", file).wait()
+	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
+		t.Errorf("the file is %q now, %v", b, err)
+	}
+}

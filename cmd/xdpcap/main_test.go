@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// The test binary is xdpcap itself when this is set: what is tested is the real process, its exit status
+// and its streams.
+const beXdpcap = "XDPCAP_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beXdpcap) != "" {
+		os.Exit(run(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// A process is a running xdpcap.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	ready  chan struct{} // closed when it says that it listens
+	done   chan struct{} // closed when it has ended
+	mu     sync.Mutex
+	stderr bytes.Buffer
+}
+
+// command is xdpcap with these arguments, not started.
+func command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), beXdpcap+"=1")
+	return cmd
+}
+
+// start runs xdpcap in a namespace; stdout may be nil.
+func start(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: command(args...), ready: make(chan struct{}), done: make(chan struct{})}
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ns.Start(p.cmd); err != nil {
+		t.Fatal(err)
+	}
+	go p.follow(stderr)
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+func (p *process) follow(stderr io.Reader) {
+	defer close(p.done)
+	var once sync.Once
+	for lines := bufio.NewReader(stderr); ; {
+		line, err := lines.ReadString('\n')
+		p.mu.Lock()
+		p.stderr.WriteString(line)
+		p.mu.Unlock()
+		if strings.Contains(line, "listening on") {
+			once.Do(func() { close(p.ready) })
+		}
+		if err != nil {
+			p.cmd.Wait()
+			return
+		}
+	}
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// listening runs xdpcap until it captures.
+func listening(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *process {
+	t.Helper()
+	p := start(t, ns, stdout, args...)
+	select {
+	case <-p.ready:
+	case <-p.done:
+		t.Fatalf("xdpcap %v ended: %s", args, p.said())
+	case <-time.After(patience):
+		t.Fatalf("xdpcap %v does not listen: %s", args, p.said())
+	}
+	return p
+}
+
+// wait returns the exit status and what was on stderr.
+func (p *process) wait() (int, string) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.cmd.Process.Signal(syscall.SIGQUIT)
+		<-p.done
+		p.t.Fatalf("xdpcap %v does not end: %s", p.cmd.Args[1:], p.said())
+	}
+	return p.cmd.ProcessState.ExitCode(), p.said()
+}
+
+// interrupt ends it as Ctrl-C does, and expects the exit status 0.
+func (p *process) interrupt() string {
+	p.t.Helper()
+	p.cmd.Process.Signal(os.Interrupt)
+	status, stderr := p.wait()
+	if status != 0 {
+		p.t.Errorf("exit status %d: %s", status, stderr)
+	}
+	return stderr
+}
+
+// account finds the --json summary in stderr and checks that it adds up.
+func account(t *testing.T, stderr string) summary {
+	t.Helper()
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var s summary
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			t.Fatalf("summary %s: %v", line, err)
+		}
+		if s.Seen != s.FilteredOut+s.NotSampled+s.Lost+s.Invalid+s.Captured {
+			t.Errorf("the account does not add up: %s", line)
+		}
+		return s
+	}
+	t.Fatalf("no summary in %q", stderr)
+	return summary{}
+}
+
+func newPair(t *testing.T, o testnet.PairOptions) *testnet.Pair {
+	t.Helper()
+	testnet.RequireLiveFrames(t)
+	pair, err := testnet.NewPair(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pair.Close() })
+	return pair
+}
+
+func generate(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) testnet.Result {
+	t.Helper()
+	g, err := testnet.NewGenerator(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := g.Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func newSender(t *testing.T, pair *testnet.Pair) *testnet.Sender {
+	t.Helper()
+	s, err := testnet.NewSender(pair.Tx, pair.TxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// output runs a tool on a file and returns what it prints.
+func outputOf(t *testing.T, tool string, args ...string) string {
+	t.Helper()
+	testnet.Require(t, tool)
+	var stderr bytes.Buffer
+	cmd := exec.Command(tool, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", tool, args, err, stderr.String())
+	}
+	return string(out)
+}
+
+// attached names the XDP programs on the pair's receiving interface.
+func attached(t *testing.T, pair *testnet.Pair) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := command("interfaces")
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if f := strings.Fields(line); f[0] == pair.RxName && f[5] != "-" {
+			return f[5]
+		}
+	}
+	return ""
+}
+
+func tempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "out.pcapng") }
