@@ -270,7 +270,7 @@ func TestLiveLine(t *testing.T) {
 	}
 }
 
-func TestPrint(t *testing.T) {
+func TestPrintToPipe(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
 	r, w, err := os.Pipe()
 	if err != nil {
