@@ -1,0 +1,303 @@
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func describeTwo() description {
+	return description{
+		interfaces: []Interface{{Interface: xdp.Interface{Name: "a"}}, {Interface: xdp.Interface{Name: "b"}}},
+		options:    Options{SnapLen: MaxSnapLen, Sample: 1},
+	}
+}
+
+func testWriter(out io.Writer, o WriterOptions) *Writer {
+	d := describeTwo()
+	return newWriter(out, newEncoder(d, o), o, len(d.interfaces))
+}
+
+// A limited output takes so many bytes and then has no room.
+type limited struct {
+	bytes.Buffer
+	room int
+}
+
+var errNoRoom = errors.New("no room")
+
+func (l *limited) Write(b []byte) (int, error) {
+	n := min(len(b), l.room-l.Len())
+	l.Buffer.Write(b[:n])
+	if n < len(b) {
+		return n, errNoRoom
+	}
+	return n, nil
+}
+
+func testPacket(i int) *Packet {
+	data := packetOf(60+i%40, byte(i))
+	return &Packet{Data: data, WireLen: len(data), Time: int64(i), Interface: i % 2}
+}
+
+// Wherever the output ends, the account says exactly how many packets are whole in it.
+func TestWriterAccount(t *testing.T) {
+	for _, format := range []Format{PCAPNG, PCAP} {
+		var all bytes.Buffer
+		w := testWriter(&all, WriterOptions{Format: format})
+		for i := range 50 {
+			if err := w.Write(testPacket(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Flush()
+		for room := 0; room <= all.Len(); room += 7 {
+			out := &limited{room: room}
+			w := testWriter(out, WriterOptions{Format: format, Immediate: room%2 == 0})
+			var read [2]Counters
+			var err error
+			for i := 0; i < 50 && err == nil; i++ {
+				p := testPacket(i)
+				err = w.Write(p)
+				read[p.Interface].Captured++
+				read[p.Interface].Seen++
+			}
+			if err == nil {
+				err = w.Flush()
+			}
+			if !errors.Is(err, errNoRoom) && room < all.Len() {
+				t.Fatalf("room for %d of %d bytes: %v", room, all.Len(), err)
+			}
+			if again := w.Write(testPacket(0)); room < all.Len() && !errors.Is(again, errNoRoom) {
+				t.Errorf("the error is forgotten: %v", again)
+			}
+			got := w.Account(total(read[:]))
+			if want := countPackets(format, out.Bytes()); got.Captured != want || got.Seen != got.Lost+got.Captured {
+				t.Errorf("format %d, room for %d: %d packets are whole, the account is %+v", format, room, want, got.Counters)
+			}
+		}
+	}
+}
+
+func countPackets(format Format, file []byte) (n uint64) {
+	var r interface {
+		ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+	}
+	var err error
+	if format == PCAP {
+		r, err = pcapgo.NewReader(bytes.NewReader(file))
+	} else {
+		r, err = pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	}
+	for err == nil {
+		if _, _, err = r.ZeroCopyReadPacketData(); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// A file that takes half a block is cut back to whole ones.
+func TestWriterCuts(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out.pcapng"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := testWriter(&halting{File: f, room: 2000}, WriterOptions{})
+	var counters [2]Counters
+	for i := range 50 {
+		p := testPacket(i)
+		counters[p.Interface].Captured++
+		w.Write(p)
+	}
+	if err := w.Flush(); !errors.Is(err, errNoRoom) {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for {
+		if _, _, err := r.ReadPacketData(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("after %d packets: %v", n, err)
+		}
+		n++
+	}
+	if got := w.Account(total(counters[:])); got.Captured != uint64(n) || n == 0 || int64(len(file)) != w.Size() {
+		t.Errorf("%d packets and %d bytes in the file, the account says %d, Size %d", n, len(file), got.Captured, w.Size())
+	}
+}
+
+// halting is a file on a disk that fills up.
+type halting struct {
+	*os.File
+	room int
+}
+
+func (h *halting) Write(b []byte) (int, error) {
+	n, err := h.File.Write(b[:min(len(b), h.room)])
+	h.room -= n
+	if err == nil && n < len(b) {
+		err = errNoRoom
+	}
+	return n, err
+}
+
+// The statistics blocks say what the account says.
+func TestWriterStatistics(t *testing.T) {
+	var out bytes.Buffer
+	w := testWriter(&out, WriterOptions{Application: "xdpcap test"})
+	want := []Counters{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
+	if err := w.Close(total(want)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(testPacket(0)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+	r, err := pcapgo.NewNgReader(&out, pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.ReadPacketData(); err != io.EOF {
+		t.Fatal(err)
+	}
+	for i, c := range want {
+		ifi, err := r.Interface(i)
+		if err != nil || ifi.Statistics.PacketsReceived != c.Seen {
+			t.Errorf("interface %d: %+v, %v", i, ifi, err)
+		}
+	}
+	if got := r.SectionInfo().Application; got != "xdpcap test" {
+		t.Errorf("application %q", got)
+	}
+}
+
+func TestWholeBlocksPerWrite(t *testing.T) {
+	var out blocks
+	w := testWriter(&out, WriterOptions{})
+	for i := range 10_000 {
+		w.Write(testPacket(i))
+	}
+	w.Close(Stats{Interfaces: make([]Counters, 2)})
+	if out.writes < 3 || out.torn > 0 {
+		t.Errorf("%d writes, %d of them not whole blocks", out.writes, out.torn)
+	}
+}
+
+type blocks struct{ writes, torn int }
+
+func (o *blocks) Write(b []byte) (int, error) {
+	o.writes++
+	n := len(b)
+	for len(b) >= 8 {
+		size := int(b[4]) | int(b[5])<<8 | int(b[6])<<16
+		if size < 12 || size > len(b) {
+			break
+		}
+		b = b[size:]
+	}
+	if len(b) > 0 {
+		o.torn++
+	}
+	return n, nil
+}
+
+// loop is a session over a ring in memory that the same packets come out of again and again.
+type loop struct {
+	*Session
+	kernel *fakeKernel
+}
+
+func newLoop(size int) *loop {
+	k, r := newKernel(1<<20, 1)
+	packet := packetOf(size, 1)
+	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
+	}
+	s := &Session{rings: []*ring{r}, tally: make([]tally, 1), published: make([]tally, 1), horizon: math.MaxUint64}
+	return &loop{s, k}
+}
+
+func (l *loop) next(tb testing.TB, p *Packet) {
+	if !l.Pending() {
+		r := l.rings[0]
+		r.start, r.next, r.tail = 0, 0, 0
+		l.gather()
+	}
+	if err := l.Read(p); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	for _, format := range []Format{PCAPNG, PCAP} {
+		l := newLoop(64)
+		w := testWriter(io.Discard, WriterOptions{Format: format})
+		var p Packet
+		for range 100_000 { // until the buffers have their size
+			l.next(t, &p)
+			w.Write(&p)
+		}
+		n := testing.AllocsPerRun(10_000, func() {
+			l.next(t, &p)
+			if err := w.Write(&p); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("format %d: %v allocations per packet", format, n)
+		}
+	}
+}
+
+func BenchmarkReadWrite(b *testing.B) {
+	for _, size := range []int{64, 1500} {
+		b.Run(map[int]string{64: "64B", 1500: "1500B"}[size], func(b *testing.B) {
+			l := newLoop(size)
+			w := testWriter(io.Discard, WriterOptions{})
+			var p Packet
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				l.next(b, &p)
+				w.Write(&p)
+			}
+		})
+	}
+}
+
+func TestComment(t *testing.T) {
+	d := describeTwo()
+	d.options.Sample = 100
+	d.options.Sink = true
+	for i := range d.interfaces {
+		d.interfaces[i].Mode = Native
+		d.interfaces[i].Program = xdp.Program{ID: 7, Name: "sample_xdp"}
+	}
+	want := `a: XDP program sample_xdp (id 7), native mode
+b: XDP program sample_xdp (id 7), native mode
+sampling: one packet in 100, at random (--sample 100)
+every packet was dropped after sampling (--sink)
+snapshot length: 65476
+command line: xdpcap -i a -i b`
+	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
+		t.Error(diff)
+	}
+}
