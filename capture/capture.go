@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type sample -type account sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type sample -type account sampler ../bpf/sampler.c
 
 // MaxSnapLen is the most bytes of one packet that can be had: what one record of a perf ring holds.
 const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)
@@ -51,8 +51,15 @@ type Options struct {
 	Mode       Mode     // Auto
 
 	SnapLen int    // packet bytes kept; 0 = MaxSnapLen
-	Sample  uint32 // keep one packet in Sample, at random, chosen in the kernel; 0 or 1 = every packet
 	Count   uint64 // end after this many packets; 0 = no limit
+
+	// Which packets are kept is decided in the kernel. What these pass over is NotSampled; they combine, in
+	// this order. A flow is both directions of a conversation: IP addresses, protocol and ports inside up
+	// to two VLAN tags, without ports for fragments; MAC addresses for what is not IP.
+	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = of every flow
+	First       uint64 // keep the first packets of each flow; 0 = all. Of 131,072 flows: the longest silent are forgotten
+	Sample      uint32 // keep one packet in Sample, at random; 0 or 1 = every packet
+	MaxRate     uint64 // keep so many packets per second, all CPUs together, saved up for one second at most; 0 = all; up to 1e9
 
 	// Sink drops every packet after sampling. For interfaces that receive only copies of traffic:
 	// anything that talks through such an interface is cut off while the session lasts.

@@ -34,11 +34,7 @@ func (d *description) comment(commandLine string) string {
 	for _, ifi := range d.interfaces {
 		fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", ifi.Name, ifi.Program, ifi.Mode)
 	}
-	if d.options.Sample > 1 {
-		fmt.Fprintf(&b, "sampling: one packet in %d, at random (--sample %d)\n", d.options.Sample, d.options.Sample)
-	} else {
-		b.WriteString("sampling: every packet\n")
-	}
+	b.WriteString("sampling: " + d.options.sampling() + "\n")
 	if d.options.Sink {
 		b.WriteString("every packet was dropped after sampling (--sink)\n")
 	}
@@ -47,6 +43,27 @@ func (d *description) comment(commandLine string) string {
 		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
 	}
 	return b.String()
+}
+
+// sampling says which packets are kept, in the order in which that is decided.
+func (o *Options) sampling() string {
+	var kept []string
+	if o.SampleFlows > 1 {
+		kept = append(kept, fmt.Sprintf("all packets of one flow in %d (--sample-flows %[1]d)", o.SampleFlows))
+	}
+	if o.First > 0 {
+		kept = append(kept, fmt.Sprintf("the first %d packets of each flow (--first %[1]d)", o.First))
+	}
+	if o.Sample > 1 {
+		kept = append(kept, fmt.Sprintf("one packet in %d, at random (--sample %[1]d)", o.Sample))
+	}
+	if o.MaxRate > 0 {
+		kept = append(kept, fmt.Sprintf("at most %d packets per second (--max-rate %[1]d)", o.MaxRate))
+	}
+	if kept == nil {
+		return "every packet"
+	}
+	return strings.Join(kept, "; of these ")
 }
 
 // processor is the CPU's model as /proc/cpuinfo has it, or its architecture.

@@ -8,6 +8,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// No interface is faster, and the token bucket can still tell two packets apart.
+const maxRate = 1e9
+
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
 	if len(o.Interfaces) == 0 {
@@ -26,8 +29,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("snapshot length %d: must be 1 to %d, what one record of a perf ring holds; 0 asks for the most",
 			o.SnapLen, MaxSnapLen)
 	}
-	if o.Sample == 0 {
-		o.Sample = 1
+	o.Sample = max(o.Sample, 1)
+	o.SampleFlows = max(o.SampleFlows, 1)
+	if o.MaxRate > maxRate {
+		return o, fmt.Errorf("rate of %d packets per second: must be at most %d", o.MaxRate, uint64(maxRate))
 	}
 	if o.Buffer == 0 {
 		o.Buffer = DefaultBuffer

@@ -3,11 +3,14 @@ package capture
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -52,14 +55,18 @@ func newBench(t *testing.T, o Options) *bench {
 	return b
 }
 
-// run gives the packet to the program of a source, so many times, and returns the verdict.
-func (b *bench) run(source int, packet []byte, repeat uint32) xdp.Verdict {
+// run gives the packet to the program of a source, n times, and returns the last verdict. Not with one
+// system call: one that a signal interrupts is begun again.
+func (b *bench) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
 	b.t.Helper()
-	verdict, err := b.sampler.sources[source].prog.Run(&ebpf.RunOptions{Data: packet, Repeat: repeat})
-	if err != nil {
-		b.t.Fatal(err)
+	for range n {
+		v, err := b.sampler.sources[source].prog.Run(&ebpf.RunOptions{Data: packet})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		verdict = xdp.Verdict(v)
 	}
-	return xdp.Verdict(verdict)
+	return verdict
 }
 
 // samples takes everything out of the rings.
@@ -208,5 +215,151 @@ func TestProgramContext(t *testing.T) {
 	samples, _ := b.samples()
 	if len(samples) != 1 || samples[0].Ifindex != 1 || samples[0].RxQueue != 0 {
 		t.Errorf("%+v", samples)
+	}
+}
+
+func ethernet(etherType uint16, payload ...byte) []byte {
+	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, byte(etherType >> 8), byte(etherType)}
+	return append(append(b, payload...), make([]byte, 60)...)
+}
+
+// flowsOf counts the flows that the program tells apart, by keeping the first packet of each.
+func flowsOf(t *testing.T, packets ...[]byte) uint64 {
+	t.Helper()
+	b := newBench(t, Options{First: 1})
+	for _, p := range packets {
+		b.run(0, p, 1)
+	}
+	a := b.accounts()[0]
+	if a.Seen != uint64(len(packets)) || a.Seen != a.Sampled+a.NotSampled {
+		t.Errorf("%d packets, %+v", len(packets), a)
+	}
+	return a.Sampled
+}
+
+// What is one flow and what is not.
+func TestProgramFlows(t *testing.T) {
+	out := testnet.TxToRx()
+	back := out.Reverse()
+	text := []byte("payload")
+	withExtensions := func(p testnet.Path, src, dst uint16) []byte {
+		frame := p.UDPv6(src, dst, text)
+		frame[20] = 0                                                       // next header: hop-by-hop options
+		ext := []byte{60, 0, 1, 4, 0, 0, 0, 0}                              // then destination options
+		ext = append(ext, 17, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) // 16 bytes, then UDP
+		return append(append(frame[:54:54], ext...), frame[54:]...)
+	}
+	fragment := func(p testnet.Path, field uint16, src uint16) []byte {
+		frame := p.UDP(src, 53, text)
+		binary.BigEndian.PutUint16(frame[20:], field)
+		return frame
+	}
+	fragment6 := func(p testnet.Path, offset uint16, src uint16) []byte {
+		frame := p.UDPv6(src, 53, text)
+		frame[20] = 44
+		ext := []byte{17, 0, byte(offset >> 8), byte(offset), 0, 0, 0, 9}
+		return append(append(frame[:54:54], ext...), frame[54:]...)
+	}
+	for _, test := range []struct {
+		name    string
+		packets [][]byte
+		want    uint64
+	}{
+		{"both directions", [][]byte{out.UDP(1000, 53, text), back.UDP(53, 1000, text)}, 1},
+		{"both directions, IPv6", [][]byte{out.UDPv6(1000, 53, text), back.UDPv6(53, 1000, text)}, 1},
+		{"ports", [][]byte{out.UDP(1000, 53, text), out.UDP(1001, 53, text), out.UDP(1000, 54, text)}, 3},
+		{"the same port on both ends", [][]byte{out.UDP(53, 53, text), back.UDP(53, 53, text)}, 1},
+		{"ports the wrong way round", [][]byte{out.UDP(1000, 53, text), back.UDP(1000, 53, text)}, 2},
+		{"protocols", [][]byte{out.UDP(1000, 80, text), out.TCP(testnet.Segment{SrcPort: 1000, DstPort: 80})}, 2},
+		{"IP versions", [][]byte{out.UDP(1000, 53, text), out.UDPv6(1000, 53, text)}, 2},
+		{"echo", [][]byte{out.ICMPEcho(false, 1), back.ICMPEcho(true, 1), out.ICMPEcho(false, 2)}, 1},
+		{"VLAN", [][]byte{out.UDP(1000, 53, text), testnet.VLAN(out.UDP(1000, 53, text), 5),
+			testnet.QinQ(back.UDP(53, 1000, text), 6, 7)}, 1},
+		{"extension headers", [][]byte{withExtensions(out, 1000, 53), withExtensions(back, 53, 1000), out.UDPv6(1000, 53, text)}, 1},
+		{"extension headers, other ports", [][]byte{withExtensions(out, 1000, 53), withExtensions(out, 1001, 53)}, 2},
+		{"fragments", [][]byte{fragment(out, 0x2000, 1), fragment(out, 0x20b9, 2), fragment(out, 0x172, 3), fragment(back, 0x172, 4)}, 1},
+		{"don't fragment is no fragment", [][]byte{fragment(out, 0x4000, 1), fragment(out, 0x4000, 2)}, 2},
+		{"fragments, IPv6", [][]byte{fragment6(out, 1, 1), fragment6(out, 0xb9, 2), fragment6(back, 8, 3)}, 1},
+		{"not IP, by MAC addresses", [][]byte{out.ARPRequest(), back.ARPReply(), out.ARPReply(), ethernet(0x88b5, 1), ethernet(0x88b5, 2)}, 3},
+		{"truncated", [][]byte{out.UDP(1000, 53, text)[:14], out.UDP(1000, 53, text)[:33], out.UDP(1001, 53, text)[:20]}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := flowsOf(t, test.packets...); got != test.want {
+				t.Errorf("%d flows, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// --sample-flows keeps whole flows, the same ones in both directions, and one in N of them.
+func TestProgramSampleFlows(t *testing.T) {
+	b := newBench(t, Options{SampleFlows: 10})
+	out := testnet.TxToRx()
+	kept := 0
+	const flows = 2000
+	for i := range uint16(flows) {
+		before := b.accounts()[0].Sampled
+		for range 3 {
+			b.run(0, out.UDP(1000+i, 53, nil), 1)
+			b.run(0, out.Reverse().UDP(53, 1000+i, nil), 1)
+		}
+		switch n := b.accounts()[0].Sampled - before; n {
+		case 0:
+		case 6:
+			kept++
+		default:
+			t.Fatalf("%d of the 6 packets of flow %d were kept", n, i)
+		}
+		b.samples()
+	}
+	if sigma := math.Sqrt(flows * 0.1 * 0.9); math.Abs(float64(kept)-flows*0.1) > 5*sigma {
+		t.Errorf("%d of %d flows were kept", kept, flows)
+	}
+}
+
+func TestProgramFirst(t *testing.T) {
+	b := newBench(t, Options{First: 3})
+	for port := range uint16(5) {
+		b.run(0, testnet.TxToRx().UDP(1000+port, 53, nil), 10)
+	}
+	want := []samplerAccount{{Seen: 50, Sampled: 15, NotSampled: 35}, {}}
+	if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The bucket begins with one packet, and holds what a second brings.
+func TestProgramMaxRate(t *testing.T) {
+	b := newBench(t, Options{MaxRate: 2})
+	b.run(0, packetOf(64, 0), 1000)
+	if a := b.accounts()[0]; a.Sampled != 1 || a.NotSampled != 999 {
+		t.Errorf("at once: %+v", a)
+	}
+	now, err := gettime(unix.CLOCK_MONOTONIC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As if nothing had come for a minute.
+	long := uint64(now-60e9) << samplerLimitTIME_SHIFT
+	if err := b.sampler.maps[samplerMapBucket].Put(uint32(0), long); err != nil {
+		t.Fatal(err)
+	}
+	b.run(1, packetOf(64, 0), 1000) // all sources share the bucket
+	if a := b.accounts()[1]; a.Sampled != 2 || a.NotSampled != 998 {
+		t.Errorf("after a minute: %+v", a)
+	}
+}
+
+// All that passes packets over, at once: the account adds up, and each takes its share.
+func TestProgramCombined(t *testing.T) {
+	b := newBench(t, Options{SampleFlows: 2, First: 50, Sample: 2, MaxRate: 1})
+	const flows, packets = 200, 100
+	start := time.Now()
+	for port := range uint16(flows) {
+		b.run(0, testnet.TxToRx().UDP(1000+port, 53, nil), packets)
+	}
+	a := b.accounts()[0]
+	if a.Seen != flows*packets || a.Seen != a.Sampled+a.NotSampled || a.Sampled == 0 || a.Sampled > 2+uint64(time.Since(start).Seconds()) {
+		t.Errorf("%+v after %v", a, time.Since(start))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -12,12 +14,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A sampler is bpf/sampler.c in the kernel: the two maps that all its programs share, and one program
-// for each source of packets.
+// A sampler is bpf/sampler.c in the kernel: maps that all its programs share, and one program for each
+// source of packets.
 type sampler struct {
-	rings   *ebpf.Map // by CPU
-	counts  *ebpf.Map // by source
-	sources []source
+	maps     map[string]*ebpf.Map
+	rings    *ebpf.Map // by CPU
+	counts   *ebpf.Map // by source
+	flowSeed uint64    // each session has its own choice of flows, the same on all interfaces
+	sources  []source
 }
 
 type source struct {
@@ -31,13 +35,9 @@ func newSampler(ifis []xdp.Interface, o Options) (*sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[samplerMapAccounts].MaxEntries = uint32(len(ifis))
-	var k sampler
-	if k.rings, err = ebpf.NewMap(spec.Maps[samplerMapSamples]); err != nil {
-		return nil, privileged("create the map of the perf rings", err)
-	}
-	if k.counts, err = ebpf.NewMap(spec.Maps[samplerMapAccounts]); err != nil {
-		return nil, errors.Join(privileged("create the map of the counters", err), k.close())
+	k := &sampler{maps: make(map[string]*ebpf.Map), flowSeed: rand.Uint64()}
+	if err := k.makeMaps(spec, len(ifis), o); err != nil {
+		return nil, errors.Join(err, k.close())
 	}
 	for i, ifi := range ifis {
 		prog, err := k.load(spec.Copy(), uint32(i), o)
@@ -46,7 +46,44 @@ func newSampler(ifis []xdp.Interface, o Options) (*sampler, error) {
 		}
 		k.sources = append(k.sources, source{ifi: Interface{Interface: ifi}, prog: prog})
 	}
-	return &k, nil
+	return k, nil
+}
+
+// makeMaps makes what the programs share: all but their constants.
+func (k *sampler) makeMaps(spec *ebpf.CollectionSpec, sources int, o Options) error {
+	spec.Maps[samplerMapAccounts].MaxEntries = uint32(sources)
+	if o.First == 0 {
+		spec.Maps[samplerMapFlows].MaxEntries = 1 // nobody looks into it, and it would be large
+	}
+	for _, name := range []string{samplerMapSamples, samplerMapAccounts, samplerMapHeads, samplerMapFlows, samplerMapBucket} {
+		m, err := ebpf.NewMap(spec.Maps[name])
+		if err != nil {
+			return privileged("create the map "+name, err)
+		}
+		k.maps[name] = m
+	}
+	k.rings, k.counts = k.maps[samplerMapSamples], k.maps[samplerMapAccounts]
+	if o.MaxRate == 0 {
+		return nil
+	}
+	now, err := gettime(unix.CLOCK_MONOTONIC)
+	if err != nil {
+		return err
+	}
+	// Room for one packet: a full second's burst at the start would double the rate there.
+	paid := uint64(now)<<samplerLimitTIME_SHIFT - packetCost(o.MaxRate)
+	if err := k.maps[samplerMapBucket].Put(uint32(0), paid); err != nil {
+		return fmt.Errorf("fill the token bucket: %w", err)
+	}
+	return nil
+}
+
+// packetCost is the time that a packet pays with at so many packets per second, in the program's unit.
+func packetCost(rate uint64) uint64 {
+	if rate == 0 {
+		return 0
+	}
+	return uint64(time.Second) << samplerLimitTIME_SHIFT / rate
 }
 
 func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, o Options) (*ebpf.Program, error) {
@@ -55,22 +92,26 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, o Options) (*ebp
 		verdict = xdp.Drop
 	}
 	for name, value := range map[string]any{
-		samplerVarSource:    index,
-		samplerVarSnaplen:   uint32(o.SnapLen),
-		samplerVarKeepBelow: uint32(math.MaxUint32 / uint64(o.Sample)),
-		samplerVarVerdict:   uint32(verdict),
+		samplerVarSource:         index,
+		samplerVarSnaplen:        uint32(o.SnapLen),
+		samplerVarVerdict:        uint32(verdict),
+		samplerVarKeepBelow:      keepBelow(o.Sample),
+		samplerVarKeepFlowsBelow: keepBelow(o.SampleFlows),
+		samplerVarFlowSeed:       k.flowSeed,
+		samplerVarFirstPackets:   o.First,
+		samplerVarPacketCost:     packetCost(o.MaxRate),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
 	var progs samplerPrograms
-	err := spec.LoadAndAssign(&progs, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{
-		samplerMapSamples:  k.rings,
-		samplerMapAccounts: k.counts,
-	}})
+	err := spec.LoadAndAssign(&progs, &ebpf.CollectionOptions{MapReplacements: k.maps})
 	return progs.SampleXdp, err
 }
+
+// keepBelow is the largest 32-bit number that one in n of all of them is not above.
+func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
 // privileged replaces what the library guesses about a refusal: the capabilities have been checked by then.
 func privileged(tried string, err error) error {
@@ -110,7 +151,10 @@ func (k *sampler) detach() {
 }
 
 func (k *sampler) close() error {
-	errs := []error{k.rings.Close(), k.counts.Close()}
+	var errs []error
+	for _, m := range k.maps {
+		errs = append(errs, m.Close())
+	}
 	for _, src := range k.sources {
 		errs = append(errs, src.prog.Close())
 	}

@@ -22,11 +22,30 @@ type samplerAccount struct {
 	Sampled     uint64
 }
 
+type samplerFlow struct {
+	_   structs.HostLayout
+	End [2]struct {
+		_    structs.HostLayout
+		Addr [2]uint64
+		Port uint16
+		Zero [3]uint16
+	}
+	EtherType uint16
+	Protocol  uint8
+	Zero      [5]uint8
+}
+
+type samplerHead struct {
+	_     structs.HostLayout
+	Bytes [256]uint8
+}
+
 type samplerLimit uint32
 
 const (
 	samplerLimitSAMPLE_COOKIE   samplerLimit = 30832
 	samplerLimitMAX_SAMPLE_SIZE samplerLimit = 65476
+	samplerLimitTIME_SHIFT      samplerLimit = 4
 )
 
 type samplerSample struct {
@@ -46,14 +65,22 @@ type samplerSample struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	samplerMapAccounts   = "accounts"
-	samplerMapSamples    = "samples"
-	samplerProgSampleXdp = "sample_xdp"
-	samplerVarKeepBelow  = "keep_below"
-	samplerVarSampleType = "sample_type"
-	samplerVarSnaplen    = "snaplen"
-	samplerVarSource     = "source"
-	samplerVarVerdict    = "verdict"
+	samplerMapAccounts       = "accounts"
+	samplerMapBucket         = "bucket"
+	samplerMapFlows          = "flows"
+	samplerMapHeads          = "heads"
+	samplerMapSamples        = "samples"
+	samplerProgSampleXdp     = "sample_xdp"
+	samplerVarFiltering      = "filtering"
+	samplerVarFirstPackets   = "first_packets"
+	samplerVarFlowSeed       = "flow_seed"
+	samplerVarKeepBelow      = "keep_below"
+	samplerVarKeepFlowsBelow = "keep_flows_below"
+	samplerVarPacketCost     = "packet_cost"
+	samplerVarSampleType     = "sample_type"
+	samplerVarSnaplen        = "snaplen"
+	samplerVarSource         = "source"
+	samplerVarVerdict        = "verdict"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -106,6 +133,9 @@ type samplerProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerMapSpecs struct {
 	Accounts *ebpf.MapSpec `ebpf:"accounts"`
+	Bucket   *ebpf.MapSpec `ebpf:"bucket"`
+	Flows    *ebpf.MapSpec `ebpf:"flows"`
+	Heads    *ebpf.MapSpec `ebpf:"heads"`
 	Samples  *ebpf.MapSpec `ebpf:"samples"`
 }
 
@@ -113,11 +143,16 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
-	KeepBelow  *ebpf.VariableSpec `ebpf:"keep_below"`
-	SampleType *ebpf.VariableSpec `ebpf:"sample_type"`
-	Snaplen    *ebpf.VariableSpec `ebpf:"snaplen"`
-	Source     *ebpf.VariableSpec `ebpf:"source"`
-	Verdict    *ebpf.VariableSpec `ebpf:"verdict"`
+	Filtering      *ebpf.VariableSpec `ebpf:"filtering"`
+	FirstPackets   *ebpf.VariableSpec `ebpf:"first_packets"`
+	FlowSeed       *ebpf.VariableSpec `ebpf:"flow_seed"`
+	KeepBelow      *ebpf.VariableSpec `ebpf:"keep_below"`
+	KeepFlowsBelow *ebpf.VariableSpec `ebpf:"keep_flows_below"`
+	PacketCost     *ebpf.VariableSpec `ebpf:"packet_cost"`
+	SampleType     *ebpf.VariableSpec `ebpf:"sample_type"`
+	Snaplen        *ebpf.VariableSpec `ebpf:"snaplen"`
+	Source         *ebpf.VariableSpec `ebpf:"source"`
+	Verdict        *ebpf.VariableSpec `ebpf:"verdict"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -141,12 +176,18 @@ func (o *samplerObjects) Close() error {
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerMaps struct {
 	Accounts *ebpf.Map `ebpf:"accounts"`
+	Bucket   *ebpf.Map `ebpf:"bucket"`
+	Flows    *ebpf.Map `ebpf:"flows"`
+	Heads    *ebpf.Map `ebpf:"heads"`
 	Samples  *ebpf.Map `ebpf:"samples"`
 }
 
 func (m *samplerMaps) Close() error {
 	return _SamplerClose(
 		m.Accounts,
+		m.Bucket,
+		m.Flows,
+		m.Heads,
 		m.Samples,
 	)
 }
@@ -155,11 +196,16 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
-	KeepBelow  *ebpf.Variable `ebpf:"keep_below"`
-	SampleType *ebpf.Variable `ebpf:"sample_type"`
-	Snaplen    *ebpf.Variable `ebpf:"snaplen"`
-	Source     *ebpf.Variable `ebpf:"source"`
-	Verdict    *ebpf.Variable `ebpf:"verdict"`
+	Filtering      *ebpf.Variable `ebpf:"filtering"`
+	FirstPackets   *ebpf.Variable `ebpf:"first_packets"`
+	FlowSeed       *ebpf.Variable `ebpf:"flow_seed"`
+	KeepBelow      *ebpf.Variable `ebpf:"keep_below"`
+	KeepFlowsBelow *ebpf.Variable `ebpf:"keep_flows_below"`
+	PacketCost     *ebpf.Variable `ebpf:"packet_cost"`
+	SampleType     *ebpf.Variable `ebpf:"sample_type"`
+	Snaplen        *ebpf.Variable `ebpf:"snaplen"`
+	Source         *ebpf.Variable `ebpf:"source"`
+	Verdict        *ebpf.Variable `ebpf:"verdict"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

@@ -24,9 +24,12 @@ type captureOptions struct {
 	count     uint64
 	duration  time.Duration
 	unbuffer  bool
-	sample    uint32
 	sink, yes bool
-	mode      string
+
+	sample, sampleFlows uint32
+	first, maxRate      uint64
+
+	mode string
 
 	xdpMode    capture.Mode
 	fileFormat capture.Format
@@ -77,6 +80,9 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `time`: 10s, 5m, 1h")
 	f.Uint32Var(&o.sample, "sample", 1, "keep one packet in `N`, chosen at random in the kernel")
+	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
+	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
+	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
 	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
@@ -113,6 +119,12 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return fmt.Errorf("--duration %v: must be more than nothing", o.duration)
 	case o.sample == 0:
 		return errors.New("--sample 0: must be at least 1, which is every packet")
+	case o.sampleFlows == 0:
+		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
+	case o.first == 0 && given("first"):
+		return errors.New("--first 0: must be at least 1")
+	case o.maxRate == 0 && given("max-rate"):
+		return errors.New("--max-rate 0: must be at least 1")
 	case o.print && o.write == "-":
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
 	}
@@ -127,14 +139,17 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 
 func (o *captureOptions) session() capture.Options {
 	return capture.Options{
-		Interfaces: o.interfaces,
-		Mode:       o.xdpMode,
-		SnapLen:    int(o.snapLen.bytes),
-		Sample:     o.sample,
-		Count:      o.count,
-		Sink:       o.sink,
-		Buffer:     int(o.buffer.bytes),
-		Immediate:  o.unbuffer,
+		Interfaces:  o.interfaces,
+		Mode:        o.xdpMode,
+		SnapLen:     int(o.snapLen.bytes),
+		Count:       o.count,
+		SampleFlows: o.sampleFlows,
+		First:       o.first,
+		Sample:      o.sample,
+		MaxRate:     o.maxRate,
+		Sink:        o.sink,
+		Buffer:      int(o.buffer.bytes),
+		Immediate:   o.unbuffer,
 	}
 }
 

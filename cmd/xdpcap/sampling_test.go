@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Whole flows only, about one in N of them.
+func TestSampleFlows(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample-flows", "10", "--json")
+	const flows, packets = 10_000, 4
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows})
+	s := account(t, p.interrupt())
+	if s.Seen != flows*packets || s.Lost != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	records, _ := readFile(t, file)
+	seen := map[string]int{}
+	for _, rec := range records {
+		seen[string(rec.data[34:36])]++ // the source port
+	}
+	for port, n := range seen {
+		if n != packets {
+			t.Errorf("flow %x: %d packets, want %d", port, n, packets)
+		}
+	}
+	if sigma := math.Sqrt(flows * 0.1 * 0.9); math.Abs(float64(len(seen))-flows*0.1) > 5*sigma {
+		t.Errorf("%d of %d flows", len(seen), flows)
+	}
+	if info := outputOf(t, "capinfos", file); !strings.Contains(info, "all packets of one flow in 10 (--sample-flows 10)") {
+		t.Errorf("the file does not say how it was sampled:\n%s", info)
+	}
+}
+
+// Far more than the rate arrives: within 5 % of it is kept, and all is accounted for.
+func TestMaxRate(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--max-rate", "1000", "--json")
+	g, err := testnet.NewGenerator(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	r, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 1e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := account(t, p.interrupt())
+	// What the bucket saved up while the generator was being set up comes on top.
+	want := 1000 * r.Elapsed.Seconds()
+	if got := float64(s.Captured); s.Seen != r.Sent || got < 0.95*want || got > 1.05*want+1000*(s.Duration-r.Elapsed.Seconds()) {
+		t.Errorf("%.0f packets expected in %v, summary %+v", want, r.Elapsed, s)
+	}
+}
+
+func TestFirst(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--first", "3", "--json")
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 10_000, Flows: 100})
+	if s := account(t, p.interrupt()); s.Captured != 300 || s.NotSampled != 9_700 {
+		t.Errorf("summary %+v", s)
+	}
+}
