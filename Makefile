@@ -16,7 +16,7 @@ GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 TEST_PACKAGES     := tcpdump tshark iproute2
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools
 
-C_FILES := $(wildcard bpf/*.c testdata/*.c)
+C_FILES := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 
 .PHONY: build run test lint generate bench install clean help
 
