@@ -25,7 +25,7 @@ func needTcpdump(tb testing.TB) {
 // libpcap compiles an expression with tcpdump; format is -d, -dd or -ddd. The error is libpcap's refusal.
 func libpcap(tb testing.TB, format, expr string) (string, error) {
 	tb.Helper()
-	cmd := exec.Command("tcpdump", "-y", "EN10MB", "-s", "262144", format, expr)
+	cmd := exec.Command("tcpdump", "-y", "EN10MB", "-s", "262144", format, "--", expr)
 	var out, msg bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &msg
 	err := cmd.Run()
