@@ -2,11 +2,11 @@ package filter
 
 import "net/netip"
 
-// node is a boolean expression: *binary, *negation, *primitive, *protocol, *relation or *special.
+// node is a boolean expression: *logical, *negation, *primitive, *protocol, *relation or *special.
 type node any
 
-// binary is "x and y" or "x or y".
-type binary struct {
+// logical is "x and y" or "x or y".
+type logical struct {
 	or   bool
 	x, y node
 }

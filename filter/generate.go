@@ -86,7 +86,7 @@ func generateTagged(root node, o Options) (b *block, verbatim bool) {
 // mentionsVLAN tells whether the expression itself says where it wants tags.
 func mentionsVLAN(n node) bool {
 	switch n := n.(type) {
-	case *binary:
+	case *logical:
 		return mentionsVLAN(n.x) || mentionsVLAN(n.y)
 	case *negation:
 		return mentionsVLAN(n.x)
@@ -98,7 +98,7 @@ func mentionsVLAN(n node) bool {
 
 func (g *generator) node(n node) *block {
 	switch n := n.(type) {
-	case *binary:
+	case *logical:
 		x := g.node(n.x)
 		y := g.node(n.y)
 		if n.or {

@@ -97,7 +97,9 @@ func (g grammar) dir() string {
 
 func (g grammar) ipv4() string { return g.pick("1.2.3.4", "10.0.0.1", "10.0.0.2", "192.168.1.1") }
 
-func (g grammar) ipv6() string { return g.pick("fe80::1", "2001:db8::1", "2001:db8::2", "::1", "::ffff:1.2.3.4") }
+func (g grammar) ipv6() string {
+	return g.pick("fe80::1", "2001:db8::1", "2001:db8::2", "::1", "::ffff:1.2.3.4")
+}
 
 func (g grammar) number() string {
 	return g.pick("0", "1", "2", "3", "4", "7", "14", "20", "60", "64", "100", "0x10", "017", "1500", "0xffffffff", "65535", "tcp-syn", "icmp-echo")

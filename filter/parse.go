@@ -77,7 +77,7 @@ func (p *parser) list(first element, q qualifier) (node, qualifier) {
 	for p.peek().kind == kAnd || p.peek().kind == kOr {
 		or := p.next().kind == kOr
 		e := p.element(allowed, q)
-		n, q = &binary{or: or, x: n, y: p.boolean(e, q)}, e.qual
+		n, q = &logical{or: or, x: n, y: p.boolean(e, q)}, e.qual
 	}
 	return n, q
 }

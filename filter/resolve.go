@@ -9,7 +9,7 @@ import (
 // resolve replaces every name and address text of the tree by numbers, and refuses qualifiers that do not fit.
 func resolve(n node, r Resolver) {
 	switch n := n.(type) {
-	case *binary:
+	case *logical:
 		resolve(n.x, r)
 		resolve(n.y, r)
 	case *negation:
