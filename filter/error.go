@@ -10,7 +10,7 @@ import (
 type Error struct {
 	Text    string // the whole expression
 	Pos     int    // byte offset of Word in Text
-	Word    string // the offending word; empty at the end of the expression
+	Word    string // the offending word; empty at the end of the expression, all of Text if no word is to blame
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
 }
@@ -19,7 +19,7 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
-	if e.Word != "" {
+	if e.Word != "" && e.Word != e.Text {
 		fmt.Fprintf(&b, " (at %q, byte %d)", e.Word, e.Pos)
 	}
 	if e.Hint != "" {
@@ -68,7 +68,9 @@ func run(text string, passes func()) (err error) {
 			if !ok {
 				panic(r)
 			}
-			a.err.Text = text
+			if a.err.Text = text; a.err.Word == "" && a.err.Pos == 0 {
+				a.err.Word = text
+			}
 			err = a.err
 		}
 	}()

@@ -74,6 +74,10 @@ type optimizer struct {
 	values  values
 }
 
+// maxBlocks bounds the memory for sets of edges, which grows with the square: 128 MiB at the limit. So many tests do not become
+// fewer than MaxInstructions.
+const maxBlocks = 16384
+
 // number collects the blocks. Edges get the numbers libpcap gives them: the order decides which of several shortcuts is taken.
 func (o *optimizer) number() {
 	o.mark++
@@ -90,6 +94,9 @@ func (o *optimizer) number() {
 	}
 	visit(o.root)
 	n := len(o.blocks)
+	if n > maxBlocks {
+		fail(token{}, "join networks instead of hosts, or split the filter", "expression has %d tests, at most %d are possible", n, maxBlocks)
+	}
 	o.edges = make([]*edge, 2*n)
 	for i, b := range o.blocks {
 		b.flow.dom = make(bitset, n/64+1)

@@ -31,8 +31,20 @@ type element struct {
 }
 
 type parser struct {
-	toks []token
-	pos  int
+	toks  []token
+	pos   int
+	depth int
+}
+
+// maxDepth bounds the parser's recursion. libpcap's parser gives up at a like depth.
+const maxDepth = 2000
+
+// enter counts a level of recursion; what it gives back undoes that.
+func (p *parser) enter() func() {
+	if p.depth++; p.depth > maxDepth {
+		fail(p.peek(), "", "nested more than %d deep", maxDepth)
+	}
+	return func() { p.depth-- }
 }
 
 // parse builds the tree. A nil tree is the empty expression.
@@ -92,6 +104,7 @@ func (p *parser) boolean(e element, q qualifier) node {
 
 // element reads one operand.
 func (p *parser) element(at place, q qualifier) element {
+	defer p.enter()()
 	t := p.peek()
 	switch {
 	case t.is('!') && at&(termOK|idOK|listOK) != 0:

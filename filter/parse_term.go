@@ -45,6 +45,7 @@ func (p *parser) calculation(at place, first arith) element {
 
 // operate takes operators while they bind tighter than left, the operator before x.
 func (p *parser) operate(x arith, left int) arith {
+	defer p.enter()()
 	for p.operator() {
 		prec := precedence[p.peek().num]
 		if prec != 0 && left != 0 && prec <= left {
@@ -58,6 +59,7 @@ func (p *parser) operate(x arith, left int) arith {
 
 // operand reads one number.
 func (p *parser) operand() arith {
+	defer p.enter()()
 	switch t := p.next(); {
 	case t.kind == kNumber:
 		return &constant{t.num}
@@ -127,6 +129,7 @@ func (p *parser) plainNumber() uint32 {
 }
 
 func (p *parser) nestedNumber() uint32 {
+	defer p.enter()()
 	if !p.peek().is('(') {
 		return p.plainNumber()
 	}

@@ -1,5 +1,7 @@
 package filter
 
+import "encoding/binary"
+
 // simplify removes what is computed twice, for nothing, or with a known result. It takes libpcap's steps in libpcap's order,
 // because they can be seen from outside: a load that is left out, or done earlier, decides what becomes of a packet that ends
 // before it. It gives back the new first block, and fails where the steps find a division by zero.
@@ -115,27 +117,24 @@ func (o *optimizer) deleteDead(b *block) {
 	}
 }
 
-// merge makes equal blocks one.
+// merge makes equal blocks one. The one with the highest number stays.
 func (o *optimizer) merge() {
 	for again := true; again; {
 		again = false
-		live := o.reachable()
-		for _, b := range o.blocks {
-			b.flow.same = nil
-		}
-		for i := len(o.blocks) - 2; i >= 0; i-- {
+		o.markReachable()
+		seen := map[string]*block{}
+		for i := len(o.blocks) - 1; i >= 0; i-- {
 			b := o.blocks[i]
-			if !live[b] {
+			if b.flow.same = nil; b.flow.mark != o.mark {
 				continue
 			}
-			for _, c := range o.blocks[i+1:] {
-				if live[c] && equal(b, c) {
-					if b.flow.same = c; c.flow.same != nil {
-						b.flow.same = c.flow.same
-					}
-					break
+			key := b.signature()
+			if c := seen[key]; c != nil {
+				if b.flow.same = c; c.flow.same != nil {
+					b.flow.same = c.flow.same
 				}
 			}
+			seen[key] = b
 		}
 		for _, b := range o.blocks {
 			for k := range b.edges {
@@ -147,35 +146,38 @@ func (o *optimizer) merge() {
 	}
 }
 
-func (o *optimizer) reachable() map[*block]bool {
-	live := map[*block]bool{}
+func (o *optimizer) markReachable() {
+	o.mark++
 	var visit func(b *block)
 	visit = func(b *block) {
-		if b == nil || live[b] {
+		if b == nil || b.flow.mark == o.mark {
 			return
 		}
-		live[b] = true
+		b.flow.mark = o.mark
 		visit(b.to(onTrue))
 		visit(b.to(onFalse))
 	}
 	visit(o.root)
-	return live
 }
 
-func equal(b, c *block) bool {
-	if b.last.code != c.last.code || b.last.k != c.last.k || b.to(onTrue) != c.to(onTrue) || b.to(onFalse) != c.to(onFalse) {
-		return false
-	}
-	x, y := compact(b.stmts), compact(c.stmts)
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		if x[i].code != y[i].code || x[i].k != y[i].k {
-			return false
+// signature is the same for blocks that do the same and go on to the same blocks.
+func (b *block) signature() string {
+	var key []byte
+	add := func(v uint32) { key = binary.LittleEndian.AppendUint32(key, v) }
+	for _, s := range b.stmts {
+		if s.code != nop {
+			add(uint32(s.code))
+			add(s.k)
 		}
 	}
-	return true
+	add(uint32(b.last.code))
+	add(b.last.k)
+	for k := range b.edges {
+		if t := b.to(k); t != nil {
+			add(uint32(t.flow.id))
+		}
+	}
+	return string(key)
 }
 
 // compact leaves deleted statements out.
