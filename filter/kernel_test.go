@@ -72,8 +72,8 @@ func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 // minimalFrame is the least that BPF_PROG_RUN takes for XDP.
 const minimalFrame = 14
 
-// compareKernel runs a program in the kernel and in the interpreter.
-func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [][]byte) {
+// compareKernel runs a program in the kernel and in the interpreter, and counts the packets that match.
+func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
 	tb.Helper()
 	p := loadFilter(tb, prog)
 	defer p.Close()
@@ -88,5 +88,9 @@ func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [
 		if want := interpret(prog, pkt, uint32(len(pkt))); got != want {
 			tb.Fatalf("%s: kernel %d, interpreter %d on %x\n%s", what, got, want, pkt, Listing(prog))
 		}
+		if got != 0 {
+			matches++
+		}
 	}
+	return matches
 }

@@ -47,6 +47,12 @@ var (
 	sizeNames = map[uint16]string{sizeW: "ld", sizeH: "ldh", sizeB: "ldb"}
 )
 
+// ancillaryNames are what Linux's sockets hand a filter beside the packet, by offset from SKF_AD_OFF (uapi/linux/filter.h).
+var ancillaryNames = map[uint32]string{0: "proto", 4: "type", 8: "ifidx", 12: "nla", 16: "nlan", 20: "mark", 24: "queue",
+	28: "hatype", 32: "rxhash", 36: "cpu", 40: "xor_x", 44: "vlan_tci", 48: "vlanp", 52: "poff", 56: "random", 60: "vlan_tpid"}
+
+const ancillaryOffset = 0xfffff000
+
 // mnemonic gives name and operand of an instruction. Numbers are signed, as in tcpdump.
 func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
@@ -104,6 +110,9 @@ func loadMnemonic(i bpf.RawInstruction) (name, operand string) {
 	case modeIMM:
 		return name, fmt.Sprintf("#0x%x", i.K)
 	case modeABS:
+		if what := ancillaryNames[i.K-ancillaryOffset]; i.K >= ancillaryOffset && what != "" {
+			return name, "[" + what + "]"
+		}
 		return name, fmt.Sprintf("[%d]", k)
 	case modeIND:
 		return name, fmt.Sprintf("[x + %d]", k)

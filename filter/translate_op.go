@@ -49,6 +49,7 @@ func (t *translator) load(i int, ins bpf.RawInstruction) {
 		switch {
 		case t.beyond(ins):
 			t.jumpTo(reject, always64(0))
+			return
 		case ins.Op&modeMask == modeIND:
 			t.packet.loadX(t, ins.K, size(ins))
 		default:
