@@ -1,0 +1,111 @@
+package filter
+
+// from is what a field's offset counts from.
+type from int
+
+const (
+	fromLink      from = iota // start of the link header
+	fromType                  // its type field
+	fromLLC                   // what follows it, an LLC header perhaps
+	fromNetwork               // network header
+	fromNoSNAP                // network header behind LLC without SNAP
+	fromPrevLabel             // the MPLS label before
+	fromIPv4Body              // transport header behind an IPv4 header of any length
+	fromIPv6Body              // transport header behind an IPv6 header without extensions
+)
+
+// field is a place in a header.
+type field struct {
+	from   from
+	offset uint32
+}
+
+// load is the code that gets a field into A.
+func (g *generator) load(f field, size int) []*stmt {
+	switch f.from {
+	case fromLink:
+		return g.loadAt(&g.linkhdr, f.offset, size)
+	case fromType:
+		return g.loadAt(&g.linktype, f.offset, size)
+	case fromLLC:
+		return g.loadAt(&g.payload, f.offset, size)
+	case fromNetwork:
+		return g.loadAt(&g.payload, g.nl+f.offset, size)
+	case fromNoSNAP:
+		return g.loadAt(&g.payload, g.nosnap+f.offset, size)
+	case fromPrevLabel:
+		return g.loadAt(&g.payload, g.nl-4+f.offset, size)
+	case fromIPv6Body:
+		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
+	default:
+		return append(g.ipv4Length(), op(classLD|modeIND|size, g.payload.constant+g.nl+f.offset))
+	}
+}
+
+func (g *generator) loadAt(o *offset, k uint32, size int) []*stmt {
+	if s := g.base(o); s != nil {
+		return append(s, op(classLD|modeIND|size, o.constant+k))
+	}
+	return []*stmt{op(classLD|modeABS|size, o.constant+k)}
+}
+
+// base gets the variable part of an offset into X; nil if there is none.
+func (g *generator) base(o *offset) []*stmt {
+	if !o.variable {
+		return nil
+	}
+	return []*stmt{op(insLdxMem, uint32(o.slot))}
+}
+
+// ipv4Length gets the length of the IPv4 header into X, plus what is variable in the offset of the header.
+func (g *generator) ipv4Length() []*stmt {
+	k := g.payload.constant + g.nl
+	s := g.base(&g.payload)
+	if s == nil {
+		return []*stmt{op(insLdxMsh, k)}
+	}
+	return append(s, op(classLD|modeIND|sizeB, k), op(classALU|opAnd, 0xf), op(classALU|opLsh, 2),
+		op(classALU|opAdd|srcX, 0), op(insTax, 0))
+}
+
+// compare tests a field against a constant.
+func (g *generator) compare(f field, size, jump int, v uint32) *block {
+	return newBlock(classJMP|jump, v, g.load(f, size)...)
+}
+
+func (g *generator) equal(f field, size int, v uint32) *block {
+	return g.compare(f, size, opJeq, v)
+}
+
+// masked tests some bits of a field.
+func (g *generator) masked(f field, size int, v, mask uint32) *block {
+	s := g.load(f, size)
+	if mask != ^uint32(0) {
+		s = append(s, op(classALU|opAnd, mask))
+	}
+	return newBlock(classJMP|opJeq, v, s...)
+}
+
+// bytes tests a run of bytes, the last first, in pieces as large as they can be.
+func (g *generator) bytes(f field, v []byte) *block {
+	var b *block
+	for len(v) > 0 {
+		n, size := 1, sizeB
+		if len(v) >= 4 {
+			n, size = 4, sizeW
+		} else if len(v) >= 2 {
+			n, size = 2, sizeH
+		}
+		at := len(v) - n
+		var k uint32
+		for _, c := range v[at:] {
+			k = k<<8 | uint32(c)
+		}
+		piece := g.equal(field{f.from, f.offset + uint32(at)}, size, k)
+		if b != nil {
+			piece = and(b, piece)
+		}
+		b, v = piece, v[:at]
+	}
+	return b
+}

@@ -1,0 +1,96 @@
+// Package filter compiles pcap-filter(7) expressions to classic BPF, and classic BPF to eBPF, without cgo.
+//
+//	prog, err := filter.Compile("tcp port 443 and not host 192.0.2.1", filter.Options{})
+//	raw, err := bpf.Assemble(prog)
+//	body, err := filter.Translate(raw)
+//	err = filter.Replace(spec.Programs["xdp"], "filter", body)
+//
+// An expression means what it means to tcpdump on an Ethernet interface: the compiler takes the steps of libpcap 1.10, those of
+// its optimizer included, since they decide which packets that are too short for a test still match.
+//
+// # Differences from libpcap
+//
+//   - inbound is true and outbound is false: XDP sees received packets only.
+//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. A program made by "tcpdump -ddd" can be
+//     read with ParseRaw instead, as long as it has no loop.
+//   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
+//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which refuses it.
+//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the packet without its outer
+//     tag, so that "tcp port 443" matches it: see Options.VLANAware.
+//   - Bytes 65535 and up of a packet, and what is behind its first fragment, cannot be loaded at XDP: to load them is "no match",
+//     as it is behind the end of the packet.
+package filter
+
+import (
+	"fmt"
+	"net"
+
+	"golang.org/x/net/bpf"
+)
+
+// DefaultSnapLen is what a matching program returns where Options do not say, tcpdump's default.
+const DefaultSnapLen = 262144
+
+// Options tell Compile what the expression does not say. The zero value is ready to use.
+type Options struct {
+	SnapLen   int        // bytes a matching program returns; 0 = DefaultSnapLen
+	Netmask   net.IPMask // IPv4 netmask of the interface, for "ip broadcast"; nil = not known
+	Resolver  Resolver   // looks names up; nil = SystemResolver()
+	VLANAware bool       // match behind up to two VLAN tags as well, unless the expression itself has vlan in it
+}
+
+// Compile turns an expression into a classic program. The empty expression matches every packet. A faulty expression gives an
+// *Error. Compile may be called concurrently if the Resolver may; it looks names up in files and the DNS and can take as long as
+// that takes.
+func Compile(text string, o Options) ([]bpf.Instruction, error) {
+	raw, err := compile(text, o)
+	if err != nil {
+		return nil, err
+	}
+	prog, _ := bpf.Disassemble(raw) // what has no Instruction of its own stays a RawInstruction
+	return prog, nil
+}
+
+// compile is the way from text to program.
+func compile(text string, o Options) (prog []bpf.RawInstruction, err error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	err = run(text, func() {
+		tokens := scan(text)
+		tree := parse(tokens)
+		resolve(tree, o.Resolver)
+		first, verbatim := generate(tree, o)
+		if !verbatim {
+			first = simplify(first)
+			if first.last.code == insRetK && first.last.k == 0 {
+				fail(token{}, "", "expression rejects all packets")
+			}
+		}
+		prog = linearize(first)
+		if len(prog) > MaxInstructions {
+			fail(token{}, "join networks instead of hosts, or split the filter",
+				"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return prog, nil
+}
+
+func (o *Options) setDefaults() error {
+	if o.SnapLen < 0 || int64(o.SnapLen) > 0x7fffffff {
+		return fmt.Errorf("snapshot length %d is not between 0 and %d", o.SnapLen, 0x7fffffff)
+	}
+	if o.SnapLen == 0 {
+		o.SnapLen = DefaultSnapLen
+	}
+	if n := len(o.Netmask); n != 0 && n != net.IPv4len {
+		return fmt.Errorf("netmask has %d bytes instead of %d", n, net.IPv4len)
+	}
+	if o.Resolver == nil {
+		o.Resolver = SystemResolver()
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package filter
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/bpf"
+)
+
+// needTcpdump skips a test where libpcap cannot be asked. On CI that is a failure: the differential tests are the point.
+func needTcpdump(tb testing.TB) {
+	tb.Helper()
+	if _, err := exec.LookPath("tcpdump"); err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatalf("CI needs tcpdump: %v", err)
+		}
+		tb.Skipf("libpcap is asked through tcpdump: %v", err)
+	}
+}
+
+// libpcap compiles an expression with tcpdump; format is -d, -dd or -ddd. The error is libpcap's refusal.
+func libpcap(tb testing.TB, format, expr string) (string, error) {
+	tb.Helper()
+	cmd := exec.Command("tcpdump", "-y", "EN10MB", "-s", "262144", format, "--", expr)
+	var out, msg bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &msg
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return "", errors.New(strings.TrimSpace(msg.String()))
+	}
+	if err != nil {
+		tb.Fatalf("tcpdump %q: %v: %s", expr, err, &msg)
+	}
+	return out.String(), nil
+}
+
+func libpcapProgram(tb testing.TB, expr string) ([]bpf.RawInstruction, error) {
+	tb.Helper()
+	text, err := libpcap(tb, "-ddd", expr)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := ParseRaw(text)
+	if err != nil {
+		tb.Fatalf("ParseRaw of tcpdump -ddd %q: %v", expr, err)
+	}
+	return prog, nil
+}

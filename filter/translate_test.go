@@ -1,0 +1,267 @@
+package filter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/net/bpf"
+)
+
+// TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong translation, and code that the
+// verifier refuses.
+func TestKernel(t *testing.T) {
+	needRoot(t)
+	pkts := truncations(packets(), 5)
+	matches := 0
+	for seed, left := uint64(1e6), budget(t, 400); left > 0; seed++ {
+		expr := newGrammar(seed).expression(2)
+		prog, err := compile(expr, Options{Netmask: anyMask})
+		if err != nil {
+			continue
+		}
+		left--
+		matches += compareKernel(t, expr, prog, pkts)
+	}
+	if matches == 0 {
+		t.Error("no expression matched any packet: the test compares zeros")
+	}
+	for _, expr := range corners {
+		if prog, err := compile(expr, Options{Netmask: anyMask}); err == nil {
+			compareKernel(t, expr, prog, pkts)
+		}
+	}
+}
+
+// randomProgram makes a valid classic program that jumps about.
+func randomProgram(r *rand.Rand) []bpf.RawInstruction {
+	n := 1 + r.IntN(40)
+	var ops []uint16
+	for op := range uint16(256) {
+		if knownOpcodes[op] && op&classMask != classRET {
+			ops = append(ops, op)
+		}
+	}
+	prog := make([]bpf.RawInstruction, 0, n+1)
+	for i := range n {
+		left := n - i // instructions behind this one
+		ins := bpf.RawInstruction{Op: ops[r.IntN(len(ops))]}
+		ins.K = [...]uint32{r.Uint32(), r.Uint32N(64), r.Uint32N(4), 0x800, 0xffff - r.Uint32N(8), 0x7fff + r.Uint32N(2)}[r.IntN(6)]
+		switch class, mode := ins.Op&classMask, ins.Op&modeMask; {
+		case class == classST, class == classSTX, class <= classLDX && mode == modeMEM:
+			ins.K = r.Uint32N(scratchSlots)
+		case class <= classLDX && mode != modeIMM && r.IntN(8) > 0:
+			ins.K = r.Uint32N(40)
+		case class <= classLDX && ins.K >= ancillaryFirst:
+			ins.K >>= 16
+		case class == classALU && ins.Op&srcMask == srcK:
+			if ins.K = max(ins.K, 1); ins.Op&opMask == opLsh || ins.Op&opMask == opRsh {
+				ins.K &= 31
+			}
+		case ins.Op == insJa:
+			ins.K = r.Uint32N(uint32(left))
+		case class == classJMP:
+			ins.Jt, ins.Jf = uint8(r.IntN(min(left, 6))), uint8(r.IntN(min(left, 6)))
+		}
+		if r.IntN(12) == 0 {
+			ins = bpf.RawInstruction{Op: classRET | rvalA}
+		}
+		prog = append(prog, ins)
+	}
+	return append(prog, bpf.RawInstruction{Op: []uint16{classRET, classRET | rvalA}[r.IntN(2)], K: r.Uint32()})
+}
+
+// TestRandomPrograms catches what expressions never compile to: unreachable code, shifts by X, loads at any offset, merges of
+// ways that have read more and less of the packet.
+func TestRandomPrograms(t *testing.T) {
+	needRoot(t)
+	pkts := truncations(packets(), 19)[:200]
+	matches := 0
+	for seed := range uint64(budget(t, 1500)) {
+		prog := randomProgram(rand.New(rand.NewPCG(seed, 3)))
+		if err := Check(prog); err != nil {
+			t.Fatalf("seed %d: the generator is wrong: %v\n%s", seed, err, Listing(prog))
+		}
+		matches += compareKernel(t, fmt.Sprint("seed ", seed), prog, pkts)
+	}
+	if matches == 0 {
+		t.Error("no program returned anything but 0")
+	}
+}
+
+// TestLargePacket reads on both sides of where the instruction's offset and the verifier's limit end.
+func TestLargePacket(t *testing.T) {
+	needRoot(t)
+	pkt := make([]byte, 3000)
+	for i := range pkt {
+		pkt[i] = byte(i * 7)
+	}
+	for _, at := range []uint32{2990, 2996, 2997, 3000, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
+		for _, mode := range []uint16{modeABS, modeIND} {
+			prog := []bpf.RawInstruction{{Op: insLdxImm, K: 1}, {Op: classLD | mode, K: at}, {Op: classALU | opOr, K: 1}, {Op: classRET | rvalA}}
+			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
+		}
+	}
+}
+
+func manyHosts(n int) string {
+	var hosts []string
+	for i := range n {
+		hosts = append(hosts, fmt.Sprintf("host 10.%d.%d.7", i>>8, i&0xff))
+	}
+	return strings.Join(hosts, " or ")
+}
+
+// TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program too complex for the verifier.
+func TestManyHosts(t *testing.T) {
+	needRoot(t)
+	for _, o := range []Options{{}, {VLANAware: true}} {
+		start := time.Now()
+		prog, err := compile(manyHosts(300), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := Translate(prog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkts := [][]byte{}
+		for _, i := range []int{0, 1, 150, 255, 256, 298, 299, 300} {
+			ip := ipv4Header(ipUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, portHeader(1, 2, 0))
+			pkts = append(pkts, frame(eth(1, 2), be(etherIP), ip), frame(eth(1, 2), vlanTag(ether8021Q, 5), be(etherIP), ip))
+		}
+		want := 7
+		if o.VLANAware {
+			want = 14
+		}
+		if got := compareKernel(t, "300 hosts", prog, append(pkts, packets()...)); got != want {
+			t.Errorf("%d packets match, want %d", got, want)
+		}
+		t.Logf("VLAN-aware %v: %d classic and %d eBPF instructions, %v", o.VLANAware, len(prog), len(body), time.Since(start))
+	}
+}
+
+func TestTooManyHosts(t *testing.T) {
+	_, err := Compile(manyHosts(1200), Options{})
+	if err == nil || !strings.Contains(err.Error(), "instructions, the kernel takes 4096") {
+		t.Errorf("1200 hosts: %v", err)
+	}
+	if _, err = Compile(manyHosts(5000), Options{}); err == nil || !strings.Contains(err.Error(), "tests, at most") {
+		t.Errorf("5000 hosts: %v", err)
+	}
+}
+
+// TestLongestProgram catches a jump offset that does not fit.
+func TestLongestProgram(t *testing.T) {
+	needRoot(t)
+	prog := []bpf.RawInstruction{{Op: insLdxMsh, K: 14}}
+	for len(prog) < MaxInstructions-1 {
+		prog = append(prog, bpf.RawInstruction{Op: classLD | modeIND | sizeH, K: uint32(len(prog)) % 20})
+	}
+	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: classRET | rvalA}), packets())
+}
+
+// TestTranslateRefuses catches loads that would read something else than a socket filter's author meant.
+func TestTranslateRefuses(t *testing.T) {
+	ret := bpf.RawInstruction{Op: insRetK, K: 1}
+	for name, ins := range map[string]bpf.RawInstruction{
+		"vlan tag":       {Op: classLD | modeABS | sizeB, K: 0xfffff000 + 48},
+		"network header": {Op: classLD | modeABS | sizeB, K: 0xfff00000 + 9},
+		"link header":    {Op: classLD | modeIND | sizeB, K: 0xffe00000},
+		"unknown":        {Op: 0xff},
+	} {
+		if body, err := Translate([]bpf.RawInstruction{ins, ret}); err == nil {
+			t.Errorf("%s: translated to %v", name, body)
+		}
+	}
+	if _, err := Translate(nil); err == nil {
+		t.Error("empty program translated")
+	}
+}
+
+// TestReplace catches a body cut short or too long: functions stand before and behind, and labels inside.
+func TestReplace(t *testing.T) {
+	needRoot(t)
+	body, err := Translate([]bpf.RawInstruction{{Op: insLdLen}, {Op: classRET | rvalA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &ebpf.ProgramSpec{Name: "three", Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol("three"),
+		asm.Mov.Imm(asm.R2, 40),
+		asm.Call.Label("filter"),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.Call.Label("after"),
+		asm.Add.Reg(asm.R0, asm.R7),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 7).WithSymbol("filter"),
+		asm.JEq.Imm(asm.R1, 0, "label"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 9).WithSymbol("label"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 2).WithSymbol("after"),
+		asm.Return(),
+	}}
+	for range 2 { // the second time replaces what the first put there
+		if err := Replace(spec, "filter", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := len(spec.Instructions), 7+len(body)+2; got != want {
+		t.Errorf("program has %d instructions, want %d", got, want)
+	}
+	if body[0].Symbol() != "" {
+		t.Error("Replace changed its argument")
+	}
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); got != 42 || err != nil {
+		t.Errorf("program returns %d, %v; want 42", got, err)
+	}
+	if err := Replace(spec, "nothing", body); err == nil {
+		t.Error("replaced a function that does not exist")
+	}
+	if err := Replace(spec, "filter", nil); err == nil {
+		t.Error("replaced by nothing")
+	}
+}
+
+// BenchmarkFilter measures a program with and without the filter's body: the difference is the filter's cost per packet.
+func BenchmarkFilter(b *testing.B) {
+	needRoot(b)
+	pkts := map[string][]byte{
+		"match":   frame(eth(1, 2), be(etherIP), ipv4Header(ipTCP, "1.2.3.4", "10.0.0.1", 0, 0, portHeader(5000, 443, 2))),
+		"nomatch": frame(eth(1, 2), be(etherIP), ipv4Header(ipUDP, "1.2.3.4", "10.0.0.1", 0, 0, portHeader(5000, 443, 2))),
+	}
+	for _, expr := range []string{"none", "tcp port 443", "host 10.0.0.1", "300 hosts"} {
+		text := strings.Replace(expr, "300 hosts", manyHosts(300), 1)
+		for name, pkt := range pkts {
+			b.Run(expr+"/"+name, func(b *testing.B) {
+				p, err := ebpf.NewProgram(stub())
+				if expr != "none" {
+					prog, cerr := compile(text, Options{})
+					if cerr != nil {
+						b.Fatal(cerr)
+					}
+					p, err = loadFilter(b, prog), nil
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer p.Close()
+				_, d, err := p.Benchmark(pkt, b.N, b.ResetTimer)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(d.Nanoseconds()), "ns/pkt")
+			})
+		}
+	}
+}
