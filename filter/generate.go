@@ -36,7 +36,7 @@ type offset struct {
 
 func newGenerator(o Options, shift uint32) *generator {
 	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3}
-	if o.Netmask != nil && len(o.Netmask) == 4 {
+	if len(o.Netmask) == 4 {
 		m := o.Netmask
 		g.hasMask, g.netmask = true, uint32(m[0])<<24|uint32(m[1])<<16|uint32(m[2])<<8|uint32(m[3])
 	}

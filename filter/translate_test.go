@@ -146,9 +146,9 @@ func TestManyHosts(t *testing.T) {
 }
 
 func TestTooManyHosts(t *testing.T) {
-	_, err := Compile(manyHosts(1200), Options{})
+	_, err := Compile(manyHosts(800), Options{})
 	if err == nil || !strings.Contains(err.Error(), "instructions, the kernel takes 4096") {
-		t.Errorf("1200 hosts: %v", err)
+		t.Errorf("800 hosts: %v", err)
 	}
 	if _, err = Compile(manyHosts(5000), Options{}); err == nil || !strings.Contains(err.Error(), "tests, at most") {
 		t.Errorf("5000 hosts: %v", err)

@@ -1,0 +1,133 @@
+package filter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestCaret shows what users read. It catches an underline under the wrong word and a hint that is gone.
+func TestCaret(t *testing.T) {
+	for _, want := range []string{
+		`tcp prot 80
+    ^^^^
+syntax error
+put a word like host, net or port before it`,
+		`192.0.2.1
+^^^^^^^^^
+syntax error
+put a word like host, net or port before it`,
+		`host 192.0.2.1 and (tcp port 80
+                   ^
+parenthesis is never closed`,
+		`tcp port
+        ^
+syntax error: the expression ends too early`,
+		`ip proto tcp
+         ^^^
+syntax error
+to use this word as a name, put a \ before it`,
+		`len + 5
+       ^
+syntax error: a number alone is no test
+compare it, as in len > 100`,
+		`ip protochain 6
+   ^^^^^^^^^^
+protochain needs a loop, which a program at XDP cannot have
+compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
+		`port 8o
+     ^^
+unknown port
+no port 8o`,
+		`ether host gateway.example
+           ^^^^^^^^^^^^^^^
+names of Ethernet addresses are not looked up
+write the MAC address, or look it up elsewhere: compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
+		`vlan 4096
+     ^^^^
+vlan number is more than 4095`,
+		`net 10.0.0.1/8
+    ^^^^^^^^
+bits are set behind the network's mask
+the address of a network ends with zeros`,
+		`type mgt
+^^^^
+802.11 frames do not exist on Ethernet
+leave it out`,
+		`ifindex 2
+^^^^^^^
+the interface is chosen with -i, not in the filter
+leave it out`,
+		`ip broadcast
+   ^^^^^^^^^
+the interface's netmask is not known
+capture on an interface that has an IPv4 address, or write ether broadcast`,
+		`tcp and udp
+^^^^^^^^^^^
+expression rejects all packets`,
+		`port 80 or tcp[0:3] = 1
+                 ^
+this many bytes cannot be loaded at once
+write 1, 2 or 4`,
+		`host ünknown
+     ^
+no filter has this character`,
+	} {
+		text, _, _ := strings.Cut(want, "\n")
+		_, err := Compile(text, Options{Resolver: fakeResolver{}})
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: error %v is no *Error", text, err)
+			continue
+		}
+		if diff := cmp.Diff(want, e.Caret()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// TestCaretControl catches an underline that a tab, a newline or a character of several bytes moves.
+func TestCaretControl(t *testing.T) {
+	e := &Error{Text: "ip\tand\nfü $", Pos: strings.Index("ip\tand\nfü $", "$"), Word: "$", Message: "m"}
+	if diff := cmp.Diff("ip and fü $\n          ^\nm", e.Caret()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestErrorLine(t *testing.T) {
+	_, err := Compile("tcp prot 80", Options{})
+	want := `syntax error (at "prot", byte 4): put a word like host, net or port before it`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestNesting catches a stack overflow, which no recover stops.
+func TestNesting(t *testing.T) {
+	for _, open := range []string{"(", "not ", "-", "ip[", "vlan ("} {
+		if _, err := Compile(strings.Repeat(open, 1e5), Options{}); err == nil {
+			t.Errorf("%q accepted", open)
+		}
+	}
+	if _, err := Compile(strings.Repeat("(", 500)+"ip"+strings.Repeat(")", 500), Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, o := range map[string]Options{"negative": {SnapLen: -1}, "huge": {SnapLen: 1 << 40}, "mask": {Netmask: make([]byte, 16)}} {
+		if _, err := Compile("ip", o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	prog, err := compile("ip", Options{SnapLen: 96})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "(000) ldh      [12]\n(001) jeq      #0x800           jt 2\tjf 3\n(002) ret      #96\n(003) ret      #0\n"
+	if diff := cmp.Diff(want, Listing(prog)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,93 @@
+package filter
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/bpf"
+)
+
+func TestParseRaw(t *testing.T) {
+	want := []bpf.RawInstruction{{Op: 40, K: 12}, {Op: 21, Jf: 1, K: 2048}, {Op: 6, K: 262144}, {Op: 6}}
+	for name, text := range map[string]string{
+		"tcpdump": "4\n40 0 0 12\n21 0 1 2048\n6 0 0 262144\n6 0 0 0\n",
+		"commas":  "4,40 0 0 12,21 0 1 2048,6 0 0 262144,6 0 0 0",
+		"spaces":  " 4 ,\r\n 40 0 0 12,\t21 0 1 2048,6  0 0 262144,6 0 0 0,\n\n",
+	} {
+		got, err := ParseRaw(text)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                             "is empty",
+		"tcp port 80":                  `starts with "tcp port 80"`,
+		"1\n6 0 0":                     "four numbers",
+		"1\n6 0 0 x":                   "decimal number",
+		"1\n6 256 0 0":                 "8 bits",
+		"1\n65536 0 0 0":               "16 bits",
+		"1\n6 0 0 4294967296":          "32 bits",
+		"2\n6 0 0 0":                   "1 instructions instead of the 2",
+		"1\n6 0 0 0\n6 0 0 0":          "2 instructions instead of the 1",
+		"0\n":                          "no instructions",
+		"1\n40 0 0 12":                 "does not end with ret",
+		"5000\n":                       "the kernel takes 4096",
+		"2\n21 1 0 5\n6 0 0 0":         "instruction 0: jump leaves",
+		"2\n5 0 0 4294967295\n6 0 0 0": "instruction 0: jump leaves",
+	} {
+		if _, err := ParseRaw(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+// TestCheck has what the kernel refuses, one of each kind.
+func TestCheck(t *testing.T) {
+	for want, ins := range map[string]bpf.RawInstruction{
+		"unknown opcode 0xff":     {Op: 0xff},
+		"unknown opcode 0x8":      {Op: classLD | sizeH}, // ldh #k
+		"unknown opcode 0x141":    {Op: 0x141},
+		"division by zero":        {Op: classALU | opDiv},
+		"shift by 32":             {Op: classALU | opLsh, K: 32},
+		"M[16] does not exist":    {Op: classST, K: 16},
+		"M[4294967295] does not":  {Op: insLdxMem, K: 0xffffffff},
+		"jump leaves the program": {Op: classJMP | opJeq, Jf: 1},
+		"0: jump leaves the":      {Op: insJa, K: 1},
+	} {
+		err := Check([]bpf.RawInstruction{ins, {Op: insRetK}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q in it", ins, err, want)
+		}
+	}
+	if err := Check([]bpf.RawInstruction{{Op: classALU | opMod, K: 1}, {Op: classJMP | opJeq}, {Op: insRetK}}); err != nil {
+		t.Error(err)
+	}
+	if err := Check(make([]bpf.RawInstruction, MaxInstructions+1)); err == nil {
+		t.Error("4097 instructions accepted")
+	}
+}
+
+// TestRoundTrip catches a printer that ParseRaw or the assembler of x/net/bpf does not give back.
+func TestRoundTrip(t *testing.T) {
+	for seed, left := uint64(3e6), 200; left > 0; seed++ {
+		expr := newGrammar(seed).expression(2)
+		prog, err := Compile(expr, Options{Netmask: anyMask})
+		if err != nil {
+			continue
+		}
+		left--
+		raw, err := bpf.Assemble(prog)
+		if err != nil {
+			t.Fatalf("%s: %v", expr, err)
+		}
+		again, err := ParseRaw(Decimal(raw))
+		if diff := cmp.Diff(raw, again); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", expr, err, diff)
+		}
+		want, _ := compile(expr, Options{Netmask: anyMask})
+		if diff := cmp.Diff(want, raw); diff != "" {
+			t.Errorf("%s: %s", expr, diff)
+		}
+	}
+}

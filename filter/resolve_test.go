@@ -1,0 +1,106 @@
+package filter
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// fakeResolver knows a few names.
+type fakeResolver struct{}
+
+func (fakeResolver) Host(name string) ([]netip.Addr, error) {
+	if name == "both.example" {
+		return []netip.Addr{netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("::ffff:192.0.2.5")}, nil
+	}
+	return nil, fmt.Errorf("no host %s", name)
+}
+
+func (fakeResolver) Network(name string) (uint32, error) {
+	if name == "lab" {
+		return 10<<8 | 9, nil
+	}
+	return 0, fmt.Errorf("no network %s", name)
+}
+
+func (fakeResolver) Port(name, transport string) (uint16, error) {
+	if p, ok := map[string]uint16{"web/tcp": 80, "web/udp": 80, "log/udp": 514, "odd/tcp": 1, "odd/udp": 2}[name+"/"+transport]; ok {
+		return p, nil
+	}
+	return 0, fmt.Errorf("no port %s", name)
+}
+
+func (fakeResolver) Protocol(name string) (uint32, error) {
+	if name == "gre" {
+		return 47, nil
+	}
+	return 0, fmt.Errorf("no protocol %s", name)
+}
+
+// TestResolve compares an expression with names to the same one with numbers. It catches a transport forgotten, an address of
+// the wrong family, octets of a network on the wrong side.
+func TestResolve(t *testing.T) {
+	for _, c := range []struct{ names, numbers string }{
+		{"host both.example", "host 2001:db8::5 or host 192.0.2.5"},
+		{"ip host both.example", "ip host 192.0.2.5"},
+		{"ip6 src host both.example", "ip6 src host 2001:db8::5"},
+		{"src both.example", "src host 2001:db8::5 or src host 192.0.2.5"},
+		{"net lab", "net 10.9"},
+		{"port web", "port 80"},
+		{"port log", "udp port 514"},
+		{"dst port odd", "tcp dst port 1"},
+		{"udp port web", "udp port 80"},
+		{"sctp port web", "sctp port 80"},
+		{"portrange web-log", "portrange 80-514"},
+		{`ip proto \gre`, "ip proto 47"},
+		{"proto gre", "proto 47"},
+		{"tcp port web or 22", "tcp port 80 or 22"},
+	} {
+		got, err := compile(c.names, Options{Resolver: fakeResolver{}})
+		if err != nil {
+			t.Errorf("%s: %v", c.names, err)
+			continue
+		}
+		want, err := compile(c.numbers, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s is\n%snot, as %s is,\n%s", c.names, Listing(got), c.numbers, Listing(want))
+		}
+	}
+	for _, expr := range []string{"host nowhere", "arp host both.example", "net nowhere", "tcp port log", "port nothing", "sctp port odd", "tcp host both.example",
+		"portrange web", `proto \nothing`} {
+		if _, err := compile(expr, Options{Resolver: fakeResolver{}}); err == nil {
+			t.Errorf("%s: accepted", expr)
+		}
+	}
+}
+
+// TestNetmask catches the host part of the mask taken for the network part.
+func TestNetmask(t *testing.T) {
+	prog, err := compile("ip broadcast", Options{Netmask: net.CIDRMask(24, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dst, want := range map[string]bool{"10.1.2.255": true, "10.1.2.0": true, "10.1.2.3": false, "255.255.255.255": true} {
+		pkt := frame(eth(1, 2), be(etherIP), ipv4Header(ipUDP, "10.1.2.3", dst, 0, 0, nil))
+		if got := interpret(prog, pkt, uint32(len(pkt))) != 0; got != want {
+			t.Errorf("ip broadcast on a packet to %s is %v", dst, got)
+		}
+	}
+}
+
+// TestDirection catches a capture that sees nothing because of "inbound".
+func TestDirection(t *testing.T) {
+	in, err := compile("inbound and tcp", Options{})
+	tcp, _ := compile("tcp", Options{})
+	if err != nil || !slices.Equal(in, tcp) {
+		t.Errorf("inbound and tcp is not tcp: %v\n%s", err, Listing(in))
+	}
+	if _, err := compile("outbound", Options{}); err == nil {
+		t.Error("outbound does not reject all packets")
+	}
+}

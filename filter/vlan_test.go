@@ -1,0 +1,79 @@
+package filter
+
+import (
+	"strings"
+	"testing"
+)
+
+// tagged puts tags into a frame, behind the addresses.
+func tagged(pkt []byte, tags ...[]byte) []byte {
+	return frame(append([][]byte{pkt[:12]}, append(tags, pkt[12:])...)...)
+}
+
+// readsRaw tells whether an expression looks at the frame or its length as a whole, which a tag does change.
+func readsRaw(expr string) bool {
+	for _, word := range []string{"ether[", "byte ", "len", "less", "greater", "vlan", "outbound"} {
+		if strings.Contains(expr, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestVLANAware holds the VLAN-aware program on a tagged frame against libpcap's on the same frame without its tags, which is
+// what a socket hands to tcpdump. It catches offsets not shifted, and "not" answered by the wrong one of the three readings.
+func TestVLANAware(t *testing.T) {
+	needTcpdump(t)
+	var plain [][]byte
+	for _, p := range packets() {
+		if len(p) > 14 && p[12] != 0x81 && p[12] != 0x88 && p[12] != 0x91 {
+			plain = append(plain, p)
+		}
+	}
+	tags := [][][]byte{{}, {vlanTag(ether8021Q, 5)}, {vlanTag(ether8021AD, 9)}, {vlanTag(ether8021AD, 9), vlanTag(ether8021Q, 5)},
+		{vlanTag(etherQinQ, 1), vlanTag(ether8021Q, 4095)}}
+	exprs := []string{"not tcp", "tcp port 443", "not ip6 and not arp", "ether host 02:00:00:00:00:01 or arp", "mpls and ip6", "pppoes and udp",
+		"geneve and tcp port 22", "llc or not ip"}
+	for seed := uint64(2e6); len(exprs) < budget(t, 250); seed++ {
+		expr := newGrammar(seed).expression(1)
+		if _, err := compile(expr, Options{Netmask: anyMask}); err == nil && !readsRaw(expr) {
+			exprs = append(exprs, expr)
+		}
+	}
+	for _, expr := range exprs {
+		want, err := libpcapProgram(t, expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := compile(expr, Options{Netmask: anyMask, VLANAware: true})
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		for _, p := range truncations(plain, 7) {
+			if len(p) < 14 {
+				continue
+			}
+			for _, tag := range tags {
+				pkt := tagged(p, tag...)
+				if w, g := interpret(want, p, uint32(len(p))), interpret(got, pkt, uint32(len(pkt))); w != g {
+					t.Fatalf("%s: %d on %x, want %d as on %x", expr, g, pkt, w, p)
+				}
+			}
+		}
+	}
+}
+
+// TestVLANNamed catches an expression with vlan in it being shifted: it says itself where the tags are.
+func TestVLANNamed(t *testing.T) {
+	for _, expr := range []string{"vlan", "vlan 5 and tcp", "tcp or (vlan and udp)", "not vlan"} {
+		aware, err := compile(expr, Options{VLANAware: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, _ := compile(expr, Options{})
+		if Decimal(aware) != Decimal(plain) {
+			t.Errorf("%s: VLANAware makes a difference", expr)
+		}
+	}
+}
