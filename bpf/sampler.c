@@ -117,9 +117,10 @@ volatile const __u64 packet_cost = 0;
  */
 __noinline int filter(struct xdp_md *ctx, __u32 wire_len)
 {
-	volatile int match = 1; /* else the compiler would know the result, and drop the call */
+	int match = 1;
 
-	(void)ctx, (void)wire_len;
+	/* Else the compiler would know the result, and callers would not set the arguments. */
+	asm volatile("" : "+r"(match) : "r"(ctx), "r"(wire_len));
 	return match;
 }
 

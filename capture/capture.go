@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket"
+	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -49,6 +50,14 @@ var ErrBusy = xdp.ErrBusy
 type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
+
+	// Filter is a pcap-filter(7) expression: package filter says what it understands. Packets that it does not
+	// match are FilteredOut. With VLANAware it also matches behind one or two VLAN tags.
+	Filter    string
+	VLANAware bool
+
+	// Program is a classic BPF program in the place of Filter, which then only stands in the file.
+	Program []bpf.RawInstruction
 
 	SnapLen int    // packet bytes kept; 0 = MaxSnapLen
 	Count   uint64 // end after this many packets; 0 = no limit

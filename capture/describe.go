@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/filter"
 )
 
 // A description is what a file says about a session besides its packets.
@@ -64,6 +66,14 @@ func (o *Options) sampling() string {
 		return "every packet"
 	}
 	return strings.Join(kept, "; of these ")
+}
+
+// filterText is the filter as a file has it: a program as one line of numbers where there is no expression.
+func (o *Options) filterText() string {
+	if o.Filter == "" && o.Program != nil {
+		return strings.ReplaceAll(strings.TrimSpace(filter.Decimal(o.Program)), "\n", ",")
+	}
+	return o.Filter
 }
 
 // processor is the CPU's model as /proc/cpuinfo has it, or its architecture.

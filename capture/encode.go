@@ -38,6 +38,7 @@ func (e *nextGeneration) header(b []byte) []byte {
 			Description: ifi.Alias,
 			Hardware:    ifi.Driver,
 			OS:          e.d.os,
+			Filter:      e.d.options.filterText(),
 			MAC:         ifi.MAC,
 			Speed:       ifi.Speed,
 			LinkType:    uint16(layers.LinkTypeEthernet),

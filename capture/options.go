@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -62,4 +66,37 @@ func (o Options) lookUp() ([]xdp.Interface, error) {
 		ifis = append(ifis, ifi)
 	}
 	return ifis, nil
+}
+
+// filters compiles the filter for each interface, since "ip broadcast" depends on its netmask; nil = all packets.
+func (o Options) filters(ifis []xdp.Interface) ([]asm.Instructions, error) {
+	bodies := make([]asm.Instructions, len(ifis))
+	if o.Filter == "" && o.Program == nil {
+		return bodies, nil
+	}
+	for i, ifi := range ifis {
+		prog, err := o.classic(ifi)
+		if err != nil {
+			return nil, err
+		}
+		if bodies[i], err = filter.Translate(prog); err != nil {
+			return nil, err
+		}
+	}
+	return bodies, nil
+}
+
+func (o Options) classic(ifi xdp.Interface) ([]bpf.RawInstruction, error) {
+	if o.Program != nil {
+		return o.Program, nil
+	}
+	mask, err := ifi.Netmask()
+	if err != nil {
+		return nil, err
+	}
+	prog, err := filter.Compile(o.Filter, filter.Options{Netmask: mask, VLANAware: o.VLANAware})
+	if err != nil {
+		return nil, fmt.Errorf("filter expression: %w", err)
+	}
+	return bpf.Assemble(prog)
 }

@@ -31,7 +31,12 @@ func newBench(t *testing.T, o Options) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newSampler(make([]xdp.Interface, 2), o)
+	ifis := make([]xdp.Interface, 2)
+	filters, err := o.filters(ifis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newSampler(ifis, filters, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,6 +352,31 @@ func TestProgramMaxRate(t *testing.T) {
 	b.run(1, packetOf(64, 0), 1000) // all sources share the bucket
 	if a := b.accounts()[1]; a.Sampled != 2 || a.NotSampled != 998 {
 		t.Errorf("after a minute: %+v", a)
+	}
+}
+
+// What the filter does not match is counted, and not looked at any further.
+func TestProgramFilter(t *testing.T) {
+	b := newBench(t, Options{Filter: "udp dst port 53 and len < 100", First: 1})
+	out := testnet.TxToRx()
+	for _, packet := range [][]byte{
+		out.UDP(1000, 53, nil),
+		out.UDP(1000, 53, nil),                  // not the first
+		out.UDP(1000, 54, nil),                  // another port
+		out.UDP(1000, 53, make([]byte, 100)),    // too long
+		out.UDP(1001, 53, nil)[:36],             // the port is cut off
+		testnet.VLAN(out.UDP(1002, 53, nil), 5), // the tag is in the frame
+	} {
+		b.run(0, packet, 1)
+	}
+	want := []samplerAccount{{Seen: 6, FilteredOut: 4, NotSampled: 1, Sampled: 1}, {}}
+	if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+		t.Error(diff)
+	}
+	b = newBench(t, Options{Filter: "udp dst port 53", VLANAware: true})
+	b.run(0, testnet.VLAN(out.UDP(1002, 53, nil), 5), 1)
+	if a := b.accounts()[0]; a.Sampled != 1 {
+		t.Errorf("VLAN-aware: %+v", a)
 	}
 }
 

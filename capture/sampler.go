@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -30,7 +32,7 @@ type source struct {
 	link link.Link // nil = not attached. A link that is not held is closed by the garbage collector.
 }
 
-func newSampler(ifis []xdp.Interface, o Options) (*sampler, error) {
+func newSampler(ifis []xdp.Interface, filters []asm.Instructions, o Options) (*sampler, error) {
 	spec, err := loadSampler()
 	if err != nil {
 		return nil, err
@@ -40,7 +42,7 @@ func newSampler(ifis []xdp.Interface, o Options) (*sampler, error) {
 		return nil, errors.Join(err, k.close())
 	}
 	for i, ifi := range ifis {
-		prog, err := k.load(spec.Copy(), uint32(i), o)
+		prog, err := k.load(spec.Copy(), uint32(i), filters[i], o)
 		if err != nil {
 			return nil, errors.Join(privileged("load the sampling program", err), k.close())
 		}
@@ -86,7 +88,7 @@ func packetCost(rate uint64) uint64 {
 	return uint64(time.Second) << samplerLimitTIME_SHIFT / rate
 }
 
-func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, o Options) (*ebpf.Program, error) {
+func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, body asm.Instructions, o Options) (*ebpf.Program, error) {
 	verdict := xdp.Pass
 	if o.Sink {
 		verdict = xdp.Drop
@@ -95,6 +97,7 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, o Options) (*ebp
 		samplerVarSource:         index,
 		samplerVarSnaplen:        uint32(o.SnapLen),
 		samplerVarVerdict:        uint32(verdict),
+		samplerVarFiltering:      body != nil,
 		samplerVarKeepBelow:      keepBelow(o.Sample),
 		samplerVarKeepFlowsBelow: keepBelow(o.SampleFlows),
 		samplerVarFlowSeed:       k.flowSeed,
@@ -103,6 +106,11 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, o Options) (*ebp
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	if body != nil {
+		if err := filter.Replace(spec.Programs[samplerProgSampleXdp], "filter", body); err != nil {
+			return nil, err
 		}
 	}
 	var progs samplerPrograms

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -56,6 +57,10 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	filters, err := o.filters(ifis)
+	if err != nil {
+		return nil, err
+	}
 	if err := xdp.CheckPrivileges(); err != nil {
 		return nil, err
 	}
@@ -66,18 +71,18 @@ func Open(o Options) (*Session, error) {
 		tally:     make([]tally, len(ifis)),
 		published: make([]tally, len(ifis)),
 	}
-	if err := s.open(ifis); err != nil {
+	if err := s.open(ifis, filters); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Session) open(ifis []xdp.Interface) (err error) {
+func (s *Session) open(ifis []xdp.Interface, filters []asm.Instructions) (err error) {
 	if s.clock, err = newClock(); err != nil {
 		return err
 	}
-	if s.sampler, err = newSampler(ifis, s.options); err != nil {
+	if s.sampler, err = newSampler(ifis, filters, s.options); err != nil {
 		return err
 	}
 	if err := s.openRings(len(ifis)); err != nil {

@@ -19,6 +19,8 @@ type captureOptions struct {
 	format     string
 	print      bool
 
+	filter filterOptions
+
 	snapLen   size
 	buffer    size
 	count     uint64
@@ -47,20 +49,29 @@ host's own XDP programs are left alone.`
 const captureExamples = `  xdpcap -i eth0                                print packets, one line each
   xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it
   xdpcap -i eth0 -w - | tcpdump -nr -           into another program
+  xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
+                                                only what matches, chosen in the kernel
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet in 1000, for a minute`
 
 func newCapture(o *captureOptions) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "xdpcap [flags]",
+		Use:     "xdpcap [flags] [filter]",
 		Short:   "Capture packets at the XDP hook",
 		Long:    captureHelp,
 		Example: captureExamples,
-		Args:    noFilter,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.list {
 				return printInterfaces(cmd.OutOrStdout())
+			}
+			o.filter.words = args
+			if err := o.filter.read(); err != nil {
+				return err
+			}
+			if o.filter.dump > 0 {
+				return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
 			}
 			if err := o.check(cmd.Flags().Changed); err != nil {
 				return err
@@ -76,6 +87,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.StringVarP(&o.write, "write", "w", "", "write packets to this `file` instead of printing them; - is standard output")
 	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+	o.filter.flags(f)
 	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `time`: 10s, 5m, 1h")
@@ -99,13 +111,6 @@ func newCapture(o *captureOptions) *cobra.Command {
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-func noFilter(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%q: this version has no filter expressions yet; capture all packets and filter when reading", strings.Join(args, " "))
 }
 
 // check finds what is wrong with the flags before anything is touched; given tells which were set.
@@ -141,6 +146,9 @@ func (o *captureOptions) session() capture.Options {
 	return capture.Options{
 		Interfaces:  o.interfaces,
 		Mode:        o.xdpMode,
+		Filter:      o.filter.text,
+		VLANAware:   o.filter.vlanAware,
+		Program:     o.filter.program,
 		SnapLen:     int(o.snapLen.bytes),
 		Count:       o.count,
 		SampleFlows: o.sampleFlows,

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/filter"
 )
 
 // version is set by the Makefile; a binary of `go install` knows it from its module.
@@ -18,13 +20,17 @@ func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run returns the exit status: 0, or 1 after one line on stderr.
+// run returns the exit status: 0, or 1 after one line on stderr, or a few that point into a filter.
 func run(args []string) int {
 	cmd, verbose := newRoot()
 	cmd.SetArgs(args)
 	err := cmd.Execute()
 	if err == nil {
 		return 0
+	}
+	if faulty := new(filter.Error); errors.As(err, &faulty) {
+		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s\n", faulty.Caret())
+		return 1
 	}
 	fmt.Fprintln(os.Stderr, "xdpcap:", err)
 	// The verifier's whole log hides in an error's %+v.

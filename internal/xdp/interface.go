@@ -81,16 +81,30 @@ func InterfaceByName(name string) (Interface, error) {
 // HasAddress tells whether this machine talks through the interface: whether it has an IP address
 // other than the link-local one that IPv6 gives every interface.
 func (ifi *Interface) HasAddress() (bool, error) {
-	addrs, err := netlink.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}, netlink.FAMILY_ALL)
-	if err != nil {
-		return false, fmt.Errorf("list the addresses of %s: %w", ifi.Name, err)
-	}
+	addrs, err := ifi.addresses(netlink.FAMILY_ALL)
 	for _, a := range addrs {
 		if a.IP.To4() != nil || !a.IP.IsLinkLocalUnicast() {
-			return true, nil
+			return true, err
 		}
 	}
-	return false, nil
+	return false, err
+}
+
+// Netmask is that of the interface's first IPv4 address, 4 bytes, or nil where it has none.
+func (ifi *Interface) Netmask() (net.IPMask, error) {
+	addrs, err := ifi.addresses(netlink.FAMILY_V4)
+	if err != nil || len(addrs) == 0 {
+		return nil, err
+	}
+	return addrs[0].Mask, nil
+}
+
+func (ifi *Interface) addresses(family int) ([]netlink.Addr, error) {
+	addrs, err := netlink.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}, family)
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of %s: %w", ifi.Name, err)
+	}
+	return addrs, nil
 }
 
 func describe(l netlink.Link) Interface {

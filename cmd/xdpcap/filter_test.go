@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// What the filter in the kernel keeps is what tcpdump selects from a file of everything.
+func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
+	testnet.Require(t, "tcpdump")
+	pair := newPair(t, testnet.PairOptions{})
+	frames := testnet.MixedTraffic()
+	all := tempFile(t)
+	captureFrames(t, pair, frames, "-w", all)
+	for _, expr := range []string{
+		"ip", "ip6", "arp", "tcp", "udp", "icmp", "icmp6", "vlan",
+		"tcp port 80", "udp port 53", "port 53 or arp", "not tcp", "host 192.0.2.1 and not tcp",
+		"src host 192.0.2.2", "net 192.0.2.0/24", "ip6 host 2001:db8::1",
+		"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0", "greater 90", "ether broadcast",
+		"vlan and icmp", "icmp[icmptype] == icmp-echo or icmp6[icmp6type] == icmp6-echo",
+	} {
+		t.Run(expr, func(t *testing.T) {
+			file, selected := tempFile(t), filepath.Join(t.TempDir(), "selected.pcap")
+			s := captureFrames(t, pair, frames, append([]string{"-w", file}, strings.Fields(expr)...)...)
+			outputOf(t, "tcpdump", "-nr", all, "-w", selected, expr)
+			got, r := readFile(t, file)
+			want := readPcap(t, selected)
+			if diff := cmp.Diff(want, datas(got)); diff != "" || len(want) == 0 {
+				t.Errorf("%d packets, tcpdump selects %d:\n%s", len(got), len(want), diff)
+			}
+			if s.FilteredOut != uint64(len(frames)-len(want)) || s.Seen != uint64(len(frames)) {
+				t.Errorf("summary %+v", s)
+			}
+			if ifi, err := r.Interface(0); err != nil || ifi.Filter != expr {
+				t.Errorf("if_filter is %q, %v", ifi.Filter, err)
+			}
+		})
+	}
+}
+
+// captureFrames runs xdpcap while these frames are sent.
+func captureFrames(t *testing.T, pair *testnet.Pair, frames [][]byte, args ...string) summary {
+	t.Helper()
+	p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "--json"}, args...)...)
+	sender := newSender(t, pair)
+	for _, f := range frames {
+		if err := sender.Send(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return account(t, p.interrupt())
+}
+
+func datas(records []record) (data [][]byte) {
+	for _, r := range records {
+		data = append(data, r.data)
+	}
+	return data
+}
+
+func readPcap(t *testing.T, path string) (data [][]byte) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := pcapgo.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		b, _, err := r.ReadPacketData()
+		if err != nil {
+			return data
+		}
+		data = append(data, b)
+	}
+}
+
+// --vlan-aware finds what tcpdump on a socket would: behind the tag.
+func TestVLANAware(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	udp := testnet.TxToRx().UDP(1000, 53, nil)
+	frames := [][]byte{udp, testnet.VLAN(udp, 5), testnet.QinQ(udp, 6, 7), testnet.TxToRx().ARPRequest()}
+	for _, test := range []struct {
+		args string
+		want uint64
+	}{{"udp port 53", 1}, {"--vlan-aware udp port 53", 3}} {
+		args := append(strings.Fields(test.args), "-w", os.DevNull)
+		if s := captureFrames(t, pair, frames, args...); s.Captured != test.want || s.FilteredOut != 4-test.want {
+			t.Errorf("%s: summary %+v", test.args, s)
+		}
+	}
+}
+
+// An expression in a file, and a compiled program in one.
+func TestFilterFiles(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	expression, program := filepath.Join(dir, "expression"), filepath.Join(dir, "program")
+	os.WriteFile(expression, []byte("udp\nport 53\n"), 0o600)
+	os.WriteFile(program, []byte(outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "udp port 53")), 0o600)
+	frames := [][]byte{testnet.TxToRx().UDP(1000, 53, nil), testnet.TxToRx().UDP(1000, 54, nil)}
+	for _, args := range [][]string{{"-F", expression}, {"--filter-file", program}} {
+		if s := captureFrames(t, pair, frames, append(args, "-w", os.DevNull)...); s.Captured != 1 || s.FilteredOut != 1 {
+			t.Errorf("%v: summary %+v", args, s)
+		}
+	}
+}
+
+// -d and its like need neither privileges nor an interface, and print what tcpdump prints.
+func TestDump(t *testing.T) {
+	for _, d := range []string{"-d", "-dd", "-ddd"} {
+		var out, stderr bytes.Buffer
+		cmd := command(d, "tcp port 443")
+		cmd.Stdout, cmd.Stderr = &out, &stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, stderr.String())
+		}
+		want := outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", d, "tcp port 443")
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("%s:\n%s", d, diff)
+		}
+	}
+	out, err := command("-d", "--ebpf", "tcp port 443").Output()
+	if err != nil || !strings.Contains(string(out), "Exit") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestFilterErrors(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	long := make([]string, 3000)
+	for i := range long {
+		long[i] = fmt.Sprintf("host 10.0.%d.%d", i/256, i%256)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"tcp", "prt", "443"}, "xdpcap: filter expression:\ntcp prt 443\n    ^^^\nsyntax error"},
+		{[]string{"ip", "broadcast"}, "netmask"},
+		{[]string{"protochain", "6"}, "protochain"},
+		{[]string{strings.Join(long, " or ")}, "4096"},
+		{[]string{"-F", "/no/such/file"}, "-F: read the filter expression: open /no/such/file: no such file"},
+		{[]string{"--filter-file", file}, "--filter-file: read the filter program: open"},
+		{[]string{"-F", os.DevNull, "ip"}, "a filter stands on the command line and in -F"},
+		{[]string{"--ebpf"}, "--ebpf goes with -d"},
+	} {
+		status, stderr := start(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", file}, test.args...)...).wait()
+		if len(stderr) > 200 {
+			stderr = stderr[len(stderr)-200:]
+		}
+		if status != 1 || !strings.Contains(stderr, test.want) {
+			t.Errorf("%.60v: exit status %d: %s", test.args, status, stderr)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%.60v: it left a file behind", test.args)
+		}
+	}
+	checkDetached(t, pair)
+}
+
+// Filter, sampling and rate at once: the account adds up.
+func TestAccountOfEverything(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "20",
+		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "5000", "udp[42:2] & 1 == 0 or src port 10001")
+	r := generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300_000, Flows: 1000})
+	status, stderr := p.wait()
+	s := account(t, stderr)
+	if status != 0 || s.Captured != 5000 || s.FilteredOut == 0 || s.NotSampled == 0 || s.Seen > r.Sent {
+		t.Errorf("exit status %d, sent %d: %s", status, r.Sent, stderr)
+	}
+}
