@@ -1,269 +1,324 @@
 package main
 
-import "net/netip"
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
 
-// IP protocol numbers that have a printer.
-const (
-	protoHopByHop = 0
-	protoICMP     = 1
-	protoIPIP     = 4
-	protoTCP      = 6
-	protoUDP      = 17
-	protoIP6      = 41
-	protoRouting  = 43
-	protoFragment = 44
-	protoGRE      = 47
-	protoESP      = 50
-	protoICMP6    = 58
-	protoNone     = 59
-	protoDestOpts = 60
-	protoSCTP     = 132
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
 )
 
-var protoNames = map[uint8]string{
-	protoHopByHop: "Options", protoICMP: "ICMP", 2: "IGMP", protoIPIP: "IPIP", protoTCP: "TCP", 8: "EGP", 9: "IGRP",
-	protoUDP: "UDP", 33: "DCCP", protoIP6: "IPv6", protoRouting: "Routing", protoFragment: "Fragment", 46: "RSVP",
-	protoGRE: "GRE", protoESP: "ESP", 51: "AH", 55: "Mobile IP", protoICMP6: "ICMPv6", 88: "EIGRP", 89: "OSPF",
-	103: "PIM", 108: "Compressed IP", 112: "VRRP", 113: "PGM", protoSCTP: "SCTP",
-}
-
-func protoName(proto uint8) string {
-	if name, ok := protoNames[proto]; ok {
-		return name
-	}
-	return "unknown"
-}
-
-// maxDepth bounds IP in IP in IP.
-const maxDepth = 8
-
-// network is what the printer of a transport header needs to know of the IP header before it.
+// network has the addresses of an IP header until the transport header tells the ports.
 type network struct {
 	src, dst netip.Addr
-	proto    uint8
-	partial  bool // the checksum cannot be told: a fragment, or the last destination is elsewhere
 	named    bool // the addresses are already printed
-	depth    int  // IP headers before this one
 }
 
 // hosts prints the addresses, once.
-func (p *printer) hosts(n *network) {
-	if !n.named {
+func (p *printer) hosts() {
+	if n := &p.net; !n.named {
 		p.addf("%s > %s: ", n.src, n.dst)
 		n.named = true
 	}
 }
 
 // ports prints the addresses with ports, or after IPv6's extension headers the ports alone.
-func (p *printer) ports(n *network, src, dst uint16) {
-	if n.named {
+func (p *printer) ports(src, dst uint16) {
+	if n := &p.net; n.named {
 		p.addf("%d > %d: ", src, dst)
-		return
+	} else {
+		p.addf("%s.%d > %s.%d: ", n.src, src, n.dst, dst)
+		n.named = true
 	}
-	p.addf("%s.%d > %s.%d: ", n.src, src, n.dst, dst)
-	n.named = true
 }
 
-func (p *printer) ip4(b []byte, length, depth int) {
-	if len(b) > 0 && b[0]>>4 != 4 {
-		p.addf("IP%d (invalid)", b[0]>>4)
-		return
+// protocols have tcpdump's name and the mark of those that have a format.
+var protocols = map[layers.IPProtocol]struct{ name, mark string }{
+	0: {"Options", "ip6"}, 1: {"ICMP", "icmp"}, 2: {"IGMP", ""}, 4: {"IPIP", "ip"}, 6: {"TCP", "tcp"}, 17: {"UDP", "udp"},
+	41: {"IPv6", "ip6"}, 43: {"Routing", "ip6"}, 44: {"Fragment", "ip6"}, 47: {"GRE", "gre"}, 50: {"ESP", ""},
+	51: {"AH", ""}, 58: {"ICMPv6", "icmp6"}, 60: {"unknown", "ip6"}, 88: {"EIGRP", ""}, 89: {"OSPF", ""}, 103: {"PIM", ""},
+	112: {"VRRP", ""}, 132: {"SCTP", ""},
+}
+
+func protoName(proto layers.IPProtocol) string { return cmp.Or(protocols[proto].name, "unknown") }
+
+// protocol goes on to length bytes of proto, or ends the line with it.
+func (p *printer) protocol(proto layers.IPProtocol, length int) {
+	known, ok := protocols[proto]
+	p.length, p.want = length, known.mark
+	if proto != layers.IPProtocolTCP && proto != layers.IPProtocolUDP {
+		p.hosts()
+	}
+	switch {
+	case proto == layers.IPProtocolNoNextHeader:
+		p.add("no next header")
+	case !ok:
+		p.addf(" ip-proto-%d %d", proto, length)
+	case p.want == "":
+		p.addf("%s (%d), length %d", known.name, proto, length)
+	}
+}
+
+func (p *printer) ip4(ip *layers.IPv4) bool {
+	if ip.SrcIP == nil || ip.Version != 4 {
+		return false
 	}
 	p.add("IP ")
-	if length < 20 {
-		p.addf("truncated-ip %d", length)
-		return
+	total := int(ip.Length)
+	if total > p.length {
+		p.addf("truncated-ip - %d bytes missing! ", total-p.length)
 	}
-	if len(b) < 20 {
-		p.cut("ip")
-		return
-	}
-	hlen, total := int(b[0]&0xf)*4, int(be.Uint16(b[2:]))
-	if hlen < 20 {
-		p.addf("bad-hlen %d", hlen)
-		return
-	}
-	if total > length {
-		p.addf("truncated-ip - %d bytes missing! ", total-length)
-	}
-	if total == 0 {
-		total = length // the sender left segmentation to its card
-	}
-	if total < hlen {
-		p.addf("bad-len %d", total)
-		return
-	}
-	b = b[:min(total, len(b))] // not the frame's padding
 	if p.verbosity > 0 {
-		p.ip4Header(b, hlen)
+		p.ip4Header(ip)
 	}
-	frag := be.Uint16(b[6:])
-	n := network{src: addr4(b[12:]), dst: addr4(b[16:]), proto: b[9], partial: frag&0x2000 != 0, depth: depth}
-	if p.verbosity < 1 && frag&0x3fff != 0 {
-		defer p.fragment(be.Uint16(b[4:]), frag, total-hlen)
+	p.net = network{src: addr(ip.SrcIP), dst: addr(ip.DstIP)}
+	if ip.FragOffset > 0 {
+		p.hosts()
+		p.addf("ip-proto-%d", ip.Protocol)
+		return true
 	}
-	if frag&0x1fff != 0 {
-		p.addf("%s > %s: ip-proto-%d", n.src, n.dst, n.proto)
-		return
+	if ip.Flags&layers.IPv4MoreFragments != 0 {
+		p.firstFragment(ip.Protocol, ip.Payload)
 	}
-	if len(b) < hlen {
-		p.hosts(&n)
-		p.addf(" [remaining caplen(%d) < header length(%d)]", len(b), hlen)
-		p.cut("ip")
-		return
-	}
-	p.transport(&n, b[hlen:], total-hlen)
-}
-
-// fragment ends the line of a fragment. tcpdump shows this only with -v, and only as part of the header.
-func (p *printer) fragment(id, frag uint16, length int) {
-	more := ""
-	if frag&0x2000 != 0 {
-		more = ", flags [+]"
-	}
-	p.addf(", frag (id %d, offset %d%s, length %d)", id, int(frag&0x1fff)*8, more, length)
+	p.protocol(ip.Protocol, total-len(ip.Contents))
+	return true
 }
 
 // ip4Header prints the fields that -v shows in front of a line of its own.
-func (p *printer) ip4Header(b []byte, hlen int) {
-	p.addf("(tos 0x%x%s", b[1], [4]string{"", ",ECT(1)", ",ECT(0)", ",CE"}[b[1]&3])
-	if b[8] > 0 {
-		p.addf(", ttl %d", b[8])
+func (p *printer) ip4Header(ip *layers.IPv4) {
+	p.addf("(tos 0x%x%s", ip.TOS, [4]string{"", ",ECT(1)", ",ECT(0)", ",CE"}[ip.TOS&3])
+	if ip.TTL > 0 {
+		p.addf(", ttl %d", ip.TTL)
 	}
-	frag := be.Uint16(b[6:])
-	flags := names("none", uint32(frag>>13), []string{"+", "DF", "rsvd"})
-	p.addf(", id %d, offset %d, flags [%s], proto %s (%d), length %d",
-		be.Uint16(b[4:]), int(frag&0x1fff)*8, flags, protoName(b[9]), b[9], be.Uint16(b[2:]))
-	if hlen > 20 {
-		p.addf(", options (%d bytes)", hlen-20)
-	}
-	if len(b) >= hlen && sum(0, b[:hlen]) != 0 {
-		p.addf(", bad cksum %x (->%x)!", be.Uint16(b[10:]), sum(sumPart(0, b[:10]), b[12:hlen]))
-	}
-	p.add(")\n    ")
+	flags := [8]string{"none", "+", "DF", "+, DF", "rsvd", "+, rsvd", "DF, rsvd", "+, DF, rsvd"}[ip.Flags]
+	p.addf(", id %d, offset %d, flags [%s], proto %s (%d), length %d)\n    ",
+		ip.Id, int(ip.FragOffset)*8, flags, protoName(ip.Protocol), ip.Protocol, ip.Length)
 }
 
-func (p *printer) ip6(b []byte, length, depth int) {
-	if len(b) < 40 && len(b) < length {
-		p.cut("ip6")
-		return
-	}
-	if length < 40 {
-		p.addf("truncated-ip6 %d", length)
-		return
+// firstFragment decodes a first fragment, which has the transport header: gopacket decodes no fragments.
+func (p *printer) firstFragment(proto layers.IPProtocol, payload []byte) {
+	p.decode(proto.LayerType(), payload)
+	p.truncated = true
+}
+
+func (p *printer) ip6(ip *layers.IPv6) bool {
+	if ip.SrcIP == nil || ip.Version != 6 {
+		return false
 	}
 	p.add("IP6 ")
-	if b[0]>>4 != 6 {
-		p.addf("version error: %d != 6", b[0]>>4)
-		return
-	}
-	payload := int(be.Uint16(b[4:]))
-	if payload+40 > length {
-		p.addf("truncated-ip6 - %d bytes missing!", payload+40-length)
+	length := int(ip.Length)
+	if missing := length + 40 - p.length; missing > 0 {
+		p.addf("truncated-ip6 - %d bytes missing!", missing)
 	}
 	if p.verbosity > 0 {
-		flow := be.Uint32(b)
 		p.add("(")
-		if class := flow >> 20 & 0xff; class != 0 {
-			p.addf("class 0x%02x, ", class)
+		if ip.TrafficClass != 0 {
+			p.addf("class 0x%02x, ", ip.TrafficClass)
 		}
-		if label := flow & 0xfffff; label != 0 {
-			p.addf("flowlabel 0x%05x, ", label)
+		if ip.FlowLabel != 0 {
+			p.addf("flowlabel 0x%05x, ", ip.FlowLabel)
 		}
-		p.addf("hlim %d, next-header %s (%d) payload length: %d) ", b[7], protoName(b[6]), b[6], payload)
+		p.addf("hlim %d, next-header %s (%d) payload length: %d) ", ip.HopLimit, protoName(ip.NextHeader), ip.NextHeader, length)
 	}
-	n := network{src: addr6(b[8:]), dst: addr6(b[24:]), proto: b[6], depth: depth}
-	if payload > 0 || n.proto != protoHopByHop { // else a jumbogram, whose length is in an option
-		b, length = b[:min(40+payload, len(b))], 40+payload
+	if length == 0 && ip.HopByHop != nil {
+		length = p.length - 40 // a jumbogram
 	}
-	p.extensions(&n, b[40:], length-40)
+	p.net = network{src: addr(ip.SrcIP), dst: addr(ip.DstIP)}
+	p.protocol(ip.NextHeader, length)
+	return true
 }
 
-// extensions prints IPv6's extension headers and what follows them.
-func (p *printer) extensions(n *network, b []byte, length int) {
-	for {
-		switch n.proto {
-		case protoHopByHop, protoDestOpts, protoRouting, protoFragment:
-		default:
-			p.transport(n, b, length)
-			return
-		}
-		p.hosts(n)
-		if len(b) < 8 {
-			p.cut("ip6")
-			return
-		}
-		size := 8 + int(b[1])*8
-		switch n.proto {
-		case protoHopByHop:
-			p.add("HBH ")
-		case protoDestOpts:
-			p.add("DSTOPT ")
-		case protoRouting:
-			p.addf("RT6 (len=%d, type=%d, segleft=%d) ", b[1], b[2], b[3])
-			n.partial = n.partial || b[3] > 0
-		case protoFragment:
-			size = 8
-			off := be.Uint16(b[2:])
-			p.add("frag (")
-			if p.verbosity > 0 {
-				p.addf("0x%08x:", be.Uint32(b[4:]))
-			}
-			p.addf("%d|%d)", off&^7, length-8)
-			if off&^7 != 0 {
-				return
-			}
-			p.add(" ")
-			n.partial = true
-		}
-		n.proto = b[0]
-		if size > len(b) {
-			p.cut("ip6")
-			return
-		}
-		b, length = b[size:], length-size
+// ip6Extension prints an IPv6 extension header and goes on to what follows it.
+func (p *printer) ip6Extension(text string, contents []byte, next layers.IPProtocol) bool {
+	if contents == nil {
+		return false
+	}
+	p.add(text)
+	p.protocol(next, p.length-len(contents))
+	return true
+}
+
+func (p *printer) ip6Fragment(f *layers.IPv6Fragment) {
+	p.add("frag (")
+	if p.verbosity > 0 {
+		p.addf("0x%08x:", f.Identification)
+	}
+	p.addf("%d|%d)", f.FragmentOffset*8, p.length-8)
+	if f.FragmentOffset == 0 {
+		p.add(" ")
+		p.firstFragment(f.NextHeader, f.Payload)
+		p.protocol(f.NextHeader, p.length-8)
 	}
 }
 
-// transport prints what an IP header carries.
-func (p *printer) transport(n *network, b []byte, length int) {
-	switch n.proto {
-	case protoTCP:
-		p.tcp(n, b, length)
-		return
-	case protoUDP:
-		p.udp(n, b, length)
-		return
+func (p *printer) tcp(t *layers.TCP) bool {
+	length := p.length - int(t.DataOffset)*4
+	if t.Contents == nil || length < 0 {
+		return false
 	}
-	p.hosts(n)
-	switch n.proto {
-	case protoICMP:
-		p.icmp(n, b, length)
-	case protoICMP6:
-		p.icmp6(n, b, length)
-	case protoIPIP, protoIP6:
-		if n.depth >= maxDepth {
-			p.addf("%s, length %d", protoName(n.proto), length)
-		} else if n.proto == protoIPIP {
-			p.ip4(b, length, n.depth+1)
-		} else {
-			p.ip6(b, length, n.depth+1)
+	p.ports(uint16(t.SrcPort), uint16(t.DstPort))
+	if p.verbosity < 0 {
+		p.addf("tcp %d", length)
+		return true
+	}
+	p.add("Flags [")
+	before := len(p.line)
+	for i, set := range []bool{t.FIN, t.SYN, t.RST, t.PSH, t.ACK, t.URG, t.ECE, t.CWR} {
+		if set {
+			p.line = append(p.line, "FSRP.UEW"[i])
 		}
-	case protoGRE:
-		p.gre(n, b, length)
-	case protoESP:
-		if len(b) < 8 {
-			p.cut("esp")
-			return
+	}
+	if len(p.line) == before {
+		p.add("none")
+	}
+	p.add("]")
+	if length > 0 {
+		p.addf(", seq %d:%d", t.Seq, t.Seq+uint32(length))
+	} else if t.SYN || t.FIN || t.RST {
+		p.addf(", seq %d", t.Seq)
+	}
+	if t.ACK {
+		p.addf(", ack %d", t.Ack)
+	}
+	p.addf(", win %d", t.Window)
+	if t.URG {
+		p.addf(", urg %d", t.Urgent)
+	}
+	if t.DataOffset > 5 && !p.tcpOptions(t) {
+		return false
+	}
+	p.addf(", length %d", length)
+	return true
+}
+
+// tcpOptions are the formats of options by kind and length.
+var tcpOptions = map[[2]uint8]string{
+	{0, 1}: "eol", {1, 1}: "nop", {2, 4}: "mss %d", {3, 3}: "wscale %d", {4, 2}: "sackOK", {8, 10}: "TS val %d ecr %d",
+	{5, 10}: "sack 1 {%d:%d}", {5, 18}: "sack 2 {%d:%d}{%d:%d}", {5, 26}: "sack 3 {%d:%d}{%d:%d}{%d:%d}",
+	{5, 34}: "sack 4 {%d:%d}{%d:%d}{%d:%d}{%d:%d}",
+}
+
+// tcpOptions prints the options. It is false where they are cut or wrong.
+func (p *printer) tcpOptions(t *layers.TCP) bool {
+	p.add(", options [")
+	size := 20
+	for i, o := range t.Options {
+		if i > 0 {
+			p.add(",")
 		}
-		p.addf("ESP(spi=0x%08x,seq=0x%x), length %d", be.Uint32(b), be.Uint32(b[4:]), length)
-	case protoNone:
-		p.add("no next header")
+		size += int(o.OptionLength)
+		if o.OptionType == layers.TCPOptionKindEndList {
+			size += len(t.Padding)
+		}
+		format, ok := tcpOptions[[2]uint8{uint8(o.OptionType), o.OptionLength}]
+		if !ok {
+			p.addf("unknown-%d 0x%x", o.OptionType, o.OptionData)
+			continue
+		}
+		var values []any
+		for v := o.OptionData; len(v) > 0; {
+			var value uint32
+			for n := min(len(v), 4); n > 0; n-- {
+				value, v = value<<8|uint32(v[0]), v[1:]
+			}
+			values = append(values, value)
+		}
+		p.addf(format, values...)
+	}
+	if size < int(t.DataOffset)*4 { // gopacket stopped at an option that it cannot read
+		return false
+	}
+	p.add("]")
+	return true
+}
+
+func (p *printer) udp(u *layers.UDP) bool {
+	if u.Contents == nil || u.Length < 8 {
+		return false
+	}
+	p.ports(uint16(u.SrcPort), uint16(u.DstPort))
+	p.addf("UDP, length %d", min(p.length, int(u.Length))-8)
+	return true
+}
+
+// icmpFormats are texts by type and code. Their values are the ID, the sequence number, which is the MTU in its place, and
+// of the packet that an error is about: the destination, the protocol by number and name, and the port.
+var icmpFormats = map[layers.ICMPv4TypeCode]string{
+	0x0000: "echo reply, id %[1]d, seq %[2]d", 0x0800: "echo request, id %[1]d, seq %[2]d",
+	0x0300: "net %[3]s unreachable", 0x0301: "host %[3]s unreachable", 0x0302: "%[3]s protocol %[4]d unreachable",
+	0x0303: "%[3]s %[5]s port %[6]d unreachable", 0x0304: "%[3]s unreachable - need to frag (mtu %[2]d)",
+	0x0305: "%[3]s unreachable - source route failed", 0x0306: "net %[3]s unreachable - unknown",
+	0x0307: "host %[3]s unreachable - unknown", 0x0308: "%[3]s unreachable - source host isolated",
+	0x0309: "net %[3]s unreachable - admin prohibited", 0x030a: "host %[3]s unreachable - admin prohibited",
+	0x030b: "net %[3]s unreachable - tos prohibited", 0x030c: "host %[3]s unreachable - tos prohibited",
+	0x030d: "host %[3]s unreachable - admin prohibited filter", 0x030e: "host %[3]s unreachable - host precedence violation",
+	0x030f: "host %[3]s unreachable - precedence cutoff",
+	0x0b00: "time exceeded in-transit%.0[5]s", 0x0b01: "ip reassembly time exceeded%.0[5]s",
+}
+
+func (p *printer) icmp(i *layers.ICMPv4) bool {
+	var dst netip.Addr
+	var proto layers.IPProtocol
+	var port uint16
+	if i.TypeCode.Type() == layers.ICMPv4TypeDestinationUnreachable {
+		ip, ok := gopacket.NewPacket(i.Payload, layers.LayerTypeIPv4, gopacket.Lazy).NetworkLayer().(*layers.IPv4)
+		if !ok || ip.DstIP == nil || len(ip.Payload) < 4 {
+			return false
+		}
+		// The port is read here: 8 bytes of the header are enough for an error, but not for gopacket's TCP.
+		dst, proto, port = addr(ip.DstIP), ip.Protocol, binary.BigEndian.Uint16(ip.Payload[2:])
+	}
+	if format, ok := icmpFormats[i.TypeCode]; ok {
+		p.addf("ICMP "+format, i.Id, i.Seq, dst, proto, strings.ToLower(protoName(proto)), port)
+	} else {
+		p.addf("ICMP type-#%d code-#%d", i.TypeCode.Type(), i.TypeCode.Code())
+	}
+	p.addf(", length %d", p.length)
+	return true
+}
+
+var icmp6Names = map[uint8]string{
+	1: "destination unreachable", 2: "packet too big", 3: "time exceeded", 4: "parameter problem", 128: "echo request",
+	129: "echo reply", 130: "multicast listener query", 131: "multicast listener report", 132: "multicast listener done",
+	133: "router solicitation", 134: "router advertisement", 135: "neighbor solicitation", 136: "neighbor advertisement",
+	137: "redirect", 143: "multicast listener report v2",
+}
+
+func (p *printer) icmp6(i *layers.ICMPv6) bool {
+	typ, code := i.TypeCode.Type(), i.TypeCode.Code()
+	p.add("ICMP6, " + cmp.Or(icmp6Names[typ], fmt.Sprintf("unknown icmp6 type (%d)", typ)))
+	switch {
+	case i.NextLayerType() != gopacket.LayerTypePayload:
+		p.want = "icmp6"
+		return true
+	case typ != layers.ICMPv6TypePacketTooBig:
+		p.addf(", code-#%d", code)
+	case len(i.Payload) < 4:
+		return false
 	default:
-		if name, ok := protoNames[n.proto]; ok {
-			p.addf("%s (%d), length %d", name, n.proto, length)
-			return
-		}
-		p.addf(" ip-proto-%d %d", n.proto, length)
+		p.addf(", mtu %d", binary.BigEndian.Uint32(i.Payload))
 	}
+	p.addf(", length %d", p.length)
+	return true
+}
+
+// icmp6Message prints what gopacket has as a layer under ICMPv6. Of the types without a case the name is enough.
+func (p *printer) icmp6Message(l gopacket.Layer) bool {
+	switch l := l.(type) {
+	case *layers.ICMPv6Echo:
+		p.addf(", id %d, seq %d", l.Identifier, l.SeqNumber)
+	case *layers.ICMPv6NeighborSolicitation:
+		p.addf(", who has %s", addr(l.TargetAddress))
+	case *layers.ICMPv6NeighborAdvertisement:
+		p.addf(", tgt is %s", addr(l.TargetAddress))
+	case *layers.MLDv2MulticastListenerReportMessage:
+		p.addf(", %d group record(s)", l.NumberOfMulticastAddressRecords)
+	case *gopacket.DecodeFailure:
+		return false
+	}
+	p.addf(", length %d", p.length)
+	return true
 }
