@@ -44,7 +44,7 @@ no port 8o`,
 		`ether host gateway.example
            ^^^^^^^^^^^^^^^
 names of Ethernet addresses are not looked up
-write the MAC address, or look it up elsewhere: compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
+write the MAC address, or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
 		`vlan 4096
      ^^^^
 vlan number is more than 4095`,
@@ -122,7 +122,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	prog, err := compile("ip", Options{SnapLen: 96})
+	prog, err := CompileRaw("ip", Options{SnapLen: 96})
 	if err != nil {
 		t.Fatal(err)
 	}

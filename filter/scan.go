@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // shape is a form of word. The longest match at a position wins, and of equally long ones the first listed.
@@ -119,12 +120,9 @@ func scanOperator(rest string, pos int) token {
 			return o.tok
 		}
 	}
-	first := []rune(rest)[0]
-	t := token{kind: kSymbol, pos: pos, text: string(first), num: uint32(first)}
+	first, n := utf8.DecodeRuneInString(rest)
+	t := token{kind: kSymbol, pos: pos, text: rest[:n], num: uint32(first)}
 	if !strings.ContainsRune(`+-*/%:[]!<>()&|^=`, first) {
-		if !strings.HasPrefix(rest, t.text) { // invalid UTF-8
-			t.text = rest[:1]
-		}
 		fail(t, "", "no filter has this character")
 	}
 	return t
