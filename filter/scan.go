@@ -91,6 +91,9 @@ func scan(text string) []token {
 
 func scanWord(rest string, pos int) token {
 	t := token{pos: pos}
+	if strings.IndexByte("()!=<>&|+-*/%^[]", rest[0]) >= 0 {
+		return scanOperator(rest, pos) // no word begins like this
+	}
 	for _, s := range shapes() {
 		if m := s.re.FindString(rest); len(m) > len(t.text) {
 			t.kind, t.text = s.kind, m
