@@ -8,13 +8,8 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-func ExampleCompile() {
-	prog, err := filter.Compile("ip and not src net 10", filter.Options{SnapLen: 96})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	raw, err := bpf.Assemble(prog)
+func ExampleCompileRaw() {
+	raw, err := filter.CompileRaw("ip and not src net 10", filter.Options{SnapLen: 96})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,12 +20,29 @@ func ExampleCompile() {
 	fmt.Println(len(body) > 0, err)
 	// Output:
 	// (000) ldh      [12]
-	// (001) jeq      #0x800           jt 2	jf 5
-	// (002) ldb      [26]
-	// (003) jeq      #0xa             jt 5	jf 4
-	// (004) ret      #96
-	// (005) ret      #0
+	// (001) jeq      #0x800           jt 2	jf 6
+	// (002) ld       [26]
+	// (003) and      #0xff000000
+	// (004) jeq      #0xa000000       jt 6	jf 5
+	// (005) ret      #96
+	// (006) ret      #0
 	// true <nil>
+}
+
+func ExampleCompile() {
+	prog, err := filter.Compile("arp", filter.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	vm, err := bpf.NewVM(prog)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	arp := []byte{12: 0x08, 13: 0x06, 41: 0}
+	fmt.Println(vm.Run(arp))
+	// Output: 262144 <nil>
 }
 
 func ExampleError_Caret() {

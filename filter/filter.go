@@ -1,8 +1,7 @@
 // Package filter compiles pcap-filter(7) expressions to classic BPF, and classic BPF to eBPF, without cgo.
 //
-//	prog, err := filter.Compile("tcp port 443 and not host 192.0.2.1", filter.Options{})
-//	raw, err := bpf.Assemble(prog)
-//	body, err := filter.Translate(raw)
+//	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
+//	body, err := filter.Translate(prog)
 //	err = filter.Replace(spec.Programs["xdp"], "filter", body)
 //
 // An expression means what it means to tcpdump on an Ethernet interface: the compiler takes the steps of libpcap 1.10, those of
@@ -14,6 +13,7 @@
 //   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. A program made by "tcpdump -ddd" can be
 //     read with ParseRaw instead, as long as it has no loop.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
+//   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
 //   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which refuses it.
 //   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the packet without its outer
 //     tag, so that "tcp port 443" matches it: see Options.VLANAware.
@@ -43,16 +43,16 @@ type Options struct {
 // *Error. Compile may be called concurrently if the Resolver may; it looks names up in files and the DNS and can take as long as
 // that takes.
 func Compile(text string, o Options) ([]bpf.Instruction, error) {
-	raw, err := compile(text, o)
+	raw, err := CompileRaw(text, o)
 	if err != nil {
 		return nil, err
 	}
-	prog, _ := bpf.Disassemble(raw) // what has no Instruction of its own stays a RawInstruction
+	prog, _ := bpf.Disassemble(raw) // every instruction the compiler makes has one of its own there
 	return prog, nil
 }
 
-// compile is the way from text to program.
-func compile(text string, o Options) (prog []bpf.RawInstruction, err error) {
+// CompileRaw is Compile for those who go on with Translate or a listing. The instructions are those tcpdump prints.
+func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}

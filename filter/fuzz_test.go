@@ -19,7 +19,7 @@ func FuzzCompile(f *testing.F) {
 		if len(expr) > 2000 {
 			t.Skip("long texts are slow, not different")
 		}
-		prog, err := compile(expr, Options{Resolver: fakeResolver{}, Netmask: anyMask, VLANAware: vlan})
+		prog, err := CompileRaw(expr, Options{Resolver: fakeResolver{}, Netmask: anyMask, VLANAware: vlan})
 		if err != nil {
 			_ = err.Error()
 			if e, ok := err.(*Error); ok {

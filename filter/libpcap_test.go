@@ -58,7 +58,7 @@ func budget(tb testing.TB, normal int) int {
 func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identical bool) {
 	tb.Helper()
 	want, wantErr := libpcapProgram(tb, expr)
-	got, gotErr := compile(expr, Options{Netmask: anyMask})
+	got, gotErr := CompileRaw(expr, Options{Netmask: anyMask})
 	if wantErr != nil || gotErr != nil {
 		if wantErr == nil || gotErr == nil {
 			tb.Errorf("%s\nlibpcap: %v\nCompile: %v", expr, wantErr, gotErr)

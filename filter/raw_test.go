@@ -85,7 +85,12 @@ func TestRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(raw, again); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", expr, err, diff)
 		}
-		want, _ := compile(expr, Options{Netmask: anyMask})
+		want, _ := CompileRaw(expr, Options{Netmask: anyMask})
+		for i := range want {
+			if want[i].Op == insTax { // libpcap leaves a number there that means nothing
+				want[i].K = 0
+			}
+		}
 		if diff := cmp.Diff(want, raw); diff != "" {
 			t.Errorf("%s: %s", expr, diff)
 		}

@@ -36,7 +36,7 @@ func (p *primitive) resolveName(r Resolver) {
 func (p *primitive) resolveHost(r Resolver, name string) {
 	switch q := p.qual.proto; q {
 	case protoLink:
-		fail(p.at, "write the MAC address", "names of Ethernet addresses are not looked up")
+		fail(p.at, "write the MAC address, or "+fileHint, "names of Ethernet addresses are not looked up")
 	case protoDECNET:
 		fail(p.at, "write area.node", "DECnet names are not looked up")
 	case protoNone, protoIP, protoARP, protoRARP, protoIP6:

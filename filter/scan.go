@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // shape is a form of word. The longest match at a position wins, and of equally long ones the first listed.
@@ -90,6 +91,9 @@ func scan(text string) []token {
 
 func scanWord(rest string, pos int) token {
 	t := token{pos: pos}
+	if strings.IndexByte("()!=<>&|+-*/%^[]", rest[0]) >= 0 {
+		return scanOperator(rest, pos) // no word begins like this
+	}
 	for _, s := range shapes() {
 		if m := s.re.FindString(rest); len(m) > len(t.text) {
 			t.kind, t.text = s.kind, m
@@ -119,12 +123,9 @@ func scanOperator(rest string, pos int) token {
 			return o.tok
 		}
 	}
-	first := []rune(rest)[0]
-	t := token{kind: kSymbol, pos: pos, text: string(first), num: uint32(first)}
+	first, n := utf8.DecodeRuneInString(rest)
+	t := token{kind: kSymbol, pos: pos, text: rest[:n], num: uint32(first)}
 	if !strings.ContainsRune(`+-*/%:[]!<>()&|^=`, first) {
-		if !strings.HasPrefix(rest, t.text) { // invalid UTF-8
-			t.text = rest[:1]
-		}
 		fail(t, "", "no filter has this character")
 	}
 	return t

@@ -1,6 +1,9 @@
 package filter
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // simplify removes what is computed twice, for nothing, or with a known result. It takes libpcap's steps in libpcap's order,
 // because they can be seen from outside: a load that is left out, or done earlier, decides what becomes of a packet that ends
@@ -117,24 +120,23 @@ func (o *optimizer) deleteDead(b *block) {
 	}
 }
 
-// merge makes equal blocks one. The one with the highest number stays.
+// merge makes equal blocks one. Going from the end it mostly sees successors first, and so whole equal tails in one pass.
 func (o *optimizer) merge() {
 	for again := true; again; {
 		again = false
 		o.markReachable()
+		for _, b := range o.blocks {
+			b.flow.same = nil
+		}
 		seen := map[string]*block{}
-		for i := len(o.blocks) - 1; i >= 0; i-- {
-			b := o.blocks[i]
-			if b.flow.same = nil; b.flow.mark != o.mark {
+		for _, b := range slices.Backward(o.blocks) {
+			if b.flow.mark != o.mark {
 				continue
 			}
 			key := b.signature()
-			if c := seen[key]; c != nil {
-				if b.flow.same = c; c.flow.same != nil {
-					b.flow.same = c.flow.same
-				}
+			if b.flow.same = seen[key]; b.flow.same == nil {
+				seen[key] = b
 			}
-			seen[key] = b
 		}
 		for _, b := range o.blocks {
 			for k := range b.edges {
@@ -174,6 +176,9 @@ func (b *block) signature() string {
 	add(b.last.k)
 	for k := range b.edges {
 		if t := b.to(k); t != nil {
+			if t.flow.same != nil {
+				t = t.flow.same
+			}
 			add(uint32(t.flow.id))
 		}
 	}

@@ -20,7 +20,7 @@ func TestKernel(t *testing.T) {
 	matches := 0
 	for seed, left := uint64(1e6), budget(t, 400); left > 0; seed++ {
 		expr := newGrammar(seed).expression(2)
-		prog, err := compile(expr, Options{Netmask: anyMask})
+		prog, err := CompileRaw(expr, Options{Netmask: anyMask})
 		if err != nil {
 			continue
 		}
@@ -31,7 +31,7 @@ func TestKernel(t *testing.T) {
 		t.Error("no expression matched any packet: the test compares zeros")
 	}
 	for _, expr := range corners {
-		if prog, err := compile(expr, Options{Netmask: anyMask}); err == nil {
+		if prog, err := CompileRaw(expr, Options{Netmask: anyMask}); err == nil {
 			compareKernel(t, expr, prog, pkts)
 		}
 	}
@@ -121,7 +121,7 @@ func TestManyHosts(t *testing.T) {
 	needRoot(t)
 	for _, o := range []Options{{}, {VLANAware: true}} {
 		start := time.Now()
-		prog, err := compile(manyHosts(300), o)
+		prog, err := CompileRaw(manyHosts(300), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func BenchmarkFilter(b *testing.B) {
 			b.Run(expr+"/"+name, func(b *testing.B) {
 				p, err := ebpf.NewProgram(stub())
 				if expr != "none" {
-					prog, cerr := compile(text, Options{})
+					prog, cerr := CompileRaw(text, Options{})
 					if cerr != nil {
 						b.Fatal(cerr)
 					}

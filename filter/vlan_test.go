@@ -36,7 +36,7 @@ func TestVLANAware(t *testing.T) {
 		"geneve and tcp port 22", "llc or not ip"}
 	for seed := uint64(2e6); len(exprs) < budget(t, 250); seed++ {
 		expr := newGrammar(seed).expression(1)
-		if _, err := compile(expr, Options{Netmask: anyMask}); err == nil && !readsRaw(expr) {
+		if _, err := CompileRaw(expr, Options{Netmask: anyMask}); err == nil && !readsRaw(expr) {
 			exprs = append(exprs, expr)
 		}
 	}
@@ -45,7 +45,7 @@ func TestVLANAware(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := compile(expr, Options{Netmask: anyMask, VLANAware: true})
+		got, err := CompileRaw(expr, Options{Netmask: anyMask, VLANAware: true})
 		if err != nil {
 			t.Errorf("%s: %v", expr, err)
 			continue
@@ -67,11 +67,11 @@ func TestVLANAware(t *testing.T) {
 // TestVLANNamed catches an expression with vlan in it being shifted: it says itself where the tags are.
 func TestVLANNamed(t *testing.T) {
 	for _, expr := range []string{"vlan", "vlan 5 and tcp", "tcp or (vlan and udp)", "not vlan"} {
-		aware, err := compile(expr, Options{VLANAware: true})
+		aware, err := CompileRaw(expr, Options{VLANAware: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain, _ := compile(expr, Options{})
+		plain, _ := CompileRaw(expr, Options{})
 		if Decimal(aware) != Decimal(plain) {
 			t.Errorf("%s: VLANAware makes a difference", expr)
 		}
