@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// errSaid is the end of an xdpcap that has said itself, on stderr, why.
+var errSaid = errors.New("xdpcap ended with an error")
+
+// A capture is a running xdpcap.
+type capture struct {
+	cmd       *exec.Cmd
+	listening chan struct{} // closed once xdpcap captures
+	ended     chan struct{} // closed once it has ended
+	err       error         // how it ended
+}
+
+// startCapture starts xdpcap with the terminal's output. It gets a process
+// group of its own: the terminal's Ctrl-C comes to the demo alone, which then
+// interrupts it once. Twice would kill it.
+func startCapture(ns *testnet.Namespace, cmd *exec.Cmd) (*capture, error) {
+	c := &capture{cmd: cmd, listening: make(chan struct{}), ended: make(chan struct{})}
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = &lineWatch{out: os.Stderr, word: []byte("listening on"), found: c.listening}
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	if err := ns.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start xdpcap: %w", err)
+	}
+	go func() {
+		c.err = cmd.Wait()
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// waitListening says whether xdpcap captures, or will not.
+func (c *capture) waitListening(ctx context.Context) bool {
+	select {
+	case <-c.listening:
+		return true
+	case <-c.ended:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// stop interrupts xdpcap, unless it has ended, and returns how it ended.
+func (c *capture) stop() error {
+	// What was sent is in the rings by now; its reader looks at them at least
+	// every 100 ms. This is for -c: a capture that is about to end by itself.
+	select {
+	case <-c.ended:
+	case <-time.After(200 * time.Millisecond):
+		c.cmd.Process.Signal(os.Interrupt) // fails if it has just ended
+		<-c.ended
+	}
+	switch {
+	case c.err == nil:
+		return nil
+	case c.cmd.ProcessState.Exited():
+		return errSaid
+	}
+	return fmt.Errorf("%s: %w", c.cmd.Path, c.err)
+}
+
+// lineWatch passes on what is written, and closes found at the first line with
+// the word in it.
+type lineWatch struct {
+	out   io.Writer
+	word  []byte
+	found chan struct{}
+	line  []byte // begun, without its end yet; unused once found
+	done  bool
+}
+
+func (w *lineWatch) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if w.done {
+			break
+		}
+		if w.line = append(w.line, b); b != '\n' {
+			continue
+		}
+		if w.done = bytes.Contains(w.line, w.word); w.done {
+			close(w.found)
+		}
+		w.line = w.line[:0]
+	}
+	return w.out.Write(p)
+}
+
+// giveBack makes the file the user's who used sudo. It changes a symbolic
+// link itself, not what that points to.
+func giveBack(file string) error {
+	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	if err != nil {
+		return nil // not by sudo
+	}
+	gid, err := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if err != nil {
+		return nil
+	}
+	return os.Lchown(file, uid, gid)
+}
