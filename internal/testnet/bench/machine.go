@@ -11,14 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is one line on what is measured on.
+// machine is one line on what is measured on. The load is of the last minute:
+// with other work on the CPUs, the figures are worth little.
 func machine() string {
 	var u unix.Utsname
 	release := "?"
 	if unix.Uname(&u) == nil {
 		release = unix.ByteSliceToString(u.Release[:])
 	}
-	return fmt.Sprintf("%d CPUs %s, Linux %s", runtime.NumCPU(), cpuModel(), release)
+	var info unix.Sysinfo_t
+	load := "?"
+	if unix.Sysinfo(&info) == nil {
+		const one = 1 << 16 // SI_LOAD_SHIFT, linux/sysinfo.h
+		load = fmt.Sprintf("%.2f", float64(info.Loads[0])/one)
+	}
+	return fmt.Sprintf("%d CPUs %s, Linux %s, load before %s", runtime.NumCPU(), cpuModel(), release, load)
 }
 
 func cpuModel() string {

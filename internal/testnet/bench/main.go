@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strings"
@@ -41,6 +42,9 @@ func run(ctx context.Context, xdpcap string) (err error) {
 	if runtime.NumCPU() < 2 {
 		return errors.New("needs two CPUs: one sends, one runs the tool")
 	}
+	if _, err := exec.LookPath(xdpcap); err != nil {
+		return err
+	}
 	n, err := newNetwork()
 	if err != nil {
 		return err
@@ -52,6 +56,9 @@ func run(ctx context.Context, xdpcap string) (err error) {
 	var sheets []sheet
 	for _, size := range frameSizes {
 		s, err := measure(ctx, n, all, size)
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
 		if err != nil {
 			return err
 		}

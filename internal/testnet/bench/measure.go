@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os/exec"
 	"slices"
 
@@ -24,8 +23,10 @@ const (
 	cpuLoad = 0.8
 
 	// smallLoss is the part of the packets up to which a loss may be an
-	// accident of the machine: the rate gets a second trial.
-	smallLoss = 0.01
+	// accident of the machine, a reader that did not get its CPU for 20 ms: the
+	// rate gets up to so many trials.
+	smallLoss = 0.03
+	trials    = 3
 )
 
 // A sheet is the figures for one frame size.
@@ -76,7 +77,7 @@ func measure(ctx context.Context, n *network, all []tool, size int) (sheet, erro
 			r.missing = r.measure(ctx, n, s.limits, size)
 		}
 		if err := ctx.Err(); err != nil {
-			return s, errors.New("interrupted")
+			return s, err
 		}
 		s.rows = append(s.rows, r)
 	}
@@ -135,9 +136,9 @@ func (r *row) slowDown(ctx context.Context, n *network, l limits, size int) (top
 	return median(with), lossless, nil
 }
 
-// try has a second trial after a small loss.
+// try tries a rate, after a small loss again.
 func (r *row) try(ctx context.Context, n *network, size int, rate float64) (real float64, lossless bool, err error) {
-	for range 2 {
+	for range trials {
 		progress("%d bytes, %s: %s", wireSize(size), r.tool.name, mpps(rate))
 		t, err := n.withTool(ctx, r.tool, size, rate)
 		if err != nil {

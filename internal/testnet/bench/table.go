@@ -91,7 +91,11 @@ func percent(part, whole float64) string {
 	if part == 0 || whole == 0 {
 		return noFigure
 	}
-	return fmt.Sprintf("%.0f %%", 100*part/whole)
+	digits := 0
+	if part < whole/10 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %%", digits, 100*part/whole)
 }
 
 func times(x, of float64) string {

@@ -35,7 +35,7 @@ no capture, XDP_DROP    5.000 Mpps     100 %    14.7 x            -         -   
 no capture, XDP_PASS    1.000 Mpps      20 %     2.9 x            -         -           -
 xdpcap --sink           1.700 Mpps      34 %     5.0 x      0.25 us     0.8 x        36 %
 xdpcap                  0.900 Mpps      18 %     2.6 x      0.30 us     1.0 x        79 %
-xdpdump                 0.340 Mpps       7 %     1.0 x      1.60 us     5.3 x        60 %
+xdpdump                 0.340 Mpps     6.8 %     1.0 x      1.60 us     5.3 x        60 %
 tcpdump                          -         -         -            -         -        80 %
 dumpcap                          -         -         -            -         -           -
 dumpcap: exec: "dumpcap": executable file not found in $PATH
