@@ -57,9 +57,27 @@ func (n *network) close() error {
 	return errors.Join(n.generator.Close(), n.pair.Close())
 }
 
-// send sends frames at a rate, 0 for as many as it can. A cancelled ctx is an
-// error.
-func (n *network) send(ctx context.Context, size int, rate float64) (testnet.Result, error) {
+// starts is how often traffic is tried. A busy machine may take the whole run's
+// time to begin.
+const starts = 5
+
+// send sends frames at a rate, 0 for as many as it can, and returns their
+// number and the rate that it really was. A cancelled ctx is an error.
+func (n *network) send(ctx context.Context, size int, rate float64) (sent uint64, real float64, err error) {
+	for range starts {
+		r, err := n.sendOnce(ctx, size, rate)
+		sent += r.Sent // too short a run also went past the tool
+		if err != nil {
+			return sent, 0, err
+		}
+		if r.Elapsed >= runTime/2 {
+			return sent, r.Rate(), nil
+		}
+	}
+	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", runTime/2, starts)
+}
+
+func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet.Result, error) {
 	timed, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
 	r, err := n.generator.Run(timed, testnet.GeneratorOptions{
@@ -67,13 +85,7 @@ func (n *network) send(ctx context.Context, size int, rate float64) (testnet.Res
 		Rate:  rate,
 		CPU:   generatorCPU,
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil && r.Rate() == 0 {
-		err = fmt.Errorf("the generator sent %d frames", r.Sent)
-	}
-	return r, err
+	return r, errors.Join(err, ctx.Err())
 }
 
 // withoutTool is the highest rate of the traffic alone, under an XDP program
@@ -83,8 +95,8 @@ func (n *network) withoutTool(ctx context.Context, verdict testnet.Action, size 
 	if err != nil {
 		return 0, err
 	}
-	r, err := n.send(ctx, size, 0)
-	return r.Rate(), errors.Join(err, v.Close())
+	_, rate, err = n.send(ctx, size, 0)
+	return rate, errors.Join(err, v.Close())
 }
 
 // A trial is what came of one run of traffic past a tool.
@@ -133,11 +145,11 @@ func (n *network) sendPast(ctx context.Context, p *process, size int, rate float
 	if err != nil {
 		return trial{}, err
 	}
-	r, err := n.send(ctx, size, rate)
+	sent, real, err := n.send(ctx, size, rate)
 	if err != nil {
 		return trial{}, err
 	}
 	time.Sleep(p.tool.handOver)
 	after, err := p.cpu()
-	return trial{rate: r.Rate(), sent: r.Sent, cpu: after - before}, err
+	return trial{rate: real, sent: sent, cpu: after - before}, err
 }
