@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// machine is one line on what is measured on. The load is of the last minute:
+// with other work on the CPUs, the figures are worth little.
+func machine() string {
+	var u unix.Utsname
+	release := "?"
+	if unix.Uname(&u) == nil {
+		release = unix.ByteSliceToString(u.Release[:])
+	}
+	var info unix.Sysinfo_t
+	load := "?"
+	if unix.Sysinfo(&info) == nil {
+		const one = 1 << 16 // SI_LOAD_SHIFT, linux/sysinfo.h
+		load = fmt.Sprintf("%.2f", float64(info.Loads[0])/one)
+	}
+	return fmt.Sprintf("%d CPUs %s, Linux %s, load before %s", runtime.NumCPU(), cpuModel(), release, load)
+}
+
+func cpuModel() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for line := range strings.Lines(string(info)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// versions is one line with the version of every program that is there.
+func versions(all []tool) string {
+	var found, seen []string
+	for _, t := range all {
+		if slices.Contains(seen, t.args[0]) {
+			continue
+		}
+		seen = append(seen, t.args[0])
+		// xdpdump tells, and fails. The rows of a tool that is missing say so.
+		out, _ := exec.Command(t.args[0], "--version").CombinedOutput()
+		if len(out) == 0 {
+			continue
+		}
+		line, _, _ := strings.Cut(string(out), "\n")
+		found = append(found, t.program()+" "+version(line))
+	}
+	return strings.Join(found, ", ")
+}
+
+// version is the number in the first line of --version.
+func version(line string) string {
+	for _, word := range strings.Fields(line) {
+		if word = strings.Trim(word, "(),"); strings.ContainsAny(word, "0123456789") {
+			return strings.TrimSuffix(word, ".")
+		}
+	}
+	return line
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A promise is a threshold of the project, and what was measured for it.
+type promise struct {
+	what     string
+	format   string // of limit and measured
+	limit    float64
+	atMost   bool // else at least
+	measured float64
+	unknown  bool // a figure is missing
+}
+
+// promises judges the sheet of the smallest frames, where every packet's cost
+// counts most.
+func promises(sheets []sheet) []promise {
+	var s sheet
+	for _, one := range sheets {
+		if one.size == testnet.MinFrame {
+			s = one
+		}
+	}
+	sink, pass, dump := s.row(sinkName), s.row(passName), s.row(xdpdumpName)
+	drop := s.limits.rate(testnet.Drop)
+	return []promise{
+		{
+			what:   "reader CPU per 64-byte packet",
+			format: "%.2f us", limit: 0.35, atMost: true,
+			measured: sink.cpu, unknown: sink.cpu == 0,
+		},
+		{
+			what:   "--sink: highest rate without loss, of xdpdump's",
+			format: "%.1f x", limit: 4,
+			measured: sink.rate / dump.rate, unknown: sink.rate == 0 || dump.rate == 0,
+		},
+		{
+			what:   "--sink: highest rate without loss, of the limit XDP_DROP",
+			format: "%.0f %%", limit: 30,
+			measured: 100 * sink.rate / drop, unknown: sink.rate == 0 || drop == 0,
+		},
+		{
+			what:   "XDP_PASS: the traffic's own rate falls by",
+			format: "%.0f %%", limit: 20, atMost: true,
+			measured: 100 * (1 - pass.kept), unknown: pass.kept == 0,
+		},
+	}
+}
+
+// kept compares what was measured, not what is printed of it.
+func (p promise) kept() bool {
+	if p.atMost {
+		return p.measured <= p.limit
+	}
+	return p.measured >= p.limit
+}
+
+func printPromises(out io.Writer, sheets []sheet) {
+	fmt.Fprintf(out, "\npromised, at %d bytes:\n", wireSize(testnet.MinFrame))
+	for _, p := range promises(sheets) {
+		verdict, measured, bound := "missed", fmt.Sprintf(p.format, p.measured), "at least"
+		if p.kept() {
+			verdict = "ok"
+		}
+		if p.unknown {
+			verdict, measured = noFigure, "not measured"
+		}
+		if p.atMost {
+			bound = "at most"
+		}
+		fmt.Fprintf(out, "%-7s %-57s %12s, %s %s\n", verdict, p.what, measured, bound, fmt.Sprintf(p.format, p.limit))
+	}
+}

@@ -1,0 +1,25 @@
+package main
+
+// searchSteps halve the interval in which the rate is: to 1 % of the top.
+const searchSteps = 7
+
+// highestRate searches the highest rate without loss by bisection between 0
+// and the top, at which there is loss. try says whether a rate has loss, and
+// what rate it really was. The result is a rate that was tried, 0 if none was
+// without loss.
+func highestRate(top float64, try func(rate float64) (real float64, lossless bool, err error)) (float64, error) {
+	low, high := 0.0, top
+	for range searchSteps {
+		middle := (low + high) / 2
+		real, lossless, err := try(middle)
+		if err != nil {
+			return 0, err
+		}
+		if lossless {
+			low = max(low, min(real, middle))
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}

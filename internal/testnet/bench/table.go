@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Names of the rows that others are compared with.
+const (
+	sinkName    = "xdpcap --sink"
+	passName    = "xdpcap"
+	xdpdumpName = "xdpdump"
+)
+
+const (
+	lineFormat = "%-21s %12s %9s %9s   %10s %9s   %9s\n"
+	noFigure   = "-"
+)
+
+// print prints the figures as a table, and why some are missing.
+func (s *sheet) print(out io.Writer) {
+	fmt.Fprintf(out, "\n"+lineFormat, fmt.Sprintf("%d-byte frames", wireSize(s.size)),
+		"highest rate", "of the", "times", "reader CPU", "times", "traffic")
+	fmt.Fprintf(out, lineFormat, "", "without loss", "limit", xdpdumpName, "per packet", passName, "keeps")
+	fmt.Fprintln(out, strings.Repeat("-", 93))
+
+	drop := s.limits.rate(testnet.Drop)
+	s.printLimit(out, "no capture, XDP_DROP", drop)
+	s.printLimit(out, "no capture, XDP_PASS", s.limits.rate(testnet.Pass))
+	for _, r := range s.rows {
+		fmt.Fprintf(out, lineFormat, r.tool.name, mpps(r.rate), percent(r.rate, drop),
+			times(r.rate, s.row(xdpdumpName).rate), micros(r.cpu), times(r.cpu, s.row(passName).cpu), percent(r.kept, 1))
+	}
+	for _, r := range s.rows {
+		if r.missing != nil {
+			fmt.Fprintf(out, "%s: %s\n", r.tool.name, oneLine(r.missing.Error()))
+		}
+	}
+}
+
+func (s *sheet) printLimit(out io.Writer, name string, rate float64) {
+	fmt.Fprintf(out, lineFormat, name, mpps(rate), percent(rate, s.limits.rate(testnet.Drop)),
+		times(rate, s.row(xdpdumpName).rate), noFigure, noFigure, noFigure)
+}
+
+// row finds a tool's figures; without any they are all 0.
+func (s *sheet) row(name string) row {
+	for _, r := range s.rows {
+		if r.tool.name == name {
+			return r
+		}
+	}
+	return row{}
+}
+
+// printNotes says what the columns are and how the tools were run.
+func printNotes(out io.Writer, all []tool) {
+	fmt.Fprintf(out, `
+highest rate without loss: the tool counted every packet that was sent, for %v. Found by
+    bisection of the rate that the traffic reaches unpaced. The limit is XDP_DROP without a capture.
+reader CPU: user and system time of the tool's process, at %.0f %% of its own highest rate.
+traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict.
+    Under XDP_PASS it goes on to a UDP socket.
+Medians of %d and %d. All tools write whole packets to /dev/null, with their default buffers:
+`, runTime, 100*cpuLoad, repeats, slowRepeats)
+	for _, t := range all {
+		under := "XDP_PASS, its own"
+		switch {
+		case t.onStack:
+			under = "in the stack, above an empty XDP_PASS"
+		case t.verdict == testnet.Drop:
+			under = "XDP_DROP, its own"
+		}
+		fmt.Fprintf(out, "    %-52s %s\n", t.commandLine(), under)
+	}
+}
+
+// The figures of the table; noFigure for 0, which is none.
+
+func mpps(rate float64) string {
+	if rate == 0 {
+		return noFigure
+	}
+	return fmt.Sprintf("%.3f Mpps", rate/1e6)
+}
+
+func percent(part, whole float64) string {
+	if part == 0 || whole == 0 {
+		return noFigure
+	}
+	digits := 0
+	if part < whole/10 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %%", digits, 100*part/whole)
+}
+
+func times(x, of float64) string {
+	if x == 0 || of == 0 {
+		return noFigure
+	}
+	return fmt.Sprintf("%.1f x", x/of)
+}
+
+func micros(us float64) string {
+	if us == 0 {
+		return noFigure
+	}
+	return fmt.Sprintf("%.2f us", us)
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func testSheet() sheet {
+	all := tools("bin/xdpcap")
+	return sheet{
+		size:   testnet.MinFrame,
+		limits: limits{testnet.Drop: {9e6, 5e6, 4e6}, testnet.Pass: {1e6}},
+		rows: []row{
+			{tool: &all[0], rate: 1.7e6, cpu: 0.25, kept: 0.36},
+			{tool: &all[1], rate: 0.9e6, cpu: 0.3, kept: 0.79},
+			{tool: &all[2], rate: 0.34e6, cpu: 1.6, kept: 0.6},
+			{tool: &all[3], kept: 0.8},
+			{tool: &all[4], missing: errors.New("exec: \"dumpcap\": executable file not found in $PATH")},
+		},
+	}
+}
+
+func TestTable(t *testing.T) {
+	want := strings.TrimPrefix(`
+64-byte frames        highest rate    of the     times   reader CPU     times     traffic
+                      without loss     limit   xdpdump   per packet    xdpcap       keeps
+---------------------------------------------------------------------------------------------
+no capture, XDP_DROP    5.000 Mpps     100 %    14.7 x            -         -           -
+no capture, XDP_PASS    1.000 Mpps      20 %     2.9 x            -         -           -
+xdpcap --sink           1.700 Mpps      34 %     5.0 x      0.25 us     0.8 x        36 %
+xdpcap                  0.900 Mpps      18 %     2.6 x      0.30 us     1.0 x        79 %
+xdpdump                 0.340 Mpps     6.8 %     1.0 x      1.60 us     5.3 x        60 %
+tcpdump                          -         -         -            -         -        80 %
+dumpcap                          -         -         -            -         -           -
+dumpcap: exec: "dumpcap": executable file not found in $PATH
+`, "\n")
+	s := testSheet()
+	var b strings.Builder
+	s.print(&b)
+	if diff := cmp.Diff(want, strings.TrimPrefix(b.String(), "\n")); diff != "" {
+		t.Errorf("table differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestPromises(t *testing.T) {
+	want := strings.TrimPrefix(`
+promised, at 64 bytes:
+ok      reader CPU per 64-byte packet                                  0.25 us, at most 0.35 us
+ok      --sink: highest rate without loss, of xdpdump's                  5.0 x, at least 4.0 x
+ok      --sink: highest rate without loss, of the limit XDP_DROP          34 %, at least 30 %
+missed  XDP_PASS: the traffic's own rate falls by                         21 %, at most 20 %
+`, "\n")
+	var b strings.Builder
+	printPromises(&b, []sheet{testSheet(), {size: 1514}})
+	if diff := cmp.Diff(want, strings.TrimPrefix(b.String(), "\n")); diff != "" {
+		t.Errorf("promises differ (-want +got):\n%s", diff)
+	}
+
+	b.Reset()
+	printPromises(&b, []sheet{{size: testnet.MinFrame}})
+	if got := strings.Count(b.String(), "not measured"); got != 4 || strings.Contains(b.String(), "ok") {
+		t.Errorf("without figures: %d of 4 promises are not measured:\n%s", got, b.String())
+	}
+}
+
+func TestOutputFits(t *testing.T) {
+	s := testSheet()
+	var b strings.Builder
+	s.print(&b)
+	printNotes(&b, tools("bin/xdpcap"))
+	printPromises(&b, []sheet{s})
+	for line := range strings.Lines(b.String()) {
+		if utf8.RuneCountInString(line) > 100+1 {
+			t.Errorf("over 100 columns: %s", line)
+		}
+	}
+}
+
+func TestClosingCounts(t *testing.T) {
+	said := map[string]string{
+		sinkName:    "xdpcap: listening on rx0\n{\"interface\":\"rx0\",\"seen\":9,\"captured\":7}\n",
+		passName:    "xdpcap: listening on rx0\n{\"interface\":\"rx0\",\"seen\":9,\"captured\":7}\n",
+		xdpdumpName: "listening on rx0, capture size 262144 bytes\n\n7 packets captured\n0 packets dropped by perf ring\n",
+		"tcpdump":   "tcpdump: listening on rx0\n7 packets captured\n9 packets received by filter\n",
+		"dumpcap":   "Capturing on 'rx0'\nFile: /dev/null\n\rPackets captured: 7\nPackets received/dropped: 9/2\n",
+	}
+	for _, tl := range tools("bin/xdpcap") {
+		if got, err := tl.captured(said[tl.name]); got != 7 || err != nil {
+			t.Errorf("%s: captured %d, %v, want 7", tl.name, got, err)
+		}
+		if _, err := tl.captured("listening on rx0\n"); err == nil {
+			t.Errorf("%s: no error without a closing count", tl.name)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for line, want := range map[string]string{
+		"xdpcap v0.1-3-gabc (go1.26, linux/amd64)":           "v0.1-3-gabc",
+		"xdpdump version 1.3.1 using libbpf version 1.1.2":   "1.3.1",
+		"tcpdump version 4.99.3":                             "4.99.3",
+		"Dumpcap (Wireshark) 4.0.17 (Git v4.0.17 packaged).": "4.0.17",
+	} {
+		if got := version(line); got != want {
+			t.Errorf("version(%q) = %q, want %q", line, got, want)
+		}
+	}
+}

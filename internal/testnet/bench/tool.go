@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A tool is a capture program, and how to run it: with its defaults, writing
+// whole packets to /dev/null.
+type tool struct {
+	name string
+	args []string // its command line
+
+	// verdict is what becomes of a packet. The traffic without the tool is
+	// measured under an XDP program that does nothing else.
+	verdict testnet.Action
+
+	// onStack says that the tool sits in the kernel's stack and brings no XDP
+	// program: an empty one with the verdict is attached for it, as the
+	// generator needs one.
+	onStack bool
+
+	// ready is on stderr once packets are being captured.
+	ready string
+
+	// handOver is how long a packet waits at most until the tool has read it.
+	// tcpdump and dumpcap do not get to see their ring's last block earlier,
+	// and leave it behind when they are ended.
+	handOver time.Duration
+
+	// captured finds the tool's own count in what it said.
+	captured func(said string) (uint64, error)
+}
+
+func tools(xdpcap string) []tool {
+	const dev = rxName
+	return []tool{
+		{
+			name:     sinkName,
+			args:     []string{xdpcap, "-i", dev, "--sink", "--yes", "-w", "/dev/null", "--json"},
+			verdict:  testnet.Drop,
+			ready:    "listening on",
+			handOver: 250 * time.Millisecond,
+			captured: fromJSON,
+		},
+		{
+			name:     passName,
+			args:     []string{xdpcap, "-i", dev, "-w", "/dev/null", "--json"},
+			verdict:  testnet.Pass,
+			ready:    "listening on",
+			handOver: 250 * time.Millisecond,
+			captured: fromJSON,
+		},
+		{
+			name:     xdpdumpName,
+			args:     []string{"xdpdump", "-i", dev, "--load-xdp-program", "-w", "/dev/null"},
+			verdict:  testnet.Pass,
+			ready:    "listening on",
+			handOver: 1200 * time.Millisecond,
+			captured: fromLine(`(?m)^(\d+) packets captured`),
+		},
+		{
+			name:     "tcpdump",
+			args:     []string{"tcpdump", "-i", dev, "-w", "/dev/null"},
+			verdict:  testnet.Pass,
+			onStack:  true,
+			ready:    "listening on",
+			handOver: 1200 * time.Millisecond,
+			captured: fromLine(`(?m)^(\d+) packets captured`),
+		},
+		{
+			name:     "dumpcap",
+			args:     []string{"dumpcap", "-i", dev, "-q", "-w", "/dev/null"},
+			verdict:  testnet.Pass,
+			onStack:  true,
+			ready:    "File: ", // "Capturing on" comes before it does
+			handOver: 1200 * time.Millisecond,
+			captured: fromLine(`Packets captured: (\d+)`),
+		},
+	}
+}
+
+// program is the tool's name without flags.
+func (t *tool) program() string { return filepath.Base(t.args[0]) }
+
+// commandLine is how a user would type it.
+func (t *tool) commandLine() string {
+	return t.program() + " " + strings.Join(t.args[1:], " ")
+}
+
+func fromLine(pattern string) func(string) (uint64, error) {
+	re := regexp.MustCompile(pattern)
+	return func(said string) (uint64, error) {
+		m := re.FindStringSubmatch(said)
+		if m == nil {
+			return 0, fmt.Errorf("no closing count in %q", said)
+		}
+		return strconv.ParseUint(m[1], 10, 64)
+	}
+}
+
+// fromJSON reads the object that xdpcap --json ends with.
+func fromJSON(said string) (uint64, error) {
+	at := strings.Index(said, "{")
+	if at < 0 {
+		return 0, fmt.Errorf("no closing count in %q", said)
+	}
+	var counts struct {
+		Captured *uint64 `json:"captured"`
+	}
+	if err := json.NewDecoder(strings.NewReader(said[at:])).Decode(&counts); err != nil {
+		return 0, fmt.Errorf("closing count: %w", err)
+	}
+	if counts.Captured == nil {
+		return 0, fmt.Errorf("no captured in %q", said[at:])
+	}
+	return *counts.Captured, nil
+}
