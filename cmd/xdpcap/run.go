@@ -109,7 +109,7 @@ func (r *captureRun) run(ctx context.Context) error {
 	}
 	writeCounts(os.Stderr, stats)
 	if stats.Lost > 0 && err == nil {
-		fmt.Fprintln(os.Stderr, "xdpcap: packets were lost: a larger -B, a smaller -s or --sample help")
+		fmt.Fprintln(os.Stderr, "xdpcap: packets were lost: a larger -B, a smaller -s, a filter or --sample help")
 	}
 	return err
 }
