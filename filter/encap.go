@@ -61,7 +61,6 @@ func (g *generator) mpls(s *special) *block {
 		s.limit(0xfffff)
 		b = and(b, g.masked(field{fromNetwork, 0}, sizeW, s.arg<<12, 0xfffff000))
 	}
-	g.nosnap += 4
 	g.nl += 4
 	g.labels++
 	return b

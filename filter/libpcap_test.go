@@ -145,7 +145,7 @@ var corners = []string{
 	"ip\tand\nudp", "ip!=5", "ip and!udp", "byte 1 ^ 2", "byte 5 = ", "less", "less len", "host 1.2.3.4.5", "link[12:2] = 0x800", "slip[0]=0", "tr host 2:0:0:0:0:1",
 	"ether host 2-0-0-0-0-1", "ether host 0200.0000.0001", "ether host 020000000001", `host \127.0.0.1`, "net loopback", "net default", "net link-local", "(tcp or udp) port 80",
 	"not tcp port 80 or 443", "not not ip", "!ip", "! ip and ! tcp", "ip || udp && tcp", "ip6 and tcp[0] = 5", "host localhost", "ip host localhost", "tcp-syn = 2", "ether src and dst 02:00:00:00:00:01",
-	"es-is or is-is", "sca", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
+	"es-is or is-is", "sca", "decnet src 10.4", "decnet dst 1.5", "ether[50] & 0 = 0", "ether[50] & 0 = 1 or ip", "ether[50] * 0 = 0", "ether[50] << 0 = 0 or ip", "ip[50] / 1 | 0 = 5", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
 }
 
 // TestKnown holds the expressions above against libpcap, and the three listings against tcpdump's.
