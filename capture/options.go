@@ -94,9 +94,9 @@ func (o Options) classic(ifi xdp.Interface) ([]bpf.RawInstruction, error) {
 	if err != nil {
 		return nil, err
 	}
-	prog, err := filter.Compile(o.Filter, filter.Options{Netmask: mask, VLANAware: o.VLANAware})
+	prog, err := filter.CompileRaw(o.Filter, filter.Options{Netmask: mask, VLANAware: o.VLANAware})
 	if err != nil {
 		return nil, fmt.Errorf("filter expression: %w", err)
 	}
-	return bpf.Assemble(prog)
+	return prog, nil
 }

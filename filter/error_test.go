@@ -35,8 +35,7 @@ syntax error: a number alone is no test
 compare it, as in len > 100`,
 		`ip protochain 6
    ^^^^^^^^^^
-protochain needs a loop, which a program at XDP cannot have
-compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
+protochain needs a loop, which a program at XDP cannot have`,
 		`port 8o
      ^^
 unknown port

@@ -11,7 +11,7 @@
 //
 //   - inbound is true and outbound is false: XDP sees received packets only.
 //   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. A program made by "tcpdump -ddd" can be
-//     read with ParseRaw instead, as long as it has no loop.
+//     read with ParseRaw instead, but for protochain's, which has a loop.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
 //   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which refuses it.

@@ -224,7 +224,7 @@ func (p *parser) qualified(q qualifier) element {
 	}
 	switch t := p.peek(); {
 	case t.kind == kProtochain:
-		fail(t, fileHint, "protochain needs a loop, which a program at XDP cannot have")
+		fail(t, "", "protochain needs a loop, which a program at XDP cannot have")
 	case t.kind == kAddrType:
 		q.typ = addrType(t.num)
 		if q.dir != dirNone && (q.typ == addrProto || q.typ == addrGateway) {

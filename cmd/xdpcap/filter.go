@@ -76,11 +76,9 @@ func (o *filterOptions) read() error {
 func (o *filterOptions) print(out io.Writer, snapLen int64) error {
 	prog := o.program
 	if prog == nil {
-		compiled, err := filter.Compile(o.text, filter.Options{SnapLen: int(snapLen), VLANAware: o.vlanAware})
+		var err error
+		prog, err = filter.CompileRaw(o.text, filter.Options{SnapLen: int(snapLen), VLANAware: o.vlanAware})
 		if err != nil {
-			return fmt.Errorf("filter expression: %w", err)
-		}
-		if prog, err = bpf.Assemble(compiled); err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
 	}
