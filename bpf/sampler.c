@@ -2,13 +2,16 @@
 /*
  * Samples packets at the XDP hook into per-CPU perf rings. Owner: the Go package capture.
  *
- * Every packet leaves through exactly one counter, so that for each source and at any time with no
- * program running
+ * Either as an XDP program of our own, or by fentry and fexit on one that runs already. Each of
+ *these is a source with an account of its own, and every packet leaves through exactly one of its
+ *counters: for each source and at any time with no program running
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  */
 #include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
 #include <stdbool.h>
 
 #include "include/flow.h"
@@ -25,10 +28,11 @@ struct sample {
 	__u64 packet_id; /* CPU in the upper 16 bits, running number of the source there below */
 	__u32 ifindex;
 	__u32 rx_queue;
-	__u32 source; /* index into accounts */
-	__u32 lost;   /* account.lost of this source on this CPU so far, modulo 2^32 */
+	__u32 source;  /* index into accounts */
+	__u32 verdict; /* what the program returned, where that is known */
+	__u64 lost;    /* account.lost of this source on this CPU so far */
 };
-_Static_assert(sizeof(struct sample) == 40, "the record's head is part of the ABI");
+_Static_assert(sizeof(struct sample) == 48, "the record's head is part of the ABI");
 _Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end");
 struct sample *const sample_type; /* keeps the type in BTF, for bpf2go */
 
@@ -39,6 +43,7 @@ struct sample *const sample_type; /* keeps the type in BTF, for bpf2go */
 enum limit {
 	SAMPLE_COOKIE = 0x7870,
 	MAX_SAMPLE_SIZE = (0xffff & ~7) - 12 - sizeof(struct sample),
+	HEAD_BYTES = 4096, /* a buffer's first page: more than a packet has in one piece */
 	TIME_SHIFT = 4, /* the token bucket counts sixteenths of a nanosecond: finer than any packet
 			   rate */
 };
@@ -51,7 +56,7 @@ struct account {
 	__u64 sampled;
 };
 
-/* The size of neither map is known here: capture sets one slot per CPU, and one per source. */
+/* How many CPUs and sources there are, capture knows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__type(key, __u32);
@@ -68,7 +73,7 @@ struct {
 
 /* The beginning of the packet at hand. */
 struct head {
-	__u8 bytes[FLOW_BYTES];
+	__u8 bytes[HEAD_BYTES];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -93,6 +98,26 @@ struct {
 	__type(value, __u64);
 } bucket SEC(".maps");
 
+/* What fentry decided about the packet that fexit sees next on this CPU. */
+enum decision {
+	UNDECIDED,
+	KEEP,
+	FILTERED_OUT,
+	NOT_SAMPLED,
+};
+struct passage {
+	__u64 packets; /* their running number */
+	__u64 decision;
+};
+
+/* One for each traced program. Per CPU, and XDP does not nest on one CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct passage);
+} passages SEC(".maps");
+
 /* What is off costs nothing: the verifier removes it. */
 volatile const __u32 source = 0;
 volatile const enum limit snaplen = MAX_SAMPLE_SIZE;
@@ -105,23 +130,98 @@ volatile const __u32 keep_flows_below = 0xffffffff;
 volatile const __u64 flow_seed = 0;
 /* This many packets of each flow are kept; 0 = all. */
 volatile const __u64 first_packets = 0;
-/* What a packet costs, in time; 0 = nothing. Sixteenths of a nanosecond: finer than any packet
- * rate. */
+/* What a packet costs in time, in units of TIME_SHIFT; 0 = nothing. */
 volatile const __u64 packet_cost = 0;
-#define TIME_SHIFT 4
-#define BURST	   (1000000000ULL << TIME_SHIFT)
+#define BURST (1000000000ULL << TIME_SHIFT)
+
+/* Of fentry and fexit: */
+volatile const __u32 passage = 0;
+volatile const __u32 traced_ifindex = 0; /* 0 = whichever interface the program runs for */
+volatile const bool recording_entry = false;
+volatile const bool deciding_at_exit = false;
+/* How much of the packet filter_head may ask for. */
+volatile const __u32 reach = HEAD_BYTES;
+/* A bit for each verdict to keep; the last one is for all from there on. */
+volatile const __u64 verdicts = ~0ULL;
+
+/* CO-RE views of what the tracing programs read. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct net_device {
+	__u32 ifindex; /* an int, never negative */
+};
+struct xdp_rxq_info {
+	struct net_device *dev;
+	__u32 queue_index;
+};
+struct xdp_buff {
+	void *data;
+	void *data_end;
+	struct xdp_rxq_info *rxq;
+};
+#pragma clang attribute pop
+
+/* Which kind of program the body below is in: what is a constant there costs nothing. */
+enum hook {
+	IN_XDP,	 /* ctx is struct xdp_md */
+	TRACING, /* ctx is struct xdp_buff, and bytes must be copied to be looked at */
+};
 
 /*
- * Package filter puts its program in place of this function's body. A load that the packet is too
- * short for is "no match" there.
+ * Package filter puts its program in place of these functions' bodies. A load that the packet is
+ * too short for is "no match" there. The assembler hides the result from the compiler, and makes
+ * callers set the arguments.
  */
 __noinline int filter(struct xdp_md *ctx, __u32 wire_len)
 {
 	int match = 1;
 
-	/* Else the compiler would know the result, and callers would not set the arguments. */
 	asm volatile("" : "+r"(match) : "r"(ctx), "r"(wire_len));
 	return match;
+}
+
+__noinline int filter_head(struct head *head, __u32 wire_len, __u32 length)
+{
+	int match = 1;
+
+	asm volatile("" : "+r"(match) : "r"(head), "r"(wire_len), "r"(length));
+	return match;
+}
+
+/* Copies the packet's first bytes, at most `most`, and returns them; *length is how many they are.
+ */
+static __always_inline struct head *look(void *ctx, enum hook hook, __u64 most, __u64 *length)
+{
+	__u32 zero = 0;
+	struct head *head = bpf_map_lookup_elem(&heads, &zero);
+	struct xdp_buff *xdp = ctx;
+	__u64 n = hook == IN_XDP ? bpf_xdp_get_buff_len(ctx) : xdp->data_end - xdp->data;
+	long err;
+
+	/* The verifier must see both bounds on the very register that goes into the call. */
+	asm volatile("" : "+r"(n));
+	if (n > most)
+		n = most;
+	if (n > HEAD_BYTES)
+		n = HEAD_BYTES;
+	if (!head || n == 0)
+		return NULL;
+	if (hook == IN_XDP)
+		err = bpf_xdp_load_bytes(ctx, 0, head->bytes, n);
+	else
+		err = bpf_probe_read_kernel(head->bytes, n, xdp->data);
+	*length = n;
+	return err ? NULL : head;
+}
+
+static __always_inline bool matches(void *ctx, enum hook hook)
+{
+	__u64 length = 0;
+
+	if (hook == IN_XDP)
+		return filter(ctx, bpf_xdp_get_buff_len(ctx));
+	struct head *head = look(ctx, hook, reach, &length);
+
+	return head && filter_head(head, bpf_xdp_get_buff_len(ctx), length);
 }
 
 /* Fails when another CPU was faster too often: then the rate is high enough. */
@@ -160,18 +260,13 @@ static __always_inline bool is_among_first(const struct flow *f)
 	return __sync_fetch_and_add(count, 1) < first_packets;
 }
 
-static __always_inline bool is_kept_flow(struct xdp_md *ctx, __u32 wire_len)
+static __always_inline bool is_kept_flow(void *ctx, enum hook hook)
 {
-	__u32 zero = 0;
-	__u64 length = wire_len;
-	struct head *head = bpf_map_lookup_elem(&heads, &zero);
+	__u64 length = 0;
+	struct head *head = look(ctx, hook, FLOW_BYTES, &length);
 	struct flow f;
 
-	/* The verifier must see both bounds on the very register that goes into the call. */
-	asm volatile("" : "+r"(length));
-	if (length > FLOW_BYTES)
-		length = FLOW_BYTES;
-	if (!head || length == 0 || bpf_xdp_load_bytes(ctx, 0, head->bytes, length))
+	if (!head)
 		return false;
 	find_flow(head->bytes, length, &f);
 	if (hash_flow(&f, flow_seed) > keep_flows_below)
@@ -180,59 +275,151 @@ static __always_inline bool is_kept_flow(struct xdp_md *ctx, __u32 wire_len)
 }
 
 /* The rate comes last: what it lets pass is captured. */
-static __always_inline bool is_sampled(struct xdp_md *ctx, __u32 wire_len)
+static __always_inline bool is_sampled(void *ctx, enum hook hook)
 {
-	if ((keep_flows_below != 0xffffffff || first_packets) && !is_kept_flow(ctx, wire_len))
+	if ((keep_flows_below != 0xffffffff || first_packets) && !is_kept_flow(ctx, hook))
 		return false;
 	if (keep_below != 0xffffffff && bpf_get_prandom_u32() > keep_below)
 		return false;
 	return !packet_cost || pay();
 }
 
-static __always_inline void sample(struct xdp_md *ctx, __u32 wire_len)
+static __always_inline enum decision decide(void *ctx, enum hook hook)
 {
-	__u32 slot = source;
-	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
+	if (filtering && !matches(ctx, hook))
+		return FILTERED_OUT;
+	return is_sampled(ctx, hook) ? KEEP : NOT_SAMPLED;
+}
 
-	if (!count)
-		return;
-	count->seen++;
-
-	if (filtering && !filter(ctx, wire_len)) {
-		count->filtered_out++;
-		return;
-	}
-	if (!is_sampled(ctx, wire_len)) {
-		count->not_sampled++;
-		return;
-	}
-
+/* Takes its place, interface and length from `head` and sends the record. */
+static __always_inline void emit(void *ctx, enum hook hook, struct account *count,
+				 struct sample *head)
+{
 	/* One byte more than the packet has would fail with -EFAULT. */
-	__u64 length = wire_len < snaplen ? wire_len : snaplen;
-	struct sample head = {
-		.cookie = SAMPLE_COOKIE,
-		.length = length,
-		.wire_len = wire_len,
-		.time_ns = bpf_ktime_get_ns(),
-		.packet_id = (__u64)bpf_get_smp_processor_id() << 48 | count->seen,
-		.ifindex = ctx->ingress_ifindex,
-		.rx_queue = ctx->rx_queue_index,
-		.source = slot,
-		.lost = count->lost,
-	};
+	__u64 length = head->wire_len < snaplen ? head->wire_len : snaplen;
+	__u64 flags = BPF_F_CURRENT_CPU | length << 32;
+	long err;
 
-	if (bpf_perf_event_output(ctx, &samples, BPF_F_CURRENT_CPU | length << 32, &head,
-				  sizeof(head)))
+	head->cookie = SAMPLE_COOKIE;
+	head->length = length;
+	head->time_ns = bpf_ktime_get_ns();
+	head->source = source;
+	head->lost = count->lost;
+	if (hook == IN_XDP)
+		err = bpf_perf_event_output(ctx, &samples, flags, head, sizeof(*head));
+	else
+		err = bpf_xdp_output(ctx, &samples, flags, head, sizeof(*head));
+	if (err)
 		count->lost++;
 	else
 		count->sampled++;
 }
 
+/* Counts the packets that are not to be sent; true for the others. */
+static __always_inline bool is_to_be_sent(struct account *count, enum decision decision)
+{
+	if (decision == FILTERED_OUT)
+		count->filtered_out++;
+	else if (decision == NOT_SAMPLED)
+		count->not_sampled++;
+	return decision == KEEP;
+}
+
+static __always_inline __u64 make_id(__u64 number)
+{
+	return (__u64)bpf_get_smp_processor_id() << 48 | number;
+}
+
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
-	sample(ctx, bpf_xdp_get_buff_len(ctx));
+	__u32 slot = source;
+	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
+
+	if (!count)
+		return verdict;
+	count->seen++;
+	if (is_to_be_sent(count, decide(ctx, IN_XDP))) {
+		struct sample head = {
+			.wire_len = bpf_xdp_get_buff_len(ctx),
+			.packet_id = make_id(count->seen),
+			.ifindex = ctx->ingress_ifindex,
+			.rx_queue = ctx->rx_queue_index,
+		};
+
+		emit(ctx, IN_XDP, count, &head);
+	}
 	return verdict;
+}
+
+static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *count, __u64 number,
+					__u32 returned)
+{
+	struct sample head = {
+		.wire_len = bpf_xdp_get_buff_len((void *)xdp),
+		.packet_id = make_id(number),
+		.ifindex = xdp->rxq->dev->ifindex,
+		.rx_queue = xdp->rxq->queue_index,
+		.verdict = returned,
+	};
+
+	emit(xdp, TRACING, count, &head);
+}
+
+static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
+{
+	__u32 slot = passage;
+
+	/* The program may run for other interfaces, too. */
+	if (traced_ifindex && xdp->rxq->dev->ifindex != traced_ifindex)
+		return NULL;
+	return bpf_map_lookup_elem(&passages, &slot);
+}
+
+/* Decides for fexit, too, and is therefore attached also where only exits are recorded. */
+SEC("fentry/xdp")
+int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
+{
+	__u32 slot = source;
+	struct passage *p = find_passage(xdp);
+	struct account *count;
+
+	if (!p)
+		return 0;
+	p->packets++;
+	p->decision = deciding_at_exit ? KEEP : decide(xdp, TRACING);
+	if (!recording_entry)
+		return 0;
+	count = bpf_map_lookup_elem(&accounts, &slot);
+	if (!count)
+		return 0;
+	count->seen++;
+	if (is_to_be_sent(count, p->decision))
+		emit_traced(xdp, count, p->packets, 0);
+	return 0;
+}
+
+SEC("fexit/xdp")
+int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
+{
+	__u32 slot = source, bit = (__u32)returned < 63 ? returned : 63;
+	struct passage *p = find_passage(xdp);
+	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
+	enum decision decision;
+
+	/* The entry of this packet was before fentry was attached: it belongs to no capture. */
+	if (!p || !count || p->decision == UNDECIDED)
+		return 0;
+	count->seen++;
+	decision = p->decision;
+	p->decision = UNDECIDED;
+	if (!(verdicts & 1ULL << bit) && decision == KEEP)
+		decision = FILTERED_OUT;
+	else if (deciding_at_exit)
+		decision = decide(xdp, TRACING);
+	if (is_to_be_sent(count, decision))
+		emit_traced(xdp, count, p->packets, returned);
+	return 0;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -11,6 +11,7 @@
 package capture
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -19,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type sample -type account sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type sample -type account sampler ../bpf/sampler.c
 
 // MaxSnapLen is the most bytes of one packet that can be had: what one record of a perf ring holds.
 const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)
@@ -43,13 +44,60 @@ const (
 // ParseMode reads the name of a mode: "auto", "native" or "generic".
 func ParseMode(s string) (Mode, error) { return xdp.ParseMode(s) }
 
-// ErrBusy is wrapped by Open's error where an interface already runs an XDP program.
+// ErrBusy is wrapped by Open's error where an XDP program was attached to an interface while Open was about to.
 var ErrBusy = xdp.ErrBusy
+
+// A Hook is where on an interface packets are sampled.
+type Hook int
+
+const (
+	XDP   Hook = iota // at the XDP hook, by a program of the session's own: where no other runs
+	Entry             // what goes into a program that runs there, by fentry
+	Exit              // what comes out of it, with its verdict, by fexit
+)
+
+var hookNames = [...]string{"xdp", "entry", "exit"}
+
+func (h Hook) String() string { return hookNames[h] }
+
+// ParseHook reads the name of a hook that can be asked for: "entry" or "exit".
+func ParseHook(s string) (Hook, error) {
+	for _, h := range []Hook{Entry, Exit} {
+		if s == hookNames[h] {
+			return h, nil
+		}
+	}
+	return 0, fmt.Errorf("hook %q: must be entry or exit", s)
+}
+
+// A Verdict is what an XDP program returns.
+type Verdict = xdp.Verdict
+
+const (
+	Aborted  = xdp.Aborted
+	Drop     = xdp.Drop
+	Pass     = xdp.Pass
+	Tx       = xdp.Tx
+	Redirect = xdp.Redirect
+)
+
+// ParseVerdict reads a verdict's name, such as "drop", or its number.
+func ParseVerdict(s string) (Verdict, error) { return xdp.ParseVerdict(s) }
 
 // Options say what to capture. The zero value of each field is its default.
 type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
+
+	// Where an interface already runs an XDP program, that is traced and stays as it is. Hooks are Entry, Exit or
+	// both; nil = Entry. Programs choose among several, behind a libxdp dispatcher: names, ids, or "all". An id may
+	// also be that of an XDP program elsewhere, such as in a devmap: of its packets those from the interface.
+	Hooks    []Hook
+	Programs []string
+	Verdicts []Verdict // at Exit, keep only packets with these; the others are FilteredOut. From 63 on all are one
+
+	// FilterAtExit looks at the packets that come out, instead of those that go in.
+	FilterAtExit bool
 
 	// Filter is a pcap-filter(7) expression: package filter says what it understands. Packets that it does not
 	// match are FilteredOut. With VLANAware it also matches behind one or two VLAN tags.
@@ -89,12 +137,13 @@ type Packet struct {
 	// the ring and valid until the next call of Read.
 	Data []byte
 
-	Time      int64  // nanoseconds since the Unix epoch, CLOCK_REALTIME; never decreases in a session
-	WireLen   int    // bytes before the cut, all fragments of the buffer included
-	Interface int    // index into Session.Interfaces
-	Queue     uint32 // the interface's receive queue
-	ID        uint64 // the CPU in the upper 16 bits, the packet's running number there below
-	Dropped   uint32 // packets lost since the one before this on the same interface and CPU
+	Time      int64   // nanoseconds since the Unix epoch, CLOCK_REALTIME; never decreases in a session
+	WireLen   int     // bytes before the cut, all fragments of the buffer included
+	Interface int     // index into Session.Interfaces
+	Queue     uint32  // the interface's receive queue
+	ID        uint64  // the CPU in the upper 16 bits, the packet's running number there below; the same at Entry and Exit
+	Verdict   Verdict // at Exit: what the program returned
+	Dropped   uint64  // packets lost since the one before this on the same interface and CPU
 }
 
 // CaptureInfo describes the packet to gopacket.
@@ -107,11 +156,21 @@ func (p *Packet) CaptureInfo() gopacket.CaptureInfo {
 	}
 }
 
-// An Interface is one interface of a session.
+// An Interface is a hook on one of a session's interfaces.
 type Interface struct {
 	xdp.Interface
-	Mode    Mode        // what the kernel runs the sampling program in
+	Hook    Hook
+	Mode    Mode        // at XDP: what the kernel runs the sampling program in
 	Program xdp.Program // the sampling program
+	Traced  xdp.Program // at Entry and Exit: the program that is sampled
+}
+
+// Label names the interface and the hook, as files and messages do: eth0, or eth0:program@fentry.
+func (i *Interface) Label() string {
+	if i.Hook == XDP {
+		return i.Name
+	}
+	return i.Name + ":" + i.Traced.Name + "@f" + i.Hook.String()
 }
 
 // Counters account for every packet that the hook saw. All are cumulative since Open. Once Read has

@@ -34,9 +34,16 @@ func (s *Session) describe() description {
 func (d *description) comment(commandLine string) string {
 	var b strings.Builder
 	for _, ifi := range d.interfaces {
-		fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", ifi.Name, ifi.Program, ifi.Mode)
+		if ifi.Hook == XDP {
+			fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", ifi.Name, ifi.Program, ifi.Mode)
+		} else {
+			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", ifi.Label(), ifi.Program, ifi.Hook, ifi.Traced)
+		}
 	}
 	b.WriteString("sampling: " + d.options.sampling() + "\n")
+	if len(d.options.Verdicts) > 0 {
+		fmt.Fprintf(&b, "at the exit only packets with the verdict %v\n", d.options.Verdicts)
+	}
 	if d.options.Sink {
 		b.WriteString("every packet was dropped after sampling (--sink)\n")
 	}

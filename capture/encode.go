@@ -14,13 +14,19 @@ type nextGeneration struct {
 	d       description
 	options WriterOptions
 	macs    [][]byte
-	block   pcapng.Packet // kept, so that none is allocated per packet
+	fields  []pcapng.Fields // which are known, by interface
+	block   pcapng.Packet   // kept, so that none is allocated per packet
 }
 
 func newNextGeneration(d description, o WriterOptions) *nextGeneration {
 	e := &nextGeneration{d: d, options: o}
 	for _, ifi := range d.interfaces {
 		e.macs = append(e.macs, ifi.MAC)
+		fields := pcapng.Fields(pcapng.HasQueue | pcapng.HasID)
+		if ifi.Hook == Exit {
+			fields |= pcapng.HasVerdict
+		}
+		e.fields = append(e.fields, fields)
 	}
 	return e
 }
@@ -34,7 +40,7 @@ func (e *nextGeneration) header(b []byte) []byte {
 	})
 	for _, ifi := range e.d.interfaces {
 		b = pcapng.AppendInterface(b, &pcapng.Interface{
-			Name:        ifi.Name,
+			Name:        ifi.Label(),
 			Description: ifi.Alias,
 			Hardware:    ifi.Driver,
 			OS:          e.d.os,
@@ -55,10 +61,11 @@ func (e *nextGeneration) packet(b []byte, p *Packet) []byte {
 		WireLen:   uint32(p.WireLen),
 		Data:      p.Data,
 		Flags:     pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Interface]),
-		Fields:    pcapng.HasQueue | pcapng.HasID,
+		Fields:    e.fields[p.Interface],
 		Queue:     p.Queue,
 		ID:        p.ID,
-		Dropped:   uint64(p.Dropped),
+		Verdict:   uint32(p.Verdict),
+		Dropped:   p.Dropped,
 	}
 	return pcapng.AppendPacket(b, &e.block)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -45,6 +44,15 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
 	}
 	o.Buffer = ringSize(o.Buffer)
+	exits := slices.Contains(o.Hooks, Exit)
+	switch {
+	case slices.Contains(o.Hooks, XDP):
+		return o, errors.New("hooks: XDP is what is captured where no program runs; Entry and Exit can be asked for")
+	case len(o.Verdicts) > 0 && !exits:
+		return o, errors.New("verdicts are known at a program's exit only: capture that (--rx-capture exit)")
+	case o.FilterAtExit && (!exits || len(o.Hooks) > 1):
+		return o, errors.New("a filter at the exit can choose exits only: capture these alone (--rx-capture exit)")
+	}
 	return o, nil
 }
 
@@ -68,22 +76,19 @@ func (o Options) lookUp() ([]xdp.Interface, error) {
 	return ifis, nil
 }
 
-// filters compiles the filter for each interface, since "ip broadcast" depends on its netmask; nil = all packets.
-func (o Options) filters(ifis []xdp.Interface) ([]asm.Instructions, error) {
-	bodies := make([]asm.Instructions, len(ifis))
+// filters compiles the filter for each interface, since "ip broadcast" depends on its netmask; nil = every packet.
+func (o Options) filters(ifis []xdp.Interface) ([][]bpf.RawInstruction, error) {
+	filters := make([][]bpf.RawInstruction, len(ifis))
 	if o.Filter == "" && o.Program == nil {
-		return bodies, nil
+		return filters, nil
 	}
 	for i, ifi := range ifis {
-		prog, err := o.classic(ifi)
-		if err != nil {
-			return nil, err
-		}
-		if bodies[i], err = filter.Translate(prog); err != nil {
+		var err error
+		if filters[i], err = o.classic(ifi); err != nil {
 			return nil, err
 		}
 	}
-	return bodies, nil
+	return filters, nil
 }
 
 func (o Options) classic(ifi xdp.Interface) ([]bpf.RawInstruction, error) {

@@ -31,12 +31,16 @@ func newBench(t *testing.T, o Options) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ifis := make([]xdp.Interface, 2)
+	ifis := []xdp.Interface{{Index: 1, Name: "lo"}, {Index: 2, Name: "other"}}
 	filters, err := o.filters(ifis)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newSampler(ifis, filters, o)
+	plans, err := o.plan(ifis, filters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newSampler(plans, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +69,7 @@ func newBench(t *testing.T, o Options) *bench {
 func (b *bench) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
 	b.t.Helper()
 	for range n {
-		v, err := b.sampler.sources[source].prog.Run(&ebpf.RunOptions{Data: packet})
+		v, err := b.sampler.programs[source].prog.Run(&ebpf.RunOptions{Data: packet})
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -214,7 +218,7 @@ func TestProgramContext(t *testing.T) {
 	ctx := make([]byte, 24)
 	binary.LittleEndian.PutUint32(ctx[4:], uint32(len(packet)))
 	binary.LittleEndian.PutUint32(ctx[12:], 1) // lo has one queue, 0
-	if _, err := b.sampler.sources[0].prog.Run(&ebpf.RunOptions{Data: packet, Context: ctx, Repeat: 1}); err != nil {
+	if _, err := b.sampler.programs[0].prog.Run(&ebpf.RunOptions{Data: packet, Context: ctx, Repeat: 1}); err != nil {
 		t.Skipf("this kernel does not let lo be the ingress: %v", err)
 	}
 	samples, _ := b.samples()

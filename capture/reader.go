@@ -63,6 +63,7 @@ func (s *Session) take(p *Packet) bool {
 			Interface: int(r.rec.Source),
 			Queue:     r.rec.RxQueue,
 			ID:        r.rec.PacketId,
+			Verdict:   Verdict(r.rec.Verdict),
 			Dropped:   r.dropped(),
 		}
 		t.captured++

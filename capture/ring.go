@@ -31,7 +31,7 @@ type ring struct {
 	head   uint64 // what refill found written
 	tail   uint64 // what release freed
 
-	lost []uint32 // each source's samplerSample.Lost, last seen
+	lost []uint64 // each source's samplerSample.Lost, last seen
 }
 
 // What advance found.
@@ -71,7 +71,7 @@ func openRing(cpu, size, watermark, sources int) (*ring, error) {
 }
 
 func newRing(meta *unix.PerfEventMmapPage, data []byte, sources int) *ring {
-	return &ring{meta: meta, data: data, lost: make([]uint32, sources)}
+	return &ring{meta: meta, data: data, lost: make([]uint64, sources)}
 }
 
 // ringSize rounds up to what perf accepts: a power of two of pages.
@@ -144,7 +144,7 @@ func (r *ring) bytes(at, size uint64) []byte {
 }
 
 // dropped returns how many packets of the cursor's source were lost on this CPU since the sample before.
-func (r *ring) dropped() uint32 {
+func (r *ring) dropped() uint64 {
 	before := r.lost[r.rec.Source]
 	r.lost[r.rec.Source] = r.rec.Lost
 	return r.rec.Lost - before

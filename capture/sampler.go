@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -16,56 +17,70 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A sampler is bpf/sampler.c in the kernel: maps that all its programs share, and one program for each
-// source of packets.
+// A sampler is bpf/sampler.c in the kernel: maps that all its programs share, sources of packets, and the
+// programs that are to be attached for them.
 type sampler struct {
+	options  Options
+	spec     *ebpf.CollectionSpec
 	maps     map[string]*ebpf.Map
 	rings    *ebpf.Map // by CPU
 	counts   *ebpf.Map // by source
 	flowSeed uint64    // each session has its own choice of flows, the same on all interfaces
-	sources  []source
+	sources  []Interface
+	programs []program
 }
 
-type source struct {
-	ifi  Interface
-	prog *ebpf.Program
-	link link.Link // nil = not attached. A link that is not held is closed by the garbage collector.
+// A program is loaded, and attached by its function.
+type program struct {
+	prog   *ebpf.Program
+	attach func(p *ebpf.Program) (link.Link, error)
+	link   link.Link // nil = not attached. A link that is not held is closed by the garbage collector.
 }
 
-func newSampler(ifis []xdp.Interface, filters []asm.Instructions, o Options) (*sampler, error) {
+func newSampler(plans []plan, o Options) (*sampler, error) {
 	spec, err := loadSampler()
 	if err != nil {
 		return nil, err
 	}
-	k := &sampler{maps: make(map[string]*ebpf.Map), flowSeed: rand.Uint64()}
-	if err := k.makeMaps(spec, len(ifis), o); err != nil {
+	k := &sampler{options: o, spec: spec, maps: make(map[string]*ebpf.Map), flowSeed: rand.Uint64()}
+	if err := k.makeMaps(plans); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
-	for i, ifi := range ifis {
-		prog, err := k.load(spec.Copy(), uint32(i), filters[i], o)
-		if err != nil {
-			return nil, errors.Join(privileged("load the sampling program", err), k.close())
+	for i, p := range plans {
+		add := k.addXDP
+		if p.target != nil {
+			add = func(p plan) error { return k.addTracers(p, uint32(i)) }
 		}
-		k.sources = append(k.sources, source{ifi: Interface{Interface: ifi}, prog: prog})
+		if err := add(p); err != nil {
+			return nil, errors.Join(err, k.close())
+		}
 	}
 	return k, nil
 }
 
 // makeMaps makes what the programs share: all but their constants.
-func (k *sampler) makeMaps(spec *ebpf.CollectionSpec, sources int, o Options) error {
-	spec.Maps[samplerMapAccounts].MaxEntries = uint32(sources)
-	if o.First == 0 {
-		spec.Maps[samplerMapFlows].MaxEntries = 1 // nobody looks into it, and it would be large
+func (k *sampler) makeMaps(plans []plan) error {
+	sources := 0
+	for _, p := range plans {
+		sources += len(p.hooks)
 	}
-	for _, name := range []string{samplerMapSamples, samplerMapAccounts, samplerMapHeads, samplerMapFlows, samplerMapBucket} {
-		m, err := ebpf.NewMap(spec.Maps[name])
+	k.spec.Maps[samplerMapAccounts].MaxEntries = uint32(sources)
+	k.spec.Maps[samplerMapPassages].MaxEntries = uint32(len(plans))
+	if k.options.First == 0 {
+		k.spec.Maps[samplerMapFlows].MaxEntries = 1 // nobody looks into it, and it would be large
+	}
+	for name, m := range k.spec.Maps {
+		if name == ".rodata" {
+			continue
+		}
+		made, err := ebpf.NewMap(m)
 		if err != nil {
 			return privileged("create the map "+name, err)
 		}
-		k.maps[name] = m
+		k.maps[name] = made
 	}
 	k.rings, k.counts = k.maps[samplerMapSamples], k.maps[samplerMapAccounts]
-	if o.MaxRate == 0 {
+	if k.options.MaxRate == 0 {
 		return nil
 	}
 	now, err := gettime(unix.CLOCK_MONOTONIC)
@@ -73,7 +88,7 @@ func (k *sampler) makeMaps(spec *ebpf.CollectionSpec, sources int, o Options) er
 		return err
 	}
 	// Room for one packet: a full second's burst at the start would double the rate there.
-	paid := uint64(now)<<samplerLimitTIME_SHIFT - packetCost(o.MaxRate)
+	paid := uint64(now)<<samplerLimitTIME_SHIFT - packetCost(k.options.MaxRate)
 	if err := k.maps[samplerMapBucket].Put(uint32(0), paid); err != nil {
 		return fmt.Errorf("fill the token bucket: %w", err)
 	}
@@ -88,38 +103,83 @@ func packetCost(rate uint64) uint64 {
 	return uint64(time.Second) << samplerLimitTIME_SHIFT / rate
 }
 
-func (k *sampler) load(spec *ebpf.CollectionSpec, index uint32, body asm.Instructions, o Options) (*ebpf.Program, error) {
-	verdict := xdp.Pass
-	if o.Sink {
-		verdict = xdp.Drop
-	}
-	for name, value := range map[string]any{
-		samplerVarSource:         index,
+// constants are the programs' `volatile const` variables by name.
+type constants map[string]any
+
+// load loads one program. What it decides by is the same for all; its place is in c. The filter, if any, takes the
+// place of the function called stub.
+func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, stub string, filterBody asm.Instructions) (*ebpf.Program, error) {
+	o := &k.options
+	for name, value := range (constants{
 		samplerVarSnaplen:        uint32(o.SnapLen),
-		samplerVarVerdict:        uint32(verdict),
-		samplerVarFiltering:      body != nil,
+		samplerVarFiltering:      filterBody != nil,
 		samplerVarKeepBelow:      keepBelow(o.Sample),
 		samplerVarKeepFlowsBelow: keepBelow(o.SampleFlows),
 		samplerVarFlowSeed:       k.flowSeed,
 		samplerVarFirstPackets:   o.First,
 		samplerVarPacketCost:     packetCost(o.MaxRate),
-	} {
+	}) {
+		c[name] = value
+	}
+	for name, value := range c {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	if body != nil {
-		if err := filter.Replace(spec.Programs[samplerProgSampleXdp], "filter", body); err != nil {
+	if filterBody != nil {
+		if err := filter.Replace(spec.Programs[name], stub, filterBody); err != nil {
 			return nil, err
 		}
 	}
-	var progs samplerPrograms
-	err := spec.LoadAndAssign(&progs, &ebpf.CollectionOptions{MapReplacements: k.maps})
-	return progs.SampleXdp, err
+	for other := range spec.Programs {
+		if other != name {
+			delete(spec.Programs, other)
+		}
+	}
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: k.maps})
+	if err != nil {
+		return nil, err
+	}
+	defer coll.Close()
+	return coll.DetachProgram(name), nil
 }
 
 // keepBelow is the largest 32-bit number that one in n of all of them is not above.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
+
+// addXDP adds a program of our own at the XDP hook.
+func (k *sampler) addXDP(p plan) error {
+	verdict := xdp.Pass
+	if k.options.Sink {
+		verdict = xdp.Drop
+	}
+	index := len(k.sources)
+	prog, err := k.load(k.spec.Copy(), samplerProgSampleXdp, constants{
+		samplerVarSource:  uint32(index),
+		samplerVarVerdict: uint32(verdict),
+	}, "filter", p.filter)
+	if err != nil {
+		return privileged("load the sampling program", err)
+	}
+	k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (link.Link, error) {
+		l, mode, err := xdp.Attach(prog, p.ifi, k.options.Mode)
+		k.sources[index].Mode = mode
+		return l, err
+	}})
+	k.sources = append(k.sources, Interface{Interface: p.ifi, Hook: XDP})
+	return k.name(prog)
+}
+
+// name notes the program in the source that was added last.
+func (k *sampler) name(prog *ebpf.Program) error {
+	info, err := prog.Info()
+	if err != nil {
+		return fmt.Errorf("ask for the sampling program's id: %w", err)
+	}
+	id, _ := info.ID()
+	k.sources[len(k.sources)-1].Program = xdp.Program{ID: uint32(id), Name: info.Name}
+	return nil
+}
 
 // privileged replaces what the library guesses about a refusal: the capabilities have been checked by then.
 func privileged(tried string, err error) error {
@@ -130,30 +190,24 @@ func privileged(tried string, err error) error {
 	return fmt.Errorf("%s: %w", tried, err)
 }
 
-// attach begins to sample: on all interfaces, or the error says on which it was not possible.
-func (k *sampler) attach(mode Mode) error {
-	for i := range k.sources {
-		src := &k.sources[i]
-		l, got, err := xdp.Attach(src.prog, src.ifi.Interface, mode)
+// attach begins to sample, with all programs or with none.
+func (k *sampler) attach() error {
+	for i := range k.programs {
+		p := &k.programs[i]
+		l, err := p.attach(p.prog)
 		if err != nil {
 			return err
 		}
-		src.link, src.ifi.Mode = l, got
-		info, err := src.prog.Info()
-		if err != nil {
-			return fmt.Errorf("ask for the sampling program's id: %w", err)
-		}
-		id, _ := info.ID()
-		src.ifi.Program = xdp.Program{ID: uint32(id), Name: info.Name}
+		p.link = l
 	}
 	return nil
 }
 
-// detach leaves the interfaces. An error can only say that the kernel was faster.
+// detach ends what attach began, backwards. An error can only say that the kernel was faster.
 func (k *sampler) detach() {
-	for _, src := range k.sources {
-		if src.link != nil {
-			src.link.Close()
+	for _, p := range slices.Backward(k.programs) {
+		if p.link != nil {
+			p.link.Close()
 		}
 	}
 }
@@ -163,8 +217,8 @@ func (k *sampler) close() error {
 	for _, m := range k.maps {
 		errs = append(errs, m.Close())
 	}
-	for _, src := range k.sources {
-		errs = append(errs, src.prog.Close())
+	for _, p := range k.programs {
+		errs = append(errs, p.prog.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -185,7 +239,7 @@ func (k *sampler) accounts() ([]samplerAccount, error) {
 	for i := range sums {
 		var perCPU []samplerAccount
 		if err := k.counts.Lookup(uint32(i), &perCPU); err != nil {
-			return nil, fmt.Errorf("read the counters of %s: %w", k.sources[i].ifi.Name, err)
+			return nil, fmt.Errorf("read the counters of %s: %w", k.sources[i].Name, err)
 		}
 		for _, a := range perCPU {
 			sums[i].Seen += a.Seen
@@ -198,18 +252,10 @@ func (k *sampler) accounts() ([]samplerAccount, error) {
 	return sums, nil
 }
 
-func (k *sampler) interfaces() []Interface {
-	ifis := make([]Interface, len(k.sources))
-	for i, src := range k.sources {
-		ifis[i] = src.ifi
-	}
-	return ifis
-}
-
 func (k *sampler) interfaceName(index int) string {
 	for _, src := range k.sources {
-		if src.ifi.Index == index {
-			return src.ifi.Name
+		if src.Index == index {
+			return src.Name
 		}
 	}
 	return fmt.Sprintf("number %d", index)

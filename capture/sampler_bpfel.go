@@ -37,16 +37,23 @@ type samplerFlow struct {
 
 type samplerHead struct {
 	_     structs.HostLayout
-	Bytes [256]uint8
+	Bytes [4096]uint8
 }
 
 type samplerLimit uint32
 
 const (
 	samplerLimitSAMPLE_COOKIE   samplerLimit = 30832
-	samplerLimitMAX_SAMPLE_SIZE samplerLimit = 65476
+	samplerLimitMAX_SAMPLE_SIZE samplerLimit = 65468
+	samplerLimitHEAD_BYTES      samplerLimit = 4096
 	samplerLimitTIME_SHIFT      samplerLimit = 4
 )
+
+type samplerPassage struct {
+	_        structs.HostLayout
+	Packets  uint64
+	Decision uint64
+}
 
 type samplerSample struct {
 	_        structs.HostLayout
@@ -58,7 +65,8 @@ type samplerSample struct {
 	Ifindex  uint32
 	RxQueue  uint32
 	Source   uint32
-	Lost     uint32
+	Verdict  uint32
+	Lost     uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -69,18 +77,27 @@ const (
 	samplerMapBucket         = "bucket"
 	samplerMapFlows          = "flows"
 	samplerMapHeads          = "heads"
+	samplerMapPassages       = "passages"
 	samplerMapSamples        = "samples"
+	samplerProgSampleFentry  = "sample_fentry"
+	samplerProgSampleFexit   = "sample_fexit"
 	samplerProgSampleXdp     = "sample_xdp"
+	samplerVarDecidingAtExit = "deciding_at_exit"
 	samplerVarFiltering      = "filtering"
 	samplerVarFirstPackets   = "first_packets"
 	samplerVarFlowSeed       = "flow_seed"
 	samplerVarKeepBelow      = "keep_below"
 	samplerVarKeepFlowsBelow = "keep_flows_below"
 	samplerVarPacketCost     = "packet_cost"
+	samplerVarPassage        = "passage"
+	samplerVarReach          = "reach"
+	samplerVarRecordingEntry = "recording_entry"
 	samplerVarSampleType     = "sample_type"
 	samplerVarSnaplen        = "snaplen"
 	samplerVarSource         = "source"
+	samplerVarTracedIfindex  = "traced_ifindex"
 	samplerVarVerdict        = "verdict"
+	samplerVarVerdicts       = "verdicts"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -125,7 +142,9 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
-	SampleXdp *ebpf.ProgramSpec `ebpf:"sample_xdp"`
+	SampleFentry *ebpf.ProgramSpec `ebpf:"sample_fentry"`
+	SampleFexit  *ebpf.ProgramSpec `ebpf:"sample_fexit"`
+	SampleXdp    *ebpf.ProgramSpec `ebpf:"sample_xdp"`
 }
 
 // samplerMapSpecs contains maps before they are loaded into the kernel.
@@ -136,6 +155,7 @@ type samplerMapSpecs struct {
 	Bucket   *ebpf.MapSpec `ebpf:"bucket"`
 	Flows    *ebpf.MapSpec `ebpf:"flows"`
 	Heads    *ebpf.MapSpec `ebpf:"heads"`
+	Passages *ebpf.MapSpec `ebpf:"passages"`
 	Samples  *ebpf.MapSpec `ebpf:"samples"`
 }
 
@@ -143,16 +163,22 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	DecidingAtExit *ebpf.VariableSpec `ebpf:"deciding_at_exit"`
 	Filtering      *ebpf.VariableSpec `ebpf:"filtering"`
 	FirstPackets   *ebpf.VariableSpec `ebpf:"first_packets"`
 	FlowSeed       *ebpf.VariableSpec `ebpf:"flow_seed"`
 	KeepBelow      *ebpf.VariableSpec `ebpf:"keep_below"`
 	KeepFlowsBelow *ebpf.VariableSpec `ebpf:"keep_flows_below"`
 	PacketCost     *ebpf.VariableSpec `ebpf:"packet_cost"`
+	Passage        *ebpf.VariableSpec `ebpf:"passage"`
+	Reach          *ebpf.VariableSpec `ebpf:"reach"`
+	RecordingEntry *ebpf.VariableSpec `ebpf:"recording_entry"`
 	SampleType     *ebpf.VariableSpec `ebpf:"sample_type"`
 	Snaplen        *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source         *ebpf.VariableSpec `ebpf:"source"`
+	TracedIfindex  *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	Verdict        *ebpf.VariableSpec `ebpf:"verdict"`
+	Verdicts       *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -179,6 +205,7 @@ type samplerMaps struct {
 	Bucket   *ebpf.Map `ebpf:"bucket"`
 	Flows    *ebpf.Map `ebpf:"flows"`
 	Heads    *ebpf.Map `ebpf:"heads"`
+	Passages *ebpf.Map `ebpf:"passages"`
 	Samples  *ebpf.Map `ebpf:"samples"`
 }
 
@@ -188,6 +215,7 @@ func (m *samplerMaps) Close() error {
 		m.Bucket,
 		m.Flows,
 		m.Heads,
+		m.Passages,
 		m.Samples,
 	)
 }
@@ -196,27 +224,37 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	DecidingAtExit *ebpf.Variable `ebpf:"deciding_at_exit"`
 	Filtering      *ebpf.Variable `ebpf:"filtering"`
 	FirstPackets   *ebpf.Variable `ebpf:"first_packets"`
 	FlowSeed       *ebpf.Variable `ebpf:"flow_seed"`
 	KeepBelow      *ebpf.Variable `ebpf:"keep_below"`
 	KeepFlowsBelow *ebpf.Variable `ebpf:"keep_flows_below"`
 	PacketCost     *ebpf.Variable `ebpf:"packet_cost"`
+	Passage        *ebpf.Variable `ebpf:"passage"`
+	Reach          *ebpf.Variable `ebpf:"reach"`
+	RecordingEntry *ebpf.Variable `ebpf:"recording_entry"`
 	SampleType     *ebpf.Variable `ebpf:"sample_type"`
 	Snaplen        *ebpf.Variable `ebpf:"snaplen"`
 	Source         *ebpf.Variable `ebpf:"source"`
+	TracedIfindex  *ebpf.Variable `ebpf:"traced_ifindex"`
 	Verdict        *ebpf.Variable `ebpf:"verdict"`
+	Verdicts       *ebpf.Variable `ebpf:"verdicts"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
-	SampleXdp *ebpf.Program `ebpf:"sample_xdp"`
+	SampleFentry *ebpf.Program `ebpf:"sample_fentry"`
+	SampleFexit  *ebpf.Program `ebpf:"sample_fexit"`
+	SampleXdp    *ebpf.Program `ebpf:"sample_xdp"`
 }
 
 func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
+		p.SampleFentry,
+		p.SampleFexit,
 		p.SampleXdp,
 	)
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -64,33 +64,34 @@ func Open(o Options) (*Session, error) {
 	if err := xdp.CheckPrivileges(); err != nil {
 		return nil, err
 	}
-	s := &Session{
-		options:   o,
-		poll:      -1,
-		wake:      -1,
-		tally:     make([]tally, len(ifis)),
-		published: make([]tally, len(ifis)),
+	plans, err := o.plan(ifis, filters)
+	defer closePlans(plans) // what is loaded holds on to its target
+	if err != nil {
+		return nil, err
 	}
-	if err := s.open(ifis, filters); err != nil {
+	s := &Session{options: o, poll: -1, wake: -1}
+	if err := s.open(plans); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Session) open(ifis []xdp.Interface, filters []asm.Instructions) (err error) {
+func (s *Session) open(plans []plan) (err error) {
 	if s.clock, err = newClock(); err != nil {
 		return err
 	}
-	if s.sampler, err = newSampler(ifis, filters, s.options); err != nil {
+	if s.sampler, err = newSampler(plans, s.options); err != nil {
 		return err
 	}
-	if err := s.openRings(len(ifis)); err != nil {
+	sources := len(s.sampler.sources)
+	s.tally, s.published = make([]tally, sources), make([]tally, sources)
+	if err := s.openRings(sources); err != nil {
 		return err
 	}
 	var indices []int
-	for _, ifi := range ifis {
-		indices = append(indices, ifi.Index)
+	for _, p := range plans {
+		indices = append(indices, p.ifi.Index)
 	}
 	if s.watcher, err = xdp.Watch(indices); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (s *Session) open(ifis []xdp.Interface, filters []asm.Instructions) (err er
 		return fmt.Errorf("wait for the rings: %w", err)
 	}
 	s.started = time.Now().UnixNano()
-	return s.sampler.attach(s.options.Mode)
+	return s.sampler.attach()
 }
 
 // openRings makes a ring for every CPU that is online. A packet on a CPU that comes online later is
@@ -146,8 +147,9 @@ func (s *Session) poller() (err error) {
 	return nil
 }
 
-// Interfaces are the session's interfaces in the order of Options.Interfaces.
-func (s *Session) Interfaces() []Interface { return s.sampler.interfaces() }
+// Interfaces are where the session's packets come from: the interfaces in the order of Options.Interfaces, each with
+// its hooks.
+func (s *Session) Interfaces() []Interface { return slices.Clone(s.sampler.sources) }
 
 // Options are the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }

@@ -295,7 +295,7 @@ func TestComment(t *testing.T) {
 b: XDP program sample_xdp (id 7), native mode
 sampling: one packet in 100, at random (--sample 100)
 every packet was dropped after sampling (--sink)
-snapshot length: 65476
+snapshot length: 65468
 command line: xdpcap -i a -i b`
 	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
 		t.Error(diff)

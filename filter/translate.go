@@ -29,10 +29,14 @@ const (
 //
 // A program that Check refuses is an error, as are loads of what only sockets have (SKF_AD_*: VLAN tag, interface, mark).
 func Translate(prog []bpf.RawInstruction) (asm.Instructions, error) {
+	return translate(prog, directAccess{})
+}
+
+func translate(prog []bpf.RawInstruction, packet packet) (asm.Instructions, error) {
 	if err := Check(prog); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}
-	t := &translator{prog: prog, start: make([]int, len(prog)), packet: directAccess{}}
+	t := &translator{prog: prog, start: make([]int, len(prog)), packet: packet}
 	if err := t.analyse(); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type captureOptions struct {
 	unbuffer  bool
 	sink, yes bool
 
+	hookNames, programs, verdictNames []string
+	filterAt                          string
+
 	sample, sampleFlows uint32
 	first, maxRate      uint64
 
@@ -35,6 +39,8 @@ type captureOptions struct {
 
 	xdpMode    capture.Mode
 	fileFormat capture.Format
+	hooks      []capture.Hook
+	verdicts   []capture.Verdict
 
 	list    bool
 	json    bool
@@ -51,6 +57,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 -w - | tcpdump -nr -           into another program
   xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
                                                 only what matches, chosen in the kernel
+  xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet in 1000, for a minute`
@@ -98,6 +105,10 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
+	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
+	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
@@ -109,6 +120,9 @@ func newCapture(o *captureOptions) *cobra.Command {
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("rx-capture", cobra.FixedCompletions([]string{"entry", "exit", "entry,exit"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions([]string{"aborted", "drop", "pass", "tx", "redirect"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -136,6 +150,29 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
+	if given("verdict") && !given("rx-capture") {
+		o.hookNames = []string{"exit"} // where else
+	}
+	for _, name := range o.hookNames {
+		h, err := capture.ParseHook(name)
+		if err != nil {
+			return fmt.Errorf("--rx-capture: %w", err)
+		}
+		if !slices.Contains(o.hooks, h) {
+			o.hooks = append(o.hooks, h)
+		}
+	}
+	slices.Sort(o.hooks) // the order of a packet's way
+	for _, name := range o.verdictNames {
+		v, err := capture.ParseVerdict(name)
+		if err != nil {
+			return fmt.Errorf("--verdict: %w", err)
+		}
+		o.verdicts = append(o.verdicts, v)
+	}
+	if o.filterAt != "entry" && o.filterAt != "exit" {
+		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
+	}
 	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
 		return fmt.Errorf("--format: %w", err)
 	}
@@ -144,8 +181,14 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 
 func (o *captureOptions) session() capture.Options {
 	return capture.Options{
-		Interfaces:  o.interfaces,
-		Mode:        o.xdpMode,
+		Interfaces: o.interfaces,
+		Mode:       o.xdpMode,
+
+		Hooks:        o.hooks,
+		Programs:     o.programs,
+		Verdicts:     o.verdicts,
+		FilterAtExit: o.filterAt == "exit",
+
 		Filter:      o.filter.text,
 		VLANAware:   o.filter.vlanAware,
 		Program:     o.filter.program,

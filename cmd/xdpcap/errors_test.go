@@ -41,12 +41,19 @@ func TestErrors(t *testing.T) {
 		{"-i nosuch", []string{`interface "nosuch" does not exist; there are: lo, rx0, `}},
 		{"-i down0", []string{"down0 is down", "ip link set dev down0 up"}},
 		{"-i tun0", []string{"tun0 is not an Ethernet interface"}},
-		{"-i busy0", []string{"busy0 already runs an XDP program", "(id ", "leaves it alone"}},
+		{"-i busy0 --program nosuch", []string{"--program nosuch: busy0 does not run it; it runs verdict (id "}},
+		{"-i busy0 --sink", []string{"busy0 is captured by tracing the XDP program", "--sink"}},
+		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced"}},
+		{"-i rx0 --program 4000000000", []string{"there is no BPF program with id 4000000000"}},
+		{"-i rx0 --verdict lost", []string{`--verdict: verdict "lost": must be aborted, drop, pass, tx, redirect, or a number`}},
+		{"-i rx0 --rx-capture inside", []string{`--rx-capture: hook "inside": must be entry or exit`}},
+		{"-i rx0 --rx-capture entry --verdict drop", []string{"verdicts are known at a program's exit only"}},
+		{"-i rx0 --rx-capture entry,exit --filter-at exit", []string{"a filter at the exit can choose exits only"}},
 		{"-i few0", []string{"few0 in native mode: driver veth", "number of rx queues", "--xdp-mode generic"}},
 		{"-i few0 --xdp-mode native", []string{"number of rx queues", "--xdp-mode generic"}},
 		{"-i rx0 -i rx0", []string{"interface rx0 is given twice"}},
 		{"-i rx0 -w " + dir + "/no/such/dir.pcapng", []string{"-w: open", "no such file or directory"}},
-		{"-i rx0 -s 65477", []string{"snapshot length 65477: must be 1 to 65476"}},
+		{"-i rx0 -s 65469", []string{"snapshot length 65469: must be 1 to 65468"}},
 		{"-i rx0 -s -1", []string{`invalid argument "-1" for "-s, --snapshot-length"`, "xdpcap --help"}},
 		{"-i rx0 -c 0", []string{"-c 0: must be at least 1"}},
 		{"-i rx0 -c many", []string{`invalid argument "many" for "-c, --count"`}},
@@ -118,6 +125,34 @@ func addPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A program without BTF cannot be traced, and a kernel without trampolines traces none: one line says which it is.
+func TestTracingRefused(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Pass, testnet.VerdictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
+	if status != 1 || !strings.Contains(stderr, "xdpcap: XDP program verdict (id ") || !strings.Contains(stderr, "has no BTF") {
+		t.Errorf("without BTF: exit status %d: %s", status, stderr)
+	}
+	v.Close()
+
+	if testnet.ProbeFentry() == nil {
+		return // trace_test.go has what happens then
+	}
+	target := attachTarget(t, pair, testnet.Rewriting)
+	status, stderr = start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
+	want := "xdpcap: trace XDP program rewriting_target_program (id "
+	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "xdpcap probe") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	if err := newSender(t, pair).Send(testnet.UDPFrame(64, 0)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the target to count on", func() bool { return verdicts(t, target)[testnet.Pass] == 1 })
 }
 
 // A driver without native XDP is captured in generic mode, and that is said.

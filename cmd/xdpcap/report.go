@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,10 @@ import (
 // announce says on stderr that packets are being captured, and how.
 func announce(out io.Writer, ifis []capture.Interface, o capture.Options) {
 	for _, ifi := range ifis {
-		if ifi.Mode == capture.Generic && o.Mode == capture.Auto {
+		switch {
+		case ifi.Hook != capture.XDP:
+			fmt.Fprintf(out, "xdpcap: %s runs XDP program %s: it stays, and is traced at its %s\n", ifi.Name, ifi.Traced, ifi.Hook)
+		case ifi.Mode == capture.Generic && o.Mode == capture.Auto:
 			fmt.Fprintf(out, "xdpcap: driver %s of %s has no native XDP: using generic mode, in the kernel's stack\n",
 				orDash(ifi.Driver), ifi.Name)
 		}
@@ -30,21 +34,22 @@ func announce(out io.Writer, ifis []capture.Interface, o capture.Options) {
 func interfaceNames(ifis []capture.Interface) string {
 	var names []string
 	for _, ifi := range ifis {
-		names = append(names, ifi.Name)
+		names = append(names, ifi.Label())
 	}
 	return strings.Join(names, ",")
 }
 
-// modes is one word where all interfaces agree, else one for each.
+// modes are the different ways in which the interfaces are captured: native, generic, entry or exit.
 func modes(ifis []capture.Interface) string {
 	var all []string
-	same := true
 	for _, ifi := range ifis {
-		all = append(all, ifi.Mode.String())
-		same = same && ifi.Mode == ifis[0].Mode
-	}
-	if same {
-		all = all[:1]
+		mode := ifi.Mode.String()
+		if ifi.Hook != capture.XDP {
+			mode = ifi.Hook.String()
+		}
+		if !slices.Contains(all, mode) {
+			all = append(all, mode)
+		}
 	}
 	return strings.Join(all, ",")
 }

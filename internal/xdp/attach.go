@@ -39,18 +39,15 @@ func ParseMode(s string) (Mode, error) {
 var ErrBusy = errors.New("already runs an XDP program")
 
 // Attach runs prog on the interface until the link is closed or the process ends, and returns the
-// mode it runs in. It never replaces a program: the error is ErrBusy then, with the program's name.
+// mode it runs in. It never replaces a program: the error wraps ErrBusy then and names it.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
-	if len(ifi.Programs) > 0 {
-		return nil, mode, busy(ifi)
-	}
 	if mode != Generic {
 		l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: link.XDPDriverMode})
 		if err == nil {
 			return l, Native, nil
 		}
 		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-			return nil, mode, lateBusy(ifi)
+			return nil, mode, busy(ifi)
 		}
 		if mode == Native || !errors.Is(err, unix.EOPNOTSUPP) {
 			return nil, mode, fmt.Errorf("attach an XDP program to %s in native mode: driver %s: %w; %s",
@@ -59,7 +56,7 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 	}
 	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: link.XDPGenericMode})
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-		return nil, mode, lateBusy(ifi)
+		return nil, mode, busy(ifi)
 	}
 	if err != nil {
 		return nil, mode, fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)
@@ -67,18 +64,13 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 	return l, Generic, nil
 }
 
+// busy is for a program that came between the look-up and the attachment.
 func busy(ifi Interface) error {
-	return fmt.Errorf("%s %w, %s, and xdpcap leaves it alone: capture on another interface, "+
-		"or detach that program first (`xdpcap interfaces` shows who has one)", ifi.Name, ErrBusy, ifi.Programs[0])
-}
-
-// lateBusy is for a program that came between the look-up and the attachment.
-func lateBusy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err != nil || len(now.Programs) == 0 {
-		return fmt.Errorf("%s: another program attaches XDP programs to it: try again", ifi.Name)
+		return fmt.Errorf("%s %w, or did a moment ago: try again", ifi.Name, ErrBusy)
 	}
-	return busy(now)
+	return fmt.Errorf("%s %w, %s, which came just now: try again to capture beside it", ifi.Name, ErrBusy, now.Programs[0])
 }
 
 func wayOut(err error) string {

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func attachTarget(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind) *testnet.Target {
+	t.Helper()
+	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { target.Close() })
+	return target
+}
+
+func verdicts(t *testing.T, target *testnet.Target) [6]uint64 {
+	t.Helper()
+	v, err := target.Verdicts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// A traced is a packet in a file with what pcapng says of it.
+type traced struct {
+	data    []byte
+	id      uint64
+	verdict int64 // -1 = none
+	hook    string
+}
+
+func readTraced(t *testing.T, path string) []traced {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []traced
+	for {
+		data, ci, opts, err := r.ReadPacketDataWithOptions()
+		if err != nil {
+			return all
+		}
+		ifi, err := r.Interface(ci.InterfaceIndex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := traced{data: data, verdict: -1, hook: ifi.Name[strings.LastIndex(ifi.Name, "@")+1:]}
+		if opts.PacketID != nil {
+			p.id = *opts.PacketID
+		}
+		for _, v := range opts.Verdicts {
+			if v.Type == pcapgo.NgEpbVerdictTypeLinuxeBPFXDP && len(v.Data) == 8 {
+				p.verdict = int64(v.Data[0]) | int64(v.Data[1])<<8
+			}
+		}
+		all = append(all, p)
+	}
+}
+
+// The ports of a round of frames, and what the target answers to them.
+var answers = []struct {
+	port    uint16
+	verdict int64
+}{{9, 1}, {10, 0}, {11, 3}, {12, testnet.UnknownVerdict}, {53, 2}, {443, 2}}
+
+func sendRound(t *testing.T, sender *testnet.Sender) (frames [][]byte) {
+	t.Helper()
+	for _, a := range answers {
+		frame := testnet.TxToRx().UDP(1000, a.port, []byte("payload"))
+		if err := sender.Send(frame); err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, frame)
+	}
+	return frames
+}
+
+// Entry shows the original and exit the result, with the verdict; the pairs share their id. The target goes on
+// as if nobody looked.
+func TestEntryAndExit(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.Rewriting)
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json")
+	frames := sendRound(t, newSender(t, pair))
+	stderr := p.interrupt()
+	n := uint64(len(frames))
+	if s := account(t, stderr); s.Seen != 2*n || s.Captured != 2*n || s.Mode != "entry,exit" ||
+		s.Interface != "rx0:rewriting_target_program@fentry,rx0:rewriting_target_program@fexit" {
+		t.Errorf("summary %+v", s)
+	}
+	if !strings.Contains(stderr, "rx0 runs XDP program rewriting_target_program (id ") {
+		t.Errorf("the program is not named: %s", stderr)
+	}
+	if got, want := verdicts(t, target), [6]uint64{1, 1, 2, 1, 0, 1}; got != want {
+		t.Errorf("the target's own counters are %v, want %v", got, want)
+	}
+	packets := readTraced(t, file)
+	if len(packets) != 2*len(frames) {
+		t.Fatalf("%d packets in the file", len(packets))
+	}
+	for i, frame := range frames {
+		entry, exit := packets[2*i], packets[2*i+1]
+		if entry.hook != "fentry" || exit.hook != "fexit" || entry.id != exit.id || entry.verdict != -1 {
+			t.Fatalf("packet %d: %+v, %+v", i, entry, exit)
+		}
+		if diff := cmp.Diff(frame, entry.data); diff != "" {
+			t.Errorf("entry %d:\n%s", i, diff)
+		}
+		want := frame
+		if answers[i].verdict == 2 { // rewritten
+			want = testnet.VLAN(frame, 7)
+			want[6] ^= 0x40
+			want = want[:len(frame)+4]
+		}
+		if diff := cmp.Diff(want, exit.data); diff != "" {
+			t.Errorf("exit %d:\n%s", i, diff)
+		}
+		if exit.verdict != answers[i].verdict {
+			t.Errorf("exit %d: verdict %d, want %d", i, exit.verdict, answers[i].verdict)
+		}
+	}
+	if attached(t, pair) != "rewriting_target_program" {
+		t.Error("the target is gone")
+	}
+}
+
+// Many packets: entries and exits pair up one to one.
+func TestPairs(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Rewriting)
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "-B", "64M")
+	const frames = 100_000
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: frames, Rate: 20_000})
+	if s := account(t, p.interrupt()); s.Seen != 2*frames || s.Captured+s.Lost != 2*frames || s.Lost > 0 {
+		t.Errorf("summary %+v", s)
+	}
+	entries, exits := map[uint64]uint64{}, map[uint64]uint64{}
+	for _, packet := range readTraced(t, file) {
+		seq, _ := testnet.Sequence(packet.data)
+		if packet.hook == "fentry" {
+			entries[packet.id] = seq
+		} else {
+			exits[packet.id] = seq
+		}
+	}
+	if len(entries) != frames {
+		t.Errorf("%d entries with different ids", len(entries))
+	}
+	if diff := cmp.Diff(entries, exits); diff != "" {
+		t.Error(diff[:min(1000, len(diff))])
+	}
+}
+
+// The filter looks at the packet that goes in, or on request at the one that comes out; only these verdicts are kept; the
+// account adds up.
+func TestTraceChoices(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Rewriting)
+	sender := newSender(t, pair)
+	for _, test := range []struct {
+		args string
+		want []int64 // verdicts; -1 = an entry
+	}{
+		{"", []int64{-1, -1, -1, -1, -1, -1}},
+		{"--rx-capture exit", []int64{1, 0, 3, 77, 2, 2}},
+		{"--verdict drop,aborted", []int64{1, 0}},
+		{"--rx-capture exit --verdict XDP_PASS,77", []int64{77, 2, 2}},
+		{"--rx-capture entry,exit --verdict tx udp port 11", []int64{-1, 3}},
+		{"udp port 53", []int64{-1}},
+		{"--rx-capture exit udp port 53 or udp port 9", []int64{1, 2}},
+		{"--rx-capture exit vlan", nil},
+		{"--rx-capture exit --filter-at exit vlan", []int64{2, 2}},
+		{"--rx-capture exit --filter-at exit vlan and udp port 443", []int64{2}},
+		{"--rx-capture exit --filter-at exit --verdict drop vlan", nil},
+		{"--rx-capture exit ether[len - 5] == 0x6f", []int64{1, 0, 3, 77, 2, 2}}, // an offset that is computed
+		{"--rx-capture entry,exit --first 1", []int64{-1, 1, -1, 0, -1, 3, -1, 77, -1, 2, -1, 2}},
+		{"--rx-capture entry,exit --max-rate 1", []int64{-1, 1}},
+		{"--program rewriting_target_program udp port 53", []int64{-1}},
+		{"--program all udp port 53", []int64{-1}},
+		{"-s 20 udp port 53", []int64{-1}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			file := tempFile(t)
+			p := listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", pair.RxName, "-w", file, "--json")...)
+			sendRound(t, sender)
+			s := account(t, p.interrupt())
+			var got []int64
+			for _, packet := range readTraced(t, file) {
+				got = append(got, packet.verdict)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			hooks := uint64(strings.Count(s.Mode, ",") + 1)
+			if s.Captured != uint64(len(test.want)) || s.Seen != hooks*uint64(len(answers)) {
+				t.Errorf("summary %+v", s)
+			}
+		})
+	}
+}
+
+// kill -9 leaves the target attached and counting, and no tracer on it: the next capture finds room.
+func TestTraceKilled(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.Rewriting)
+	defer trickle(t, pair)()
+	for i := range 3 {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", os.DevNull)
+		p.cmd.Process.Kill()
+		<-p.done
+		before := verdicts(t, target)
+		waitFor(t, fmt.Sprintf("the target to count on, %d", i), func() bool { return verdicts(t, target) != before })
+	}
+	if attached(t, pair) != "rewriting_target_program" {
+		t.Error("the target is gone")
+	}
+}
+
+// A program that runs for two interfaces is traced for the one that was asked for.
+func TestTraceOneOfTwo(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	other := newPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	target := attachTarget(t, pair, testnet.Rewriting)
+	if err := target.AttachAlso(pair.Rx, other.RxName); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
+	sendRound(t, newSender(t, other))
+	sendRound(t, newSender(t, pair))
+	if s := account(t, p.interrupt()); s.Seen != uint64(len(answers)) {
+		t.Errorf("summary %+v", s)
+	}
+}

@@ -1,0 +1,104 @@
+package testnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// UDP destination ports to which a Target does not answer XDP_PASS.
+const (
+	DropPort    = 9
+	AbortPort   = 10
+	TxPort      = 11
+	UnknownPort = 12 // UnknownVerdict, which the kernel has no name for
+)
+
+// UnknownVerdict is what a Target returns for UnknownPort.
+const UnknownVerdict = 77
+
+// A TargetKind is one of the programs of testdata/target.c.
+type TargetKind string
+
+const (
+	Rewriting   TargetKind = targetProgRewritingTargetProgram // changes what it passes: MAC address and a VLAN tag
+	Hooked      TargetKind = targetProgHookedTarget           // calls its hook map before it returns
+	HookedFrags TargetKind = targetProgHookedTargetFrags      // the same, for packets in several buffers
+)
+
+// A Target is a host's own XDP program, attached to Rx in native mode: what a capture must not disturb.
+type Target struct {
+	coll  *ebpf.Collection
+	prog  *ebpf.Program
+	links []link.Link
+}
+
+// AttachTarget loads a program and attaches it to an interface of a namespace. Needs root.
+func AttachTarget(ns *Namespace, ifname string, kind TargetKind) (*Target, error) {
+	spec, err := loadTarget()
+	if err != nil {
+		return nil, err
+	}
+	for name := range spec.Programs {
+		if name != string(kind) {
+			delete(spec.Programs, name) // a hook map takes one sort of program
+		}
+	}
+	coll, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", kind, err)
+	}
+	t := &Target{coll: coll, prog: coll.Programs[string(kind)]}
+	if err := t.AttachAlso(ns, ifname); err != nil {
+		coll.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// AttachAlso attaches the program to one more interface.
+func (t *Target) AttachAlso(ns *Namespace, ifname string) error {
+	return ns.Do(func() error {
+		netif, err := net.InterfaceByName(ifname)
+		if err != nil {
+			return err
+		}
+		l, err := link.AttachXDP(link.XDPOptions{Program: t.prog, Interface: netif.Index, Flags: link.XDPDriverMode})
+		if err != nil {
+			return fmt.Errorf("attach the target to %s: %w", ifname, err)
+		}
+		t.links = append(t.links, l)
+		return nil
+	})
+}
+
+// Program is the program, Hook its map of one program for each verdict. Both are valid until Close.
+func (t *Target) Program() *ebpf.Program { return t.prog }
+func (t *Target) Hook() *ebpf.Map        { return t.coll.Maps[targetMapHook] }
+
+// Verdicts counts the packets by verdict, 0 to 4, and at 5 those with any other.
+func (t *Target) Verdicts() (counts [6]uint64, err error) {
+	for i := range counts {
+		var perCPU []uint64
+		if err := t.coll.Maps[targetMapVerdicts].Lookup(uint32(i), &perCPU); err != nil {
+			return counts, fmt.Errorf("read the target's counters: %w", err)
+		}
+		for _, n := range perCPU {
+			counts[i] += n
+		}
+	}
+	return counts, nil
+}
+
+// Close detaches the program.
+func (t *Target) Close() error {
+	var errs []error
+	for _, l := range t.links {
+		errs = append(errs, l.Close())
+	}
+	t.coll.Close()
+	return errors.Join(errs...)
+}

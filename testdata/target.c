@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * A host's own XDP programs, for tests of the capture beside one. Owner: internal/testnet.
+ *
+ * The verdict depends on the UDP destination port. What is passed is changed on the way: another
+ * source MAC address, and a VLAN tag in front.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+enum port {
+	DROP_PORT = 9,
+	ABORT_PORT = 10,
+	TX_PORT = 11,
+	UNKNOWN_PORT = 12,
+};
+#define UNKNOWN_VERDICT 77
+
+/* Packets by verdict; the last one is for all others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 6);
+	__type(key, __u32);
+	__type(value, __u64);
+} verdicts SEC(".maps");
+
+/* One program for each verdict, or none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 5);
+	__type(key, __u32);
+	__type(value, __u32);
+} hook SEC(".maps");
+
+static __always_inline int count(int verdict)
+{
+	__u32 slot = verdict < 5 ? verdict : 5;
+	__u64 *n = bpf_map_lookup_elem(&verdicts, &slot);
+
+	if (n)
+		(*n)++;
+	return verdict;
+}
+
+static __always_inline int judge(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct iphdr *ip = (void *)(eth + 1);
+	struct udphdr *udp = (void *)(ip + 1);
+
+	if ((void *)(udp + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) ||
+	    ip->protocol != IPPROTO_UDP)
+		return XDP_PASS;
+	switch (bpf_ntohs(udp->dest)) {
+	case DROP_PORT:
+		return XDP_DROP;
+	case ABORT_PORT:
+		return XDP_ABORTED;
+	case TX_PORT:
+		return XDP_TX;
+	case UNKNOWN_PORT:
+		return UNKNOWN_VERDICT;
+	}
+	return XDP_PASS;
+}
+
+SEC("xdp.frags")
+int rewriting_target_program(struct xdp_md *ctx)
+{
+	int verdict = judge(ctx);
+
+	if (verdict != XDP_PASS || bpf_xdp_adjust_head(ctx, -4))
+		return count(verdict);
+	__u8 *data = (void *)(long)ctx->data;
+
+	if ((void *)(data + 18) <= (void *)(long)ctx->data_end) {
+		/* The addresses move to the front, the gap behind them becomes the tag. */
+		__builtin_memmove(data, data + 4, 12);
+		data[6] ^= 0x40;
+		data[12] = 0x81;
+		data[13] = 0;
+		data[14] = 0;
+		data[15] = 7;
+	}
+	return count(verdict);
+}
+
+/* Lets others see the packet before it returns, as the convention of hook maps has it. */
+SEC("xdp")
+int hooked_target(struct xdp_md *ctx)
+{
+	int verdict = count(judge(ctx));
+
+	bpf_tail_call(ctx, &hook, verdict);
+	return verdict;
+}
+
+SEC("xdp.frags")
+int hooked_target_frags(struct xdp_md *ctx)
+{
+	int verdict = count(judge(ctx));
+
+	bpf_tail_call(ctx, &hook, verdict);
+	return verdict;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
