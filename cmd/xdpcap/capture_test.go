@@ -169,7 +169,7 @@ func TestTwoCPUs(t *testing.T) {
 	if want := [2]uint64{frames, second + frames}; next != want {
 		t.Errorf("numbers up to %v, want %v", next, want)
 	}
-	if switches < 100 {
+	if switches < 100 && !testnet.Emulated() { // where two processors take turns, the generators may
 		t.Errorf("the two CPUs' packets alternate only %d times: were they sent at the same time?", switches)
 	}
 	if info := outputOf(t, "capinfos", file); !strings.Contains(info, "Strict time order:   True") {

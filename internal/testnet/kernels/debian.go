@@ -21,7 +21,9 @@ type kernel struct {
 }
 
 // The suites' security updates alone are short lists, and their kernels are the
-// ones that users are told to run. Between 5.10 and 6.1 Debian has no kernel.
+// ones that users are told to run. Debian has none between 5.10 and 6.1; 5.10
+// does not take XDP programs for packets of several buffers, nor live frames,
+// both new in 5.18.
 var kernels = []kernel{
 	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false},
 	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false},
@@ -59,11 +61,12 @@ func (k kernel) root() string { return filepath.Join(k.dir(), "root") }
 
 // image is the kernel itself.
 func (k kernel) image() (string, error) {
-	found, err := filepath.Glob(filepath.Join(k.root(), "boot/vmlinuz-*"))
-	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("%d files like vmlinuz in %s/boot", len(found), k.root())
+	for _, place := range []string{"boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"} {
+		if found, _ := filepath.Glob(filepath.Join(k.root(), place)); len(found) > 0 {
+			return found[0], nil
+		}
 	}
-	return found[0], nil
+	return "", fmt.Errorf("no vmlinuz in %s", k.root())
 }
 
 // get downloads the package and unpacks it without installing it, unless an
@@ -81,20 +84,22 @@ func (k kernel) get(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(a.dir)
-	name, err := a.image(k.name)
+	names, err := a.parts(k.name)
 	if err != nil {
 		return err
 	}
-	if _, err := a.run("apt-get", "--quiet", "download", name); err != nil {
+	if _, err := a.run("apt-get", append([]string{"--quiet", "download"}, names...)...); err != nil {
 		return err
 	}
 	packages, err := filepath.Glob(filepath.Join(a.dir, "*.deb"))
-	if err != nil || len(packages) != 1 {
-		return fmt.Errorf("download of %s left %d packages", name, len(packages))
+	if err != nil {
+		return err
 	}
 	unpacked := filepath.Join(a.dir, "root")
-	if _, err := a.run("dpkg-deb", "--extract", packages[0], unpacked); err != nil {
-		return err
+	for _, p := range packages {
+		if _, err := a.run("dpkg-deb", "--extract", p, unpacked); err != nil {
+			return err
+		}
 	}
 	return os.Rename(unpacked, k.root())
 }
@@ -159,19 +164,27 @@ func (a *apt) run(name string, args ...string) (string, error) {
 	return output(a.ctx, a.dir, name, args...)
 }
 
-var imageName = regexp.MustCompile(`(?m)^Depends:.*\b(linux-image-\S+)`)
+var (
+	depends = regexp.MustCompile(`(?m)^Depends:.*`)
+	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-\S*\d\S*`)
+)
 
-// image is the package with the kernel that another one stands for.
-func (a *apt) image(name string) (string, error) {
+// parts are the package and what it depends on of its kernel: an image, which
+// may depend in its turn on the binary and the modules, as that of 7.2 does.
+func (a *apt) parts(name string) ([]string, error) {
 	out, err := a.run("apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	m := imageName.FindStringSubmatch(out)
-	if m == nil {
-		return "", fmt.Errorf("package %s depends on no kernel", name)
+	names := []string{name}
+	for _, dependency := range part.FindAllString(depends.FindString(out), -1) {
+		more, err := a.parts(dependency)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
 	}
-	return m[1], nil
+	return names, nil
 }
 
 // output runs a program and returns what it prints; where that fails, all that

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,12 +19,10 @@ import (
 	"regexp"
 	"syscall"
 	"time"
-
-	"context"
 )
 
-// workDir has a directory for each kernel, with its packages' files, and the
-// console's output of the last run.
+// workDir has a directory for each kernel, with its package's files and, from
+// the last run, what came through the console and from the tests.
 const workDir = "bin/linux"
 
 func main() {
@@ -58,7 +57,7 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 	for _, k := range kernels {
 		err := k.test(ctx, plan{Kernel: k.version, Run: run, Tests: tests}, limit)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("Linux %s: %w", k.version, err))
+			errs = append(errs, fmt.Errorf("kernel %s: %w", k.version, err))
 		}
 	}
 	return errors.Join(errs...)
