@@ -14,9 +14,9 @@ import (
 
 // The guest. fentry needs what the plainest emulated processor lacks: -cpu max.
 // There are two processors because tests send on one and read on the other.
-// One thread emulates both in turns: with one each, a processor can run into
-// code that the other one is patching, and the kernel panics
-// (bpf_dispatcher_xdp_func on 6.12); and it is not slower.
+// One thread emulates both in turns. With a thread each, 6.12 once panicked in
+// bpf_dispatcher_xdp_func while two processors ran BPF_PROG_RUN, each of which
+// patches that code: probably one ran into what the other was patching.
 func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024",
