@@ -5,6 +5,8 @@ BIN      := bin/xdpcap
 IFACE    ?=
 FLAGS    ?=
 FUZZTIME ?= 10s
+KERNEL   ?=
+RUN      ?=
 PREFIX   ?= /usr/local
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -14,12 +16,13 @@ export CGO_ENABLED = 0
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 TEST_PACKAGES     := tcpdump tshark iproute2
+KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools
 
 GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 
-.PHONY: build run test lint generate bench install clean help
+.PHONY: build run test test-kernels lint generate bench install clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/xdpcap
@@ -36,6 +39,12 @@ endif
 test: build ## run all tests, as root; installs what they need where it is missing
 	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES))
 	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
+	@$(MAKE) --no-print-directory test-kernels
+
+test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
+	@$(call need,$(KERNELS_PACKAGES))
+	$(GO) build -o bin/kernels ./internal/testnet/kernels
+	bin/kernels -run '$(RUN)' $(KERNEL)
 
 lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
 	@$(call need,$(GENERATE_PACKAGES))
@@ -67,7 +76,7 @@ clean: ## remove what was built
 	rm -rf bin out.pcapng
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | awk -F'\t' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # need installs the Debian packages that are not there.
 define need

@@ -42,6 +42,20 @@ func attach(tb testing.TB, p *Pair, action Action, opts VerdictOptions) *Verdict
 	return v
 }
 
+// arrived is how many of the frames sent found room in Rx's queue: all, but on
+// an emulated machine.
+func arrived(tb testing.TB, p *Pair, sent uint64) uint64 {
+	tb.Helper()
+	s, err := p.Stats()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if s.Dropped != 0 && !Emulated() {
+		tb.Errorf("of %d frames %d found the queue full", sent, s.Dropped)
+	}
+	return sent - s.Dropped
+}
+
 func total(tb testing.TB, v *Verdict) Counts {
 	tb.Helper()
 	c, err := v.Total()

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A kernel is one of Debian's: the newest that a package of a suite depends on.
+type kernel struct {
+	version string // as `make test-kernels KERNEL=` takes it
+	suite   string
+	name    string // of the package
+	extra   bool   // tested on request only
+}
+
+// The suites' security updates alone are short lists, and their kernels are the
+// ones that users are told to run. Debian has none between 5.10 and 6.1; 5.10
+// does not take XDP programs for packets of several buffers, nor live frames,
+// both new in 5.18.
+var kernels = []kernel{
+	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false},
+	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false},
+	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true},
+	{"newest", "trixie-backports", "linux-image-cloud-amd64", true},
+}
+
+// choose finds the kernels of these versions, for none those that are always
+// tested.
+func choose(versions []string) (chosen []kernel, err error) {
+	for _, v := range versions {
+		i := slices.IndexFunc(kernels, func(k kernel) bool { return k.version == v })
+		if i < 0 {
+			return nil, fmt.Errorf("kernel %q: must be one of %v", v, known())
+		}
+		chosen = append(chosen, kernels[i])
+	}
+	if len(versions) == 0 {
+		chosen = slices.DeleteFunc(slices.Clone(kernels), func(k kernel) bool { return k.extra })
+	}
+	return chosen, nil
+}
+
+func known() (versions []string) {
+	for _, k := range kernels {
+		versions = append(versions, k.version)
+	}
+	return versions
+}
+
+func (k kernel) dir() string { return filepath.Join(workDir, k.version) }
+
+// root is where the package is unpacked.
+func (k kernel) root() string { return filepath.Join(k.dir(), "root") }
+
+// image is the kernel itself.
+func (k kernel) image() (string, error) {
+	for _, place := range []string{"boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"} {
+		if found, _ := filepath.Glob(filepath.Join(k.root(), place)); len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", fmt.Errorf("no vmlinuz in %s", k.root())
+}
+
+// get downloads the package and unpacks it without installing it, unless an
+// earlier run did.
+func (k kernel) get(ctx context.Context) error {
+	if _, err := os.Stat(k.root()); err == nil {
+		return nil
+	}
+	dir, err := filepath.Abs(k.dir())
+	if err != nil {
+		return err
+	}
+	a, err := newApt(ctx, filepath.Join(dir, "apt"), k.suite)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(a.dir)
+	names, err := a.parts(k.name)
+	if err != nil {
+		return err
+	}
+	if _, err := a.run("apt-get", append([]string{"--quiet", "download"}, names...)...); err != nil {
+		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(a.dir, "*.deb"))
+	if err != nil {
+		return err
+	}
+	unpacked := filepath.Join(a.dir, "root")
+	for _, p := range packages {
+		if _, err := a.run("dpkg-deb", "--extract", p, unpacked); err != nil {
+			return err
+		}
+	}
+	return os.Rename(unpacked, k.root())
+}
+
+// apt is an apt whose only source is one suite, and whose state is its own: the
+// machine's stays as it is. What else the machine has set, a proxy for example,
+// holds for it, too.
+type apt struct {
+	ctx context.Context
+	dir string
+}
+
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+func newApt(ctx context.Context, dir, suite string) (*apt, error) {
+	mirror, err := mirrorOf(ctx, suite)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "lists/partial"), 0o755); err != nil {
+		return nil, err
+	}
+	line := fmt.Sprintf("deb [arch=amd64 signed-by=%s] %s %s main\n", keyring, mirror, suite)
+	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(line), 0o644); err != nil {
+		return nil, err
+	}
+	a := &apt{ctx, dir}
+	_, err = a.run("apt-get", "--quiet", "--error-on=any", "update")
+	return a, err
+}
+
+// mirrorOf is the address where the machine gets this suite, or its like, from.
+func mirrorOf(ctx context.Context, suite string) (string, error) {
+	out, err := output(ctx, "", "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+	if err != nil {
+		return "", err
+	}
+	archive := "/debian/"
+	if strings.HasSuffix(suite, "-security") {
+		archive = "/debian-security/"
+	}
+	for _, uri := range strings.Fields(out) {
+		if strings.HasSuffix(uri, archive) {
+			return uri, nil
+		}
+	}
+	return "", fmt.Errorf("find Debian's %s: no source of this machine's apt ends in %s", suite, archive)
+}
+
+// run runs one of apt's programs in its directory.
+func (a *apt) run(name string, args ...string) (string, error) {
+	if strings.HasPrefix(name, "apt-") {
+		args = append([]string{
+			"-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "sources.list"),
+			"-o", "Dir::Etc::SourceParts=-",
+			"-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
+			"-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=",
+			"-o", "Acquire::Languages=none",
+			"-o", "APT::Sandbox::User=root", // its own user may have no way to the directory
+		}, args...)
+	}
+	return output(a.ctx, a.dir, name, args...)
+}
+
+var (
+	depends = regexp.MustCompile(`(?m)^Depends:.*`)
+	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-\S*\d\S*`)
+)
+
+// parts are the package and what it depends on of its kernel: an image, which
+// may depend in its turn on the binary and the modules, as that of 7.2 does.
+func (a *apt) parts(name string) ([]string, error) {
+	out, err := a.run("apt-cache", "show", "--no-all-versions", name)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{name}
+	for _, dependency := range part.FindAllString(depends.FindString(out), -1) {
+		more, err := a.parts(dependency)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	return names, nil
+}
+
+// output runs a program and returns what it prints; where that fails, all that
+// it printed is in the error.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s%s", cmd, err, &stdout, &stderr)
+	}
+	return stdout.String(), nil
+}

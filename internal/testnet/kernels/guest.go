@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reportPort carries what the tests print and the marks that divide it; the
+// console is another one, so that the kernel does not talk in between.
+const reportPort = "/dev/ttyS1"
+
+// The marks stand at the start of a line, each with a value behind it.
+const (
+	markKernel  = "## kernel "  // its release
+	markPackage = "## package " // its directory; its output follows
+	markEnd     = "## end "     // the test binary's exit status and its run time in seconds
+	markDone    = "## done "    // the guest's own error, empty if there is none
+)
+
+// guestMain is /init, the guest's only process but for the tests.
+func guestMain() {
+	err := mountAll()
+	if err == nil {
+		err = runPlan()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "init:", err) // on the console
+	}
+	unix.Sync()
+	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+func mountAll() error {
+	for _, m := range []struct{ kind, at string }{
+		{"devtmpfs", "/dev"},
+		{"proc", "/proc"},
+		{"sysfs", "/sys"},
+		{"bpf", "/sys/fs/bpf"},
+		{"tracefs", "/sys/kernel/tracing"},
+		{"tmpfs", "/tmp"},
+		{"tmpfs", "/run"},
+	} {
+		if err := os.MkdirAll(m.at, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", m.at, err)
+		}
+	}
+	return os.Chmod("/tmp", 0o777|os.ModeSticky)
+}
+
+func runPlan() error {
+	var p plan
+	list, err := os.ReadFile("/" + planFile)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(list, &p); err != nil {
+		return err
+	}
+	port, err := openPort()
+	if err != nil {
+		return err
+	}
+	defer port.Close()
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err
+	}
+	fmt.Fprintf(port, "\n%s%s\n", markKernel, unix.ByteSliceToString(name.Release[:]))
+	if err = loadModules(); err == nil {
+		for _, t := range p.Tests {
+			t.run(port, p)
+		}
+	}
+	fmt.Fprintf(port, "\n%s", markDone)
+	if err != nil {
+		fmt.Fprint(port, err)
+	}
+	fmt.Fprintln(port)
+	// What is still in the port would be lost with the power.
+	return unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1)
+}
+
+// openPort opens the port so that it carries bytes as they are.
+func openPort() (*os.File, error) {
+	port, err := os.OpenFile(reportPort, os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
+	if err == nil {
+		settings.Oflag &^= unix.OPOST
+		err = unix.IoctlSetTermios(int(port.Fd()), unix.TCSETS, settings)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set up %s: %w", reportPort, err), port.Close())
+	}
+	return port, nil
+}
+
+// loadModules loads them in the order of their names, which is the right one.
+func loadModules() error {
+	files, err := filepath.Glob("/" + moduleDir + "/*")
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := unix.InitModule(data, ""); err != nil {
+			return fmt.Errorf("load %s: %w", path, err)
+		}
+		os.Remove(path)
+	}
+	return nil
+}
+
+// run runs the test binary in its directory, as go test does.
+func (t test) run(port io.Writer, p plan) {
+	fmt.Fprintf(port, "\n%s%s\n", markPackage, t.Package)
+	dir := filepath.Join("/", sourceDir, t.Package)
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=4m", "-test.run="+p.Run)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel}
+	// Through a pipe: a test's output is not to be a terminal.
+	out := struct{ io.Writer }{port}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = 5 * time.Second // should a process that it left behind hold the pipe
+	begin := time.Now()
+	err := cmd.Run()
+	status := cmd.ProcessState.ExitCode()
+	if err != nil && status <= 0 {
+		fmt.Fprintf(port, "\n%s: %v\n", t.Package, err)
+		status = -1
+	}
+	fmt.Fprintf(port, "\n%s%d %.1f\n", markEnd, status, time.Since(begin).Seconds())
+	runtime.GC()
+}

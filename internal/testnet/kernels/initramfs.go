@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where things are in the guest.
+const (
+	planFile  = "plan.json"
+	moduleDir = "modules"
+	sourceDir = "src" // the root of the module, with nothing in it but tests and what they read
+)
+
+// writeInitramfs writes what the kernel starts from: this program as /init, the
+// plan, the kernel's modules, and each test binary in its package's directory,
+// with the testdata that it finds there.
+func writeInitramfs(path string, k kernel, p plan) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	buffer := bufio.NewWriter(file)
+	c := &cpio{w: buffer, dirs: make(map[string]bool)}
+
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c.addFile("init", self)
+	c.add("dev/console", unix.S_IFCHR|0o600, unix.Mkdev(5, 1), nil)
+	modules, err := k.modules()
+	if err != nil {
+		return err
+	}
+	for i, m := range modules {
+		c.add(fmt.Sprintf("%s/%02d-%s", moduleDir, i, m.name), unix.S_IFREG|0o644, 0, m.data)
+	}
+	if err := c.addTools(); err != nil {
+		return err
+	}
+	c.add("etc/passwd", unix.S_IFREG|0o644, 0, []byte(passwd))
+	c.addTree(sourceDir+"/testdata", "testdata")
+	for i := range p.Tests {
+		t := &p.Tests[i]
+		in := filepath.Join(sourceDir, t.Package)
+		c.addTree(in+"/testdata", filepath.Join(t.Package, "testdata"))
+		c.addFile(in+"/"+filepath.Base(t.Binary), t.Binary)
+	}
+	list, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	c.add(planFile, unix.S_IFREG|0o644, 0, list)
+	c.close()
+	return errors.Join(c.err, buffer.Flush())
+}
+
+// cpio writes an archive as the kernel wants it: the "newc" format of
+// Documentation/driver-api/early-userspace/buffer-format.rst. Its first error
+// stays.
+type cpio struct {
+	w     io.Writer
+	err   error
+	dirs  map[string]bool
+	inode int
+}
+
+// add adds a file, and before it the directories above it. Names are relative.
+func (c *cpio) add(name string, mode uint32, device uint64, data []byte) {
+	if dir := filepath.Dir(name); dir != "." && !c.dirs[dir] {
+		c.dirs[dir] = true
+		c.add(dir, unix.S_IFDIR|0o755, 0, nil)
+	}
+	c.inode++
+	c.write(fmt.Appendf(nil, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",
+		c.inode, mode, 0, 0, 1, 0, len(data), 0, 0, unix.Major(device), unix.Minor(device), len(name)+1, 0, name))
+	c.write(data)
+}
+
+// write fills up to four bytes, as the head with the name and the data need it.
+func (c *cpio) write(b []byte) {
+	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
+		if c.err == nil {
+			_, c.err = c.w.Write(part)
+		}
+	}
+}
+
+func (c *cpio) addFile(name, path string) {
+	data, err := os.ReadFile(path)
+	info, statErr := os.Stat(path)
+	if err = errors.Join(err, statErr); err != nil {
+		c.err = errors.Join(c.err, err)
+		return
+	}
+	c.add(name, unix.S_IFREG|uint32(info.Mode().Perm()), 0, data)
+}
+
+// tools are the programs that tests call, as installed on this machine.
+var tools = []string{"ip", "tcpdump", "capinfos", "tshark"}
+
+// passwd has the user that Debian's tcpdump wants to become.
+const passwd = `root:x:0:0::/:/bin/sh
+nobody:x:65534:65534::/:/bin/sh
+tcpdump:x:100:100::/:/bin/sh
+`
+
+var libraryPath = regexp.MustCompile(`/\S+`)
+
+// addTools adds the tools with the libraries that they need.
+func (c *cpio) addTools() error {
+	added := make(map[string]bool)
+	for _, tool := range tools {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			return err
+		}
+		c.addFile("bin/"+tool, path)
+		libraries, err := exec.Command("ldd", path).Output()
+		if err != nil {
+			return fmt.Errorf("ldd %s: %w", path, err)
+		}
+		for _, lib := range libraryPath.FindAllString(string(libraries), -1) {
+			if !added[lib] {
+				added[lib] = true
+				c.addFile(lib[1:], lib)
+			}
+		}
+	}
+	return nil
+}
+
+// addTree adds the files below a directory, which need not exist.
+func (c *cpio) addTree(name, dir string) {
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			c.addFile(name+strings.TrimPrefix(path, dir), path)
+		}
+		return err
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		c.err = errors.Join(c.err, err)
+	}
+}
+
+func (c *cpio) close() { c.add("TRAILER!!!", 0, 0, nil) }

@@ -1,0 +1,78 @@
+// Command kernels runs the tests that need a kernel in Debian's kernels: it
+// boots each under qemu's software emulation, from an initramfs that holds the
+// test binaries and, as /init, this program itself.
+//
+//	kernels [-run REGEXP] [6.1 6.12 ...]
+//
+// A package takes part if its tests import internal/testnet. It runs from the
+// root of the module, keeps what it made in bin, and needs no root.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// workDir has a directory for each kernel, with its package's files and, from
+// the last run, what came through the console and from the tests.
+const workDir = "bin/linux"
+
+func main() {
+	if os.Getpid() == 1 {
+		guestMain()
+		return
+	}
+	run := flag.String("run", "", "run only the tests that match `REGEXP`")
+	limit := flag.Duration("timeout", 6*time.Minute, "time for one kernel, boot and tests")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := testKernels(ctx, flag.Args(), *run, *limit); err != nil {
+		fmt.Fprintln(os.Stderr, "kernels:", err)
+		os.Exit(1)
+	}
+}
+
+func testKernels(ctx context.Context, versions []string, run string, limit time.Duration) error {
+	if _, err := regexp.Compile(run); err != nil {
+		return err
+	}
+	kernels, err := choose(versions)
+	if err != nil {
+		return err
+	}
+	tests, err := buildTests(ctx, filepath.Join(workDir, "tests"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, k := range kernels {
+		err := k.test(ctx, plan{Kernel: k.version, Run: run, Tests: tests}, limit)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("kernel %s: %w", k.version, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// test boots the kernel and reports what the tests say there.
+func (k kernel) test(ctx context.Context, p plan, limit time.Duration) error {
+	if err := k.get(ctx); err != nil {
+		return err
+	}
+	initramfs := filepath.Join(k.dir(), "initramfs")
+	if err := writeInitramfs(initramfs, k, p); err != nil {
+		return fmt.Errorf("write initramfs: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return boot(ctx, k, initramfs)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The guest. fentry needs what the plainest emulated processor lacks: -cpu max.
+// There are two processors because tests send on one and read on the other.
+// One thread emulates both in turns. With a thread each, 6.12 once panicked in
+// bpf_dispatcher_xdp_func while two processors ran BPF_PROG_RUN, each of which
+// patches that code: probably one ran into what the other was patching.
+func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
+	return exec.CommandContext(ctx, "qemu-system-x86_64",
+		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024",
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-kernel", image, "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1",
+		"-serial", "file:"+console, "-serial", "stdio")
+}
+
+// boot runs the guest to its end, prints a line per package, and the whole
+// output of those that failed.
+func boot(ctx context.Context, k kernel, initramfs string) error {
+	image, err := k.image()
+	if err != nil {
+		return err
+	}
+	console := filepath.Join(k.dir(), "console.log")
+	cmd := command(ctx, image, initramfs, console)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(k.dir(), "report.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	r := newReport(k.version, os.Stdout)
+	err = r.read(io.TeeReader(stdout, log))
+	err = errors.Join(err, cmd.Wait(), ctx.Err())
+	if err == nil {
+		err = r.complete()
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%sthe end of the report:\n%sthe end of the console, %s:\n%s",
+			err, stderr.String(), r.rest(), console, lastLines(console))
+	}
+	return r.verdict(time.Since(begin))
+}
+
+// lastLines is the end of a file, about a screen.
+func lastLines(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	return tail(strings.Split(strings.ReplaceAll(strings.TrimSpace(string(data)), "\r", ""), "\n"))
+}
+
+func tail(lines []string) string {
+	var b strings.Builder
+	for _, line := range lines[max(0, len(lines)-40):] {
+		fmt.Fprintf(&b, "    %s\n", line)
+	}
+	return b.String()
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A report is what a guest says, read line by line.
+type report struct {
+	version string
+	out     io.Writer
+	release string // of the kernel that runs
+
+	pkg    string   // the package whose output follows
+	lines  []string // its output so far, or what came outside of any
+	counts counts
+	name   string            // the test that prints
+	last   map[string]string // the last line of each test
+	skips  []string          // all skipped tests with their reasons
+
+	sum    counts
+	failed []string // packages
+	done   bool
+	err    error // the guest's own
+}
+
+// counts are those of tests, without subtests.
+type counts struct{ passed, failed, skipped int }
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+}
+
+func newReport(version string, out io.Writer) *report {
+	return &report{version: version, out: out, last: make(map[string]string)}
+}
+
+func (r *report) read(from io.Reader) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		r.line(strings.TrimSuffix(lines.Text(), "\r"))
+	}
+	return lines.Err()
+}
+
+func (r *report) line(line string) {
+	if value, ok := strings.CutPrefix(line, markKernel); ok {
+		r.release = value
+	} else if value, ok := strings.CutPrefix(line, markPackage); ok {
+		r.pkg, r.lines, r.counts = value, nil, counts{}
+	} else if value, ok := strings.CutPrefix(line, markEnd); ok {
+		r.endPackage(value)
+	} else if value, ok := strings.CutPrefix(line, markDone); ok {
+		r.done = true
+		if value != "" {
+			r.err = errors.New(value)
+		}
+	} else if line != "" {
+		r.lines = append(r.lines, line)
+		r.testLine(line)
+	}
+}
+
+// testLine follows the output of go test -v.
+func (r *report) testLine(line string) {
+	kind, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
+	sub := strings.HasPrefix(line, " ")
+	name, _, _ := strings.Cut(rest, " ")
+	switch kind {
+	case "--- PASS":
+		if !sub {
+			r.counts.passed++
+		}
+	case "--- FAIL":
+		if !sub {
+			r.counts.failed++
+		}
+	case "--- SKIP":
+		if !sub {
+			r.counts.skipped++
+		}
+		r.skips = append(r.skips, fmt.Sprintf("%s %s: %s", r.pkg, name, r.last[name]))
+	default:
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "===" {
+			r.name = f[2]
+		} else {
+			r.last[r.name] = strings.TrimSpace(line)
+		}
+	}
+}
+
+// endPackage prints the package's line, as go test does.
+func (r *report) endPackage(value string) {
+	var status int
+	var seconds float64
+	fmt.Sscan(value, &status, &seconds)
+	verdict := "ok  "
+	if status != 0 {
+		verdict = "FAIL"
+		r.failed = append(r.failed, r.pkg)
+		for _, line := range r.lines {
+			fmt.Fprintln(r.out, line)
+		}
+	}
+	fmt.Fprintf(r.out, "%s  Linux %s  %s  %.1fs  %v\n", verdict, r.version, r.pkg, seconds, r.counts)
+	r.sum.passed += r.counts.passed
+	r.sum.failed += r.counts.failed
+	r.sum.skipped += r.counts.skipped
+	r.pkg, r.lines = "", nil
+}
+
+// complete says why the guest did not get to its end, if so.
+func (r *report) complete() error {
+	if r.err != nil {
+		return r.err
+	}
+	if !r.done {
+		return errors.New("the guest did not get to its end")
+	}
+	return nil
+}
+
+// rest is what was said since the last package's end.
+func (r *report) rest() string { return tail(r.lines) }
+
+// verdict prints the closing lines.
+func (r *report) verdict(took time.Duration) error {
+	slices.Sort(r.skips)
+	for _, s := range r.skips {
+		fmt.Fprintf(r.out, "skipped on Linux %s: %s\n", r.version, s)
+	}
+	fmt.Fprintf(r.out, "Linux %s (%s): %v, %.0f s with its boot\n", r.version, r.release, r.sum, took.Seconds())
+	if len(r.failed) > 0 {
+		return fmt.Errorf("tests of %s failed", strings.Join(r.failed, ", "))
+	}
+	if r.sum == (counts{}) {
+		return errors.New("no test was run")
+	}
+	return nil
+}
