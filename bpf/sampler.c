@@ -134,6 +134,9 @@ volatile const __u64 first_packets = 0;
 volatile const __u64 packet_cost = 0;
 #define BURST (1000000000ULL << TIME_SHIFT)
 
+/* A bit for each verdict to keep; the last one is for all from there on. */
+volatile const __u64 verdicts = ~0ULL;
+
 /* Of fentry and fexit: */
 volatile const __u32 passage = 0;
 volatile const __u32 traced_ifindex = 0; /* 0 = whichever interface the program runs for */
@@ -141,9 +144,6 @@ volatile const bool recording_entry = false;
 volatile const bool deciding_at_exit = false;
 /* How much of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
-/* A bit for each verdict to keep; the last one is for all from there on. */
-volatile const __u64 verdicts = ~0ULL;
-
 /* CO-RE views of what the tracing programs read. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct net_device {
@@ -325,11 +325,17 @@ static __always_inline bool is_to_be_sent(struct account *count, enum decision d
 	return decision == KEEP;
 }
 
+static __always_inline bool is_wanted(__u32 returned)
+{
+	return verdicts & 1ULL << (returned < 63 ? returned : 63);
+}
+
 static __always_inline __u64 make_id(__u64 number)
 {
 	return (__u64)bpf_get_smp_processor_id() << 48 | number;
 }
 
+/* At the hook, or called by another program that is about to return the verdict. */
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
@@ -339,12 +345,15 @@ int sample_xdp(struct xdp_md *ctx)
 	if (!count)
 		return verdict;
 	count->seen++;
-	if (is_to_be_sent(count, decide(ctx, IN_XDP))) {
+	if (!is_wanted(verdict))
+		count->filtered_out++;
+	else if (is_to_be_sent(count, decide(ctx, IN_XDP))) {
 		struct sample head = {
 			.wire_len = bpf_xdp_get_buff_len(ctx),
 			.packet_id = make_id(count->seen),
 			.ifindex = ctx->ingress_ifindex,
 			.rx_queue = ctx->rx_queue_index,
+			.verdict = verdict,
 		};
 
 		emit(ctx, IN_XDP, count, &head);
@@ -402,7 +411,7 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 SEC("fexit/xdp")
 int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 {
-	__u32 slot = source, bit = (__u32)returned < 63 ? returned : 63;
+	__u32 slot = source;
 	struct passage *p = find_passage(xdp);
 	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
 	enum decision decision;
@@ -413,7 +422,7 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 	count->seen++;
 	decision = p->decision;
 	p->decision = UNDECIDED;
-	if (!(verdicts & 1ULL << bit) && decision == KEEP)
+	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
 	else if (deciding_at_exit)
 		decision = decide(xdp, TRACING);

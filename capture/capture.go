@@ -51,12 +51,13 @@ var ErrBusy = xdp.ErrBusy
 type Hook int
 
 const (
-	XDP   Hook = iota // at the XDP hook, by a program of the session's own: where no other runs
-	Entry             // what goes into a program that runs there, by fentry
-	Exit              // what comes out of it, with its verdict, by fexit
+	XDP      Hook = iota // at the XDP hook, by a program of the session's own: where no other runs
+	Entry                // what goes into a program that runs there, by fentry
+	Exit                 // what comes out of it, with its verdict, by fexit
+	TailCall             // what a program hands to its hook map, with the verdict that it is about to return
 )
 
-var hookNames = [...]string{"xdp", "entry", "exit"}
+var hookNames = [...]string{"xdp", "entry", "exit", "tail call"}
 
 func (h Hook) String() string { return hookNames[h] }
 
@@ -88,6 +89,11 @@ func ParseVerdict(s string) (Verdict, error) { return xdp.ParseVerdict(s) }
 type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
+
+	// HookMap, in place of Interfaces, is the path of a pinned program array with a slot for each verdict, into which an XDP
+	// program makes a tail call before it returns: the convention of github.com/cloudflare/xdpcap. After a kill its slots
+	// stay filled until the next session.
+	HookMap string
 
 	// Where an interface already runs an XDP program, that is traced and stays as it is. Hooks are Entry, Exit or
 	// both; nil = Entry. Programs choose among several, behind a libxdp dispatcher: names, ids, or "all". An id may
@@ -142,7 +148,7 @@ type Packet struct {
 	Interface int     // index into Session.Interfaces
 	Queue     uint32  // the interface's receive queue
 	ID        uint64  // the CPU in the upper 16 bits, the packet's running number there below; the same at Entry and Exit
-	Verdict   Verdict // at Exit: what the program returned
+	Verdict   Verdict // at Exit and TailCall: what the program returned
 	Dropped   uint64  // packets lost since the one before this on the same interface and CPU
 }
 
@@ -165,9 +171,12 @@ type Interface struct {
 	Traced  xdp.Program // at Entry and Exit: the program that is sampled
 }
 
-// Label names the interface and the hook, as files and messages do: eth0, or eth0:program@fentry.
+// HasVerdict tells whether the interface's packets have one.
+func (i *Interface) HasVerdict() bool { return i.Hook == Exit || i.Hook == TailCall }
+
+// Label names the interface and the hook, as files and messages do: eth0, eth0:program@fentry, or the hook map's path.
 func (i *Interface) Label() string {
-	if i.Hook == XDP {
+	if i.Hook == XDP || i.Hook == TailCall {
 		return i.Name
 	}
 	return i.Name + ":" + i.Traced.Name + "@f" + i.Hook.String()

@@ -34,9 +34,12 @@ func (s *Session) describe() description {
 func (d *description) comment(commandLine string) string {
 	var b strings.Builder
 	for _, ifi := range d.interfaces {
-		if ifi.Hook == XDP {
+		switch ifi.Hook {
+		case TailCall:
+			fmt.Fprintf(&b, "%s: XDP programs like %s, called through this map\n", ifi.Name, ifi.Program)
+		case XDP:
 			fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", ifi.Name, ifi.Program, ifi.Mode)
-		} else {
+		default:
 			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", ifi.Label(), ifi.Program, ifi.Hook, ifi.Traced)
 		}
 	}

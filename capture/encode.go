@@ -23,7 +23,7 @@ func newNextGeneration(d description, o WriterOptions) *nextGeneration {
 	for _, ifi := range d.interfaces {
 		e.macs = append(e.macs, ifi.MAC)
 		fields := pcapng.Fields(pcapng.HasQueue | pcapng.HasID)
-		if ifi.Hook == Exit {
+		if ifi.HasVerdict() {
 			fields |= pcapng.HasVerdict
 		}
 		e.fields = append(e.fields, fields)

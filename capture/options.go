@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"golang.org/x/net/bpf"
@@ -16,8 +17,11 @@ const maxRate = 1e9
 
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
-	if len(o.Interfaces) == 0 {
+	if len(o.Interfaces) == 0 && o.HookMap == "" {
 		return o, errors.New("no interface to capture on")
+	}
+	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Programs) > 0 || o.Sink || o.Mode != Auto) {
+		return o, errors.New("a hook map is captured alone: interfaces, their hooks and programs, modes and a sink do not go with it")
 	}
 	o.Interfaces = slices.Clone(o.Interfaces)
 	for i, name := range o.Interfaces {
@@ -46,9 +50,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.Buffer = ringSize(o.Buffer)
 	exits := slices.Contains(o.Hooks, Exit)
 	switch {
-	case slices.Contains(o.Hooks, XDP):
-		return o, errors.New("hooks: XDP is what is captured where no program runs; Entry and Exit can be asked for")
-	case len(o.Verdicts) > 0 && !exits:
+	case slices.Contains(o.Hooks, XDP) || slices.Contains(o.Hooks, TailCall):
+		return o, errors.New("hooks: only Entry and Exit can be asked for")
+	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
 		return o, errors.New("verdicts are known at a program's exit only: capture that (--rx-capture exit)")
 	case o.FilterAtExit && (!exits || len(o.Hooks) > 1):
 		return o, errors.New("a filter at the exit can choose exits only: capture these alone (--rx-capture exit)")
@@ -58,6 +62,9 @@ func (o Options) withDefaults() (Options, error) {
 
 // lookUp finds the interfaces and refuses those on which nothing could be captured.
 func (o Options) lookUp() ([]xdp.Interface, error) {
+	if o.HookMap != "" {
+		return []xdp.Interface{{Name: o.HookMap, Type: "ether"}}, nil
+	}
 	var ifis []xdp.Interface
 	for _, name := range o.Interfaces {
 		ifi, err := xdp.InterfaceByName(name)
@@ -95,9 +102,12 @@ func (o Options) classic(ifi xdp.Interface) ([]bpf.RawInstruction, error) {
 	if o.Program != nil {
 		return o.Program, nil
 	}
-	mask, err := ifi.Netmask()
-	if err != nil {
-		return nil, err
+	var mask net.IPMask
+	if ifi.Index != 0 { // a hook map is of any interface
+		var err error
+		if mask, err = ifi.Netmask(); err != nil {
+			return nil, err
+		}
 	}
 	prog, err := filter.CompileRaw(o.Filter, filter.Options{Netmask: mask, VLANAware: o.VLANAware})
 	if err != nil {

@@ -23,7 +23,9 @@ type plan struct {
 // plans are to be closed also after an error.
 func (o Options) plan(ifis []xdp.Interface, filters [][]bpf.RawInstruction) (plans []plan, err error) {
 	for i, ifi := range ifis {
-		if len(ifi.Programs) == 0 && len(o.Hooks) == 0 && len(o.Programs) == 0 {
+		if o.HookMap != "" {
+			plans = append(plans, plan{ifi: ifi, hooks: []Hook{TailCall}})
+		} else if len(ifi.Programs) == 0 && len(o.Hooks) == 0 && len(o.Programs) == 0 {
 			plans = append(plans, plan{ifi: ifi, hooks: []Hook{XDP}})
 		} else {
 			traces, err := o.planTraces(ifi)

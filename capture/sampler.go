@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -28,13 +28,14 @@ type sampler struct {
 	flowSeed uint64    // each session has its own choice of flows, the same on all interfaces
 	sources  []Interface
 	programs []program
+	hookMap  *xdp.HookMap // nil without Options.HookMap
 }
 
 // A program is loaded, and attached by its function.
 type program struct {
 	prog   *ebpf.Program
-	attach func(p *ebpf.Program) (link.Link, error)
-	link   link.Link // nil = not attached. A link that is not held is closed by the garbage collector.
+	attach func(p *ebpf.Program) (io.Closer, error)
+	link   io.Closer // nil = not attached. A link that is not held is closed by the garbage collector.
 }
 
 func newSampler(plans []plan, o Options) (*sampler, error) {
@@ -44,15 +45,22 @@ func newSampler(plans []plan, o Options) (*sampler, error) {
 	}
 	k := &sampler{options: o, spec: spec, maps: make(map[string]*ebpf.Map), flowSeed: rand.Uint64()}
 	if err := k.makeMaps(plans); err != nil {
-		return nil, errors.Join(err, k.close())
+		k.close()
+		return nil, err
 	}
 	for i, p := range plans {
-		add := k.addXDP
-		if p.target != nil {
-			add = func(p plan) error { return k.addTracers(p, uint32(i)) }
+		var err error
+		switch {
+		case p.target != nil:
+			err = k.addTracers(p, uint32(i))
+		case p.hooks[0] == TailCall:
+			err = k.addHookMap(p)
+		default:
+			err = k.addXDP(p)
 		}
-		if err := add(p); err != nil {
-			return nil, errors.Join(err, k.close())
+		if err != nil {
+			k.close()
+			return nil, err
 		}
 	}
 	return k, nil
@@ -118,6 +126,7 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, stub
 		samplerVarFlowSeed:       k.flowSeed,
 		samplerVarFirstPackets:   o.First,
 		samplerVarPacketCost:     packetCost(o.MaxRate),
+		samplerVarVerdicts:       verdictBits(o.Verdicts),
 	}) {
 		c[name] = value
 	}
@@ -161,7 +170,7 @@ func (k *sampler) addXDP(p plan) error {
 	if err != nil {
 		return privileged("load the sampling program", err)
 	}
-	k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (link.Link, error) {
+	k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
 		l, mode, err := xdp.Attach(prog, p.ifi, k.options.Mode)
 		k.sources[index].Mode = mode
 		return l, err
@@ -219,6 +228,9 @@ func (k *sampler) close() error {
 	}
 	for _, p := range k.programs {
 		errs = append(errs, p.prog.Close())
+	}
+	if k.hookMap != nil {
+		errs = append(errs, k.hookMap.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,10 +1,10 @@
 package capture
 
 import (
+	"io"
 	"slices"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -19,7 +19,6 @@ func (k *sampler) addTracers(p plan, passage uint32) error {
 		samplerVarDecidingAtExit: k.options.FilterAtExit,
 		samplerVarRecordingEntry: entry,
 		samplerVarReach:          uint32(p.reach),
-		samplerVarVerdicts:       verdictBits(k.options.Verdicts),
 	}
 	// The order of the sources is that of a packet's way; the programs' is the other way round.
 	sources := uint32(len(k.sources))
@@ -66,7 +65,7 @@ func (k *sampler) loadTracer(name string, p plan, c constants, source uint32) (p
 	if err != nil {
 		return program{}, xdp.ExplainTracer(err, p.target.Program)
 	}
-	return program{prog: prog, attach: func(prog *ebpf.Program) (link.Link, error) {
+	return program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
 		return xdp.AttachTracer(prog, p.target.Program)
 	}}, nil
 }

@@ -30,7 +30,7 @@ type captureOptions struct {
 	sink, yes bool
 
 	hookNames, programs, verdictNames []string
-	filterAt                          string
+	filterAt, hookMap                 string
 
 	sample, sampleFlows uint32
 	first, maxRate      uint64
@@ -107,6 +107,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
 	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
+	f.StringVar(&o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
@@ -130,8 +131,10 @@ func newCapture(o *captureOptions) *cobra.Command {
 // check finds what is wrong with the flags before anything is touched; given tells which were set.
 func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	switch {
-	case len(o.interfaces) == 0:
+	case len(o.interfaces) == 0 && o.hookMap == "":
 		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+	case len(o.interfaces) > 0 && o.hookMap != "":
+		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.count == 0 && given("count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.duration <= 0 && given("duration"):
@@ -150,7 +153,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
-	if given("verdict") && !given("rx-capture") {
+	if given("verdict") && !given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"} // where else
 	}
 	for _, name := range o.hookNames {
@@ -183,6 +186,7 @@ func (o *captureOptions) session() capture.Options {
 	return capture.Options{
 		Interfaces: o.interfaces,
 		Mode:       o.xdpMode,
+		HookMap:    o.hookMap,
 
 		Hooks:        o.hooks,
 		Programs:     o.programs,

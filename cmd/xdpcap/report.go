@@ -20,6 +20,8 @@ import (
 func announce(out io.Writer, ifis []capture.Interface, o capture.Options) {
 	for _, ifi := range ifis {
 		switch {
+		case ifi.Hook == capture.TailCall:
+			fmt.Fprintf(out, "xdpcap: the hook map's owner calls %s before it returns\n", ifi.Program.Name)
 		case ifi.Hook != capture.XDP:
 			fmt.Fprintf(out, "xdpcap: %s runs XDP program %s: it stays, and is traced at its %s\n", ifi.Name, ifi.Traced, ifi.Hook)
 		case ifi.Mode == capture.Generic && o.Mode == capture.Auto:
