@@ -267,3 +267,61 @@ func TestTraceOneOfTwo(t *testing.T) {
 		t.Errorf("summary %+v", s)
 	}
 }
+
+// Behind a dispatcher each program can be chosen, by name or id; what is not chosen is an error that lists them.
+func TestDispatcher(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var ids [3]string
+	for i := range ids {
+		id, err := d.ID(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = fmt.Sprint(id)
+	}
+	names := testnet.DispatcherComponents
+
+	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
+	want := fmt.Sprintf("rx0 runs several XDP programs: choose with --program NAME, ID or all: %s (id %s), %s (id %s), %s (id %s)",
+		names[0], ids[0], names[1], ids[1], names[2], ids[2])
+	if status != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+
+	sender := newSender(t, pair)
+	for _, test := range []struct {
+		args []string
+		want []string // hooks of one packet
+	}{
+		{[]string{"--program", names[1]}, []string{names[1] + "@fentry"}},
+		{[]string{"--program", ids[0], "--program", ids[2]}, []string{names[0] + "@fentry", names[2] + "@fentry"}},
+		{[]string{"--program", "all", "--rx-capture", "exit"}, []string{names[0] + "@fexit", names[1] + "@fexit", names[2] + "@fexit"}},
+		{[]string{"--program", names[2], "--verdict", "drop"}, []string{names[2] + "@fexit"}},
+		{[]string{"--program", names[2], "--verdict", "pass"}, nil},
+	} {
+		file := tempFile(t)
+		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", file, "--json")...)
+		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
+			t.Fatal(err)
+		}
+		account(t, p.interrupt())
+		records, r := readFile(t, file)
+		var got []string
+		for _, rec := range records {
+			ifi, err := r.Interface(rec.ci.InterfaceIndex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.TrimPrefix(ifi.Name, "rx0:"))
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%v: %s", test.args, diff)
+		}
+	}
+}
