@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -196,8 +197,13 @@ func privileged(tried string, err error) error {
 		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
 			"or the kernel's lockdown forbids it", tried, unix.EPERM)
 	}
+	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
+		return fmt.Errorf("%s: %w: this needs Linux 5.18 or later, for packets of several buffers", tried, err)
+	}
 	return fmt.Errorf("%s: %w", tried, err)
 }
+
+const oldestKernel = 5<<16 | 18<<8
 
 // attach begins to sample, with all programs or with none.
 func (k *sampler) attach() error {

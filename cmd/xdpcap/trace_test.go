@@ -325,3 +325,44 @@ func TestDispatcher(t *testing.T) {
 		}
 	}
 }
+
+// A tail call leaves the program that makes it: its exit is that of the program called. Of the called one alone the
+// kernel shows nothing, since the call jumps past the place where tracers are: README.md says so.
+func TestTailCall(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.HookedFrags)
+	called, err := testnet.NewTarget(testnet.Rewriting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer called.Close()
+	if err := target.Hook().Put(uint32(testnet.Pass), called.Program()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := called.Program().Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	sender := newSender(t, pair)
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"--rx-capture", "entry,exit"}, 2},
+		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // what the called one made of it
+		{[]string{"--program", fmt.Sprint(id)}, 0},
+	} {
+		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", os.DevNull, "--json")...)
+		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if s := account(t, p.interrupt()); s.Captured != uint64(test.want) {
+			t.Errorf("%v: %d packets, want %d", test.args, s.Captured, test.want)
+		}
+	}
+	if verdicts(t, called)[testnet.Pass] != 3 {
+		t.Error("the program was not called")
+	}
+}

@@ -36,8 +36,8 @@ type Target struct {
 	links []link.Link
 }
 
-// AttachTarget loads a program and attaches it to an interface of a namespace. Needs root.
-func AttachTarget(ns *Namespace, ifname string, kind TargetKind) (*Target, error) {
+// NewTarget loads a program without attaching it. Needs root.
+func NewTarget(kind TargetKind) (*Target, error) {
 	spec, err := loadTarget()
 	if err != nil {
 		return nil, err
@@ -51,9 +51,17 @@ func AttachTarget(ns *Namespace, ifname string, kind TargetKind) (*Target, error
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", kind, err)
 	}
-	t := &Target{coll: coll, prog: coll.Programs[string(kind)]}
+	return &Target{coll: coll, prog: coll.Programs[string(kind)]}, nil
+}
+
+// AttachTarget loads a program and attaches it to an interface of a namespace. Needs root.
+func AttachTarget(ns *Namespace, ifname string, kind TargetKind) (*Target, error) {
+	t, err := NewTarget(kind)
+	if err != nil {
+		return nil, err
+	}
 	if err := t.AttachAlso(ns, ifname); err != nil {
-		coll.Close()
+		t.coll.Close()
 		return nil, err
 	}
 	return t, nil
