@@ -157,6 +157,9 @@ func openTarget(id uint32) (Target, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return Target{}, fmt.Errorf("there is no BPF program with id %d: see xdpcap interfaces, or bpftool prog", id)
 	}
+	if errors.Is(err, unix.EPERM) {
+		return Target{}, fmt.Errorf("open BPF program %d: %w: to trace another's program takes CAP_SYS_ADMIN: run it as root (sudo)", id, err)
+	}
 	if err != nil {
 		return Target{}, fmt.Errorf("open BPF program %d: %w", id, err)
 	}
