@@ -46,10 +46,10 @@ func (o *meterOptions) check() error {
 	return nil
 }
 
-// A meter is the counters of one command while they are attached. S is a snapshot of them: cumulative
-// since the meter was opened, and its zero value is that nothing was counted. All differences and rates are
-// made here, in user space, from two snapshots: readers cannot steal from each other.
-type meter[S any] interface {
+// counters are those of one command while they are attached: a type of internal/meter as it is shown. S is
+// a snapshot of them: cumulative since they were opened, and its zero value is that nothing was counted. All
+// differences and rates are made here, in user space, from two snapshots: readers cannot steal from each other.
+type counters[S any] interface {
 	// String says what is counted and how, for the title of a table: "rx0, XDP native".
 	String() string
 	// interfaces are the indices of those without which there is nothing to count; may be none.
@@ -98,9 +98,9 @@ func perSecond(before, now uint64, took time.Duration) float64 {
 	return float64(now-before) / took.Seconds()
 }
 
-// runMeter is a counter command from its privileges to its totals. It opens the meter when everything
+// runMeter is a counter command from its privileges to its totals. It opens the counters when everything
 // else is ready, so that whatever is wrong leaves nothing attached.
-func runMeter[S any](o *meterOptions, open func() (meter[S], error)) (err error) {
+func runMeter[S any](o *meterOptions, open func() (counters[S], error)) (err error) {
 	// A reader that goes away is an error of write, not the end of the process.
 	signal.Ignore(unix.SIGPIPE)
 	if err := o.check(); err != nil {
@@ -144,7 +144,7 @@ func runMeter[S any](o *meterOptions, open func() (meter[S], error)) (err error)
 // A meterRun prints a meter's readings.
 type meterRun[S any] struct {
 	o       *meterOptions
-	meter   meter[S]
+	meter   counters[S]
 	out     io.Writer
 	screen  *screen    // nil: not a terminal
 	gone    func() int // index of an interface that has left, or 0
@@ -165,6 +165,9 @@ func (r *meterRun[S]) run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := r.read(); err != nil {
+			if n > 0 {
+				r.printTotals() // of the last snapshot; the error is what matters
+			}
 			return err
 		}
 		// The cut interval matters only to who adds up lines: a table's totals have it anyway.

@@ -33,7 +33,7 @@ func newExporter(address string) (*exporter, error) {
 }
 
 // serve answers each scrape with a snapshot of its own, whatever the interval of printing is.
-func serve[S any](e *exporter, m meter[S]) {
+func serve[S any](e *exporter, m counters[S]) {
 	if e == nil {
 		return
 	}
@@ -71,9 +71,9 @@ func (e *exporter) close() {
 }
 
 // A collector is a meter as Prometheus wants it.
-type collector[S any] struct{ meter meter[S] }
+type collector[S any] struct{ meter counters[S] }
 
-func newRegistry[S any](m meter[S]) *prometheus.Registry {
+func newRegistry[S any](m counters[S]) *prometheus.Registry {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collector[S]{m})
 	return r
