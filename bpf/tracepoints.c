@@ -56,7 +56,8 @@ struct record {
 	__u32 program; /* id; 0: the tracepoint does not tell */
 	struct key key;
 	struct count count;
-	__u32 index;  /* redirects: interface or entry of the map aimed at; exceptions: the verdict */
+	__u32 index;  /* redirects: interface or entry of the map aimed at; exceptions: the verdict
+		       */
 	__u32 memory; /* memory models: their id */
 	char message[MESSAGE_SIZE];
 };
@@ -320,7 +321,8 @@ int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_pro
 	if (!is_interface(dev) || !is_program(prog))
 		return 0;
 	/* One entry for all verdicts that do not exist: a program may return any number. */
-	struct key key = { .event = EXCEPTION, .code = act > XDP_REDIRECT ? XDP_REDIRECT + 1 : act };
+	struct key key = { .event = EXCEPTION,
+			   .code = act > XDP_REDIRECT ? XDP_REDIRECT + 1 : act };
 	struct count count = { .events = 1, .drops = 1 };
 	struct detail d = { .program = prog->aux->id, .index = act };
 

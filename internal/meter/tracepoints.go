@@ -77,7 +77,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 		return nil, err
 	}
 	if t.coll, err = ebpf.NewCollection(spec); err != nil {
-		return nil, refused("load the programs for the xdp tracepoints", err)
+		return nil, privileged("load the programs for the xdp tracepoints", err)
 	}
 	if err := t.begin(chosen, o); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -153,7 +153,7 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 	for _, p := range chosen {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.coll.Programs[p.program]})
 		if err != nil {
-			return refused("attach to the tracepoint "+p.name, err)
+			return privileged("attach to the tracepoint "+p.name, err)
 		}
 		t.links = append(t.links, l)
 	}
@@ -209,13 +209,4 @@ func (t *Tracepoints) Close() error {
 		t.coll.Close()
 	}
 	return errors.Join(errs...)
-}
-
-// refused replaces what the library guesses about a refusal: the capabilities have been checked by then.
-func refused(tried string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
-			"or the kernel's lockdown forbids it", tried, unix.EPERM)
-	}
-	return fmt.Errorf("%s: %w", tried, err)
 }

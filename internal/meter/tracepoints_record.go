@@ -34,7 +34,7 @@ type recordReader struct {
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	r, err := ringbuf.NewReader(ring)
 	if err != nil {
-		return nil, refused("open the ring of the xdp tracepoints", err)
+		return nil, privileged("open the ring of the xdp tracepoints", err)
 	}
 	var mono unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
