@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
-	"golang.org/x/sys/unix"
 )
 
 // A Record is a single event.
@@ -36,11 +35,11 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	if err != nil {
 		return nil, privileged("open the ring of the xdp tracepoints", err)
 	}
-	var mono unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
-		return nil, errors.Join(fmt.Errorf("read the clock: %w", err), r.Close())
+	boot, err := bootTime()
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
-	return &recordReader{Reader: r, boot: time.Now().Round(0).Add(-time.Duration(mono.Nano()))}, nil
+	return &recordReader{Reader: r, boot: boot}, nil
 }
 
 // Next waits for the next event, in the order of each CPU. One goroutine may call it. After Close the error
