@@ -164,9 +164,17 @@ func (a *Actions) Read() (ActionCounts, error) {
 	if err := a.hook.check(); err != nil {
 		return nil, err
 	}
-	slots, err := readArray[actionsTally](a.counts)
+	c, err := a.read()
 	if err != nil {
 		return nil, fmt.Errorf("read the counters of %s: %w", a.hook.ifi.Name, err)
+	}
+	return c, nil
+}
+
+func (a *Actions) read() (ActionCounts, error) {
+	slots, err := readArray[actionsTally](a.counts)
+	if err != nil {
+		return nil, err
 	}
 	verdicts := len(VerdictTallies{})
 	counts := make(ActionCounts, a.queues+1)
