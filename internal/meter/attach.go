@@ -56,8 +56,8 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*hook, error)
 
 // trace has a tracing program of spec run at the entry or exit of the interface's XDP program. load gets
 // the specification ready to load, and returns the loaded program.
-func trace(ifi xdp.Interface, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (h *hook, err error) {
-	h = &hook{ifi: ifi, program: ifi.Programs[0], traced: true, mode: ifi.Mode}
+func trace(ifi xdp.Interface, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (_ *hook, err error) {
+	h := &hook{ifi: ifi, program: ifi.Programs[0], traced: true, mode: ifi.Mode}
 	defer func() {
 		if err != nil {
 			h.prog.Close() // takes nil, as the next does

@@ -80,7 +80,7 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 				errorNumber(err))
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; or see the mean run time with --kernel-stats", err)
 		}
 		l.hooks = append(l.hooks, h)
 	}
