@@ -196,15 +196,13 @@ func (t *Tracepoints) Events() []Event { return slices.Sorted(slices.Values(t.ev
 // Absent are the tracepoints that are not counted, and why.
 func (t *Tracepoints) Absent() []Absent { return t.absent }
 
-// Close detaches from the tracepoints. It ends a call of Next, too.
+// Close detaches from the tracepoints. It ends calls of Next, too.
 func (t *Tracepoints) Close() error {
 	var errs []error
 	for _, l := range t.links {
 		errs = append(errs, l.Close())
 	}
-	if t.reader != nil {
-		errs = append(errs, t.reader.Close())
-	}
+	errs = append(errs, t.Stop())
 	if t.coll != nil {
 		t.coll.Close()
 	}

@@ -42,7 +42,7 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	return &recordReader{Reader: r, boot: boot}, nil
 }
 
-// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Close the error
+// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop the error
 // is [os.ErrClosed]; without TracepointOptions.Record, too.
 func (t *Tracepoints) Next() (Record, error) {
 	if t.reader == nil {
@@ -74,4 +74,12 @@ func (t *Tracepoints) Next() (Record, error) {
 		rec.Index = raw.Index
 	}
 	return rec, nil
+}
+
+// Stop ends calls of Next.
+func (t *Tracepoints) Stop() error {
+	if t.reader == nil {
+		return nil
+	}
+	return t.reader.Close()
 }

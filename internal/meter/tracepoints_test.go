@@ -268,7 +268,7 @@ func TestRecords(t *testing.T) {
 		_, err := tp.Next()
 		ended <- err
 	}()
-	tp.reader.Close()
+	tp.Stop()
 	if err := <-ended; !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
