@@ -16,6 +16,9 @@ const (
 	buckets    = int(latencyLimitBUCKETS)
 )
 
+// MaxBucket is where the last bucket ends, in which everything longer is, too.
+const MaxBucket = time.Duration(1) << maxBits
+
 // LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
 type LatencyCounts struct {
 	Verdicts [latencyLimitVERDICTS]Histogram // by verdict, UnknownVerdict as the last
@@ -69,6 +72,13 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
+// Observe adds one value. The kernel does so for what it measures; this is for what user space does.
+func (h *Histogram) Observe(d time.Duration) {
+	one := Histogram{Count: 1, Sum: d, Min: d, Max: d}
+	one.buckets[bucketOf(d)] = 1
+	h.Add(&one)
+}
+
 // Mean is the mean, 0 of an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.Count == 0 {
@@ -95,8 +105,8 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.Max // a slot that was read while it was written
 }
 
-// Below is how many values are less than a bound. It is exact for powers of two up to 2^34 ns, which are
-// bounds of buckets.
+// Below is how many values are less than a bound. It is exact for bounds of buckets: powers of two up to
+// 2^34 ns and what divides the way from one to the next into 2, 4, 8, 16 or 32 whole steps.
 func (h *Histogram) Below(bound time.Duration) (n uint64) {
 	for i := range h.buckets {
 		if _, to := bucketBounds(i); to > bound {
