@@ -169,18 +169,19 @@ func ranges(h *meter.Histogram, steps int) (cut []timeRange) {
 	if h.Count == 0 {
 		return nil
 	}
+	// What is longer than the last bucket is in the last range.
+	least, last := uint64(min(h.Min, meter.MaxBucket-1)), uint64(min(h.Max, meter.MaxBucket-1))
 	var from, below uint64
-	last := min(uint64(h.Max), uint64(meter.MaxBucket)-1) // what is longer is in the last range
-	for exp := max(bits.Len64(uint64(h.Min))-1, 0); from <= last; exp++ {
+	for exp := max(bits.Len64(least)-1, 0); from <= last; exp++ {
 		for step := 1; step <= steps && from <= last; step++ {
-			to := uint64(1)<<exp + uint64(1)<<exp*uint64(step)/uint64(steps)
-			if to == from || uint64(h.Min) >= to {
+			to := bound(exp, step, steps)
+			if to == from || least >= to {
 				continue
 			}
-			n := h.Below(time.Duration(to))
-			if len(cut) == 0 {
-				from = firstBound(h.Min, exp, step, steps)
+			if len(cut) == 0 && least > 0 {
+				from = bound(exp, step-1, steps)
 			}
+			n := h.Below(time.Duration(to))
 			cut = append(cut, timeRange{int64(from), int64(to), n - below})
 			from, below = to, n
 		}
@@ -188,12 +189,9 @@ func ranges(h *meter.Histogram, steps int) (cut []timeRange) {
 	return cut
 }
 
-// firstBound is where the step begins that the smallest value is in.
-func firstBound(least time.Duration, exp, step, steps int) uint64 {
-	if least < 1 {
-		return 0
-	}
-	return uint64(1)<<exp + uint64(1)<<exp*uint64(step-1)/uint64(steps)
+// bound is a power of two and so many steps towards the next.
+func bound(exp, step, steps int) uint64 {
+	return uint64(1)<<exp + uint64(1)<<exp*uint64(step)/uint64(steps)
 }
 
 // brief is a time in seven characters.
