@@ -48,7 +48,7 @@ type ProtocolsOptions struct {
 	Flows     bool
 	Mode      xdp.Mode // what our own program is to run in, where the interface has none
 
-	flowTable uint32 // for tests; 0 = FlowTable
+	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = FlowTable and what protocols.c says
 }
 
 // Protocols counts packets per protocol. Its methods may be called concurrently, Close once and last.
@@ -102,6 +102,10 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 		if o.flowTable != 0 {
 			spec.Maps[protocolsMapFlows].MaxEntries = o.flowTable
 		}
+	}
+	if o.etherTypes != 0 {
+		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
+		spec.Maps[protocolsMapNaiveTallies].MaxEntries = o.etherTypes
 	}
 	if err := spec.Variables[protocolsVarExtras].Set(uint32(extras)); err != nil {
 		return nil, fmt.Errorf("set %s: %w", protocolsVarExtras, err)
