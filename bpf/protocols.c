@@ -244,10 +244,20 @@ static __always_inline void parse(const struct packet *p, bool traced, struct la
 		l->class = OTHER; /* IEEE 802.3: a length, not a type */
 }
 
-/* classify_rare is not inlined, so that the common packet does not run past it. */
-static __noinline __u64 classify_rare(void *data, void *end)
+static __always_inline struct packet packet_of(const struct xdp_md *ctx)
 {
-	struct packet p = { data, end };
+	struct packet p = { (void *)(long)ctx->data, (void *)(long)ctx->data_end };
+
+	return p;
+}
+
+/*
+ * classify_rare is not inlined, so that the common packet does not run past it. Functions like this
+ * take the context: what is to be kept across calls has to find a register.
+ */
+static __noinline __u64 classify_rare(struct xdp_md *ctx)
+{
+	struct packet p = packet_of(ctx);
 	struct layers l;
 
 	parse(&p, false, &l);
@@ -255,23 +265,25 @@ static __noinline __u64 classify_rare(void *data, void *end)
 }
 
 /* classify finds the same as parse, and at once for the commonest kinds of packets. */
-static __always_inline __u64 classify(void *data, void *end)
+static __always_inline __u64 classify(struct xdp_md *ctx)
 {
+	struct packet p = packet_of(ctx);
+
 	/* One comparison for both: Ethernet's 14 bytes and IPv6's 40. Short IPv4 packets are
 	 * padded. */
-	if (data + ETH_HLEN + sizeof(struct ipv6hdr) <= end) {
-		__be16 type = *(__be16 *)(data + 2 * ETH_ALEN);
+	if (p.data + ETH_HLEN + sizeof(struct ipv6hdr) <= p.end) {
+		__be16 type = *(__be16 *)(p.data + 2 * ETH_ALEN);
 
 		if (type == bpf_htons(ETH_P_IP))
-			return V4 + *(__u8 *)(data + ETH_HLEN + 9);
+			return V4 + *(__u8 *)(p.data + ETH_HLEN + 9);
 		if (type == bpf_htons(ETH_P_IPV6)) {
-			__u8 next = *(__u8 *)(data + ETH_HLEN + 6);
+			__u8 next = *(__u8 *)(p.data + ETH_HLEN + 6);
 
 			if (next == IPPROTO_TCP || next == IPPROTO_UDP)
 				return V6 + next;
 		}
 	}
-	return classify_rare(data, end);
+	return classify_rare(ctx);
 }
 
 static __always_inline void add(struct tally *tally, __u64 bytes)
@@ -321,10 +333,11 @@ static __noinline __u64 count_ethertype(__u32 class, __u64 bytes)
 
 static __always_inline void count_percpu(__u64 class, __u64 bytes)
 {
-	if (class >= SLOTS)
-		class = count_ethertype(class, bytes);
-
 	__u32 slot = class;
+
+	if (class >= SLOTS)
+		slot = count_ethertype(class, bytes);
+
 	struct tally *tally = bpf_map_lookup_elem(&percpu_tallies, &slot); /* none for SLOTS */
 
 	if (tally)
@@ -336,10 +349,14 @@ static __always_inline void count_ultra(__u64 class, __u64 bytes)
 	__u32 zero = 0;
 	struct slots *slots = bpf_map_lookup_elem(&ultra_tallies, &zero);
 
-	if (class >= SLOTS)
+	if (!slots)
+		return;
+	if (class >= SLOTS) {
 		class = count_ethertype(class, bytes);
-	if (slots && class < SLOTS)
-		add(&slots->by_class[class], bytes);
+		if (class >= SLOTS)
+			return;
+	}
+	add(&slots->by_class[class], bytes);
 }
 
 static __always_inline void count_size(__u64 bytes)
@@ -433,9 +450,9 @@ static __always_inline void count_extras(const struct packet *p, bool traced, __
 		count_flow(p, traced, bytes);
 }
 
-static __noinline int count_xdp_extras(void *data, void *end, __u64 bytes)
+static __noinline int count_xdp_extras(struct xdp_md *ctx, __u64 bytes)
 {
-	struct packet p = { data, end };
+	struct packet p = packet_of(ctx);
 
 	count_extras(&p, false, bytes);
 	return 0;
@@ -455,12 +472,11 @@ static __always_inline void count(enum variant variant, __u64 class, __u64 bytes
 
 static __always_inline int count_xdp(struct xdp_md *ctx, enum variant variant)
 {
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u64 bytes = bpf_xdp_get_buff_len(ctx);
 
-	count(variant, classify(data, end), bytes);
+	count(variant, classify(ctx), bytes);
 	if (extras)
-		count_xdp_extras(data, end, bytes);
+		count_xdp_extras(ctx, bytes);
 	return XDP_PASS;
 }
 

@@ -49,31 +49,31 @@ func TestLatencyTable(t *testing.T) {
 	lost.Lost = 17
 	for name, r := range map[string]*latencyReading{
 		"latency":      fakeLatency(observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency_idle": fakeLatency(meter.LatencyCounts{}, nil),
-		"latency_lost": fakeLatency(lost, nil),
-		"latency_most": fakeLatency(manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
+		"latency-idle": fakeLatency(meter.LatencyCounts{}, nil),
+		"latency-lost": fakeLatency(lost, nil),
+		"latency-most": fakeLatency(manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
 		r.table(&out)
-		checkGolden(t, name+".txt", out.Bytes())
+		golden(t, name+".txt", out.String())
 	}
 	var out bytes.Buffer
 	(&runTimeReading{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).table(&out)
 	(&runTimeReading{Program: "lb"}).table(&out)
-	checkGolden(t, "latency_kernel_stats.txt", out.Bytes())
+	golden(t, "latency-kernel-stats.txt", out.String())
 }
 
 // The keys are those of the README.
 func TestLatencyJSON(t *testing.T) {
 	for name, r := range map[string]reading{
 		"latency.json":              fakeLatency(observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency_kernel_stats.json": &runTimeReading{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
+		"latency-kernel-stats.json": &runTimeReading{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
 	} {
 		b, err := json.MarshalIndent(r.json(), "", " ")
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkGolden(t, name, append(b, '\n'))
+		golden(t, name, string(b)+"\n")
 	}
 }
 

@@ -22,11 +22,18 @@ import (
 type fakeMeter struct {
 	value atomic.Uint64
 	fail  error
+	name  string // "" = fake0
 }
 
 var fakeDesc = prometheus.NewDesc("xdpcap_fake_total", "Looks, by ten.", nil, nil)
 
-func (m *fakeMeter) String() string                 { return "fake0" }
+func (m *fakeMeter) String() string {
+	if m.name != "" {
+		return m.name
+	}
+	return "fake0"
+}
+
 func (m *fakeMeter) interfaces() []int              { return nil }
 func (m *fakeMeter) read() (uint64, error)          { return m.value.Add(10), m.fail }
 func (m *fakeMeter) describe() []*prometheus.Desc   { return []*prometheus.Desc{fakeDesc} }

@@ -59,14 +59,14 @@ func fakeMonitor(t *testing.T, perCPU bool, c meter.EventCounts) *monitorReading
 
 func TestMonitorTable(t *testing.T) {
 	for name, r := range map[string]*monitorReading{
-		"monitor_idle":    fakeMonitor(t, false, meter.EventCounts{}),
+		"monitor-idle":    fakeMonitor(t, false, meter.EventCounts{}),
 		"monitor":         fakeMonitor(t, false, eventCounts(1000)),
-		"monitor_per_cpu": fakeMonitor(t, true, eventCounts(3)),
-		"monitor_most":    fakeMonitor(t, true, eventCounts(999_999_999)),
+		"monitor-per-cpu": fakeMonitor(t, true, eventCounts(3)),
+		"monitor-most":    fakeMonitor(t, true, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
 		r.table(&out)
-		checkGolden(t, name+".txt", out.Bytes())
+		golden(t, name+".txt", out.String())
 	}
 }
 
@@ -83,7 +83,7 @@ func TestMonitorJSON(t *testing.T) {
 	if err := json.Indent(&indented, out.Bytes(), "", " "); err != nil {
 		t.Fatal(err)
 	}
-	checkGolden(t, "monitor.json", indented.Bytes())
+	golden(t, "monitor.json", indented.String())
 }
 
 func TestMonitorMetrics(t *testing.T) {

@@ -125,9 +125,13 @@ func (s *stats) read() (meter.ActionCounts, error) { return s.Read() }
 func (s *stats) close() error                      { return s.Close() }
 
 func (s *stats) reading(sp span[meter.ActionCounts]) reading {
-	r := &statsReading{moment: sp.moment(), Interface: s.Interface().Name}
+	return newStatsReading(s.o, s.Interface().Name, sp)
+}
+
+func newStatsReading(o *statsOptions, iface string, sp span[meter.ActionCounts]) *statsReading {
+	r := &statsReading{moment: sp.moment(), Interface: iface}
 	r.verdictRates = newVerdictRates(sp, sp.before.Total(), sp.now.Total())
-	if s.o.perQueue {
+	if o.perQueue {
 		for q := range sp.now {
 			// The last is for queues that the driver said it has not: shown only where it was wrong.
 			v := newVerdictRates(sp, sp.before.Queue(q), sp.now.Queue(q))
@@ -136,7 +140,7 @@ func (s *stats) reading(sp span[meter.ActionCounts]) reading {
 			}
 		}
 	}
-	if s.o.perCPU {
+	if o.perCPU {
 		for cpu := range sp.now.CPUs() {
 			v := newVerdictRates(sp, sp.before.CPU(cpu), sp.now.CPU(cpu))
 			r.CPUs = append(r.CPUs, cpuRates{strconv.Itoa(cpu), v})

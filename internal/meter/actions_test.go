@@ -44,9 +44,8 @@ func TestActions(t *testing.T) {
 			a, prog := newActionBench(t, 0, test.program)
 			var want VerdictTallies
 			for _, size := range []int{60, 1514, 9014} { // the last in several buffers
-				verdict, err := prog.Run(&ebpf.RunOptions{Data: testnet.UDPFrame(size, 0), Repeat: 3})
-				if err != nil || xdp.Verdict(verdict) != test.verdict {
-					t.Fatal(verdict, err)
+				if verdict := runExactly(t, prog, testnet.UDPFrame(size, 0), 3); verdict != test.verdict {
+					t.Fatal(verdict)
 				}
 				want[test.verdict].Add(Tally{3, 3 * uint64(size)})
 				got, err := a.read()

@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cilium/ebpf"
 
@@ -15,8 +16,8 @@ import (
 type Variant int
 
 const (
-	Ultra  Variant = iota // one struct per CPU with a slot for everything that is counted; the fastest
-	PerCPU                // a per-CPU array that is searched by protocol
+	PerCPU Variant = iota // a per-CPU array that is searched by protocol; the fastest as measured, if by little
+	Ultra                 // one struct per CPU with a slot for everything that is counted
 	Naive                 // one hash table for all CPUs, which fight for it
 )
 
@@ -48,7 +49,7 @@ type ProtocolsOptions struct {
 	Flows     bool
 	Mode      xdp.Mode // what our own program is to run in, where the interface has none
 
-	flowTable uint32 // for tests; 0 = FlowTable
+	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = FlowTable and what protocols.c says
 }
 
 // Protocols counts packets per protocol. Its methods may be called concurrently, Close once and last.
@@ -56,6 +57,9 @@ type Protocols struct {
 	hook *hook
 	protocolMaps
 	sizes, flows bool
+
+	mu       sync.Mutex
+	overflow FlowOverflow // the most ever read: what is on its way at a reading must not make it fall
 }
 
 // OpenProtocols begins to count, or leaves nothing behind.
@@ -103,6 +107,10 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 			spec.Maps[protocolsMapFlows].MaxEntries = o.flowTable
 		}
 	}
+	if o.etherTypes != 0 {
+		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
+		spec.Maps[protocolsMapNaiveTallies].MaxEntries = o.etherTypes
+	}
 	if err := spec.Variables[protocolsVarExtras].Set(uint32(extras)); err != nil {
 		return nil, fmt.Errorf("set %s: %w", protocolsVarExtras, err)
 	}
@@ -112,7 +120,7 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 // protocolMaps are the maps of protocols.c.
 type protocolMaps struct {
 	variant                                                Variant
-	naive, percpu, ultra, ethertypes, size, flow, overflow *ebpf.Map
+	naive, percpu, ultra, ethertypes, size, flow, flowSums *ebpf.Map
 }
 
 // load makes a program, and the maps where they do not exist yet.
@@ -124,7 +132,7 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 		protocolsMapEthertypes:    &m.ethertypes,
 		protocolsMapSizes:         &m.size,
 		protocolsMapFlows:         &m.flow,
-		protocolsMapOverflows:     &m.overflow,
+		protocolsMapOverflows:     &m.flowSums,
 	})
 	if err != nil {
 		return nil, err
@@ -139,7 +147,7 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 
 func (m *protocolMaps) close() error {
 	var errs []error
-	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.overflow} {
+	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.flowSums} {
 		errs = append(errs, one.Close()) // takes nil
 	}
 	return errors.Join(errs...)
@@ -203,6 +211,13 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", p.hook.ifi.Name, err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := &p.overflow
+	o.Flows = max(o.Flows, c.Overflow.Flows)
+	o.Packets = max(o.Packets, c.Overflow.Packets)
+	o.Bytes = max(o.Bytes, c.Overflow.Bytes)
+	c.Overflow = *o
 	return c, nil
 }
 

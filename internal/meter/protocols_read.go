@@ -91,7 +91,7 @@ func (m *protocolMaps) flows() (map[Flow]Tally, FlowOverflow, error) {
 		return nil, FlowOverflow{}, err
 	}
 	var all []protocolsOverflow
-	if err := m.overflow.Lookup(uint32(0), &all); err != nil {
+	if err := m.flowSums.Lookup(uint32(0), &all); err != nil {
 		return nil, FlowOverflow{}, err
 	}
 	flows := make(map[Flow]Tally)

@@ -43,15 +43,28 @@ func newCountBench(t *testing.T, o ProtocolsOptions) *countBench {
 
 func (b *countBench) run(packet []byte, repeat uint32) {
 	b.t.Helper()
-	verdict, err := b.prog.Run(&ebpf.RunOptions{Data: packet, Repeat: repeat})
-	if err != nil || xdp.Verdict(verdict) != xdp.Pass {
-		b.t.Fatal(verdict, err)
+	if verdict := runExactly(b.t, b.prog, packet, repeat); verdict != xdp.Pass {
+		b.t.Fatal(verdict)
 	}
+}
+
+// runExactly is what prog.Run is not: that starts over after a signal, and counts twice.
+func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) (verdict xdp.Verdict) {
+	t.Helper()
+	err := onQuietThread(-1, func() error {
+		got, err := runProgram(prog, packet, repeat)
+		verdict = xdp.Verdict(got)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdict
 }
 
 func (b *countBench) counts() ProtocolCounts {
 	b.t.Helper()
-	c, err := b.maps.counts(true, b.maps.flow.MaxEntries() > 1)
+	c, err := b.maps.counts(true, true)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -185,53 +198,45 @@ var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
 func TestProtocols(t *testing.T) {
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
+			plain := newCountBench(t, ProtocolsOptions{Variant: v})
 			all := newCountBench(t, ProtocolsOptions{Variant: v, Sizes: true, Flows: true})
-			var want ProtocolCounts
-			wantClasses := make(map[string]Tally)
-			want.Flows = make(map[Flow]Tally)
+			classes, flows := make(map[string]Tally), make(map[Flow]Tally)
+			var sizes, none [protocolsLimitSIZES]Tally
 			for _, test := range protocolTable {
-				t.Run(test.name, func(t *testing.T) {
-					one := newCountBench(t, ProtocolsOptions{Variant: v})
-					one.run(test.packet, 3)
-					tally := Tally{3, 3 * uint64(len(test.packet))}
-					got := one.counts()
-					if diff := cmp.Diff(map[string]Tally{test.class.String(): tally}, byClass(got)); diff != "" {
-						t.Error(diff)
+				plain.run(test.packet, 3)
+				all.run(test.packet, 3)
+				tally := Tally{3, 3 * uint64(len(test.packet))}
+				addTo(classes, test.class.String(), tally)
+				sizes[test.size].Add(tally)
+				if test.flow != nil {
+					addTo(flows, *test.flow, tally)
+				}
+				for name, got := range map[string]ProtocolCounts{"plain": plain.counts(), "all": all.counts()} {
+					if diff := cmp.Diff(classes, byClass(got)); diff != "" {
+						t.Fatalf("%s, %s: %s", test.name, name, diff)
 					}
-					if got.Sizes != want.Sizes && got.Sizes != [7]Tally{} {
-						t.Errorf("sizes nobody asked for: %v", got.Sizes)
-					}
-
-					all.run(test.packet, 3)
-					add := func(m map[string]Tally, key string) {
-						was := m[key]
-						was.Add(tally)
-						m[key] = was
-					}
-					add(wantClasses, test.class.String())
-					want.Sizes[test.size].Add(tally)
-					if test.flow != nil {
-						was := want.Flows[*test.flow]
-						was.Add(tally)
-						want.Flows[*test.flow] = was
-					}
-					got = all.counts()
-					if diff := cmp.Diff(wantClasses, byClass(got)); diff != "" {
-						t.Error("together:", diff)
-					}
-					if diff := cmp.Diff(want.Sizes, got.Sizes); diff != "" {
-						t.Error("sizes:", diff)
-					}
-					if diff := cmp.Diff(want.Flows, got.Flows, equalAddrs); diff != "" {
-						t.Error("flows:", diff)
-					}
-					if got.Overflow != (FlowOverflow{}) {
-						t.Errorf("%+v", got.Overflow)
-					}
-				})
+				}
+				if got := plain.counts(); got.Sizes != none || len(got.Flows) > 0 {
+					t.Fatalf("%s: nobody asked for %v %v", test.name, got.Sizes, got.Flows)
+				}
+				got := all.counts()
+				if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
+					t.Fatalf("%s: sizes: %s", test.name, diff)
+				}
+				if diff := cmp.Diff(flows, got.Flows, equalAddrs); diff != "" {
+					t.Fatalf("%s: flows: %s", test.name, diff)
+				}
+				if got.Overflow != (FlowOverflow{}) {
+					t.Fatalf("%s: %+v", test.name, got.Overflow)
+				}
 			}
 		})
 	}
+}
+
+func addTo[K comparable](m map[K]Tally, key K, t Tally) {
+	t.Add(m[key])
+	m[key] = t
 }
 
 func TestSizes(t *testing.T) {
@@ -251,14 +256,17 @@ func TestSizes(t *testing.T) {
 
 // Flows beyond the table's size push others out: what is then missing is known exactly.
 func TestFlowOverflow(t *testing.T) {
-	b := newCountBench(t, ProtocolsOptions{Flows: true, flowTable: 512})
-	const flows, each = 3000, 5
-	frame := bytes.Clone(udp4)
-	for i := range flows {
-		binary.BigEndian.PutUint16(frame[14+20:], uint16(i+1))
-		b.run(frame, each)
-	}
-	c := b.counts()
+	testnet.RequireLiveFrames(t)
+	pair := newPair(t)
+	var p *Protocols
+	inNamespace(t, pair.Rx, func() (err error) {
+		p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Flows: true, flowTable: 512})
+		return err
+	})
+	defer p.Close()
+	const frames, flows, size = 60_000, 3000, 100
+	send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Flows: flows})
+	c := read(t, pair, p.Read)
 	var kept Tally
 	for _, t := range c.Flows {
 		kept.Add(t)
@@ -266,15 +274,15 @@ func TestFlowOverflow(t *testing.T) {
 	if len(c.Flows) == 0 || len(c.Flows) > 512 {
 		t.Errorf("%d flows in the table", len(c.Flows))
 	}
-	want := FlowOverflow{
-		Flows: flows - uint64(len(c.Flows)),
-		Tally: Tally{flows*each - kept.Packets, uint64(flows*each*len(frame)) - kept.Bytes},
+	// Each of them comes round again after it was pushed out.
+	if want := uint64(flows - len(c.Flows)); c.Overflow.Flows < want {
+		t.Errorf("%d flows pushed out, want %d or more", c.Overflow.Flows, want)
 	}
-	if diff := cmp.Diff(want, c.Overflow); diff != "" {
-		t.Error(diff)
+	if want := (Tally{frames - kept.Packets, frames*size - kept.Bytes}); c.Overflow.Tally != want {
+		t.Errorf("%v pushed out, want %v", c.Overflow.Tally, want)
 	}
-	if last := (Flow{IPv4(17), addr4(flows, 1), addr4(9999, 2)}); c.Flows[last] != (Tally{each, each * uint64(len(frame))}) {
-		t.Errorf("the newest flow: %v", c.Flows[last])
+	if c.Total() != (Tally{frames, frames * size}) {
+		t.Errorf("total %v", c.Total())
 	}
 }
 
@@ -282,13 +290,13 @@ func TestFlowOverflow(t *testing.T) {
 func TestEtherTypesOverflow(t *testing.T) {
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
-			b := newCountBench(t, ProtocolsOptions{Variant: v})
-			const types = 2000
+			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4})
+			const types = 8
 			for i := range types {
 				b.run(ether(uint16(0x9200+i), make([]byte, 46)), 2)
 			}
 			c := b.counts()
-			if c.Total() != (Tally{2 * types, 2 * types * 60}) || c.Class(noRoom).Packets == 0 {
+			if c.Total() != (Tally{2 * types, 2 * types * 60}) || c.Class(noRoom).Packets < 2 {
 				t.Errorf("total %v, without room %v", c.Total(), c.Class(noRoom))
 			}
 		})
