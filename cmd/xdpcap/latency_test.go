@@ -39,19 +39,19 @@ func manyObserved() (c meter.LatencyCounts) {
 	return c
 }
 
-func fakeLatency(c meter.LatencyCounts, cost *meter.ProbeCost) *latencyReading {
-	sp := span[meter.LatencyCounts]{now: c, at: time.Unix(0, 0), took: 2 * time.Second, elapsed: 4 * time.Second}
-	return newLatencyReading("eth0", xdp.Program{ID: 12, Name: "lb"}, byTrace, cost, sp)
+// fakeLatency shows them, of which those before are from earlier intervals.
+func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReading {
+	return newLatencyReading("eth0", xdp.Program{ID: 12, Name: "lb"}, byTrace, cost, spanOf(before, now))
 }
 
 func TestLatencyTable(t *testing.T) {
 	lost := observed()
 	lost.Lost = 17
 	for name, r := range map[string]*latencyReading{
-		"latency":      fakeLatency(observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency-idle": fakeLatency(meter.LatencyCounts{}, nil),
-		"latency-lost": fakeLatency(lost, nil),
-		"latency-most": fakeLatency(manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
+		"latency":      fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
+		"latency-idle": fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
+		"latency-lost": fakeLatency(observed(), lost, nil),
+		"latency-most": fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
 		r.table(&out)
@@ -65,8 +65,13 @@ func TestLatencyTable(t *testing.T) {
 
 // The keys are those of the README.
 func TestLatencyJSON(t *testing.T) {
+	twice := observed()
+	for v := range twice.Verdicts {
+		again := twice.Verdicts[v]
+		twice.Verdicts[v].Add(&again)
+	}
 	for name, r := range map[string]reading{
-		"latency.json":              fakeLatency(observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
+		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-kernel-stats.json": &runTimeReading{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
 	} {
 		b, err := json.MarshalIndent(r.json(), "", " ")

@@ -48,21 +48,21 @@ func eventCounts(n uint64) meter.EventCounts {
 }
 
 // fakeMonitor shows counters that were made up, as if all had happened in two seconds.
-func fakeMonitor(t *testing.T, perCPU bool, c meter.EventCounts) *monitorReading {
+func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *monitorReading {
 	t.Helper()
 	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{meterOptions: meterOptions{perCPU: perCPU}}}
 	m.iface, m.program = &xdp.Interface{Name: "eth0"}, &xdp.Program{ID: 12, Name: "lb"}
-	r := newMonitorReading(m, span[meter.EventCounts]{now: c, at: time.Unix(0, 0), took: 2 * time.Second, elapsed: 4 * time.Second})
+	r := newMonitorReading(m, spanOf(before, now))
 	r.all = allEvents
 	return r
 }
 
 func TestMonitorTable(t *testing.T) {
 	for name, r := range map[string]*monitorReading{
-		"monitor-idle":    fakeMonitor(t, false, meter.EventCounts{}),
-		"monitor":         fakeMonitor(t, false, eventCounts(1000)),
-		"monitor-per-cpu": fakeMonitor(t, true, eventCounts(3)),
-		"monitor-most":    fakeMonitor(t, true, eventCounts(999_999_999)),
+		"monitor-idle":    fakeMonitor(t, false, meter.EventCounts{}, meter.EventCounts{}),
+		"monitor":         fakeMonitor(t, false, eventCounts(400), eventCounts(1000)),
+		"monitor-per-cpu": fakeMonitor(t, true, meter.EventCounts{}, eventCounts(3)),
+		"monitor-most":    fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
 		r.table(&out)
@@ -73,7 +73,7 @@ func TestMonitorTable(t *testing.T) {
 // The keys are those of the README.
 func TestMonitorJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(3)).json()); err != nil {
+	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).json()); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 1 {
