@@ -89,8 +89,8 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
 		}
 	}
-	if o.perCPU {
-		return errors.New("--per-cpu: latency adds up all CPUs; leave it away")
+	if o.perCPU && o.kernelStats {
+		return errors.New("--per-cpu: the kernel adds up all CPUs in what --kernel-stats shows; use one of them")
 	}
 	return nil
 }
@@ -115,6 +115,7 @@ type latency struct {
 	*meter.Latency
 	method  string
 	cost    *meter.ProbeCost // nil: not measured
+	perCPU  bool
 	metrics *latencyMetrics
 }
 
@@ -130,7 +131,7 @@ func openLatency(o *latencyOptions) (*latency, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &latency{Latency: m, method: byTrace, metrics: newLatencyMetrics(o.iface)}
+	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU, metrics: newLatencyMetrics(o.iface)}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "xdpcap: measuring by fentry and fexit; what the probes cost is not known: %v\n", err)
@@ -160,7 +161,7 @@ func openBuiltin(o *latencyOptions, event func(meter.Measurement)) (*latency, er
 		return nil, err
 	}
 	fmt.Fprintf(os.Stderr, "xdpcap: measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets\n", o.drop)
-	return &latency{Latency: m, method: byBuiltin, metrics: newLatencyMetrics(o.iface)}, nil
+	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU, metrics: newLatencyMetrics(o.iface)}, nil
 }
 
 // refuseDrop protects a machine from disturbing itself.
@@ -188,7 +189,7 @@ func (l *latency) read() (meter.LatencyCounts, error) { return l.Read() }
 func (l *latency) close() error                       { return l.Close() }
 
 func (l *latency) reading(sp span[meter.LatencyCounts]) reading {
-	return newLatencyReading(l.Interface().Name, l.Program(), l.method, l.cost, sp)
+	return newLatencyReading(l.Interface().Name, l.Program(), l.method, l.cost, l.perCPU, sp)
 }
 
 // runTime is meter.Runtime as a command shows it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +23,9 @@ type latencyReading struct {
 	Floor     *int64              `json:"probes_floor_ns,omitempty"` // fentry-fexit: what they measure of nothing
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name, those that there were
 	Total     runTimes            `json:"total"`
-	Histogram []timeRange         `json:"histogram"` // of all verdicts; without ranges that are empty
-	Lost      uint64              `json:"lost"`      // builtin: measurements that did not get through the ring; they are counted here
+	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu, those that ran it
+	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without ranges that are empty
+	Lost      uint64              `json:"lost"`           // builtin: measurements that did not get through the ring; they are counted here
 
 	total meter.Histogram
 }
@@ -42,6 +44,11 @@ type runTimes struct {
 	Max  int64   `json:"max_ns"`
 }
 
+type cpuRunTimes struct {
+	CPU int `json:"cpu"`
+	runTimes
+}
+
 // A timeRange is the runs that took at least From and less than To.
 type timeRange struct {
 	From int64  `json:"from_ns"`
@@ -49,7 +56,7 @@ type timeRange struct {
 	Runs uint64 `json:"runs"`
 }
 
-func newLatencyReading(iface string, p xdp.Program, method string, cost *meter.ProbeCost, sp span[meter.LatencyCounts]) *latencyReading {
+func newLatencyReading(iface string, p xdp.Program, method string, cost *meter.ProbeCost, perCPU bool, sp span[meter.LatencyCounts]) *latencyReading {
 	r := &latencyReading{
 		moment:    sp.moment(),
 		Interface: iface,
@@ -71,6 +78,17 @@ func newLatencyReading(iface string, p xdp.Program, method string, cost *meter.P
 		if h := &sp.now.Verdicts[v]; h.Count > 0 {
 			r.Verdicts[verdictName(v)] = newRunTimes(sp.before.Verdicts[v].Count, h, sp.took)
 		}
+	}
+	for cpu := range sp.now.CPUs {
+		h := &sp.now.CPUs[cpu]
+		if !perCPU || h.Count == 0 {
+			continue
+		}
+		var before uint64
+		if cpu < len(sp.before.CPUs) {
+			before = sp.before.CPUs[cpu].Count
+		}
+		r.CPUs = append(r.CPUs, cpuRunTimes{cpu, newRunTimes(before, h, sp.took)})
 	}
 	for _, rg := range ranges(&r.total, 4) {
 		if rg.Runs > 0 {
@@ -98,15 +116,21 @@ func newRunTimes(before uint64, h *meter.Histogram, took time.Duration) runTimes
 func (r *latencyReading) json() any { return r }
 
 func (r *latencyReading) table(w io.Writer) {
-	t := table{}
-	t.add("VERDICT", "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+	t := newTimesTable("VERDICT")
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		if times, ok := r.Verdicts[verdictName(v)]; ok {
-			times.addTo(&t, verdictName(v))
+			times.addTo(t, verdictName(v))
 		}
 	}
-	r.Total.addTo(&t, "total")
+	r.Total.addTo(t, "total")
 	t.write(w)
+	if r.CPUs != nil {
+		t := newTimesTable("CPU")
+		for _, c := range r.CPUs {
+			c.addTo(t, strconv.Itoa(c.CPU))
+		}
+		t.write(w)
+	}
 	if r.Added != nil {
 		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s of a program that does nothing\n",
 			brief(time.Duration(*r.Added)), brief(time.Duration(*r.Floor)))
@@ -117,8 +141,14 @@ func (r *latencyReading) table(w io.Writer) {
 	r.draw(w)
 }
 
-func (rt *runTimes) addTo(t *table, verdict string) {
-	cells := []string{verdict, fmt.Sprint(rt.Runs), scaled(rt.Rate)}
+func newTimesTable(of string) *table {
+	t := &table{}
+	t.add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+	return t
+}
+
+func (rt *runTimes) addTo(t *table, of string) {
+	cells := []string{of, fmt.Sprint(rt.Runs), scaled(rt.Rate)}
 	for _, ns := range []int64{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"
 		if rt.Runs > 0 {

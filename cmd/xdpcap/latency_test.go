@@ -41,17 +41,21 @@ func manyObserved() (c meter.LatencyCounts) {
 
 // fakeLatency shows them, of which those before are from earlier intervals.
 func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReading {
-	return newLatencyReading("eth0", xdp.Program{ID: 12, Name: "lb"}, byTrace, cost, spanOf(before, now))
+	return newLatencyReading("eth0", xdp.Program{ID: 12, Name: "lb"}, byTrace, cost, now.CPUs != nil, spanOf(before, now))
 }
 
 func TestLatencyTable(t *testing.T) {
 	lost := observed()
 	lost.Lost = 17
+	perCPU := observed()
+	perCPU.CPUs = make([]meter.Histogram, 4)
+	perCPU.CPUs[1], perCPU.CPUs[3] = *perCPU.Verdict(xdp.Pass), *perCPU.Verdict(xdp.Drop)
 	for name, r := range map[string]*latencyReading{
-		"latency":      fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency-idle": fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
-		"latency-lost": fakeLatency(observed(), lost, nil),
-		"latency-most": fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
+		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
+		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
+		"latency-lost":    fakeLatency(observed(), lost, nil),
+		"latency-per-cpu": fakeLatency(perCPU, perCPU, nil),
+		"latency-most":    fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
 		r.table(&out)
@@ -302,7 +306,7 @@ func TestLatencyErrors(t *testing.T) {
 		"-i rx0 --builtin --drop NaN":         "must be 0 to 100 percent",
 		"-i rx0 --builtin --events --count 2": "--events prints single measurements",
 		"-i rx0 --builtin --xdp-mode fast":    `XDP mode "fast"`,
-		"-i rx0 --builtin --per-cpu":          "--per-cpu",
+		"-i rx0 --kernel-stats --per-cpu":     "--per-cpu",
 		"-i busy0 --builtin":                  "busy0 already runs an XDP program",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append([]string{"latency"}, strings.Fields(args)...)...).wait()

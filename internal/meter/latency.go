@@ -193,8 +193,12 @@ func (l *Latency) read() (c LatencyCounts, err error) {
 		if err := l.histograms.Lookup(uint32(v), &slots); err != nil {
 			return c, fmt.Errorf("read the histograms of run times: %w", err)
 		}
-		for i := range slots {
-			c.Verdicts[v].add(&slots[i])
+		if c.CPUs == nil {
+			c.CPUs = make([]Histogram, len(slots))
+		}
+		for cpu := range slots {
+			c.Verdicts[v].add(&slots[cpu])
+			c.CPUs[cpu].add(&slots[cpu])
 		}
 	}
 	if l.lost == nil {

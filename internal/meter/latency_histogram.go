@@ -22,6 +22,7 @@ const MaxBucket = time.Duration(1) << maxBits
 // LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
 type LatencyCounts struct {
 	Verdicts [latencyLimitVERDICTS]Histogram // by verdict, UnknownVerdict as the last
+	CPUs     []Histogram                     // by possible CPU, all verdicts together
 	Lost     uint64                          // measurements that did not get to BuiltinOptions.Event: the ring was full
 }
 

@@ -114,6 +114,13 @@ func TestQuantiles(t *testing.T) {
 			if h.Count != 5000 || h.Sum != sum || h.Min != values[0] || h.Max != values[4999] {
 				t.Errorf("count %d, sum %d, min %d, max %d", h.Count, h.Sum, h.Min, h.Max)
 			}
+			var cpus Histogram
+			for i := range c.CPUs {
+				cpus.Add(&c.CPUs[i])
+			}
+			if cpus != h || len(c.CPUs) != ebpf.MustPossibleCPU() {
+				t.Errorf("%d CPUs have %d values", len(c.CPUs), cpus.Count)
+			}
 			// 5 and 6 are no verdicts.
 			if n := c.Verdict(UnknownVerdict).Count; n != 5000/7*2 {
 				t.Errorf("%d unknown", n)
