@@ -28,6 +28,7 @@ type Interface struct {
 	State    string           // operational state after RFC 2863: "up", "down", "unknown", ...
 	Driver   string           // as `ethtool -i` names it, or ""
 	Speed    uint64           // bit/s, 0 = unknown
+	RxQueues int              // receive queues that the driver can have; how many are in use is fewer or as many
 	Mode     Mode             // how Program is attached
 	Programs []Program        // the attached XDP program: none or one
 }
@@ -118,6 +119,8 @@ func describe(l netlink.Link) Interface {
 		MTU:   a.MTU,
 		Up:    a.Flags&net.FlagUp != 0,
 		State: a.OperState.String(),
+
+		RxQueues: max(a.NumRxQueues, 1),
 	}
 	ifi.Driver, ifi.Speed = ethtool(a.Name)
 	if a.Xdp == nil || !a.Xdp.Attached {
@@ -160,4 +163,26 @@ func ethtool(name string) (driver string, speed uint64) {
 		driver = unix.ByteSliceToString(info.Driver[:])
 	}
 	return driver, linkSpeed(fd, name)
+}
+
+// HasDefaultRoute tells whether this machine reaches the rest of the world through the interface.
+func (ifi *Interface) HasDefaultRoute() (bool, error) {
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		// No Dst is the default route, no Table is all of them.
+		routes, err := netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+		if err != nil {
+			return false, fmt.Errorf("list the default routes: %w", err)
+		}
+		for _, r := range routes {
+			if r.LinkIndex == ifi.Index {
+				return true, nil
+			}
+			for _, hop := range r.MultiPath {
+				if hop.LinkIndex == ifi.Index {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }

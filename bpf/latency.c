@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * How long an XDP program runs, per verdict: measured at the entry and exit of somebody else's
+ * program, or inside xdp_dilih, which drops packets at random. Owner: the Latency of the Go package
+ * internal/meter.
+ */
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+/*
+ * A histogram has buckets that are 1 ns wide below SUB_BUCKETS * 2, and from there on SUB_BUCKETS
+ * of equal width between a power of two and the next: 1/32 of the lower bound at most. The middle
+ * of a bucket is therefore within 1.6 % of whatever is in it.
+ */
+enum limit {
+	SUB_BITS = 5,
+	SUB_BUCKETS = 1 << SUB_BITS,
+	MAX_BITS = 34, /* what is longer, over 17 s, is counted in the last bucket */
+	BUCKETS = (MAX_BITS - SUB_BITS + 1) * SUB_BUCKETS,
+	UNKNOWN = XDP_REDIRECT + 1,
+	VERDICTS,
+};
+enum limit *const limit_type; /* keeps the type in BTF, for bpf2go */
+
+struct histogram {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 min_ns;
+	__u64 max_ns;
+	__u64 buckets[BUCKETS];
+};
+
+/* By verdict. XDP does not nest on one CPU, nor does what runs around it: no atomics. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, VERDICTS);
+	__type(key, __u32);
+	__type(value, struct histogram);
+} histograms SEC(".maps");
+
+/* When the program was entered; 0: not while we were looking. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} entries SEC(".maps");
+
+/* One run of xdp_dilih. */
+struct measurement {
+	__u64 time_ns; /* CLOCK_MONOTONIC, at the entry */
+	__u64 took_ns;
+	__u32 verdict;
+	__u32 cpu;
+};
+_Static_assert(sizeof(struct measurement) % 8 == 0, "no implicit padding");
+struct measurement *const measurement_type;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+} output_map SEC(".maps");
+
+/* Measurements that found the ring full: they are in the histograms all the same. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+/* xdp_dilih drops a packet when a random 32-bit number is below this: 2^32 is always. */
+volatile const __u64 drop_below = 0;
+
+static __always_inline __u32 log2_of(__u64 v)
+{
+	__u32 n = 0;
+
+	if (v >> 32) {
+		v >>= 32;
+		n = 32;
+	}
+	if (v >> 16) {
+		v >>= 16;
+		n += 16;
+	}
+	if (v >> 8) {
+		v >>= 8;
+		n += 8;
+	}
+	if (v >> 4) {
+		v >>= 4;
+		n += 4;
+	}
+	if (v >> 2) {
+		v >>= 2;
+		n += 2;
+	}
+	return n + (v >> 1);
+}
+
+static __always_inline __u32 bucket_of(__u64 ns)
+{
+	__u32 shift;
+
+	if (ns < SUB_BUCKETS)
+		return ns;
+	if (ns >> MAX_BITS)
+		return BUCKETS - 1;
+	shift = log2_of(ns) - SUB_BITS;
+	return shift * SUB_BUCKETS + (ns >> shift);
+}
+
+static __always_inline void count(__u32 verdict, __u64 ns)
+{
+	__u32 slot = verdict < UNKNOWN ? verdict : UNKNOWN;
+	struct histogram *h = bpf_map_lookup_elem(&histograms, &slot);
+	__u64 bucket = bucket_of(ns);
+
+	/* Never so, but the verifier does not know; clang does, and would leave it out. */
+	barrier_var(bucket);
+	if (!h || bucket >= BUCKETS)
+		return;
+	if (!h->count || ns < h->min_ns)
+		h->min_ns = ns;
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+	h->count++;
+	h->sum_ns += ns;
+	h->buckets[bucket]++;
+}
+
+SEC("fentry/xdp")
+int note_entry(void *ctx)
+{
+	__u32 zero = 0;
+	__u64 *entry = bpf_map_lookup_elem(&entries, &zero);
+
+	if (entry)
+		*entry = bpf_ktime_get_ns(); /* last, so that the probe measures less of itself */
+	return 0;
+}
+
+SEC("fexit/xdp")
+int BPF_PROG(note_exit, void *packet, int verdict)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 zero = 0;
+	__u64 *entry = bpf_map_lookup_elem(&entries, &zero);
+
+	if (!entry || !*entry)
+		return 0;
+	count(verdict, now - *entry);
+	*entry = 0;
+	return 0;
+}
+
+SEC("xdp.frags")
+int xdp_dilih(struct xdp_md *ctx)
+{
+	struct measurement m = { .time_ns = bpf_ktime_get_ns(), .verdict = XDP_PASS };
+
+	if (drop_below && bpf_get_prandom_u32() < drop_below)
+		m.verdict = XDP_DROP;
+	m.took_ns = bpf_ktime_get_ns() - m.time_ns;
+	m.cpu = bpf_get_smp_processor_id();
+	count(m.verdict, m.took_ns);
+	if (bpf_perf_event_output(ctx, &output_map, BPF_F_CURRENT_CPU, &m, sizeof(m))) {
+		__u32 zero = 0;
+		__u64 *l = bpf_map_lookup_elem(&lost, &zero);
+
+		if (l)
+			++*l;
+	}
+	return m.verdict;
+}
+
+/* What the probes cost is measured on this. */
+SEC("xdp")
+int do_nothing(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+/* For tests: counts one value as if it had been measured, and returns its bucket. */
+struct replayed {
+	__u64 took_ns;
+	__u64 verdict;
+};
+struct replayed *const replayed_type;
+
+SEC("syscall")
+int replay(struct replayed *r)
+{
+	count(r->verdict, r->took_ns);
+	return bucket_of(r->took_ns);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Counts what the kernel's xdp:* tracepoints report: one program for each. Owner: the Tracepoints
+ * of the Go package internal/meter, which loads only those that the running kernel has, with the
+ * arguments that are read here.
+ *
+ * The same event is one entry of `counts`: the tracepoint, and what tells its cases apart.
+ */
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define NAME_SIZE    16 /* IFNAMSIZ */
+#define MESSAGE_SIZE 104
+
+enum event {
+	REDIRECT,
+	REDIRECT_ERR,
+	EXCEPTION,
+	DEVMAP_XMIT,
+	BULK_TX,
+	CPUMAP_ENQUEUE,
+	CPUMAP_KTHREAD,
+	MEM_CONNECT,
+	MEM_DISCONNECT,
+	MEM_RETURN_FAILED,
+	ATTACH_FAILED,
+	EVENTS,
+};
+
+/* Zero what an event does not have. */
+struct key {
+	__u32 event;
+	__u32 code;   /* errno, verdict (5: none that exists) or enum xdp_mem_type */
+	__u32 map_id; /* of the cpumap */
+	__u32 to_cpu;
+	char from[NAME_SIZE]; /* the device that received, connected or, in a bulk, sent */
+	char to[NAME_SIZE];   /* the device that a devmap sends to */
+};
+
+/* Cumulative. */
+struct count {
+	__u64 events;
+	__u64 packets;
+	__u64 drops;
+	__u64 sched;			   /* cpumap: runs that began by waiting for packets */
+	__u64 passed, dropped, redirected; /* cpumap: verdicts of the program in the map's entry */
+};
+
+/* A single event, for --record. */
+struct record {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 cpu;
+	__u32 program; /* id; 0: the tracepoint does not tell */
+	struct key key;
+	struct count count;
+	__u32 index;  /* redirects: interface or entry of the map aimed at; exceptions: the verdict
+		       */
+	__u32 memory; /* memory models: their id */
+	char message[MESSAGE_SIZE];
+};
+_Static_assert(sizeof(struct key) % 8 == 0 && sizeof(struct record) % 8 == 0,
+	       "no implicit padding");
+struct record *const record_type; /* keeps the type in BTF, for bpf2go */
+enum event *const event_type;
+
+/*
+ * Tracepoints run with preemption off, and none of ours interrupts another with the same key: the
+ * slot of the CPU needs no atomics.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct key);
+	__type(value, struct count);
+} counts SEC(".maps");
+
+/* bpf_xdp_link_attach_failed: how often which message. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 128);
+	__type(key, char[MESSAGE_SIZE]);
+	__type(value, struct count);
+} messages SEC(".maps");
+
+/* Events that found `counts` or `messages` full, and records that found the ring full. */
+struct loss {
+	__u64 counts;
+	__u64 records;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct loss);
+} losses SEC(".maps");
+
+/* The maps of the only program that is asked for: what a cpumap's events can be told by. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} program_maps SEC(".maps");
+
+/* The memory models of the only interface that is asked for, seen when they were connected. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+} interface_memory SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+volatile const __u32 only_ifindex = 0; /* 0: all */
+volatile const __u32 only_netns = 0;   /* inode of the namespace that only_ifindex belongs to */
+volatile const __u32 only_program = 0; /* id; 0: all */
+volatile const bool record_events = false;
+volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has a fifth argument: 5.9 */
+
+/* Views of the kernel's types: the fields that are read, found by name when the program is loaded.
+ */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
+};
+typedef struct {
+	struct net *net;
+} possible_net_t;
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+	char name[NAME_SIZE];
+};
+struct bpf_prog_aux {
+	__u32 id;
+};
+struct bpf_prog {
+	struct bpf_prog_aux *aux;
+};
+struct xdp_mem_info {
+	__u32 type;
+	__u32 id;
+};
+struct xdp_mem_allocator {
+	struct xdp_mem_info mem;
+};
+struct xdp_rxq_info {
+	struct net_device *dev;
+};
+struct xdp_cpumap_stats {
+	unsigned int redirect;
+	unsigned int pass;
+	unsigned int drop;
+};
+struct nsproxy {
+	struct net *net_ns;
+};
+struct task_struct {
+	struct nsproxy *nsproxy;
+};
+#pragma clang attribute pop
+
+static __always_inline bool is_interface(const struct net_device *dev)
+{
+	/* The number alone is not enough: every network namespace has its own numbers. */
+	return !only_ifindex ||
+	       ((__u32)dev->ifindex == only_ifindex && dev->nd_net.net->ns.inum == only_netns);
+}
+
+static __always_inline bool is_program(const struct bpf_prog *prog)
+{
+	return !only_program || prog->aux->id == only_program;
+}
+
+static __always_inline bool is_map(__u32 id)
+{
+	return !(only_program || only_ifindex) || bpf_map_lookup_elem(&program_maps, &id);
+}
+
+static __always_inline void copy_name(char *to, const struct net_device *dev)
+{
+	bpf_probe_read_kernel(to, NAME_SIZE, dev->name);
+}
+
+static __always_inline struct loss *loss_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&losses, &zero);
+}
+
+static __always_inline void add(void *map, const void *key, const struct count *more)
+{
+	struct count *sum = bpf_map_lookup_elem(map, key);
+
+	if (!sum) {
+		/* BPF_NOEXIST: another CPU may have been first, and its slot is not ours. */
+		static const struct count none;
+
+		bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(map, key);
+	}
+	if (!sum) {
+		struct loss *m = loss_here();
+
+		if (m)
+			m->counts++;
+		return;
+	}
+	sum->events++;
+	sum->packets += more->packets;
+	sum->drops += more->drops;
+	sum->sched += more->sched;
+	sum->passed += more->passed;
+	sum->dropped += more->dropped;
+	sum->redirected += more->redirected;
+}
+
+struct detail {
+	__u32 program;
+	__u32 index;
+	__u32 memory;
+	const char *message;
+};
+
+static __always_inline void send(const struct key *key, const struct count *count,
+				 const struct detail *d)
+{
+	struct record *r;
+
+	if (!record_events)
+		return;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r) {
+		struct loss *m = loss_here();
+
+		if (m)
+			m->records++;
+		return;
+	}
+	r->time_ns = bpf_ktime_get_ns();
+	r->cpu = bpf_get_smp_processor_id();
+	r->program = d->program;
+	r->key = *key;
+	r->count = *count;
+	r->index = d->index;
+	r->memory = d->memory;
+	if (d->message)
+		__builtin_memcpy(r->message, d->message, MESSAGE_SIZE);
+	else
+		r->message[0] = 0;
+	bpf_ringbuf_submit(r, 0);
+}
+
+static __always_inline void note(const struct key *key, const struct count *count,
+				 const struct detail *d)
+{
+	add(&counts, key, count);
+	send(key, count, d);
+}
+
+static __always_inline int redirect(__u32 event, const struct net_device *dev,
+				    const struct bpf_prog *prog, int err, __u32 map_id, __u32 index)
+{
+	if (!is_interface(dev) || !is_program(prog))
+		return 0;
+	struct key key = { .event = event, .code = -err };
+	struct count count = { .events = 1, .packets = !err, .drops = !!err };
+	struct detail d = { .program = prog->aux->id, .index = index };
+
+	/* INT_MAX stands for no map. */
+	key.map_id = map_id == 0x7fffffff ? 0 : map_id;
+	copy_name(key.from, dev);
+	note(&key, &count, &d);
+	return 0;
+}
+
+SEC("tp_btf/xdp_redirect")
+int BPF_PROG(trace_redirect, const struct net_device *dev, const struct bpf_prog *prog,
+	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
+{
+	return redirect(REDIRECT, dev, prog, err, map_id, index);
+}
+
+SEC("tp_btf/xdp_redirect_err")
+int BPF_PROG(trace_redirect_err, const struct net_device *dev, const struct bpf_prog *prog,
+	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
+{
+	return redirect(REDIRECT_ERR, dev, prog, err, map_id, index);
+}
+
+/* Kernels that have the following two report a redirect through one of the four. */
+SEC("tp_btf/xdp_redirect_map")
+int BPF_PROG(trace_redirect_map, const struct net_device *dev, const struct bpf_prog *prog,
+	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
+{
+	return redirect(REDIRECT, dev, prog, err, map_id, index);
+}
+
+SEC("tp_btf/xdp_redirect_map_err")
+int BPF_PROG(trace_redirect_map_err, const struct net_device *dev, const struct bpf_prog *prog,
+	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
+{
+	return redirect(REDIRECT_ERR, dev, prog, err, map_id, index);
+}
+
+SEC("tp_btf/xdp_exception")
+int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_prog *prog, __u32 act)
+{
+	if (!is_interface(dev) || !is_program(prog))
+		return 0;
+	/* One entry for all verdicts that do not exist: a program may return any number. */
+	struct key key = { .event = EXCEPTION,
+			   .code = act > XDP_REDIRECT ? XDP_REDIRECT + 1 : act };
+	struct count count = { .events = 1, .drops = 1 };
+	struct detail d = { .program = prog->aux->id, .index = act };
+
+	copy_name(key.from, dev);
+	note(&key, &count, &d);
+	return 0;
+}
+
+SEC("tp_btf/xdp_devmap_xmit")
+int BPF_PROG(trace_devmap_xmit, const struct net_device *from, const struct net_device *to,
+	     int sent, int drops, int err)
+{
+	if (!is_interface(from) && !is_interface(to))
+		return 0;
+	struct key key = { .event = DEVMAP_XMIT, .code = -err };
+	struct count count = { .events = 1, .packets = sent, .drops = drops };
+	struct detail d = {};
+
+	copy_name(key.from, from);
+	copy_name(key.to, to);
+	note(&key, &count, &d);
+	return 0;
+}
+
+SEC("tp_btf/xdp_bulk_tx")
+int BPF_PROG(trace_bulk_tx, const struct net_device *dev, int sent, int drops, int err)
+{
+	if (!is_interface(dev))
+		return 0;
+	struct key key = { .event = BULK_TX, .code = -err };
+	struct count count = { .events = 1, .packets = sent, .drops = drops };
+	struct detail d = {};
+
+	copy_name(key.from, dev);
+	note(&key, &count, &d);
+	return 0;
+}
+
+SEC("tp_btf/xdp_cpumap_enqueue")
+int BPF_PROG(trace_cpumap_enqueue, int map_id, unsigned int processed, unsigned int drops,
+	     int to_cpu)
+{
+	if (!is_map(map_id))
+		return 0;
+	struct key key = { .event = CPUMAP_ENQUEUE, .map_id = map_id, .to_cpu = to_cpu };
+	/* The kernel's number of processed packets includes those it had to drop. */
+	struct count count = { .events = 1, .packets = processed - drops, .drops = drops };
+	struct detail d = {};
+
+	note(&key, &count, &d);
+	return 0;
+}
+
+SEC("tp_btf/xdp_cpumap_kthread")
+int BPF_PROG(trace_cpumap_kthread, int map_id, unsigned int processed, unsigned int drops,
+	     int sched, const struct xdp_cpumap_stats *verdicts)
+{
+	if (!is_map(map_id))
+		return 0;
+	struct key key = { .event = CPUMAP_KTHREAD, .map_id = map_id };
+	struct count count = {
+		.events = 1, .packets = processed, .drops = drops, .sched = !!sched
+	};
+	struct detail d = {};
+
+	/* Never looked at by the verifier where there is no such argument. */
+	if (kthread_verdicts) {
+		count.passed = verdicts->pass;
+		count.dropped = verdicts->drop;
+		count.redirected = verdicts->redirect;
+	}
+	note(&key, &count, &d);
+	return 0;
+}
+
+static __always_inline void note_memory(__u32 event, const struct xdp_mem_info *mem,
+					const struct net_device *dev)
+{
+	struct key key = { .event = event, .code = mem->type };
+	struct count count = { .events = 1 };
+	struct detail d = { .memory = mem->id };
+
+	if (dev)
+		copy_name(key.from, dev);
+	note(&key, &count, &d);
+}
+
+SEC("tp_btf/mem_connect")
+int BPF_PROG(trace_mem_connect, const struct xdp_mem_allocator *allocator,
+	     const struct xdp_rxq_info *queue)
+{
+	__u32 id = allocator->mem.id;
+
+	if (!is_interface(queue->dev))
+		return 0;
+	if (only_ifindex)
+		bpf_map_update_elem(&interface_memory, &id, &id, BPF_ANY);
+	note_memory(MEM_CONNECT, &allocator->mem, queue->dev);
+	return 0;
+}
+
+SEC("tp_btf/mem_disconnect")
+int BPF_PROG(trace_mem_disconnect, const struct xdp_mem_allocator *allocator)
+{
+	__u32 id = allocator->mem.id;
+
+	if (only_ifindex && bpf_map_delete_elem(&interface_memory, &id))
+		return 0;
+	note_memory(MEM_DISCONNECT, &allocator->mem, NULL);
+	return 0;
+}
+
+SEC("tp_btf/mem_return_failed")
+int BPF_PROG(trace_mem_return_failed, const struct xdp_mem_info *mem)
+{
+	__u32 id = mem->id;
+
+	if (only_ifindex && !bpf_map_lookup_elem(&interface_memory, &id))
+		return 0;
+	note_memory(MEM_RETURN_FAILED, mem, NULL);
+	return 0;
+}
+
+SEC("tp_btf/bpf_xdp_link_attach_failed")
+int BPF_PROG(trace_attach_failed, const char *message)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct key key = { .event = ATTACH_FAILED };
+	struct count count = { .events = 1 };
+	char text[MESSAGE_SIZE] = {};
+	struct detail d = { .message = text };
+
+	/* The interface is not told, but who attaches is in its namespace. */
+	if (only_netns && task->nsproxy->net_ns->ns.inum != only_netns)
+		return 0;
+	bpf_probe_read_kernel_str(text, sizeof(text), message);
+	add(&messages, text, &count);
+	send(&key, &count, &d);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+)
+
+// countReading is what count prints: with --json as it is.
+type countReading struct {
+	moment
+	Interface string         `json:"interface"`
+	Protocols []protocolRate `json:"protocols"` // most bytes first
+	Total     rate           `json:"total"`
+	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
+	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
+	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: most bytes in the interval first
+	Overflow  *flowOverflow  `json:"flow_overflow,omitempty"` // with --flows
+}
+
+type protocolRate struct {
+	Family   string `json:"family"`   // ipv4, ipv6, other
+	Protocol string `json:"protocol"` // a name, or the number
+	Number   int    `json:"number"`   // IP protocol; EtherType, 0 where there is none
+	rate
+}
+
+type countCPU struct {
+	CPU       string         `json:"cpu"`
+	Protocols []protocolRate `json:"protocols"`
+}
+
+type sizeRate struct {
+	Size string `json:"size"` // bytes, from-to
+	rate
+}
+
+type flowRate struct {
+	Family          string `json:"family"`
+	Protocol        string `json:"protocol"`
+	Source          string `json:"source"`
+	SourcePort      uint16 `json:"source_port"` // 0 = none
+	Destination     string `json:"destination"`
+	DestinationPort uint16 `json:"destination_port"`
+	rate
+}
+
+// flowOverflow is what the flows do not have, because the table was full.
+type flowOverflow struct {
+	Flows uint64 `json:"flows"`
+	rate
+}
+
+func (r *countReading) json() any { return r }
+
+func (r *countReading) table(w io.Writer) {
+	t := &table{left: 1}
+	t.add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
+	for _, p := range r.Protocols {
+		t.add(p.row(p.Family, p.Protocol)...)
+	}
+	t.add(r.Total.row("total", "")...)
+	t.write(w)
+	r.cpuTable(w)
+	r.sizeTable(w)
+	r.flowTable(w)
+}
+
+func (r *countReading) cpuTable(w io.Writer) {
+	if r.CPUs == nil {
+		return
+	}
+	t := &table{left: 2}
+	t.add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, rateColumns...)...)
+	for _, c := range r.CPUs {
+		for _, p := range c.Protocols {
+			t.add(p.row(c.CPU, p.Family, p.Protocol)...)
+		}
+	}
+	t.write(w)
+}
+
+func (r *countReading) sizeTable(w io.Writer) {
+	if r.Sizes == nil {
+		return
+	}
+	t := &table{}
+	t.add(append([]string{"SIZE"}, append(rateColumns, "SHARE")...)...)
+	for _, s := range r.Sizes {
+		share := "-"
+		if r.Total.Packets > 0 {
+			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
+		}
+		t.add(append(s.row(s.Size), share)...)
+	}
+	t.write(w)
+}
+
+// flowTable has no column of packets: two IPv6 addresses and their ports leave no room.
+func (r *countReading) flowTable(w io.Writer) {
+	if r.Overflow == nil {
+		return
+	}
+	t := &table{left: 2}
+	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
+	for _, f := range r.Flows {
+		t.add(f.Protocol, endpoint(f.Source, f.SourcePort), endpoint(f.Destination, f.DestinationPort),
+			scaled(float64(f.Bytes)), scaled(f.BPS))
+	}
+	t.write(w)
+	if o := r.Overflow; o.Flows > 0 {
+		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for newer ones\n", o.Flows, o.Packets, o.Bytes)
+	}
+}
+
+// endpoint is an address with its port, cut to what a line has room for. Only IPv6 addresses with eight
+// groups of four digits are longer.
+func endpoint(addr string, port uint16) string {
+	const room = 34
+	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
+		addr = netip.AddrPortFrom(a, port).String()
+	}
+	return shortenMiddle(addr, room)
+}
+
+// shortenMiddle keeps both ends of an address: the network and the port.
+func shortenMiddle(s string, columns int) string {
+	if len(s) <= columns {
+		return s
+	}
+	head := (columns - 1) / 2
+	return s[:head] + "…" + s[len(s)-(columns-1-head):]
+}

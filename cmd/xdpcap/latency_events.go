@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// runEvents is latency --builtin --events: from the privileges to the totals, which go to stderr.
+func runEvents(o *latencyOptions) error {
+	signal.Ignore(unix.SIGPIPE)
+	if err := xdp.CheckPrivileges(); err != nil {
+		return err
+	}
+	ctx, cancel := untilSignal()
+	defer cancel()
+	lines := newEventLines(os.Stdout, o.json)
+	began := time.Now()
+	l, err := openBuiltin(o, lines.print)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "xdpcap: listening on %v\n", l)
+	err = lines.follow(ctx.Done(), l)
+	last, readErr := l.Read()
+	if closing := l.Close(); err == nil { // hands over the rest
+		err = closing
+	}
+	if flushErr := lines.flush(); err == nil {
+		err = flushErr
+	}
+	if err == nil {
+		err = readErr
+	}
+	if err == nil && !o.json {
+		took := time.Since(began)
+		l.reading(span[meter.LatencyCounts]{now: last, at: time.Now(), took: took, elapsed: took}).table(os.Stderr)
+	}
+	return err
+}
+
+// eventLines prints measurements. They come from another goroutine than the one that flushes.
+type eventLines struct {
+	mu   sync.Mutex
+	out  *bufio.Writer
+	json *json.Encoder // nil: text
+	err  error         // the first one
+}
+
+func newEventLines(w io.Writer, asJSON bool) *eventLines {
+	e := &eventLines{out: bufio.NewWriter(w)}
+	if asJSON {
+		e.json = json.NewEncoder(e.out)
+	}
+	return e
+}
+
+// eventLine is a measurement as --events --json prints it.
+type eventLine struct {
+	Time    time.Time `json:"time"`
+	CPU     int       `json:"cpu"`
+	Verdict string    `json:"verdict"`
+	Took    int64     `json:"took_ns"`
+}
+
+func (e *eventLines) print(m meter.Measurement) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return
+	}
+	if e.json != nil {
+		e.err = e.json.Encode(eventLine{m.Time.UTC(), m.CPU, verdictName(int(m.Verdict)), m.Took.Nanoseconds()})
+		return
+	}
+	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, verdictName(int(m.Verdict)), m.Took.Nanoseconds())
+}
+
+func (e *eventLines) flush() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = e.out.Flush()
+	}
+	return explainPrint(e.err)
+}
+
+// follow flushes now and then, until it is told to end, or nothing more can come or go.
+func (e *eventLines) follow(done <-chan struct{}, l *latency) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-tick.C:
+			if err := e.flush(); err != nil {
+				return err
+			}
+			if _, err := l.Read(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// observed is a distribution of run times: passes around 100 ns, and drops of which some take much longer.
+func observed() (c meter.LatencyCounts) {
+	for i := range 1000 {
+		c.Verdict(xdp.Pass).Observe(90 + time.Duration(i%30))
+		c.Verdict(xdp.Drop).Observe(40 + time.Duration(i*i/20))
+	}
+	return c
+}
+
+// manyObserved is the widest: the largest numbers that there can be.
+func manyObserved() (c meter.LatencyCounts) {
+	for v := range c.Verdicts {
+		for _, d := range []time.Duration{0, 1, 999_949, 999_949_999, 17 * time.Second} {
+			c.Verdicts[v].Observe(d)
+		}
+		for range 26 { // doubled as often
+			again := c.Verdicts[v]
+			c.Verdicts[v].Add(&again)
+		}
+	}
+	return c
+}
+
+// fakeLatency shows them, of which those before are from earlier intervals.
+func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReading {
+	return newLatencyReading("eth0", xdp.Program{ID: 12, Name: "lb"}, byTrace, cost, now.CPUs != nil, spanOf(before, now))
+}
+
+func TestLatencyTable(t *testing.T) {
+	lost := observed()
+	lost.Lost = 17
+	perCPU := observed()
+	perCPU.CPUs = make([]meter.Histogram, 4)
+	perCPU.CPUs[1], perCPU.CPUs[3] = *perCPU.Verdict(xdp.Pass), *perCPU.Verdict(xdp.Drop)
+	for name, r := range map[string]*latencyReading{
+		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
+		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
+		"latency-lost":    fakeLatency(observed(), lost, nil),
+		"latency-per-cpu": fakeLatency(perCPU, perCPU, nil),
+		"latency-most":    fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
+	} {
+		var out bytes.Buffer
+		r.table(&out)
+		golden(t, name+".txt", out.String())
+	}
+	var out bytes.Buffer
+	(&runTimeReading{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).table(&out)
+	(&runTimeReading{Program: "lb"}).table(&out)
+	golden(t, "latency-kernel-stats.txt", out.String())
+}
+
+// The keys are those of the README.
+func TestLatencyJSON(t *testing.T) {
+	twice := observed()
+	for v := range twice.Verdicts {
+		again := twice.Verdicts[v]
+		twice.Verdicts[v].Add(&again)
+	}
+	for name, r := range map[string]reading{
+		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
+		"latency-kernel-stats.json": &runTimeReading{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
+	} {
+		b, err := json.MarshalIndent(r.json(), "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, string(b)+"\n")
+	}
+}
+
+// The ranges are in order, without a gap, and have everything in them once.
+func TestRanges(t *testing.T) {
+	for _, values := range [][]time.Duration{
+		{0}, {1}, {0, 1, 2, 3}, {63, 64}, {100, 119}, {0, 17 * time.Second}, {1 << 35}, {5, 5, 1 << 40}, {31, 32, 33, 1023, 1024},
+	} {
+		var h meter.Histogram
+		for _, v := range values {
+			h.Observe(v)
+		}
+		for _, steps := range []int{1, 2, 4, 8} {
+			cut := ranges(&h, steps)
+			var runs uint64
+			for i, r := range cut {
+				var want uint64
+				for _, v := range values {
+					v = min(v, meter.MaxBucket-1) // what is longer is in the last range
+					if int64(v) >= r.From && int64(v) < r.To {
+						want++
+					}
+				}
+				if r.Runs != want || r.From >= r.To || i > 0 && r.From != cut[i-1].To {
+					t.Fatalf("%v in %d steps: range %d is %+v, want %d", values, steps, i, r, want)
+				}
+				runs += r.Runs
+			}
+			if runs != h.Count || cut[0].Runs == 0 || cut[len(cut)-1].Runs == 0 {
+				t.Fatalf("%v in %d steps: %d runs in %d ranges", values, steps, runs, len(cut))
+			}
+		}
+	}
+}
+
+func TestLatencyMetrics(t *testing.T) {
+	m := newLatencyMetrics("eth0")
+	got := lintMetrics(t, &fakeCounters{m.descs(), func(ch chan<- prometheus.Metric) { m.collect(observed(), ch) }})
+	for _, want := range []string{
+		`xdpcap_latency_seconds{interface="eth0",verdict="pass"} 1000 `,
+		` 6.3e-08:0 1.27e-07:1000 `, // all took 90 to 119 ns
+		`xdpcap_latency_lost_total{interface="eth0"} 0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nnot in\n%s", want, got)
+		}
+	}
+	r := newRunTimeMetrics("eth0")
+	got = lintMetrics(t, &fakeCounters{r.descs(), func(ch chan<- prometheus.Metric) {
+		r.collect(meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, ch)
+	}})
+	want := "xdpcap_program_run_seconds_total{interface=\"eth0\"} 1.5\nxdpcap_program_runs_total{interface=\"eth0\"} 3\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// lastJSON decodes the last line that a process printed, which has all of the run.
+func lastJSON(t *testing.T, p *pipe, v any) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(p.read(t)), "\n")
+	for _, line := range lines {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(v); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
+// send sends frames that the receiver's program has seen when it returns.
+func send(t *testing.T, pair *testnet.Pair, frames uint64) (seen uint64) {
+	t.Helper()
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1})
+	waitFor(t, "the frames to arrive", func() bool {
+		s, err := pair.Stats()
+		seen = s.Delivered
+		return err == nil && s.Delivered+s.Dropped == frames
+	})
+	return seen
+}
+
+// xdpcap's own program measures each packet and drops the share that it was told.
+func TestLatencyBuiltin(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	out := newPipe(t)
+	p := listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--drop", "20", "--json", "--interval", "100ms")
+	sent := send(t, pair, 50_000)
+	stderr := p.interrupt()
+	if !strings.Contains(stderr, "measuring with the built-in program") || !strings.Contains(stderr, "it drops 20 %") {
+		t.Error(stderr)
+	}
+	var last latencyReading
+	lastJSON(t, out, &last)
+	dropped := last.Verdicts["drop"].Runs
+	if last.Total.Runs != sent || dropped+last.Verdicts["pass"].Runs != sent || last.Method != byBuiltin || last.Program != "xdp_dilih" {
+		t.Errorf("of %d %+v", sent, last)
+	}
+	if d := math.Abs(float64(dropped) - 0.2*float64(sent)); d > 5*math.Sqrt(float64(sent)*0.2*0.8) {
+		t.Errorf("%d dropped of %d", dropped, sent)
+	}
+	if name := attached(t, pair); name != "" {
+		t.Errorf("it left %s attached", name)
+	}
+}
+
+// --events prints a line for each packet, and the table at the end.
+func TestLatencyEvents(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	out := newPipe(t)
+	p := listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--events", "--json")
+	sent := send(t, pair, 1000)
+	p.interrupt()
+	d := json.NewDecoder(strings.NewReader(out.read(t)))
+	d.DisallowUnknownFields()
+	var lines uint64
+	for ; d.More(); lines++ {
+		var l eventLine
+		if err := d.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Took <= 0 || l.Verdict != "pass" || time.Since(l.Time).Abs() > patience {
+			t.Fatalf("%+v", l)
+		}
+	}
+	if lines != sent {
+		t.Errorf("%d lines of %d packets", lines, sent)
+	}
+
+	out = newPipe(t)
+	p = listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--drop", "100", "--events")
+	sender := newSender(t, pair)
+	for i := range uint64(3) {
+		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stderr := p.interrupt()
+	if text := out.read(t); strings.Count(text, " drop ") != 3 || strings.Count(text, " ns\n") != 3 {
+		t.Errorf("%q", text)
+	}
+	if !strings.Contains(stderr, "\ndrop        3 ") {
+		t.Error(stderr)
+	}
+}
+
+// The kernel's counters are those of the frames that were sent.
+func TestLatencyKernelStats(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	objects, tables := newPipe(t), newPipe(t)
+	p := listening(t, pair.Rx, objects.in, "latency", "-i", pair.RxName, "--kernel-stats", "--json")
+	q := listening(t, pair.Rx, tables.in, "latency", "-i", pair.RxName, "--kernel-stats")
+	sent := send(t, pair, 20_000)
+	if stderr := p.interrupt(); !strings.Contains(stderr, "measuring by the kernel's run-time counters") {
+		t.Error(stderr)
+	}
+	q.interrupt()
+	var last runTimeReading
+	lastJSON(t, objects, &last)
+	if last.Runs != sent || last.Mean <= 0 || last.Program != "count_packets" || last.Method != byKernel {
+		t.Errorf("of %d %+v", sent, last)
+	}
+	if text := tables.read(t); !strings.Contains(text, "\ncount_packets  20000 ") && sent == 20_000 {
+		t.Error(text)
+	}
+}
+
+// Somebody else's program is measured where the kernel allows that; where not, the error says what does work.
+func TestLatencyTrace(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if testnet.ProbeFentry() != nil {
+		status, stderr := start(t, pair.Rx, nil, "latency", "-i", pair.RxName).wait()
+		for _, want := range []string{"count_packets", "operation not permitted", "--kernel-stats", "--builtin"} {
+			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+		}
+	}
+	testnet.RequireFentry(t)
+	out := newPipe(t)
+	p := listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--json")
+	sent := send(t, pair, 20_000)
+	if stderr := p.interrupt(); !strings.Contains(stderr, "measuring by fentry and fexit: the probes add ") {
+		t.Error(stderr)
+	}
+	var last latencyReading
+	lastJSON(t, out, &last)
+	if last.Total.Runs != sent || last.Verdicts["drop"].Runs != sent || last.Method != byTrace || last.Added == nil || *last.Added <= 0 {
+		t.Errorf("of %d %+v", sent, last)
+	}
+}
+
+// Each mistake is one line and exit status 1, and nothing is attached.
+func TestLatencyErrors(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	addPair(t, pair, "busy0", 1, 1)
+	v, err := testnet.AttachVerdict(pair.Rx, "busy0", testnet.Pass, testnet.VerdictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	for args, want := range map[string]string{
+		"":                                    "which interface? -i NAME",
+		"-i nosuch":                           `interface "nosuch" does not exist`,
+		"-i rx0":                              "rx0 runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin",
+		"-i rx0 --kernel-stats":               "rx0 runs no XDP program",
+		"-i rx0 --kernel-stats --builtin":     "choose one",
+		"-i rx0 --drop 5":                     "add --builtin",
+		"-i rx0 --events":                     "add --builtin",
+		"-i rx0 --builtin --drop 101":         "must be 0 to 100 percent",
+		"-i rx0 --builtin --drop NaN":         "must be 0 to 100 percent",
+		"-i rx0 --builtin --events --count 2": "--events prints single measurements",
+		"-i rx0 --builtin --xdp-mode fast":    `XDP mode "fast"`,
+		"-i rx0 --kernel-stats --per-cpu":     "--per-cpu",
+		"-i busy0 --builtin":                  "busy0 already runs an XDP program",
+	} {
+		status, stderr := start(t, pair.Rx, nil, append([]string{"latency"}, strings.Fields(args)...)...).wait()
+		if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+		if name := attached(t, pair); name != "" {
+			t.Errorf("%s: it left %s attached", args, name)
+		}
+	}
+}

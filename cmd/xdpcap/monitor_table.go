@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// monitorReading is what monitor prints with --json.
+type monitorReading struct {
+	moment
+	Interface string       `json:"interface,omitempty"`
+	Program   uint32       `json:"program,omitempty"` // id
+	Events    []eventRates `json:"events"`            // those that there were
+	Missed    uint64       `json:"missed"`            // events in none of them: there were too many different ones
+
+	all []meter.Event
+}
+
+// eventRates are the counters of one case: cumulative, and rates over the interval.
+type eventRates struct {
+	eventCase
+	CPU *int `json:"cpu,omitempty"` // with --per-cpu; the object without is the sum
+	eventSums
+	EventRate  float64 `json:"events_per_s"`
+	PacketRate float64 `json:"packets_per_s"`
+	DropRate   float64 `json:"drops_per_s"`
+
+	event  meter.Event
+	lately meter.EventCount // in the interval
+	took   time.Duration
+}
+
+// eventSums are cumulative.
+type eventSums struct {
+	Count      uint64 `json:"count"` // events
+	Packets    uint64 `json:"packets"`
+	Drops      uint64 `json:"drops"`
+	Sched      uint64 `json:"sched,omitempty"`      // cpumap_kthread: bulks before which the thread had slept or made way
+	Passed     uint64 `json:"passed,omitempty"`     // cpumap_kthread: verdicts of the program in the map
+	Dropped    uint64 `json:"dropped,omitempty"`    // likewise
+	Redirected uint64 `json:"redirected,omitempty"` // likewise
+}
+
+func newMonitorReading(m *monitor, sp span[meter.EventCounts]) *monitorReading {
+	r := &monitorReading{moment: sp.moment(), Events: []eventRates{}, Missed: sp.now.Missed, all: m.Events()}
+	if m.iface != nil {
+		r.Interface = m.iface.Name
+	}
+	if m.program != nil {
+		r.Program = m.program.ID
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(sp.now.Cases), compareCases) {
+		before, now := sp.before.Cases[c], sp.now.Cases[c]
+		if m.o.perCPU {
+			for cpu, count := range now {
+				if count.Events > 0 {
+					e := newEventRates(c, at(before, cpu), count, sp.took)
+					e.CPU = &cpu
+					r.Events = append(r.Events, e)
+				}
+			}
+		}
+		r.Events = append(r.Events, newEventRates(c, sumEvents(before), sumEvents(now), sp.took))
+	}
+	return r
+}
+
+// at is the slot of a CPU, also where nothing had been counted yet.
+func at(counts []meter.EventCount, cpu int) (c meter.EventCount) {
+	if cpu < len(counts) {
+		c = counts[cpu]
+	}
+	return c
+}
+
+func sumEvents(counts []meter.EventCount) (sum meter.EventCount) {
+	for _, c := range counts {
+		sum.Add(c)
+	}
+	return sum
+}
+
+func newEventRates(c meter.Case, before, now meter.EventCount, took time.Duration) eventRates {
+	return eventRates{
+		eventCase:  newEventCase(c),
+		eventSums:  eventSums{now.Events, now.Packets, now.Drops, now.Sched, now.Passed, now.Dropped, now.Redirected},
+		EventRate:  perSecond(before.Events, now.Events, took),
+		PacketRate: perSecond(before.Packets, now.Packets, took),
+		DropRate:   perSecond(before.Drops, now.Drops, took),
+		event:      c.Event,
+		lately:     now.Sub(before),
+		took:       took,
+	}
+}
+
+func (r *monitorReading) json() any { return r }
+
+const (
+	monitorLine  = "%-15s %-9s %12s %12s  %s"
+	extraColumns = maxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
+)
+
+// table has a line for each event that can occur, also for those that did not.
+func (r *monitorReading) table(w io.Writer) {
+	print := func(cells ...any) {
+		fmt.Fprintln(w, strings.TrimRight(shorten(fmt.Sprintf(monitorLine, cells...), maxColumns), " "))
+	}
+	print("XDP-event", "CPU:to", "pps", "drop-pps", "extra-info")
+	for _, event := range r.all {
+		idle := true
+		for _, e := range r.Events {
+			if e.event == event {
+				idle = false
+				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropRate), e.extra())
+				if v := e.verdicts(); v != "" {
+					print("", "", "", "", v)
+				}
+			}
+		}
+		if idle {
+			print(eventNames[event].table, "total", "0", "0", idleWords[event])
+		}
+	}
+	if r.Missed > 0 {
+		print("missed", "total", "", "", fmt.Sprintf("[%d] too many kinds of events: use -i", r.Missed))
+	}
+}
+
+// idleWords tell apart what is called the same.
+var idleWords = map[meter.Event]string{meter.Redirect: "Success", meter.RedirectErr: "Error"}
+
+func (e *eventRates) where() string {
+	where := "total"
+	if e.CPU != nil {
+		where = strconv.Itoa(*e.CPU)
+	}
+	if e.ToCPU != nil {
+		where += ":" + strconv.Itoa(*e.ToCPU)
+	}
+	return where
+}
+
+// pps is a rate of events where these are not about packets.
+func (e *eventRates) pps() string {
+	switch e.event {
+	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
+		return plain(e.EventRate)
+	}
+	return plain(e.PacketRate)
+}
+
+// extra is the words of the case, cut where they are too long, and what is behind them.
+func (e *eventRates) extra() string {
+	behind := fmt.Sprintf("[%d]", e.Count)
+	if e.event == meter.CPUMapKthread {
+		behind = "sched/s " + plain(perSecond(0, e.lately.Sched, e.took)) + " " + behind
+	}
+	switch e.event {
+	case meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue, meter.CPUMapKthread:
+		if n := e.lately.Events; n > 0 {
+			behind = fmt.Sprintf("bulk-avg %.2f ", float64(e.lately.Packets+e.lately.Drops)/float64(n)) + behind
+		}
+	}
+	if words := e.words(e.event); words != "" {
+		return shorten(words, extraColumns-1-len(behind)) + " " + behind
+	}
+	return behind
+}
+
+// verdicts is a second line, where a cpumap's entry has a program.
+func (e *eventRates) verdicts() string {
+	if e.Passed+e.Dropped+e.Redirected == 0 {
+		return ""
+	}
+	return fmt.Sprintf("pass/s %s drop/s %s redirect/s %s", plain(perSecond(0, e.lately.Passed, e.took)),
+		plain(perSecond(0, e.lately.Dropped, e.took)), plain(perSecond(0, e.lately.Redirected, e.took)))
+}
+
+// plain is a rate with the digits that matter.
+func plain(rate float64) string {
+	if rate > 0 && rate < 10 {
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(rate, 'f', 0, 64)
+}

@@ -1,0 +1,200 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type tally -type limit actions ../../bpf/actions.c
+
+// UnknownVerdict stands for every number that a program returned and that is no verdict.
+const UnknownVerdict = xdp.Verdict(actionsLimitUNKNOWN)
+
+// VerdictTallies are the packets of each verdict, with UnknownVerdict as the last.
+type VerdictTallies [actionsLimitVERDICTS]Tally
+
+// Add adds those of another CPU or queue.
+func (v *VerdictTallies) Add(o VerdictTallies) {
+	for i := range v {
+		v[i].Add(o[i])
+	}
+}
+
+// Sum is the packets of all verdicts.
+func (v *VerdictTallies) Sum() (sum Tally) {
+	for _, t := range v {
+		sum.Add(t)
+	}
+	return sum
+}
+
+// ActionsOptions say where and how to count verdicts.
+type ActionsOptions struct {
+	Interface string
+	Queues    int // receive queues to tell apart, the first so many; 0 = not at all
+
+	// Verdict is what our own program gives every packet, where the interface has none: Aborted (the zero
+	// value), Drop or Pass. Anything but Pass cuts the interface off, and is an error where it has one.
+	Verdict xdp.Verdict
+	Mode    xdp.Mode // what our own program is to run in
+}
+
+// Actions counts packets per XDP verdict. Its methods may be called concurrently, Close once and last.
+type Actions struct {
+	hook   *hook
+	counts *ebpf.Map
+	queues int
+}
+
+// OpenActions begins to count, or leaves nothing behind.
+func OpenActions(o ActionsOptions) (*Actions, error) {
+	ifi, err := lookUp(o.Interface)
+	if err != nil {
+		return nil, err
+	}
+	a := &Actions{queues: o.Queues}
+	spec, err := a.spec()
+	if err != nil {
+		return nil, err
+	}
+	if len(ifi.Programs) > 0 && o.Verdict != xdp.Pass {
+		err = fmt.Errorf("%s already runs XDP program %v, and that decides: leave the action away to count its "+
+			"verdicts, or detach it first", ifi.Name, ifi.Programs[0])
+	} else if len(ifi.Programs) > 0 {
+		err = a.trace(spec, ifi)
+	} else {
+		err = a.attach(spec, ifi, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.counts.Close()) // takes nil
+	}
+	return a, nil
+}
+
+func (a *Actions) spec() (*ebpf.CollectionSpec, error) {
+	spec, err := loadActions()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables[actionsVarQueues].Set(uint32(a.queues)); err != nil {
+		return nil, fmt.Errorf("set %s: %w", actionsVarQueues, err)
+	}
+	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32(a.queues+1) * uint32(len(VerdictTallies{}))
+	return spec, nil
+}
+
+func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o ActionsOptions) error {
+	name, ok := map[xdp.Verdict]string{
+		xdp.Pass:    actionsProgXdpPassFunc,
+		xdp.Drop:    actionsProgXdpDropFunc,
+		xdp.Aborted: actionsProgXdpAbortFunc,
+	}[o.Verdict]
+	if !ok {
+		return fmt.Errorf("verdict %v: our own program can pass, drop or abort", o.Verdict)
+	}
+	prog, err := a.load(spec, name)
+	if err != nil {
+		return privileged("load the counting program", err)
+	}
+	if a.hook, err = attach(ifi, prog, o.Mode); err != nil {
+		prog.Close()
+	}
+	return err
+}
+
+func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface) (err error) {
+	a.hook, err = trace(ifi, spec.Programs[actionsProgCountExit], func() (*ebpf.Program, error) {
+		return a.load(spec, actionsProgCountExit)
+	})
+	return err
+}
+
+// load makes one program, and the map.
+func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
+	return loadProgram(spec, name, map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.counts})
+}
+
+// ActionCounts are the packets per verdict: by queue, then by CPU. Where queues are not told apart there is one;
+// else the last is for all those that are not. nil = nothing counted.
+type ActionCounts [][]VerdictTallies
+
+// Queue is one queue's packets on all CPUs, none if there is no such queue.
+func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
+	if queue < len(c) {
+		for _, v := range c[queue] {
+			sum.Add(v)
+		}
+	}
+	return sum
+}
+
+// CPU is one CPU's packets of all queues, none if there is no such CPU.
+func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
+	for _, q := range c {
+		if cpu < len(q) {
+			sum.Add(q[cpu])
+		}
+	}
+	return sum
+}
+
+// CPUs is how many CPUs there can be.
+func (c ActionCounts) CPUs() int {
+	if len(c) == 0 {
+		return 0
+	}
+	return len(c[0])
+}
+
+// Total is all packets.
+func (c ActionCounts) Total() (sum VerdictTallies) {
+	for q := range c {
+		sum.Add(c.Queue(q))
+	}
+	return sum
+}
+
+// Read returns the counters, cumulative since OpenActions. It is an error when they do not count any more,
+// because the program or the interface has gone.
+func (a *Actions) Read() (ActionCounts, error) {
+	if err := a.hook.check(); err != nil {
+		return nil, err
+	}
+	c, err := a.read()
+	if err != nil {
+		return nil, fmt.Errorf("read the counters of %s: %w", a.hook.ifi.Name, err)
+	}
+	return c, nil
+}
+
+func (a *Actions) read() (ActionCounts, error) {
+	slots, err := readArray[actionsTally](a.counts)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := len(VerdictTallies{})
+	counts := make(ActionCounts, a.queues+1)
+	for slot, perCPU := range slots {
+		q, verdict := slot/verdicts, slot%verdicts
+		if counts[q] == nil {
+			counts[q] = make([]VerdictTallies, len(perCPU))
+		}
+		for cpu, t := range perCPU {
+			counts[q][cpu][verdict] = Tally{t.Packets, t.Bytes}
+		}
+	}
+	return counts, nil
+}
+
+// String says where and how it counts: "eth0, XDP native".
+func (a *Actions) String() string { return a.hook.String() }
+
+// Interface is what is counted on, as it was before.
+func (a *Actions) Interface() xdp.Interface { return a.hook.ifi }
+
+// Close detaches.
+func (a *Actions) Close() error { return errors.Join(a.hook.close(), a.counts.Close()) }

@@ -1,0 +1,89 @@
+package meter
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Program) {
+	t.Helper()
+	testnet.RequireRoot(t)
+	a := &Actions{queues: queues}
+	spec, err := a.spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := a.load(spec, name)
+	if err != nil {
+		t.Fatalf("%+v", err)
+	}
+	t.Cleanup(func() {
+		prog.Close()
+		a.counts.Close()
+	})
+	return a, prog
+}
+
+// A packet in; the verdict and exactly its counter out.
+func TestActions(t *testing.T) {
+	for _, test := range []struct {
+		program string
+		verdict xdp.Verdict
+	}{
+		{actionsProgXdpPassFunc, xdp.Pass},
+		{actionsProgXdpDropFunc, xdp.Drop},
+		{actionsProgXdpAbortFunc, xdp.Aborted},
+	} {
+		t.Run(test.program, func(t *testing.T) {
+			a, prog := newActionBench(t, 0, test.program)
+			var want VerdictTallies
+			for _, size := range []int{60, 1514, 9014} { // the last in several buffers
+				if verdict := runExactly(t, prog, testnet.UDPFrame(size, 0), 3); verdict != test.verdict {
+					t.Fatal(verdict)
+				}
+				want[test.verdict].Add(Tally{3, 3 * uint64(size)})
+				got, err := a.read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got.Total()); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+}
+
+// A queue is counted by itself, or with the others where the driver has more of them than it said.
+func TestActionQueues(t *testing.T) {
+	for _, test := range []struct {
+		queues, slot int
+	}{{0, 0}, {1, 0}, {3, 0}} {
+		a, prog := newActionBench(t, test.queues, actionsProgXdpPassFunc)
+		packet := testnet.UDPFrame(60, 0)
+		ctx := make([]byte, 24) // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress
+		binary.LittleEndian.PutUint32(ctx[4:], uint32(len(packet)))
+		binary.LittleEndian.PutUint32(ctx[12:], 1) // lo has one queue, 0
+		if _, err := prog.Run(&ebpf.RunOptions{Data: packet, Context: ctx, Repeat: 1}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != test.queues+1 {
+			t.Errorf("%d queues", len(got))
+		}
+		var want VerdictTallies
+		want[xdp.Pass] = Tally{1, 60}
+		if got.Queue(test.slot) != want || got.Total() != want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// BenchOptions say what to measure.
+type BenchOptions struct {
+	Variants []Variant
+	CPUs     []int         // to run on, all at the same time
+	Duration time.Duration // CPU time for each variant, on each CPU
+	Rounds   int           // portions of it, of the variants in turn; at least 1
+}
+
+// A BenchResult is one program's. Figures are the median over the rounds.
+type BenchResult struct {
+	Name    string  // the variant's; "empty" is a program that does nothing: what running one costs at least
+	Packets uint64  // sent, warm-up included; with a variant, counted just so many times
+	Mpps    float64 // million packets per second, of all CPUs together
+	Ns      float64 // CPU time per packet in ns, on one CPU
+	Spread  float64 // of Ns over the rounds: (largest - smallest) / median
+
+	Instructions, HotPath int // of the program as loaded: all; at most, for a packet of the common kinds; 0 = not known
+
+	Hardware                   bool    // whether the next two are known
+	Cycles, NativeInstructions float64 // per packet, in the kernel
+}
+
+// Bench runs the variants against each other on the same packets, and checks that they counted exactly
+// these. It is an error when ctx ends first.
+func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
+	var subjects []*subject
+	defer func() {
+		for _, s := range subjects {
+			s.close()
+		}
+	}()
+	for _, name := range append([]string{protocolsProgEmpty}, names(o.Variants)...) {
+		s, err := newSubject(name)
+		if err != nil {
+			return nil, err
+		}
+		subjects = append(subjects, s)
+		if err := s.warmUp(o); err != nil {
+			return nil, err
+		}
+	}
+	for range o.Rounds {
+		for _, s := range subjects {
+			if err := ctx.Err(); err != nil {
+				return nil, errors.New("stopped before the end: nothing was measured")
+			}
+			if err := s.round(o.CPUs); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var results []BenchResult
+	for _, s := range subjects {
+		if err := s.verify(); err != nil {
+			return nil, err
+		}
+		results = append(results, s.result())
+	}
+	return results, nil
+}
+
+func names(variants []Variant) (all []string) {
+	for _, v := range variants {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+// A subject is one program that is measured.
+type subject struct {
+	name     string
+	maps     protocolMaps
+	prog     *ebpf.Program
+	all, hot int // instructions
+
+	repeat uint32          // runs of one packet in a round, per CPU
+	sent   map[Class]Tally // so far
+	rounds []benchRound
+}
+
+// A benchRound is what all CPUs did in a round.
+type benchRound struct {
+	mpps, ns float64
+	packets  uint64
+	work     work
+}
+
+func newSubject(name string) (*subject, error) {
+	spec, err := protocolsSpec(ProtocolsOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{name: name, sent: make(map[Class]Tally)}
+	if name != protocolsProgEmpty {
+		if s.maps.variant, err = ParseVariant(name); err != nil {
+			return nil, err
+		}
+	}
+	if s.prog, err = s.maps.load(spec, name); err != nil {
+		return nil, errors.Join(privileged("load program "+name, err), s.maps.close())
+	}
+	if s.all, s.hot, err = instructions(s.prog); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *subject) close() error { return errors.Join(s.prog.Close(), s.maps.close()) }
+
+// warmUp fills the caches and finds out how many packets make a round as long as it shall be.
+func (s *subject) warmUp(o BenchOptions) error {
+	s.repeat = 200_000
+	if err := s.round(o.CPUs); err != nil {
+		return err
+	}
+	perCall := float64(o.Duration.Nanoseconds()) / float64(o.Rounds*len(benchPackets))
+	s.repeat = uint32(min(max(perCall/s.rounds[0].ns, 1), 1<<31))
+	s.rounds = nil
+	return nil
+}
+
+// round runs all packets on all CPUs, which begin each packet together.
+func (s *subject) round(cpus []int) error {
+	all := benchRound{work: work{known: true}}
+	var mu sync.Mutex
+	var threads sync.WaitGroup
+	var errs []error
+	steps := newBarrier(len(cpus))
+	for _, cpu := range cpus {
+		threads.Go(func() {
+			var spent time.Duration
+			var did work
+			err := onQuietThread(cpu, func() (err error) {
+				hw := openHardware()
+				defer hw.close()
+				spent, did, err = s.runAll(hw, steps)
+				return err
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				steps.cancel()
+				errs = append(errs, fmt.Errorf("run %s on CPU %d: %w", s.name, cpu, err))
+				return
+			}
+			packets := uint64(s.repeat) * uint64(len(benchPackets))
+			all.packets += packets
+			all.mpps += float64(packets) / float64(spent.Microseconds())
+			all.ns += float64(spent.Nanoseconds()) / float64(packets) / float64(len(cpus))
+			all.work.cycles += did.cycles
+			all.work.instructions += did.instructions
+			all.work.known = all.work.known && did.known
+		})
+	}
+	threads.Wait()
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	for _, p := range benchPackets {
+		n := uint64(s.repeat) * uint64(len(cpus))
+		was := s.sent[p.class]
+		was.Add(Tally{n, n * uint64(len(p.data))})
+		s.sent[p.class] = was
+	}
+	s.rounds = append(s.rounds, all)
+	return nil
+}
+
+// runAll is one CPU's part. It is measured in the thread's CPU time: the kernel sleeps before and after the
+// runs of a call, and others may want the CPU.
+func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did work, err error) {
+	for _, p := range benchPackets {
+		steps.wait()
+		before, workBefore := threadTime(), hw.read()
+		if _, err := runProgram(s.prog, p.data, s.repeat); err != nil {
+			return 0, did, err
+		}
+		workAfter := hw.read()
+		spent += threadTime() - before
+		did.cycles += workAfter.cycles - workBefore.cycles
+		did.instructions += workAfter.instructions - workBefore.instructions
+		did.known = workAfter.known
+	}
+	return spent, did, nil
+}
+
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err) // every Linux has this clock
+	}
+	return time.Duration(ts.Nano())
+}
+
+// verify compares what was counted with what was sent.
+func (s *subject) verify() error {
+	if s.name == protocolsProgEmpty {
+		return nil
+	}
+	counted, err := s.maps.counts(false, false)
+	if err != nil {
+		return fmt.Errorf("read the counters of %s: %w", s.name, err)
+	}
+	for class, sent := range s.sent {
+		if got := counted.Class(class); got != sent {
+			return fmt.Errorf("%s counted %d packets and %d bytes of %v, and %d and %d were sent: its figures are "+
+				"worth nothing; please report this", s.name, got.Packets, got.Bytes, class, sent.Packets, sent.Bytes)
+		}
+	}
+	if len(counted.Classes) != len(s.sent) {
+		return fmt.Errorf("%s counted packets that nobody sent: its figures are worth nothing; please report this", s.name)
+	}
+	return nil
+}
+
+func (s *subject) result() BenchResult {
+	r := BenchResult{Name: s.name, Instructions: s.all, HotPath: s.hot, Hardware: true}
+	for _, sent := range s.sent {
+		r.Packets += sent.Packets
+	}
+	of := func(f func(benchRound) float64) []float64 {
+		var values []float64
+		for _, round := range s.rounds {
+			values = append(values, f(round))
+		}
+		slices.Sort(values)
+		return values
+	}
+	median := func(sorted []float64) float64 { return sorted[len(sorted)/2] }
+	ns := of(func(b benchRound) float64 { return b.ns })
+	r.Ns = median(ns)
+	r.Spread = (ns[len(ns)-1] - ns[0]) / r.Ns
+	r.Mpps = median(of(func(b benchRound) float64 { return b.mpps }))
+	r.Cycles = median(of(func(b benchRound) float64 { return float64(b.work.cycles) / float64(b.packets) }))
+	r.NativeInstructions = median(of(func(b benchRound) float64 { return float64(b.work.instructions) / float64(b.packets) }))
+	for _, round := range s.rounds {
+		r.Hardware = r.Hardware && round.work.known
+	}
+	return r
+}

@@ -1,0 +1,230 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type histogram -type measurement -type limit -type replayed latency ../../bpf/latency.c
+
+// BuiltinOptions say what our own program does. The zero value is to let every packet pass.
+type BuiltinOptions struct {
+	Drop   float64  // share of the packets to drop at random, 0 to 1
+	Mode   xdp.Mode // what it is to run in
+	Buffer int      // bytes of each CPU's ring; 0 = 1 MiB
+
+	// Event is called with each measurement, one after the other, from a goroutine of its own; nil = none.
+	Event func(Measurement)
+}
+
+// A Measurement is one run of our own program.
+type Measurement struct {
+	Time    time.Time     // CLOCK_REALTIME, to about a microsecond of the entry
+	Took    time.Duration // from the entry to the verdict, CLOCK_MONOTONIC
+	Verdict xdp.Verdict
+	CPU     int
+}
+
+// Latency measures how long an XDP program runs.
+type Latency struct {
+	hooks      []*hook // the first one tells where it is
+	histograms *ebpf.Map
+	lost       *ebpf.Map   // nil: no ring
+	ring       *eventsRing // nil: no ring
+	owned      []*ebpf.Map
+}
+
+// OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry and
+// fexit: all that runs inside is in it, also programs that it calls by tail call.
+func OpenLatency(iface string) (*Latency, error) {
+	ifi, err := lookUp(iface)
+	if err != nil {
+		return nil, err
+	}
+	if len(ifi.Programs) == 0 {
+		return nil, fmt.Errorf("%s runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin", iface)
+	}
+	l := &Latency{}
+	if err := l.trace(ifi); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// trace attaches both probes, the exit first: it counts nothing without an entry.
+func (l *Latency) trace(ifi xdp.Interface) error {
+	spec, err := loadLatency()
+	if err != nil {
+		return err
+	}
+	entries, histograms, err := l.probeMaps(spec)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
+		h, err := trace(ifi, spec.Programs[name], func() (*ebpf.Program, error) {
+			return loadProgram(spec, name, map[string]**ebpf.Map{
+				latencyMapEntries:    &entries,
+				latencyMapHistograms: &histograms,
+			})
+		})
+		if errors.Is(err, unix.EPERM) || errors.Is(err, errNotSupported) {
+			return fmt.Errorf("measure %v on %s by fentry and fexit: this kernel refuses them (%w): --kernel-stats "+
+				"shows the mean run time without, --builtin measures xdpcap's own program", ifi.Programs[0], ifi.Name,
+				errorNumber(err))
+		}
+		if err != nil {
+			return fmt.Errorf("%w; or see the mean run time with --kernel-stats", err)
+		}
+		l.hooks = append(l.hooks, h)
+	}
+	return nil
+}
+
+// errorNumber is the kernel's word in an error.
+func errorNumber(err error) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// probeMaps makes the maps that both probes share.
+func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (entries, histograms *ebpf.Map, err error) {
+	if entries, err = l.newMap(spec, latencyMapEntries); err != nil {
+		return nil, nil, err
+	}
+	l.histograms, err = l.newMap(spec, latencyMapHistograms)
+	return entries, l.histograms, err
+}
+
+func (l *Latency) newMap(spec *ebpf.CollectionSpec, name string) (*ebpf.Map, error) {
+	m, err := ebpf.NewMap(spec.Maps[name])
+	if err != nil {
+		return nil, privileged("create map "+name, err)
+	}
+	l.owned = append(l.owned, m)
+	return m, nil
+}
+
+// OpenBuiltin attaches our own program, which measures itself, to an interface that runs none.
+func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
+	if !(o.Drop >= 0 && o.Drop <= 1) {
+		return nil, fmt.Errorf("share of packets to drop: %v is not 0 to 1", o.Drop)
+	}
+	ifi, err := lookUp(iface)
+	if err != nil {
+		return nil, err
+	}
+	l := &Latency{}
+	if err := l.attach(ifi, o); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
+	spec, err := loadLatency()
+	if err != nil {
+		return err
+	}
+	if err := spec.Variables[latencyVarDropBelow].Set(uint64(o.Drop * (1 << 32))); err != nil {
+		return fmt.Errorf("set %s: %w", latencyVarDropBelow, err)
+	}
+	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
+		return err
+	}
+	if l.lost, err = l.newMap(spec, latencyMapLost); err != nil {
+		return err
+	}
+	output, err := l.newMap(spec, latencyMapOutputMap)
+	if err != nil {
+		return err
+	}
+	prog, err := loadProgram(spec, latencyProgXdpDilih, map[string]**ebpf.Map{
+		latencyMapHistograms: &l.histograms,
+		latencyMapLost:       &l.lost,
+		latencyMapOutputMap:  &output,
+	})
+	if err != nil {
+		return privileged("load the program that measures itself", err)
+	}
+	// Before the first packet comes.
+	if l.ring, err = openEventsRing(output, o); err != nil {
+		prog.Close()
+		return err
+	}
+	h, err := attach(ifi, prog, o.Mode)
+	if err != nil {
+		prog.Close()
+		return err
+	}
+	l.hooks = append(l.hooks, h)
+	return nil
+}
+
+// Interface is where it measures.
+func (l *Latency) Interface() xdp.Interface { return l.hooks[0].ifi }
+
+// Program is what it measures.
+func (l *Latency) Program() xdp.Program { return l.hooks[0].program }
+
+// String says where and what it measures: "eth0, tracing lb (id 7)".
+func (l *Latency) String() string { return l.hooks[0].String() }
+
+// Read reads all counters, and fails once the program has left the interface.
+func (l *Latency) Read() (LatencyCounts, error) {
+	if err := l.hooks[0].check(); err != nil {
+		return LatencyCounts{}, err
+	}
+	return l.read()
+}
+
+func (l *Latency) read() (c LatencyCounts, err error) {
+	for v := range c.Verdicts {
+		var slots []latencyHistogram
+		if err := l.histograms.Lookup(uint32(v), &slots); err != nil {
+			return c, fmt.Errorf("read the histograms of run times: %w", err)
+		}
+		if c.CPUs == nil {
+			c.CPUs = make([]Histogram, len(slots))
+		}
+		for cpu := range slots {
+			c.Verdicts[v].add(&slots[cpu])
+			c.CPUs[cpu].add(&slots[cpu])
+		}
+	}
+	if l.lost == nil {
+		return c, nil
+	}
+	var lost []uint64
+	if err := l.lost.Lookup(uint32(0), &lost); err != nil {
+		return c, fmt.Errorf("read the number of lost measurements: %w", err)
+	}
+	for _, n := range lost {
+		c.Lost += n
+	}
+	return c, nil
+}
+
+// Close detaches from the interface, hands over what is left in the rings, and releases everything.
+func (l *Latency) Close() error {
+	var errs []error
+	for _, h := range l.hooks {
+		errs = append(errs, h.close())
+	}
+	if l.ring != nil {
+		errs = append(errs, l.ring.close())
+	}
+	for _, m := range l.owned {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}

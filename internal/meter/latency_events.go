@@ -1,0 +1,93 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/perf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+const defaultEventsBuffer = 1 << 20
+
+// eventsDelay is how long a measurement may wait in the ring for others.
+const eventsDelay = 50 * time.Millisecond
+
+// eventsRing hands measurements from the perf rings to a function.
+type eventsRing struct {
+	reader   *perf.Reader
+	event    func(Measurement)
+	boot     time.Time // CLOCK_REALTIME when CLOCK_MONOTONIC was zero
+	stop     chan struct{}
+	finished chan error
+}
+
+func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
+	size := o.Buffer
+	if size == 0 {
+		size = defaultEventsBuffer
+	}
+	reader, err := perf.NewReaderWithOptions(output, size, perf.ReaderOptions{Watermark: size / 2})
+	if err != nil {
+		return nil, privileged("open the perf rings", err)
+	}
+	boot, err := bootTime()
+	if err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	r := &eventsRing{reader: reader, event: o.Event, boot: boot, stop: make(chan struct{}), finished: make(chan error, 1)}
+	go func() { r.finished <- r.run() }()
+	return r, nil
+}
+
+// bootTime is the difference of the clocks that BPF programs and people use.
+func bootTime() (time.Time, error) {
+	var mono unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
+		return time.Time{}, fmt.Errorf("read the clock: %w", err)
+	}
+	return time.Now().Round(0).Add(-time.Duration(mono.Nano())), nil
+}
+
+// run reads until it is told to stop, and the rings are empty.
+func (r *eventsRing) run() error {
+	var rec perf.Record
+	r.reader.SetDeadline(time.Now().Add(eventsDelay))
+	for {
+		err := r.reader.ReadInto(&rec)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // the rings were empty
+			select {
+			case <-r.stop:
+				return nil
+			default:
+			}
+			r.reader.SetDeadline(time.Now().Add(eventsDelay))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the perf rings: %w", err)
+		}
+		// A notice of loss has no data; the program counts what is lost.
+		if r.event == nil || len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
+			continue
+		}
+		m := (*latencyMeasurement)(unsafe.Pointer(&rec.RawSample[0]))
+		r.event(Measurement{
+			Time:    r.boot.Add(time.Duration(m.TimeNs)),
+			Took:    time.Duration(m.TookNs),
+			Verdict: xdp.Verdict(m.Verdict),
+			CPU:     int(m.Cpu),
+		})
+	}
+}
+
+func (r *eventsRing) close() error {
+	close(r.stop)
+	return errors.Join(<-r.finished, r.reader.Close())
+}

@@ -1,0 +1,139 @@
+package meter
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Of bpf/latency.c.
+const (
+	subBits    = int(latencyLimitSUB_BITS)
+	subBuckets = int(latencyLimitSUB_BUCKETS)
+	maxBits    = int(latencyLimitMAX_BITS)
+	buckets    = int(latencyLimitBUCKETS)
+)
+
+// MaxBucket is where the last bucket ends, in which everything longer is, too.
+const MaxBucket = time.Duration(1) << maxBits
+
+// LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
+type LatencyCounts struct {
+	Verdicts [latencyLimitVERDICTS]Histogram // by verdict, UnknownVerdict as the last
+	CPUs     []Histogram                     // by possible CPU, all verdicts together
+	Lost     uint64                          // measurements that did not get to BuiltinOptions.Event: the ring was full
+}
+
+// Total is all verdicts together.
+func (c *LatencyCounts) Total() (sum Histogram) {
+	for i := range c.Verdicts {
+		sum.Add(&c.Verdicts[i])
+	}
+	return sum
+}
+
+// Verdict is the histogram of one verdict.
+func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
+	return &c.Verdicts[min(v, UnknownVerdict)]
+}
+
+// A Histogram is the distribution of run times, with 32 buckets in each power of two. The zero value is empty.
+type Histogram struct {
+	Count    uint64
+	Sum      time.Duration
+	Min, Max time.Duration // exact; of an empty one zero
+	buckets  [buckets]uint64
+}
+
+func (h *Histogram) add(slot *latencyHistogram) {
+	h.Add(&Histogram{
+		Count:   slot.Count,
+		Sum:     time.Duration(slot.SumNs),
+		Min:     time.Duration(slot.MinNs),
+		Max:     time.Duration(slot.MaxNs),
+		buckets: slot.Buckets,
+	})
+}
+
+// Add makes h the histogram of both.
+func (h *Histogram) Add(o *Histogram) {
+	if o.Count == 0 {
+		return
+	}
+	if h.Count == 0 || o.Min < h.Min {
+		h.Min = o.Min
+	}
+	h.Max = max(h.Max, o.Max)
+	h.Count += o.Count
+	h.Sum += o.Sum
+	for i, n := range o.buckets {
+		h.buckets[i] += n
+	}
+}
+
+// Observe adds one value. The kernel does so for what it measures; this is for what user space does.
+func (h *Histogram) Observe(d time.Duration) {
+	one := Histogram{Count: 1, Sum: d, Min: d, Max: d}
+	one.buckets[bucketOf(d)] = 1
+	h.Add(&one)
+}
+
+// Mean is the mean, 0 of an empty histogram.
+func (h *Histogram) Mean() time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	return time.Duration(math.Round(float64(h.Sum) / float64(h.Count)))
+}
+
+// Quantile is a value that the share q (0 to 1) of all values does not exceed, within 1.6 %, and never
+// outside Min and Max. It is 0 for an empty histogram.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	rank := uint64(math.Ceil(q * float64(h.Count)))
+	rank = min(max(rank, 1), h.Count)
+	var below uint64
+	for i, n := range h.buckets {
+		if below += n; below >= rank {
+			from, to := bucketBounds(i)
+			return min(max((from+to-1)/2, h.Min), h.Max)
+		}
+	}
+	return h.Max // a slot that was read while it was written
+}
+
+// Below is how many values are less than a bound. It is exact for bounds of buckets: powers of two up to
+// 2^34 ns and what divides the way from one to the next into 2, 4, 8, 16 or 32 whole steps.
+func (h *Histogram) Below(bound time.Duration) (n uint64) {
+	for i := range h.buckets {
+		if _, to := bucketBounds(i); to > bound {
+			break
+		}
+		n += h.buckets[i]
+	}
+	return n
+}
+
+// bucketOf is bucket_of in bpf/latency.c.
+func bucketOf(d time.Duration) int {
+	v := uint64(d)
+	if v < uint64(subBuckets) {
+		return int(v)
+	}
+	if v>>maxBits > 0 {
+		return buckets - 1
+	}
+	shift := bits.Len64(v) - 1 - subBits
+	return shift*subBuckets + int(v>>shift)
+}
+
+// bucketBounds are the least value of a bucket, and the least above it.
+func bucketBounds(i int) (from, to time.Duration) {
+	shift := max(i/subBuckets-1, 0)
+	from = time.Duration(i-shift*subBuckets) << shift
+	return from, from + 1<<shift
+}

@@ -1,0 +1,56 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// loadProgram makes one program of a collection, and these of its maps, which are the caller's like the
+// program. A map that exists already is used.
+func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.Program, error) {
+	given := make(map[string]*ebpf.Map)
+	for name, m := range maps {
+		if *m == nil {
+			made, err := ebpf.NewMap(spec.Maps[name])
+			if err != nil {
+				return nil, fmt.Errorf("create map %s: %w", name, err)
+			}
+			*m = made
+		}
+		given[name] = *m
+	}
+	only := spec.Copy()
+	only.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	c, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: given})
+	if err != nil {
+		return nil, err
+	}
+	prog := c.DetachProgram(name)
+	c.Close()
+	return prog, nil
+}
+
+// readArray returns a per-CPU array: by index, then by CPU.
+func readArray[V any](m *ebpf.Map) ([][]V, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	n := int(m.MaxEntries())
+	keys, values := make([]uint32, n), make([]V, n*cpus)
+	var cursor ebpf.MapBatchCursor
+	got, err := m.BatchLookup(&cursor, keys, values, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil, err
+	}
+	if got != n {
+		return nil, fmt.Errorf("%d of %d slots", got, n)
+	}
+	slots := make([][]V, n)
+	for i, key := range keys {
+		slots[key] = values[i*cpus : (i+1)*cpus]
+	}
+	return slots, nil
+}

@@ -1,0 +1,231 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type tally -type class -type limit -type extra -type flow -type overflow -type slots protocols ../../bpf/protocols.c
+
+// A Variant is a way to count packets per protocol. All give the same numbers.
+type Variant int
+
+const (
+	PerCPU Variant = iota // a per-CPU array that is searched by protocol; the fastest as measured, if by little
+	Ultra                 // one struct per CPU with a slot for everything that is counted
+	Naive                 // one hash table for all CPUs, which fight for it
+)
+
+// Variants are all of them, the slowest first.
+var Variants = []Variant{Naive, PerCPU, Ultra}
+
+var variantNames = map[Variant]string{Ultra: "ultra", PerCPU: "percpu", Naive: "naive"}
+
+func (v Variant) String() string { return variantNames[v] }
+
+// ParseVariant reads a variant's name.
+func ParseVariant(name string) (Variant, error) {
+	for v, n := range variantNames {
+		if name == n {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("variant %q: must be naive, percpu or ultra", name)
+}
+
+// FlowTable is how many flows are kept at most. Each costs 40 bytes, and 16 per CPU.
+const FlowTable = 16384
+
+// ProtocolsOptions say where and what to count.
+type ProtocolsOptions struct {
+	Interface string
+	Variant   Variant
+	Sizes     bool
+	Flows     bool
+	Mode      xdp.Mode // what our own program is to run in, where the interface has none
+
+	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = FlowTable and what protocols.c says
+}
+
+// Protocols counts packets per protocol. Its methods may be called concurrently, Close once and last.
+type Protocols struct {
+	hook *hook
+	protocolMaps
+	sizes, flows bool
+
+	mu       sync.Mutex
+	overflow FlowOverflow // the most ever read: what is on its way at a reading must not make it fall
+}
+
+// OpenProtocols begins to count, or leaves nothing behind.
+func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
+	ifi, err := lookUp(o.Interface)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := protocolsSpec(o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Protocols{sizes: o.Sizes, flows: o.Flows}
+	p.variant = o.Variant
+	if len(ifi.Programs) > 0 {
+		name := "entry_" + o.Variant.String()
+		p.hook, err = trace(ifi, spec.Programs[name], func() (*ebpf.Program, error) { return p.load(spec, name) })
+	} else {
+		var prog *ebpf.Program
+		if prog, err = p.load(spec, o.Variant.String()); err != nil {
+			err = privileged("load the counting program", err)
+		} else if p.hook, err = attach(ifi, prog, o.Mode); err != nil {
+			prog.Close()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.protocolMaps.close())
+	}
+	return p, nil
+}
+
+func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
+	spec, err := loadProtocols()
+	if err != nil {
+		return nil, err
+	}
+	var extras protocolsExtra
+	if o.Sizes {
+		extras |= protocolsExtraWITH_SIZES
+	}
+	if o.Flows {
+		extras |= protocolsExtraWITH_FLOWS
+		spec.Maps[protocolsMapFlows].MaxEntries = FlowTable
+		if o.flowTable != 0 {
+			spec.Maps[protocolsMapFlows].MaxEntries = o.flowTable
+		}
+	}
+	if o.etherTypes != 0 {
+		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
+		spec.Maps[protocolsMapNaiveTallies].MaxEntries = o.etherTypes
+	}
+	if err := spec.Variables[protocolsVarExtras].Set(uint32(extras)); err != nil {
+		return nil, fmt.Errorf("set %s: %w", protocolsVarExtras, err)
+	}
+	return spec, nil
+}
+
+// protocolMaps are the maps of protocols.c.
+type protocolMaps struct {
+	variant                                                Variant
+	naive, percpu, ultra, ethertypes, size, flow, flowSums *ebpf.Map
+}
+
+// load makes a program, and the maps where they do not exist yet.
+func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
+	prog, err := loadProgram(spec, name, map[string]**ebpf.Map{
+		protocolsMapNaiveTallies:  &m.naive,
+		protocolsMapPercpuTallies: &m.percpu,
+		protocolsMapUltraTallies:  &m.ultra,
+		protocolsMapEthertypes:    &m.ethertypes,
+		protocolsMapSizes:         &m.size,
+		protocolsMapFlows:         &m.flow,
+		protocolsMapOverflows:     &m.flowSums,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The slot for what finds no room must not find no room.
+	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
+		prog.Close()
+		return nil, fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
+	}
+	return prog, nil
+}
+
+func (m *protocolMaps) close() error {
+	var errs []error
+	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.flowSums} {
+		errs = append(errs, one.Close()) // takes nil
+	}
+	return errors.Join(errs...)
+}
+
+// ProtocolCounts are what Protocols counted. The zero value is nothing.
+type ProtocolCounts struct {
+	// Classes are the packets per class and CPU; Naive has one slot for all CPUs. What is zero is left out.
+	Classes map[Class][]Tally
+
+	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
+
+	// Flows are the packets of each flow that is in the table, nil unless asked for.
+	Flows    map[Flow]Tally
+	Overflow FlowOverflow
+}
+
+// SizeNames are the sizes of packets in bytes that are told apart, as XDP sees them: from the Ethernet
+// header on, with VLAN tags, without the checksum at the end.
+var SizeNames = [protocolsLimitSIZES]string{"0-64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519-"}
+
+// CPUs is how many CPUs are counted by themselves.
+func (c ProtocolCounts) CPUs() int {
+	for _, perCPU := range c.Classes {
+		return len(perCPU)
+	}
+	return 0
+}
+
+// Class is the packets of a class on all CPUs.
+func (c ProtocolCounts) Class(class Class) (sum Tally) {
+	for _, t := range c.Classes[class] {
+		sum.Add(t)
+	}
+	return sum
+}
+
+// CPU is the packets of a class on one CPU.
+func (c ProtocolCounts) CPU(class Class, cpu int) Tally {
+	if perCPU := c.Classes[class]; cpu < len(perCPU) {
+		return perCPU[cpu]
+	}
+	return Tally{}
+}
+
+// Total is all packets.
+func (c ProtocolCounts) Total() (sum Tally) {
+	for class := range c.Classes {
+		sum.Add(c.Class(class))
+	}
+	return sum
+}
+
+// Read returns the counters, cumulative since OpenProtocols. It is an error when they do not count any more,
+// because the program or the interface has gone.
+func (p *Protocols) Read() (ProtocolCounts, error) {
+	if err := p.hook.check(); err != nil {
+		return ProtocolCounts{}, err
+	}
+	c, err := p.counts(p.sizes, p.flows)
+	if err != nil {
+		return c, fmt.Errorf("read the counters of %s: %w", p.hook.ifi.Name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := &p.overflow
+	o.Flows = max(o.Flows, c.Overflow.Flows)
+	o.Packets = max(o.Packets, c.Overflow.Packets)
+	o.Bytes = max(o.Bytes, c.Overflow.Bytes)
+	c.Overflow = *o
+	return c, nil
+}
+
+// String says where and how it counts: "eth0, XDP native, ultra".
+func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.hook, p.variant) }
+
+// Interface is what is counted on, as it was before.
+func (p *Protocols) Interface() xdp.Interface { return p.hook.ifi }
+
+// Close detaches.
+func (p *Protocols) Close() error { return errors.Join(p.hook.close(), p.protocolMaps.close()) }

@@ -1,0 +1,304 @@
+package meter
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A countBench is a counting program that is not attached to anything.
+type countBench struct {
+	t    *testing.T
+	maps protocolMaps
+	prog *ebpf.Program
+}
+
+func newCountBench(t *testing.T, o ProtocolsOptions) *countBench {
+	t.Helper()
+	testnet.RequireRoot(t)
+	spec, err := protocolsSpec(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &countBench{t: t, maps: protocolMaps{variant: o.Variant}}
+	if b.prog, err = b.maps.load(spec, o.Variant.String()); err != nil {
+		t.Fatalf("%+v", err)
+	}
+	t.Cleanup(func() {
+		b.prog.Close()
+		b.maps.close()
+	})
+	return b
+}
+
+func (b *countBench) run(packet []byte, repeat uint32) {
+	b.t.Helper()
+	if verdict := runExactly(b.t, b.prog, packet, repeat); verdict != xdp.Pass {
+		b.t.Fatal(verdict)
+	}
+}
+
+// runExactly is what prog.Run is not: that starts over after a signal, and counts twice.
+func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) (verdict xdp.Verdict) {
+	t.Helper()
+	err := onQuietThread(-1, func() error {
+		got, err := runProgram(prog, packet, repeat)
+		verdict = xdp.Verdict(got)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdict
+}
+
+func (b *countBench) counts() ProtocolCounts {
+	b.t.Helper()
+	c, err := b.maps.counts(true, true)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+// byClass drops the zeroes and the CPUs.
+func byClass(c ProtocolCounts) map[string]Tally {
+	m := make(map[string]Tally)
+	for class := range c.Classes {
+		m[class.String()] = c.Class(class)
+	}
+	return m
+}
+
+// ether is an Ethernet frame of this type, exactly as long as its payload makes it.
+func ether(etherType uint16, payload ...[]byte) []byte {
+	frame := slices.Concat([]byte(testnet.RxEndpoint.MAC), []byte(testnet.TxEndpoint.MAC))
+	frame = binary.BigEndian.AppendUint16(frame, etherType)
+	return append(frame, slices.Concat(payload...)...)
+}
+
+// ip6 is an IPv6 header.
+func ip6(next byte) []byte {
+	h := make([]byte, 40)
+	h[0], h[6], h[7] = 0x60, next, 64
+	copy(h[8:], testnet.TxEndpoint.IPv6)
+	copy(h[24:], testnet.RxEndpoint.IPv6)
+	return h
+}
+
+// extension is an IPv6 extension header of so many bytes.
+func extension(next byte, size int) []byte {
+	h := make([]byte, size)
+	h[0], h[1] = next, byte(size/8-1)
+	return h
+}
+
+func fragment(next byte, offset uint16) []byte {
+	h := []byte{next, 0, 0, 0, 0, 0, 0, 1}
+	binary.BigEndian.PutUint16(h[2:], offset<<3|1)
+	return h
+}
+
+func ports(source, destination uint16) []byte {
+	h := make([]byte, 20)
+	binary.BigEndian.PutUint16(h, source)
+	binary.BigEndian.PutUint16(h[2:], destination)
+	return h
+}
+
+var (
+	txRx   = testnet.TxToRx()
+	tcp4   = txRx.TCP(testnet.Segment{SrcPort: 40001, DstPort: 443, Seq: 1, SYN: true})
+	udp4   = testnet.UDPFrame(100, 0)
+	tcp6   = txRx.TCPv6(testnet.Segment{SrcPort: 40002, DstPort: 443, Seq: 1, SYN: true})
+	echo6  = txRx.ICMPv6Echo(false, 1)
+	sctp4  = bytes.Clone(udp4)
+	laterF = bytes.Clone(udp4) // a later fragment
+)
+
+func init() {
+	sctp4[14+9] = 132
+	laterF[14+7] = 10
+}
+
+const (
+	hopopts, routing, fragmented, destopts, authentication = 0, 43, 44, 60, 51
+)
+
+func addr4(port uint16, last byte) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, last}), port)
+}
+
+func addr6(port uint16, last byte) netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", last)), port)
+}
+
+// protocolTable is packets, and the one class, size and flow that each of them is.
+var protocolTable = []struct {
+	name   string
+	packet []byte
+	class  Class
+	size   int   // index into SizeNames
+	flow   *Flow // nil: not IP
+}{
+	{"TCP", tcp4, IPv4(6), 0, &Flow{IPv4(6), addr4(40001, 1), addr4(443, 2)}},
+	{"UDP", udp4, IPv4(17), 1, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
+	{"ICMP", txRx.ICMPEcho(false, 1), IPv4(1), 1, &Flow{IPv4(1), addr4(0, 1), addr4(0, 2)}},
+	{"SCTP", sctp4, IPv4(132), 1, &Flow{IPv4(132), addr4(9999, 1), addr4(9999, 2)}},
+	{"later fragment", laterF, IPv4(17), 1, &Flow{IPv4(17), addr4(0, 1), addr4(0, 2)}},
+	{"TCP of IPv6", tcp6, IPv6(6), 1, &Flow{IPv6(6), addr6(40002, 1), addr6(443, 2)}},
+	{"ICMPv6", echo6, IPv6(58), 1, &Flow{IPv6(58), addr6(0, 1), addr6(0, 2)}},
+	{"VLAN", testnet.VLAN(tcp4, 5), IPv4(6), 0, &Flow{IPv4(6), addr4(40001, 1), addr4(443, 2)}},
+	{"QinQ", testnet.QinQ(udp4, 5, 6), IPv4(17), 1, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
+	{"QinQ of IPv6", testnet.QinQ(tcp6, 5, 6), IPv6(6), 1, &Flow{IPv6(6), addr6(40002, 1), addr6(443, 2)}},
+	{"three tags", testnet.VLAN(testnet.QinQ(udp4, 5, 6), 7), EtherType(0x8100), 1, nil},
+	{"ARP", txRx.ARPRequest(), EtherType(0x0806), 0, nil},
+	{"ARP behind a tag", testnet.VLAN(txRx.ARPRequest(), 5), EtherType(0x0806), 0, nil},
+	{"length instead of a type", ether(46, make([]byte, 46)), EtherType(0), 0, nil},
+	{"EtherType of nobody", ether(0x88b5, make([]byte, 46)), EtherType(0x88b5), 0, nil},
+	{"one extension header", ether(0x86dd, ip6(hopopts), extension(17, 8), ports(1, 2)), IPv6(17), 1,
+		&Flow{IPv6(17), addr6(1, 1), addr6(2, 2)}},
+	{"four extension headers", ether(0x86dd, ip6(hopopts), extension(routing, 8), extension(destopts, 24),
+		extension(fragmented, 16), fragment(6, 0), ports(3, 4)), IPv6(6), 2, &Flow{IPv6(6), addr6(3, 1), addr6(4, 2)}},
+	{"authentication header", ether(0x86dd, ip6(authentication), append([]byte{6, 4}, make([]byte, 22)...), ports(5, 6)), IPv6(6), 1,
+		&Flow{IPv6(6), addr6(5, 1), addr6(6, 2)}},
+	{"later fragment of IPv6", ether(0x86dd, ip6(fragmented), fragment(17, 100), ports(7, 8)), IPv6(17), 1,
+		&Flow{IPv6(17), addr6(0, 1), addr6(0, 2)}},
+	{"seven extension headers", ether(0x86dd, ip6(hopopts), extension(destopts, 8), extension(destopts, 8), extension(destopts, 8),
+		extension(destopts, 8), extension(destopts, 8), extension(destopts, 8), extension(6, 8), ports(1, 2)), IPv6(destopts), 2,
+		&Flow{IPv6(destopts), addr6(0, 1), addr6(0, 2)}},
+	{"extension header cut off", ether(0x86dd, ip6(hopopts), extension(17, 8)[:7]), Truncated, 0, nil},
+	{"extension header beyond the packet", ether(0x86dd, ip6(hopopts), []byte{destopts, 255, 0, 0, 0, 0, 0, 0}), Truncated, 0, nil},
+	{"no next header", ether(0x86dd, ip6(59)), IPv6(59), 0, &Flow{IPv6(59), addr6(0, 1), addr6(0, 2)}},
+	{"IPv4 header alone", tcp4[:34], IPv4(6), 0, &Flow{IPv4(6), addr4(0, 1), addr4(0, 2)}},
+	{"IPv4 header cut off", tcp4[:33], Truncated, 0, nil},
+	{"IPv6 header alone", tcp6[:54], IPv6(6), 0, &Flow{IPv6(6), addr6(0, 1), addr6(0, 2)}},
+	{"IPv6 header cut off", tcp6[:53], Truncated, 0, nil},
+	{"Ethernet header alone", tcp4[:14], Truncated, 0, nil},
+	{"tag cut off", testnet.VLAN(tcp4, 5)[:17], Truncated, 0, nil},
+	{"1518 bytes", testnet.UDPFrame(1518, 0), IPv4(17), 5, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
+	{"1519 bytes", testnet.UDPFrame(1519, 0), IPv4(17), 6, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
+	{"several buffers", testnet.UDPFrame(9014, 0), IPv4(17), 6, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
+}
+
+var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
+
+// A packet in; exactly one class, one size and one flow out, the same of all variants, with and without
+// the counters that are asked for.
+func TestProtocols(t *testing.T) {
+	for _, v := range Variants {
+		t.Run(v.String(), func(t *testing.T) {
+			plain := newCountBench(t, ProtocolsOptions{Variant: v})
+			all := newCountBench(t, ProtocolsOptions{Variant: v, Sizes: true, Flows: true})
+			classes, flows := make(map[string]Tally), make(map[Flow]Tally)
+			var sizes, none [protocolsLimitSIZES]Tally
+			for _, test := range protocolTable {
+				plain.run(test.packet, 3)
+				all.run(test.packet, 3)
+				tally := Tally{3, 3 * uint64(len(test.packet))}
+				addTo(classes, test.class.String(), tally)
+				sizes[test.size].Add(tally)
+				if test.flow != nil {
+					addTo(flows, *test.flow, tally)
+				}
+				for name, got := range map[string]ProtocolCounts{"plain": plain.counts(), "all": all.counts()} {
+					if diff := cmp.Diff(classes, byClass(got)); diff != "" {
+						t.Fatalf("%s, %s: %s", test.name, name, diff)
+					}
+				}
+				if got := plain.counts(); got.Sizes != none || len(got.Flows) > 0 {
+					t.Fatalf("%s: nobody asked for %v %v", test.name, got.Sizes, got.Flows)
+				}
+				got := all.counts()
+				if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
+					t.Fatalf("%s: sizes: %s", test.name, diff)
+				}
+				if diff := cmp.Diff(flows, got.Flows, equalAddrs); diff != "" {
+					t.Fatalf("%s: flows: %s", test.name, diff)
+				}
+				if got.Overflow != (FlowOverflow{}) {
+					t.Fatalf("%s: %+v", test.name, got.Overflow)
+				}
+			}
+		})
+	}
+}
+
+func addTo[K comparable](m map[K]Tally, key K, t Tally) {
+	t.Add(m[key])
+	m[key] = t
+}
+
+func TestSizes(t *testing.T) {
+	b := newCountBench(t, ProtocolsOptions{Sizes: true})
+	var want [7]Tally
+	for _, test := range []struct{ bytes, slot int }{
+		{14, 0}, {64, 0}, {65, 1}, {127, 1}, {128, 2}, {255, 2}, {256, 3}, {511, 3}, {512, 4}, {1023, 4},
+		{1024, 5}, {1518, 5}, {1519, 6},
+	} {
+		b.run(ether(0x0806, make([]byte, test.bytes-14)), 1)
+		want[test.slot].Add(Tally{1, uint64(test.bytes)})
+		if diff := cmp.Diff(want, b.counts().Sizes); diff != "" {
+			t.Errorf("%d bytes: %s", test.bytes, diff)
+		}
+	}
+}
+
+// Flows beyond the table's size push others out: what is then missing is known exactly.
+func TestFlowOverflow(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	pair := newPair(t)
+	var p *Protocols
+	inNamespace(t, pair.Rx, func() (err error) {
+		p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Flows: true, flowTable: 512})
+		return err
+	})
+	defer p.Close()
+	const frames, flows, size = 60_000, 3000, 100
+	send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Flows: flows})
+	c := read(t, pair, p.Read)
+	var kept Tally
+	for _, t := range c.Flows {
+		kept.Add(t)
+	}
+	if len(c.Flows) == 0 || len(c.Flows) > 512 {
+		t.Errorf("%d flows in the table", len(c.Flows))
+	}
+	// Each of them comes round again after it was pushed out.
+	if want := uint64(flows - len(c.Flows)); c.Overflow.Flows < want {
+		t.Errorf("%d flows pushed out, want %d or more", c.Overflow.Flows, want)
+	}
+	if want := (Tally{frames - kept.Packets, frames*size - kept.Bytes}); c.Overflow.Tally != want {
+		t.Errorf("%v pushed out, want %v", c.Overflow.Tally, want)
+	}
+	if c.Total() != (Tally{frames, frames * size}) {
+		t.Errorf("total %v", c.Total())
+	}
+}
+
+// EtherTypes beyond the table's size share a slot: no packet is lost.
+func TestEtherTypesOverflow(t *testing.T) {
+	for _, v := range Variants {
+		t.Run(v.String(), func(t *testing.T) {
+			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4})
+			const types = 8
+			for i := range types {
+				b.run(ether(uint16(0x9200+i), make([]byte, 46)), 2)
+			}
+			c := b.counts()
+			if c.Total() != (Tally{2 * types, 2 * types * 60}) || c.Class(noRoom).Packets < 2 {
+				t.Errorf("total %v, without room %v", c.Total(), c.Class(noRoom))
+			}
+		})
+	}
+}

@@ -1,0 +1,250 @@
+package meter
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func newPair(t *testing.T) *testnet.Pair {
+	t.Helper()
+	pair, err := testnet.NewPair(testnet.PairOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pair.Close() })
+	return pair
+}
+
+func inNamespace(t *testing.T, ns *testnet.Namespace, f func() error) {
+	t.Helper()
+	if err := ns.Do(f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func send(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) {
+	t.Helper()
+	g, err := testnet.NewGenerator(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if r, err := g.Run(ctx, o); err != nil || r.Sent != o.Count {
+		t.Fatalf("sent %d: %v", r.Sent, err)
+	}
+}
+
+func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s S) {
+	t.Helper()
+	inNamespace(t, pair.Rx, func() (err error) {
+		s, err = reader()
+		return err
+	})
+	return s
+}
+
+// A million frames, each in the counter of the verdict, with all its bytes, whoever reads meanwhile.
+func TestActionsMillion(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
+		t.Run(verdict.String(), func(t *testing.T) {
+			pair := newPair(t)
+			var a *Actions
+			inNamespace(t, pair.Rx, func() (err error) {
+				a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: verdict, Queues: 1})
+				return err
+			})
+			defer a.Close()
+
+			// Readers that never stop, and see the counters only grow.
+			done := make(chan struct{})
+			var readers sync.WaitGroup
+			for range 2 {
+				readers.Go(func() {
+					var before uint64
+					for {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						c, err := a.read()
+						if err != nil || c.Total()[verdict].Packets < before {
+							t.Errorf("%v after %d: %v", c.Total(), before, err)
+						}
+						before = c.Total()[verdict].Packets
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			const frames, size = 1_000_000, 100
+			send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			close(done)
+			readers.Wait()
+
+			var want VerdictTallies
+			want[verdict] = Tally{frames, frames * size}
+			got := read(t, pair, a.Read)
+			if diff := cmp.Diff(want, got.Total()); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(want, got.Queue(0)); diff != "" {
+				t.Error("queue 0:", diff)
+			}
+		})
+	}
+}
+
+// fexit on a program that somebody else runs, and that neither loses its packets nor its verdicts.
+func TestActionsTrace(t *testing.T) {
+	testnet.RequireFentry(t)
+	testnet.RequireLiveFrames(t)
+	const unknown = testnet.Action(77)
+	for action, verdict := range map[testnet.Action]xdp.Verdict{
+		testnet.Drop: xdp.Drop, testnet.Pass: xdp.Pass, testnet.TX: xdp.Tx, unknown: UnknownVerdict,
+	} {
+		t.Run(verdict.String(), func(t *testing.T) {
+			pair := newPair(t)
+			v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, action, testnet.VerdictOptions{Count: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			var readers [2]*Actions
+			for i := range readers {
+				inNamespace(t, pair.Rx, func() (err error) {
+					readers[i], err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass})
+					return err
+				})
+				defer readers[i].Close()
+			}
+			const frames, size = 1_000_000, 100
+			send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			var want VerdictTallies
+			want[verdict] = Tally{frames, frames * size}
+			for _, a := range readers {
+				if diff := cmp.Diff(want, read(t, pair, a.Read).Total()); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if c, err := v.Total(); err != nil || c.Packets != frames {
+				t.Errorf("the traced program saw %v: %v", c, err)
+			}
+		})
+	}
+}
+
+// fentry sees the same as a program of our own, of every packet of the table that can be sent.
+func TestProtocolsTrace(t *testing.T) {
+	testnet.RequireFentry(t)
+	testnet.RequireLiveFrames(t)
+	for _, v := range Variants {
+		t.Run(v.String(), func(t *testing.T) {
+			pair := newPair(t)
+			program, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer program.Close()
+			var p *Protocols
+			inNamespace(t, pair.Rx, func() (err error) {
+				p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Variant: v, Sizes: true, Flows: true})
+				return err
+			})
+			defer p.Close()
+			classes, flows := make(map[string]Tally), make(map[Flow]Tally)
+			var sizes [protocolsLimitSIZES]Tally
+			for _, test := range protocolTable {
+				if len(test.packet) > testnet.MaxLiveFrame {
+					continue
+				}
+				send(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: 20})
+				tally := Tally{20, 20 * uint64(len(test.packet))}
+				addTo(classes, test.class.String(), tally)
+				sizes[test.size].Add(tally)
+				if test.flow != nil {
+					addTo(flows, *test.flow, tally)
+				}
+			}
+			got := read(t, pair, p.Read)
+			if diff := cmp.Diff(classes, byClass(got)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
+				t.Error("sizes:", diff)
+			}
+			if diff := cmp.Diff(flows, got.Flows, equalAddrs); diff != "" {
+				t.Error("flows:", diff)
+			}
+		})
+	}
+}
+
+// A million frames of several protocols, and all variants agree with what was sent.
+func TestProtocolsMillion(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	for _, v := range Variants {
+		t.Run(v.String(), func(t *testing.T) {
+			pair := newPair(t)
+			var p *Protocols
+			inNamespace(t, pair.Rx, func() (err error) {
+				p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Variant: v, Sizes: true})
+				return err
+			})
+			defer p.Close()
+			want := make(map[string]Tally)
+			var sizes [protocolsLimitSIZES]Tally
+			for _, test := range []struct {
+				frame []byte
+				class Class
+				size  int
+				count uint64
+			}{
+				{tcp4, IPv4(6), 0, 400_000},
+				{testnet.UDPFrame(700, 0), IPv4(17), 4, 300_000},
+				// Untagged: the generator sends a page again as the kernel's stack left it, without the tag.
+				{tcp6, IPv6(6), 1, 200_000},
+				{txRx.ARPRequest(), EtherType(0x0806), 0, 100_000},
+			} {
+				send(t, pair, testnet.GeneratorOptions{Frame: test.frame, Raw: true, Count: test.count})
+				tally := Tally{test.count, test.count * uint64(len(test.frame))}
+				addTo(want, test.class.String(), tally)
+				sizes[test.size].Add(tally)
+			}
+			got := read(t, pair, p.Read)
+			if diff := cmp.Diff(want, byClass(got)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
+				t.Error("sizes:", diff)
+			}
+		})
+	}
+}
+
+// What is counted ends with the program or the interface, and Read says so.
+func TestGone(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	pair := newPair(t)
+	var a *Actions
+	inNamespace(t, pair.Rx, func() (err error) {
+		a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass})
+		return err
+	})
+	defer a.Close()
+	read(t, pair, a.Read)
+	a.hook.link.Close()
+	if err := pair.Rx.Do(func() error { _, err := a.Read(); return err }); err == nil {
+		t.Error("the program has gone, and no error")
+	}
+	pair.Close()
+}

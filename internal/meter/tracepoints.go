@@ -1,0 +1,210 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
+
+// An Event is what a tracepoint reports. Some have had several tracepoints over time.
+type Event uint32
+
+const (
+	Redirect        = Event(tracepointsEventREDIRECT)          // a redirect was accepted
+	RedirectErr     = Event(tracepointsEventREDIRECT_ERR)      // a redirect failed
+	Exception       = Event(tracepointsEventEXCEPTION)         // aborted, a verdict that does not exist, or a failed tx
+	DevmapXmit      = Event(tracepointsEventDEVMAP_XMIT)       // a bulk of redirected packets was sent
+	BulkTx          = Event(tracepointsEventBULK_TX)           // a bulk of packets of the verdict tx was sent
+	CPUMapEnqueue   = Event(tracepointsEventCPUMAP_ENQUEUE)    // a bulk of packets was queued for another CPU
+	CPUMapKthread   = Event(tracepointsEventCPUMAP_KTHREAD)    // that CPU took a bulk from its queue
+	MemConnect      = Event(tracepointsEventMEM_CONNECT)       // a receive queue got a page pool
+	MemDisconnect   = Event(tracepointsEventMEM_DISCONNECT)    // a page pool has gone
+	MemReturnFailed = Event(tracepointsEventMEM_RETURN_FAILED) // a page came back after its pool had gone
+	AttachFailed    = Event(tracepointsEventATTACH_FAILED)     // a program could not be attached by a bpf_link
+)
+
+// TracepointOptions say what to count. The zero value is every event of the machine, in all its network
+// namespaces, but successful redirects.
+type TracepointOptions struct {
+	// Interface restricts the events to one interface, in the calling thread's network namespace; nil = all.
+	// Some tracepoints do not tell an interface. Those of cpumaps are then counted for the maps that the
+	// interface's program had at Open, those of memory for what was connected since Open, and failed
+	// attachments for the whole namespace.
+	Interface *xdp.Interface
+
+	// Program restricts the events to those of one XDP program, by its id; 0 = all. Tracepoints that tell
+	// neither a program nor a map are Absent then.
+	Program uint32
+
+	// Redirects counts successful redirects, too: one event for every packet.
+	Redirects bool
+
+	// Record sends single events to Next.
+	Record bool
+}
+
+// Tracepoints counts the events of the kernel's xdp:* tracepoints.
+type Tracepoints struct {
+	coll   *ebpf.Collection
+	links  []link.Link // those that are not held are closed by the garbage collector
+	events []Event
+	absent []Absent
+	reader *recordReader // nil without TracepointOptions.Record
+}
+
+// OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and CAP_PERFMON, and
+// a kernel with BTF.
+func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
+	spec, err := loadTracepoints()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracepoints{}
+	chosen, err := t.choose(spec, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := restrict(spec, o); err != nil {
+		return nil, err
+	}
+	if t.coll, err = ebpf.NewCollection(spec); err != nil {
+		return nil, privileged("load the programs for the xdp tracepoints", err)
+	}
+	if err := t.begin(chosen, o); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// choose takes out of spec what this kernel or these options do without.
+func (t *Tracepoints) choose(spec *ebpf.CollectionSpec, o TracepointOptions) ([]tracepoint, error) {
+	kernel, err := kernelTracepoints()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []tracepoint
+	for _, p := range tracepoints {
+		reason := p.absence(kernel, o)
+		if reason == "" {
+			chosen = append(chosen, p)
+			if !slices.Contains(t.events, p.event) {
+				t.events = append(t.events, p.event)
+			}
+			continue
+		}
+		delete(spec.Programs, p.program)
+		if reason != notAsked {
+			t.absent = append(t.absent, Absent{Tracepoint: p.name, Reason: reason})
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("this kernel has none of the xdp tracepoints: it needs CONFIG_TRACEPOINTS and BTF")
+	}
+	if err := spec.Variables[tracepointsVarKthreadVerdicts].Set(kernel["xdp_cpumap_kthread"] == kthreadWithVerdicts); err != nil {
+		return nil, err
+	}
+	if !o.Record {
+		spec.Maps[tracepointsMapRecords].MaxEntries = uint32(os.Getpagesize())
+	}
+	return chosen, nil
+}
+
+// restrict sets the variables that the programs filter by.
+func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
+	values := map[string]any{
+		tracepointsVarOnlyProgram:  o.Program,
+		tracepointsVarRecordEvents: o.Record,
+	}
+	if o.Interface != nil {
+		var stat unix.Stat_t
+		if err := unix.Stat("/proc/thread-self/ns/net", &stat); err != nil {
+			return fmt.Errorf("ask for this thread's network namespace: %w", err)
+		}
+		values[tracepointsVarOnlyIfindex] = uint32(o.Interface.Index)
+		values[tracepointsVarOnlyNetns] = uint32(stat.Ino)
+	}
+	for name, value := range values {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// begin attaches the programs, when all else is ready.
+func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error) {
+	if err := t.allowMaps(o); err != nil {
+		return err
+	}
+	if o.Record {
+		if t.reader, err = newRecordReader(t.coll.Maps[tracepointsMapRecords]); err != nil {
+			return err
+		}
+	}
+	for _, p := range chosen {
+		l, err := link.AttachTracing(link.TracingOptions{Program: t.coll.Programs[p.program]})
+		if err != nil {
+			return privileged("attach to the tracepoint "+p.name, err)
+		}
+		t.links = append(t.links, l)
+	}
+	return nil
+}
+
+// allowMaps tells the programs by which maps they know the events of cpumaps.
+func (t *Tracepoints) allowMaps(o TracepointOptions) error {
+	var programs []uint32
+	if o.Program != 0 {
+		programs = append(programs, o.Program)
+	} else if o.Interface != nil {
+		for _, p := range o.Interface.Programs {
+			programs = append(programs, p.ID)
+		}
+	}
+	for _, id := range programs {
+		prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+		if err != nil {
+			return fmt.Errorf("open XDP program %d: %w", id, err)
+		}
+		info, err := prog.Info()
+		prog.Close()
+		if err != nil {
+			return fmt.Errorf("ask for the maps of XDP program %d: %w", id, err)
+		}
+		maps, _ := info.MapIDs()
+		for _, m := range maps {
+			if err := t.coll.Maps[tracepointsMapProgramMaps].Put(uint32(m), uint32(id)); err != nil {
+				return fmt.Errorf("note map %d of XDP program %d: %w", m, id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Events are those that can occur here, in the order of their declaration.
+func (t *Tracepoints) Events() []Event { return slices.Sorted(slices.Values(t.events)) }
+
+// Absent are the tracepoints that are not counted, and why.
+func (t *Tracepoints) Absent() []Absent { return t.absent }
+
+// Close detaches from the tracepoints. It ends calls of Next, too.
+func (t *Tracepoints) Close() error {
+	var errs []error
+	for _, l := range t.links {
+		errs = append(errs, l.Close())
+	}
+	errs = append(errs, t.Stop())
+	if t.coll != nil {
+		t.coll.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,137 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// A tracepoint is one that some kernel has, and the program in bpf/tracepoints.c that reads it.
+type tracepoint struct {
+	name    string
+	event   Event
+	program string
+
+	// args are the argument lists, without the first, that the program reads rightly: include/trace/events/xdp.h
+	// of Linux 5.14 to 6.18, and of 5.8 before that. Others are possible in kernels to come, and reading the
+	// wrong argument would be worse than not to count.
+	args []string
+
+	ofProgram bool // it tells the program, or a map
+}
+
+const (
+	kthreadWithVerdicts = "int, uint, uint, int, *xdp_cpumap_stats"
+	redirectArgs        = "*net_device, *bpf_prog, *void, int, bpf_map_type, uint, uint"
+)
+
+var tracepoints = []tracepoint{
+	{"xdp_redirect", Redirect, tracepointsProgTraceRedirect, []string{redirectArgs}, true},
+	{"xdp_redirect_err", RedirectErr, tracepointsProgTraceRedirectErr, []string{redirectArgs}, true},
+	{"xdp_redirect_map", Redirect, tracepointsProgTraceRedirectMap, []string{redirectArgs}, true},
+	{"xdp_redirect_map_err", RedirectErr, tracepointsProgTraceRedirectMapErr, []string{redirectArgs}, true},
+	{"xdp_exception", Exception, tracepointsProgTraceException, []string{"*net_device, *bpf_prog, uint"}, true},
+	{"xdp_devmap_xmit", DevmapXmit, tracepointsProgTraceDevmapXmit, []string{"*net_device, *net_device, int, int, int"}, false},
+	{"xdp_bulk_tx", BulkTx, tracepointsProgTraceBulkTx, []string{"*net_device, int, int, int"}, false},
+	{"xdp_cpumap_enqueue", CPUMapEnqueue, tracepointsProgTraceCpumapEnqueue, []string{"int, uint, uint, int"}, true},
+	{"xdp_cpumap_kthread", CPUMapKthread, tracepointsProgTraceCpumapKthread, []string{kthreadWithVerdicts, "int, uint, uint, int"}, true},
+	{"mem_connect", MemConnect, tracepointsProgTraceMemConnect, []string{"*xdp_mem_allocator, *xdp_rxq_info"}, false},
+	{"mem_disconnect", MemDisconnect, tracepointsProgTraceMemDisconnect, []string{"*xdp_mem_allocator"}, false},
+	{"mem_return_failed", MemReturnFailed, tracepointsProgTraceMemReturnFailed, []string{"*xdp_mem_info, *page"}, false},
+	{"bpf_xdp_link_attach_failed", AttachFailed, tracepointsProgTraceAttachFailed, []string{"*char"}, false},
+}
+
+// An Absent tracepoint is not counted.
+type Absent struct {
+	Tracepoint string // as in /sys/kernel/tracing/events/xdp
+	Reason     string
+}
+
+// notAsked is the reason that needs no mention.
+const notAsked = "not asked for"
+
+// absence is why a tracepoint is left out, or empty.
+func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) string {
+	if p.event == Redirect && !o.Redirects {
+		return notAsked
+	}
+	args, ok := kernel[p.name]
+	if !ok {
+		return "this kernel does not have it"
+	}
+	if o.Program != 0 && !p.ofProgram {
+		return "it does not tell the program"
+	}
+	for _, known := range p.args {
+		if args == known {
+			return ""
+		}
+	}
+	return fmt.Sprintf("its arguments (%s) are not those that xdpcap knows", args)
+}
+
+// kernelTracepoints returns the argument lists of those of our tracepoints that the running kernel has.
+func kernelTracepoints() (map[string]string, error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return nil, fmt.Errorf("read the kernel's BTF, which describes the tracepoints: %w; "+
+			"it needs CONFIG_DEBUG_INFO_BTF", err)
+	}
+	found := make(map[string]string)
+	for _, p := range tracepoints {
+		args, err := argumentsOf(spec, "btf_trace_"+p.name)
+		if errors.Is(err, btf.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up tracepoint %s in the kernel's BTF: %w", p.name, err)
+		}
+		found[p.name] = args
+	}
+	return found, nil
+}
+
+// argumentsOf lists the arguments behind the first, which is the kernel's own.
+func argumentsOf(spec *btf.Spec, name string) (string, error) {
+	var def *btf.Typedef
+	if err := spec.TypeByName(name, &def); err != nil {
+		return "", err
+	}
+	pointer, ok := def.Type.(*btf.Pointer)
+	if !ok {
+		return "", fmt.Errorf("%s is no pointer", name)
+	}
+	proto, ok := pointer.Target.(*btf.FuncProto)
+	if !ok || len(proto.Params) == 0 {
+		return "", fmt.Errorf("%s points to no function", name)
+	}
+	var args []string
+	for _, p := range proto.Params[1:] {
+		args = append(args, typeName(p.Type))
+	}
+	return strings.Join(args, ", "), nil
+}
+
+// typeName says of a type what a program that reads it must know.
+func typeName(t btf.Type) string {
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Pointer:
+		return "*" + typeName(t.Target)
+	case *btf.Void:
+		return "void"
+	case *btf.Int:
+		switch {
+		case t.Size == 1:
+			return "char"
+		case t.Size == 4 && t.Encoding == btf.Signed:
+			return "int"
+		case t.Size == 4:
+			return "uint"
+		}
+		return fmt.Sprintf("%s of %d bytes", t.Name, t.Size)
+	default:
+		return t.TypeName()
+	}
+}

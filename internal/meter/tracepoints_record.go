@@ -1,0 +1,85 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// A Record is a single event.
+type Record struct {
+	Time     time.Time // CLOCK_REALTIME, to about a microsecond of when the tracepoint was passed
+	CPU      int
+	Case     Case
+	Count    EventCount // what this event adds
+	Program  uint32     // id; 0 = the tracepoint does not tell
+	Index    uint32     // Redirect, RedirectErr: the interface, or the entry of Case.MapID, that was aimed at
+	Verdict  uint32     // Exception: what the program returned
+	MemoryID uint32     // MemConnect, MemDisconnect, MemReturnFailed
+}
+
+// recordReader reads the ring of single events.
+type recordReader struct {
+	*ringbuf.Reader
+	raw  ringbuf.Record
+	boot time.Time // CLOCK_REALTIME when CLOCK_MONOTONIC was zero
+}
+
+func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
+	r, err := ringbuf.NewReader(ring)
+	if err != nil {
+		return nil, privileged("open the ring of the xdp tracepoints", err)
+	}
+	boot, err := bootTime()
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return &recordReader{Reader: r, boot: boot}, nil
+}
+
+// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop the error
+// is [os.ErrClosed]; without TracepointOptions.Record, too.
+func (t *Tracepoints) Next() (Record, error) {
+	if t.reader == nil {
+		return Record{}, os.ErrClosed
+	}
+	r := t.reader
+	if err := r.ReadInto(&r.raw); err != nil {
+		if errors.Is(err, ringbuf.ErrClosed) {
+			return Record{}, os.ErrClosed
+		}
+		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: %w", err)
+	}
+	if len(r.raw.RawSample) < int(unsafe.Sizeof(tracepointsRecord{})) {
+		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: record of %d bytes", len(r.raw.RawSample))
+	}
+	raw := (*tracepointsRecord)(unsafe.Pointer(&r.raw.RawSample[0]))
+	rec := Record{
+		Time:     r.boot.Add(time.Duration(raw.TimeNs)),
+		CPU:      int(raw.Cpu),
+		Case:     caseOf(&raw.Key),
+		Count:    countOf(&raw.Count),
+		Program:  raw.Program,
+		MemoryID: raw.Memory,
+	}
+	rec.Case.Message = text(raw.Message[:])
+	if rec.Case.Event == Exception {
+		rec.Verdict = raw.Index
+	} else {
+		rec.Index = raw.Index
+	}
+	return rec, nil
+}
+
+// Stop ends calls of Next.
+func (t *Tracepoints) Stop() error {
+	if t.reader == nil {
+		return nil
+	}
+	return t.reader.Close()
+}

@@ -1,0 +1,63 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+)
+
+// FindProgram looks for a loaded XDP program of the machine by its id or name. Two programs of one name are
+// an error that lists their ids. It needs CAP_BPF and CAP_SYS_ADMIN.
+func FindProgram(nameOrID string) (Program, error) {
+	if id, err := strconv.ParseUint(nameOrID, 10, 32); err == nil {
+		return programByID(uint32(id))
+	}
+	var found []Program
+	for id := ebpf.ProgramID(0); ; {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return Program{}, fmt.Errorf("list the loaded BPF programs: %w", err)
+		}
+		id = next
+		if p, err := programByID(uint32(id)); err == nil && p.Name == nameOrID {
+			found = append(found, p)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Program{}, fmt.Errorf("no XDP program %q is loaded: xdpcap interfaces lists those that are attached", nameOrID)
+	case 1:
+		return found[0], nil
+	}
+	var ids []string
+	for _, p := range found {
+		ids = append(ids, strconv.FormatUint(uint64(p.ID), 10))
+	}
+	return Program{}, fmt.Errorf("%d XDP programs are named %s: give the id of one: %s", len(found), nameOrID, strings.Join(ids, ", "))
+}
+
+func programByID(id uint32) (Program, error) {
+	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Program{}, fmt.Errorf("no XDP program has the id %d: xdpcap interfaces lists those that are attached", id)
+	}
+	if err != nil {
+		return Program{}, fmt.Errorf("open XDP program %d: %w", id, err)
+	}
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		return Program{}, fmt.Errorf("ask for the name of program %d: %w", id, err)
+	}
+	if p.Type() != ebpf.XDP {
+		return Program{}, fmt.Errorf("program %s (id %d) is no XDP program", info.Name, id)
+	}
+	return Program{ID: id, Name: info.Name}, nil
+}
