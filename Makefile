@@ -51,6 +51,10 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	@$(call forbid,./cmd/xdpcap,github.com/cilium)
+	@$(call forbid,./internal/pcapng,\.)
+	@$(call forbid,./capture ./filter ./internal/xdp,/meter$$|/cmd/)
+	@$(call forbid,./internal/meter ./filter ./internal/xdp,/capture$$|/cmd/)
 	clang-format-19 --dry-run --Werror $(C_FILES)
 	@sums="$$(sha256sum $(GENERATED))"; $(MAKE) --no-print-directory generate && \
 	[ "$$sums" = "$$(sha256sum $(GENERATED))" ] || \
@@ -77,6 +81,12 @@ clean: ## remove what was built
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# forbid keeps DESIGN.md's section 1: which package must not import which.
+define forbid
+found="$$($(GO) list -f '{{join .Imports "\n"}}' $(1) | grep -E '$(2)')"; \
+[ -z "$$found" ] || { echo "$(1) must not import $$found: DESIGN.md section 1"; exit 1; }
+endef
 
 # need installs the Debian packages that are not there.
 define need
