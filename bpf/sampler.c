@@ -197,14 +197,16 @@ static __always_inline struct head *look(void *ctx, enum hook hook, __u64 most, 
 	__u64 n = hook == IN_XDP ? bpf_xdp_get_buff_len(ctx) : xdp->data_end - xdp->data;
 	long err;
 
-	/* The verifier must see both bounds on the very register that goes into the call. */
-	asm volatile("" : "+r"(n));
+	if (!head)
+		return NULL;
 	if (n > most)
 		n = most;
-	if (n > HEAD_BYTES)
-		n = HEAD_BYTES;
-	if (!head || n == 0)
-		return NULL;
+	/*
+	 * 1 to HEAD_BYTES, which it is anyway: Linux 6.1's verifier understands it when it is said
+	 * like this, on the very register that goes into the call.
+	 */
+	asm volatile("" : "+r"(n));
+	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
 	if (hook == IN_XDP)
 		err = bpf_xdp_load_bytes(ctx, 0, head->bytes, n);
 	else

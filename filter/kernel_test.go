@@ -57,6 +57,11 @@ func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	if err := Replace(spec, "filter", body); err != nil {
 		tb.Fatal(err)
 	}
+	return loadSpec(tb, spec, prog, body)
+}
+
+func loadSpec(tb testing.TB, spec *ebpf.ProgramSpec, prog []bpf.RawInstruction, body asm.Instructions) *ebpf.Program {
+	tb.Helper()
 	p, err := ebpf.NewProgram(spec)
 	if err != nil {
 		var ve *ebpf.VerifierError
@@ -72,10 +77,17 @@ func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 // minimalFrame is the least that BPF_PROG_RUN takes for XDP.
 const minimalFrame = 14
 
-// compareKernel runs a program in the kernel and in the interpreter, and counts the packets that match.
+// compareKernel runs a program in the kernel, on the packet and on a copy, and in the interpreter, and counts the packets that
+// match.
 func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
 	tb.Helper()
-	p := loadFilter(tb, prog)
+	matches = compareLoaded(tb, what, loadFilter(tb, prog), prog, pkts)
+	compareLoaded(tb, what+" on a copy", loadBuffer(tb, prog), prog, pkts)
+	return matches
+}
+
+func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
+	tb.Helper()
 	defer p.Close()
 	for _, pkt := range pkts {
 		if len(pkt) < minimalFrame {
