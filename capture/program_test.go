@@ -195,14 +195,14 @@ func TestProgramSample(t *testing.T) {
 	for _, n := range []uint32{2, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b := newBench(t, Options{Sample: n})
-			const frames = 200_000
+			frames := int(testnet.Volume(200_000))
 			for range 20 { // in portions that fit into the ring
 				b.run(0, packetOf(64, 0), frames/20)
 				b.samples()
 			}
 			a := b.accounts()[0]
 			want := float64(frames) / float64(n)
-			if got := float64(a.Sampled); got < want*0.7 || got > want*1.3 || a.Seen != frames || a.Seen != a.Sampled+a.NotSampled {
+			if got := float64(a.Sampled); got < want*0.7 || got > want*1.3 || a.Seen != uint64(frames) || a.Seen != a.Sampled+a.NotSampled {
 				t.Errorf("%+v, want %v sampled", a, want)
 			}
 		})

@@ -142,6 +142,9 @@ func TestFilterErrors(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	long := make([]string, 1300)
+	if testnet.Emulated() {
+		long = make([]string, 900) // as many take minutes to compile there, and 900 are too many already
+	}
 	for i := range long {
 		long[i] = fmt.Sprintf("host 10.0.%d.%d", i/256, i%256)
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,7 +79,7 @@ func runPlan() error {
 		return err
 	}
 	fmt.Fprintf(port, "\n%s%s\n", markKernel, unix.ByteSliceToString(name.Release[:]))
-	if err = loadModules(); err == nil {
+	if err = errors.Join(loadModules(), loopbackUp()); err == nil {
 		for _, t := range p.Tests {
 			t.run(port, p)
 		}
@@ -128,11 +129,20 @@ func loadModules() error {
 	return nil
 }
 
+// loopbackUp lets tests reach servers of their own at 127.0.0.1.
+func loopbackUp() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("look up lo: %w", err)
+	}
+	return netlink.LinkSetUp(lo)
+}
+
 // run runs the test binary in its directory, as go test does.
 func (t test) run(port io.Writer, p plan) {
 	fmt.Fprintf(port, "\n%s%s\n", markPackage, t.Package)
 	dir := filepath.Join("/", sourceDir, t.Package)
-	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=4m", "-test.run="+p.Run)
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=7m", "-test.run="+p.Run)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel}
 	// Through a pipe: a test's output is not to be a terminal.

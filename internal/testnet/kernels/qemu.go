@@ -27,7 +27,7 @@ func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 
 // boot runs the guest to its end, prints a line per package, and the whole
 // output of those that failed.
-func boot(ctx context.Context, k kernel, initramfs string) error {
+func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error {
 	image, err := k.image()
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func boot(ctx context.Context, k kernel, initramfs string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r := newReport(k.version, os.Stdout)
+	r := newReport(k.version, out)
 	err = r.read(io.TeeReader(stdout, log))
 	err = errors.Join(err, cmd.Wait(), ctx.Err())
 	if err == nil {
