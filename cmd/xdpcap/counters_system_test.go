@@ -157,6 +157,46 @@ func TestScrapeBesideReader(t *testing.T) {
 	}
 }
 
+// Two processes beside each other on somebody's program, and one more on what a first one attached: all have all.
+func TestStatsSideBySide(t *testing.T) {
+	testnet.RequireFentry(t)
+	for _, owner := range []string{"somebody", "xdpcap"} {
+		t.Run(owner, func(t *testing.T) {
+			pair := newPair(t, testnet.PairOptions{})
+			var processes []*process
+			var outputs []func() string
+			run := func(args ...string) {
+				p, output := counting(t, pair, append(args, "-i", "rx0", "--interval", "50ms", "--json")...)
+				processes, outputs = append(processes, p), append(outputs, output)
+			}
+			if owner == "somebody" {
+				v, err := testnet.AttachVerdict(pair.Rx, "rx0", testnet.Drop, testnet.VerdictOptions{Count: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer v.Close()
+			} else {
+				run("stats", "--action", "drop")
+			}
+			run("stats")
+			run("stats")
+			run("count")
+			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
+			for i := len(processes) - 1; i >= 0; i-- { // what is traced goes last
+				processes[i].interrupt()
+			}
+			for i, output := range outputs[:len(outputs)-1] {
+				if r := lastObject[statsReading](t, output()); r.Verdicts["drop"].Packets != million || r.Total.Bytes != 100*million {
+					t.Errorf("reader %d: %+v", i, r.verdictRates)
+				}
+			}
+			if r := lastObject[countReading](t, outputs[len(outputs)-1]()); r.Total.Packets != million || len(r.Protocols) != 1 {
+				t.Errorf("count: %+v", r)
+			}
+		})
+	}
+}
+
 // scrape asks from inside the namespace, on a connection that is dialled there.
 func scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 	t.Helper()
