@@ -182,16 +182,21 @@ func TestStatsSideBySide(t *testing.T) {
 			run("stats")
 			run("count")
 			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
+			// Three tracers on an emulated CPU can be too slow for the ring: what it had no room for was not sent.
+			sent, err := pair.Stats()
+			if err != nil || sent.Delivered+sent.Dropped != million || sent.Delivered < million/2 {
+				t.Errorf("%+v: %v", sent, err)
+			}
 			for i := len(processes) - 1; i >= 0; i-- { // what is traced goes last
 				processes[i].interrupt()
 			}
 			for i, output := range outputs[:len(outputs)-1] {
-				if r := lastObject[statsReading](t, output()); r.Verdicts["drop"].Packets != million || r.Total.Bytes != 100*million {
-					t.Errorf("reader %d: %+v", i, r.verdictRates)
+				if r := lastObject[statsReading](t, output()); r.Verdicts["drop"].Packets != sent.Delivered || r.Total.Bytes != 100*sent.Delivered {
+					t.Errorf("reader %d: %+v, delivered %d", i, r.verdictRates, sent.Delivered)
 				}
 			}
-			if r := lastObject[countReading](t, outputs[len(outputs)-1]()); r.Total.Packets != million || len(r.Protocols) != 1 {
-				t.Errorf("count: %+v", r)
+			if r := lastObject[countReading](t, outputs[len(outputs)-1]()); r.Total.Packets != sent.Delivered || len(r.Protocols) != 1 {
+				t.Errorf("count: %+v, delivered %d", r, sent.Delivered)
 			}
 		})
 	}
