@@ -426,7 +426,6 @@ static __always_inline void count_flow(const struct packet *p, bool traced, __u6
 
 	if (!overflow || !read_flow(p, traced, &f))
 		return;
-	add(&overflow->all, bytes);
 
 	struct tally *tally = bpf_map_lookup_elem(&flows, &f);
 
@@ -436,10 +435,11 @@ static __always_inline void count_flow(const struct packet *p, bool traced, __u6
 		if (!bpf_map_update_elem(&flows, &f, &none, BPF_NOEXIST))
 			overflow->inserted++;
 		tally = bpf_map_lookup_elem(&flows, &f);
-		if (!tally)
-			return;
 	}
-	add(tally, bytes);
+	if (tally)
+		add(tally, bytes);
+	/* Last, and read first: a packet on its way never looks like one that was pushed out. */
+	add(&overflow->all, bytes);
 }
 
 static __always_inline void count_extras(const struct packet *p, bool traced, __u64 bytes)

@@ -59,7 +59,7 @@ type Protocols struct {
 	sizes, flows bool
 
 	mu       sync.Mutex
-	overflow FlowOverflow // the most ever read: what is on its way at a reading must not make it fall
+	overflow FlowOverflow // the most ever read: packets that arrive between the readings must not make it fall
 }
 
 // OpenProtocols begins to count, or leaves nothing behind.

@@ -17,7 +17,7 @@ type Flow struct {
 }
 
 // FlowOverflow is what Flows lacks: flows that had to make room for newer ones, and the packets
-// that were counted for them. Cumulative; while packets arrive it may be a few off.
+// that were counted for them. Cumulative; while packets arrive it may be a few short.
 type FlowOverflow struct {
 	Flows uint64 // a flow that was pushed out twice counts twice
 	Tally
