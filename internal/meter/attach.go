@@ -54,31 +54,36 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*hook, error)
 	return h, nil
 }
 
-// trace has a tracing program of spec run at the entry or exit of the interface's XDP program. load gets
-// the specification ready to load, and returns the loaded program.
-func trace(ifi xdp.Interface, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (_ *hook, err error) {
-	h := &hook{ifi: ifi, program: ifi.Programs[0], traced: true, mode: ifi.Mode}
-	defer func() {
-		if err != nil {
-			h.prog.Close() // takes nil, as the next does
-			h.target.Close()
-		}
-	}()
-	if h.target, err = ebpf.NewProgramFromID(ebpf.ProgramID(h.program.ID)); err != nil {
-		return nil, fmt.Errorf("open %v on %s: %w", h.program, ifi.Name, err)
+// trace has a tracing program of spec run at the entry or exit of the interface's XDP program. load
+// loads it once the specification names its target.
+func trace(ifi xdp.Interface, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (*hook, error) {
+	program := ifi.Programs[0]
+	target, err := ebpf.NewProgramFromID(ebpf.ProgramID(program.ID))
+	if err != nil {
+		return nil, fmt.Errorf("open %v on %s: %w", program, ifi.Name, err)
 	}
+	h := &hook{ifi: ifi, program: program, traced: true, mode: ifi.Mode, target: target}
+	if err := h.trace(spec, load); err != nil {
+		h.prog.Close() // takes nil
+		target.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *hook) trace(spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (err error) {
 	if spec.AttachTo, err = entryName(h.target); err != nil {
-		return nil, fmt.Errorf("%s already runs XDP program %v, and that cannot be traced: %w; compile it with "+
-			"clang -g, or detach it", ifi.Name, h.program, err)
+		return fmt.Errorf("%s already runs XDP program %v, and that cannot be traced: %w; compile it with "+
+			"clang -g, or detach it", h.ifi.Name, h.program, err)
 	}
 	spec.AttachTarget = h.target
 	if h.prog, err = load(); err != nil {
-		return nil, untraceable(ifi, spec, err)
+		return untraceable(h.ifi, spec, err)
 	}
 	if h.link, err = link.AttachTracing(link.TracingOptions{Program: h.prog}); err != nil {
-		return nil, untraceable(ifi, spec, err)
+		return untraceable(h.ifi, spec, err)
 	}
-	return h, nil
+	return nil
 }
 
 // entryName is the name that BTF has for a program's first function: the kernel's own name for the

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// counting runs a counter command with its output in a file.
+func counting(t *testing.T, pair *testnet.Pair, args ...string) (p *process, output func() string) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	p = listening(t, pair.Rx, file, args...)
+	return p, func() string {
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// lastObject decodes each line, and knows every key.
+func lastObject[T any](t *testing.T, output string) (last T) {
+	t.Helper()
+	if output == "" {
+		t.Fatal("nothing printed")
+	}
+	for line := range strings.Lines(output) {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		var one T
+		if err := d.Decode(&one); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		last = one
+	}
+	return last
+}
+
+const million = 1_000_000
+
+// What is sent is what is printed, exactly, and SIGINT ends it with the totals and without a trace.
+func TestStatsMillion(t *testing.T) {
+	for action, verdict := range map[string]string{"pass": "pass", "drop": "drop", "abort": "aborted"} {
+		t.Run(action, func(t *testing.T) {
+			pair := newPair(t, testnet.PairOptions{})
+			p, output := counting(t, pair, "stats", "-i", "rx0", "--action", action, "--interval", "100ms", "--json", "--per-cpu", "--per-queue")
+			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
+			p.interrupt()
+			r := lastObject[statsReading](t, output())
+			for name, v := range r.Verdicts {
+				want := rate{Packets: 0}
+				if name == verdict {
+					want = rate{Packets: million, Bytes: 100 * million}
+				}
+				if v.Packets != want.Packets || v.Bytes != want.Bytes {
+					t.Errorf("%s: %+v, want %+v", name, v, want)
+				}
+			}
+			var cpus uint64
+			for _, c := range r.CPUs {
+				cpus += c.Verdicts[verdict].Packets
+			}
+			if q := r.Queues[0].Verdicts[verdict].Packets; q != million || cpus != million || r.Total.Packets != million {
+				t.Errorf("queue 0 %d, CPUs %d, total %d", q, cpus, r.Total.Packets)
+			}
+			checkDetached(t, pair)
+		})
+	}
+}
+
+// The rates add up to the packets: no interval is missed or counted twice.
+func TestStatsRates(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--interval", "50ms", "--json")
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: 100_000, Rate: 200_000})
+	p.interrupt()
+	sum, bits, lines := 0.0, 0.0, 0
+	for line := range strings.Lines(output()) {
+		r := lastObject[statsReading](t, line)
+		sum += r.Total.PPS * r.Interval
+		bits += r.Total.BPS * r.Interval
+		lines++
+	}
+	if sum < 99_999 || sum > 100_001 || bits < 8*60*99_999 || bits > 8*60*100_001 || lines < 5 {
+		t.Errorf("%v packets, %v bits in %d intervals", sum, bits, lines)
+	}
+}
+
+func TestCountMillion(t *testing.T) {
+	for _, variant := range []string{"naive", "percpu", "ultra"} {
+		t.Run(variant, func(t *testing.T) {
+			pair := newPair(t, testnet.PairOptions{})
+			p, output := counting(t, pair, "count", "-i", "rx0", "--variant", variant, "--interval", "100ms", "--json", "--sizes", "--flows", "5")
+			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(200, 0), Count: million / 2, Flows: 10})
+			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.TxToRx().TCPv6(testnet.Segment{SrcPort: 1, DstPort: 2, Ack: 1}), Raw: true, Count: million / 2})
+			p.interrupt()
+			r := lastObject[countReading](t, output())
+			got := fmt.Sprint(len(r.Protocols), r.Total.Packets, r.Total.Bytes)
+			for _, p := range r.Protocols {
+				got += fmt.Sprintf(" %s/%s:%d,%d", p.Family, p.Protocol, p.Packets, p.Bytes)
+			}
+			if want := "2 1000000 137000000 ipv4/udp:500000,100000000 ipv6/tcp:500000,37000000"; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			if r.Sizes[1].Packets != million/2 || r.Sizes[2].Packets != million/2 {
+				t.Errorf("sizes %+v", r.Sizes)
+			}
+			if len(r.Flows) != 5 || *r.Overflow != (flowOverflow{}) {
+				t.Errorf("%d flows, overflow %+v", len(r.Flows), r.Overflow)
+			}
+			checkDetached(t, pair)
+		})
+	}
+}
+
+// A scrape beside a reader that prints: both have all.
+func TestScrapeBesideReader(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--interval", "50ms", "--listen", "127.0.0.1:0")
+	_, after, _ := strings.Cut(p.said(), "metrics at ")
+	url, _, _ := strings.Cut(after, "\n")
+	for range 3 {
+		generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 1000})
+		scrape(t, pair, url)
+	}
+	text := scrape(t, pair, url)
+	for _, want := range []string{
+		`xdpcap_verdict_packets_total{interface="rx0",verdict="drop"} 3000`,
+		`xdpcap_verdict_bytes_total{interface="rx0",verdict="drop"} 300000`,
+		`# TYPE xdpcap_verdict_packets_total counter`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	p.interrupt()
+	_, total, ok := strings.Cut(output(), "total  rx0, XDP native, over ")
+	if !ok || !strings.Contains(strings.Join(strings.Fields(total), " "), "drop 3000 300000 ") {
+		t.Errorf("%s", output())
+	}
+}
+
+// Two processes beside each other on somebody's program, and one more on what a first one attached: all have all.
+func TestStatsSideBySide(t *testing.T) {
+	testnet.RequireFentry(t)
+	for _, owner := range []string{"somebody", "xdpcap"} {
+		t.Run(owner, func(t *testing.T) {
+			pair := newPair(t, testnet.PairOptions{})
+			var processes []*process
+			var outputs []func() string
+			run := func(args ...string) {
+				p, output := counting(t, pair, append(args, "-i", "rx0", "--interval", "50ms", "--json")...)
+				processes, outputs = append(processes, p), append(outputs, output)
+			}
+			if owner == "somebody" {
+				v, err := testnet.AttachVerdict(pair.Rx, "rx0", testnet.Drop, testnet.VerdictOptions{Count: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer v.Close()
+			} else {
+				run("stats", "--action", "drop")
+			}
+			run("stats")
+			run("stats")
+			run("count")
+			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
+			for i := len(processes) - 1; i >= 0; i-- { // what is traced goes last
+				processes[i].interrupt()
+			}
+			for i, output := range outputs[:len(outputs)-1] {
+				if r := lastObject[statsReading](t, output()); r.Verdicts["drop"].Packets != million || r.Total.Bytes != 100*million {
+					t.Errorf("reader %d: %+v", i, r.verdictRates)
+				}
+			}
+			if r := lastObject[countReading](t, outputs[len(outputs)-1]()); r.Total.Packets != million || len(r.Protocols) != 1 {
+				t.Errorf("count: %+v", r)
+			}
+		})
+	}
+}
+
+// scrape asks from inside the namespace, on a connection that is dialled there.
+func scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
+	t.Helper()
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	addr, err := net.ResolveTCPAddr("tcp", host)
+	if err != nil {
+		t.Fatalf("%q: %v", url, err)
+	}
+	var conn net.Conn
+	if err := pair.Rx.Do(func() (err error) { conn, err = net.DialTCP("tcp", nil, addr); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /metrics HTTP/1.0\r\n\r\n")
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r.Status, err)
+	}
+	return string(body)
+}
+
+// --count ends it by itself: blocks and totals in a pipe, as many objects with --json.
+func TestStatsCount(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p, output := counting(t, pair, "stats", "-i", "rx0", "--interval", "20ms", "--count", "3")
+	if status, stderr := p.wait(); status != 0 {
+		t.Error(status, stderr)
+	}
+	if n, totals := strings.Count(output(), "VERDICT"), strings.Count(output(), "total  rx0"); n != 4 || totals != 1 || strings.Contains(output(), "\x1b") {
+		t.Errorf("%d tables, %d totals: %s", n, totals, output())
+	}
+	p, output = counting(t, pair, "count", "-i", "rx0", "--interval", "20ms", "--count", "3", "--json")
+	if status, stderr := p.wait(); status != 0 {
+		t.Error(status, stderr)
+	}
+	if n := strings.Count(output(), "\n"); n != 3 {
+		t.Errorf("%d objects: %s", n, output())
+	}
+}
+
+// Each mistake is one clear line and exit status 1, and nothing is attached.
+func TestCounterErrors(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{Addresses: true})
+	addPair(t, pair, "busy0", 1, 1)
+	v, err := testnet.AttachVerdict(pair.Rx, "busy0", testnet.Pass, testnet.VerdictOptions{Count: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	everywhere := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
+	err = pair.Rx.Do(func() error { return netlink.RouteAdd(&netlink.Route{LinkIndex: pair.RxIndex, Dst: everywhere}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args string
+		want []string
+	}{
+		{"stats", []string{"which interface? -i NAME"}},
+		{"count", []string{"which interface? -i NAME"}},
+		{"stats -i nosuch", []string{`interface "nosuch" does not exist; there are: `}},
+		{"stats -i rx0 --action explode", []string{`--action "explode": must be pass, drop or abort`}},
+		{"stats -i rx0 --action drop", []string{"default route is over rx0", "--yes"}},
+		{"stats -i rx0 --action abort", []string{"default route is over rx0", "--yes"}},
+		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "leave the action away"}},
+		{"stats -i rx0 --interval 1ms", []string{"--interval 1ms: must be at least 10ms"}},
+		{"stats -i rx0 --listen nonsense", []string{"--listen nonsense: ", "like 127.0.0.1:9432"}},
+		{"stats -i rx0 --xdp-mode fast", []string{`XDP mode "fast"`}},
+		{"stats -i rx0 extra", []string{`unknown command "extra"`}},
+		{"count -i rx0 --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
+		{"count -i rx0 --flows -1", []string{"--flows -1: must be 0 or more"}},
+		{"count -i rx0 --variant naive --per-cpu", []string{"one counter for all CPUs", "take ultra or percpu"}},
+		{"bench --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
+		{"bench --variant ultra --variant ultra", []string{"--variant ultra is given twice"}},
+		{"bench --cpus 0", []string{"--cpus 0: must be at least 1"}},
+		{"bench --duration 1ms", []string{"--duration 1ms: must be at least 10ms"}},
+	}
+	if testnet.ProbeFentry() != nil {
+		// What this kernel does not do is said with a remedy.
+		for _, command := range []string{"stats", "count"} {
+			tests = append(tests, struct {
+				args string
+				want []string
+			}{command + " -i busy0", []string{"busy0 already runs XDP program count_packets (id ", "on it is refused", "detach that program"}})
+		}
+	}
+	for _, test := range tests {
+		t.Run(test.args, func(t *testing.T) {
+			status, stderr := start(t, pair.Rx, nil, strings.Fields(test.args)...).wait()
+			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "xdpcap: ") {
+				t.Errorf("exit status %d and not one line: %q", status, stderr)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("%q does not say %q", stderr, want)
+				}
+			}
+			if name := attached(t, pair); name != "" {
+				t.Errorf("%s is attached", name)
+			}
+		})
+	}
+}
+
+// With --yes it is done; and where the interface leaves, the counters say so.
+func TestStatsInterfaceGone(t *testing.T) {
+	pair := newPair(t, testnet.PairOptions{})
+	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--yes", "--interval", "20ms")
+	waitFor(t, "a table", func() bool { return strings.Contains(output(), "VERDICT") })
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByName("rx0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(l)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := p.wait()
+	if status != 1 || !strings.Contains(stderr, "rx0") || strings.Count(stderr, "\n") != 2 {
+		t.Errorf("%d: %s", status, stderr)
+	}
+	if !strings.Contains(output(), "total  rx0") {
+		t.Errorf("no totals: %s", output())
+	}
+}
+
+// bench prints a line per variant, and its table is the same whatever it measured.
+func TestBenchCommand(t *testing.T) {
+	testnet.RequireRoot(t)
+	cmd := command("bench", "--duration", "20ms", "--json")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := lastObject[benchReading](t, string(out))
+	var names []string
+	for _, l := range r.Results {
+		names = append(names, l.Variant)
+		t.Logf("%+v", l)
+	}
+	if got := strings.Join(names, " "); got != "empty naive percpu ultra" {
+		t.Error(got)
+	}
+}
