@@ -51,7 +51,7 @@ func (k *sampler) loadSlot(p plan, source uint32, verdict xdp.Verdict, frags boo
 		samplerVarVerdict: uint32(verdict),
 	}, "filter", p.filter)
 	if err != nil {
-		return nil, privileged(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
+		return nil, xdp.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
 	}
 	return prog, nil
 }

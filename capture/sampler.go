@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -84,7 +83,7 @@ func (k *sampler) makeMaps(plans []plan) error {
 		}
 		made, err := ebpf.NewMap(m)
 		if err != nil {
-			return privileged("create the map "+name, err)
+			return xdp.ExplainLoad("create the map "+name, err)
 		}
 		k.maps[name] = made
 	}
@@ -169,7 +168,7 @@ func (k *sampler) addXDP(p plan) error {
 		samplerVarVerdict: uint32(verdict),
 	}, "filter", p.filter)
 	if err != nil {
-		return privileged("load the sampling program", err)
+		return xdp.ExplainLoad("load the sampling program", err)
 	}
 	k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
 		l, mode, err := xdp.Attach(prog, p.ifi, k.options.Mode)
@@ -190,20 +189,6 @@ func (k *sampler) name(prog *ebpf.Program) error {
 	k.sources[len(k.sources)-1].Program = xdp.Program{ID: uint32(id), Name: info.Name}
 	return nil
 }
-
-// privileged replaces what the library guesses about a refusal: the capabilities have been checked by then.
-func privileged(tried string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
-			"or the kernel's lockdown forbids it", tried, unix.EPERM)
-	}
-	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
-		return fmt.Errorf("%s: %w: this needs Linux 5.18 or later, for packets of several buffers", tried, err)
-	}
-	return fmt.Errorf("%s: %w", tried, err)
-}
-
-const oldestKernel = 5<<16 | 18<<8
 
 // attach begins to sample, with all programs or with none.
 func (k *sampler) attach() error {

@@ -98,7 +98,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 	}
 	prog, err := a.load(spec, name)
 	if err != nil {
-		return privileged("load the counting program", err)
+		return xdp.ExplainLoad("load the counting program", err)
 	}
 	if a.hook, err = attach(ifi, prog, o.Mode); err != nil {
 		prog.Close()

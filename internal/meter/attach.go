@@ -149,12 +149,3 @@ func (h *hook) String() string {
 func (h *hook) close() error {
 	return errors.Join(h.link.Close(), h.prog.Close(), h.target.Close())
 }
-
-// privileged replaces what the library guesses about a refusal: the capabilities have been checked by then.
-func privileged(tried string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
-			"or the kernel's lockdown forbids it", tried, unix.EPERM)
-	}
-	return fmt.Errorf("%s: %w", tried, err)
-}

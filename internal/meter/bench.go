@@ -10,6 +10,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // BenchOptions say what to measure.
@@ -111,7 +113,7 @@ func newSubject(name string) (*subject, error) {
 		}
 	}
 	if s.prog, err = s.maps.load(spec, name); err != nil {
-		return nil, errors.Join(privileged("load program "+name, err), s.maps.close())
+		return nil, errors.Join(xdp.ExplainLoad("load program "+name, err), s.maps.close())
 	}
 	if s.all, s.hot, err = instructions(s.prog); err != nil {
 		return nil, errors.Join(err, s.close())

@@ -108,7 +108,7 @@ func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (entries, histograms *ebp
 func (l *Latency) newMap(spec *ebpf.CollectionSpec, name string) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(spec.Maps[name])
 	if err != nil {
-		return nil, privileged("create map "+name, err)
+		return nil, xdp.ExplainLoad("create map "+name, err)
 	}
 	l.owned = append(l.owned, m)
 	return m, nil
@@ -154,7 +154,7 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 		latencyMapOutputMap:  &output,
 	})
 	if err != nil {
-		return privileged("load the program that measures itself", err)
+		return xdp.ExplainLoad("load the program that measures itself", err)
 	}
 	// Before the first packet comes.
 	if l.ring, err = openEventsRing(output, o); err != nil {

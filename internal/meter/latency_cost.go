@@ -8,6 +8,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A ProbeCost is what measuring costs, and what it makes of nothing. Both are medians of several rounds.
@@ -32,7 +34,7 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	}
 	nothing, err := loadProgram(spec, latencyProgDoNothing, nil)
 	if err != nil {
-		return cost, privileged("load an empty program", err)
+		return cost, xdp.ExplainLoad("load an empty program", err)
 	}
 	defer nothing.Close()
 	bare, err := medianRun(nothing)

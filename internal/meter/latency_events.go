@@ -35,7 +35,7 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	}
 	reader, err := perf.NewReaderWithOptions(output, size, perf.ReaderOptions{Watermark: size / 2})
 	if err != nil {
-		return nil, privileged("open the perf rings", err)
+		return nil, xdp.ExplainLoad("open the perf rings", err)
 	}
 	boot, err := bootTime()
 	if err != nil {

@@ -80,7 +80,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {
-			err = privileged("load the counting program", err)
+			err = xdp.ExplainLoad("load the counting program", err)
 		} else if p.hook, err = attach(ifi, prog, o.Mode); err != nil {
 			prog.Close()
 		}

@@ -56,7 +56,7 @@ func (r *Runtime) begin() (err error) {
 		return fmt.Errorf("open %v on %s: %w", r.Program(), r.ifi.Name, err)
 	}
 	if r.off, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
-		return privileged("switch on the kernel's run-time counters", err)
+		return xdp.ExplainLoad("switch on the kernel's run-time counters", err)
 	}
 	r.before, err = r.count()
 	return err

@@ -77,7 +77,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 		return nil, err
 	}
 	if t.coll, err = ebpf.NewCollection(spec); err != nil {
-		return nil, privileged("load the programs for the xdp tracepoints", err)
+		return nil, xdp.ExplainLoad("load the programs for the xdp tracepoints", err)
 	}
 	if err := t.begin(chosen, o); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -153,7 +153,7 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 	for _, p := range chosen {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.coll.Programs[p.program]})
 		if err != nil {
-			return privileged("attach to the tracepoint "+p.name, err)
+			return xdp.ExplainLoad("attach to the tracepoint "+p.name, err)
 		}
 		t.links = append(t.links, l)
 	}

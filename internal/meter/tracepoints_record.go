@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A Record is a single event.
@@ -33,7 +35,7 @@ type recordReader struct {
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	r, err := ringbuf.NewReader(ring)
 	if err != nil {
-		return nil, privileged("open the ring of the xdp tracepoints", err)
+		return nil, xdp.ExplainLoad("open the ring of the xdp tracepoints", err)
 	}
 	boot, err := bootTime()
 	if err != nil {

@@ -1,9 +1,11 @@
 package xdp
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,4 +39,20 @@ func missingCapabilities(held uint64) []string {
 		missing = append(missing, "CAP_PERFMON")
 	}
 	return missing
+}
+
+// oldestKernel is the first that runs programs for packets of several buffers.
+const oldestKernel = 5<<16 | 18<<8
+
+// ExplainLoad says what was tried in an error of loading a program or making a map, and gives the cause where the kernel's
+// number, and what the library guesses from it, mislead: the capabilities have been checked by then.
+func ExplainLoad(tried string, err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
+			"or the kernel's lockdown forbids it", tried, unix.EPERM)
+	}
+	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
+		return fmt.Errorf("%s: %w: this needs Linux 5.18 or later, for packets of several buffers", tried, err)
+	}
+	return fmt.Errorf("%s: %w", tried, err)
 }
