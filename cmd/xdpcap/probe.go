@@ -100,7 +100,10 @@ const (
 	probeWidth  = 100
 )
 
-type probeTable struct{ strings.Builder }
+type probeTable struct {
+	strings.Builder
+	said map[string]string // long words, and the label that they stand at
+}
 
 func (t *probeTable) section(title string) {
 	if t.Len() > 0 {
@@ -111,7 +114,16 @@ func (t *probeTable) section(title string) {
 
 func (t *probeTable) fact(label, value string) { t.row(label, "", value) }
 
-func (t *probeTable) check(label string, c xdp.Check) { t.row(label, c.Answer.String(), because(c)) }
+// check says the same thing once.
+func (t *probeTable) check(label string, c xdp.Check) {
+	words := because(c)
+	if first, ok := t.said[words]; ok {
+		words = "as for " + first
+	} else if len(words) > probeWidth-probeLabel-probeAnswer-2 {
+		t.said[words] = label
+	}
+	t.row(label, c.Answer.String(), words)
+}
 
 func (t *probeTable) row(label, answer, words string) {
 	head := fmt.Sprintf("  %-*s", probeLabel, label)
@@ -134,7 +146,7 @@ func (t *probeTable) row(label, answer, words string) {
 }
 
 func writeProbe(w io.Writer, r *xdp.Report) error {
-	t := &probeTable{}
+	t := &probeTable{said: make(map[string]string)}
 	writeProbeKernel(t, r.Kernel)
 	writeProbePrivileges(t, r.Privileges)
 	if r.Interface != nil {

@@ -31,9 +31,11 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 	if err != nil {
 		return f
 	}
-	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK) // without it, EINVAL
-	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
-	req.AddData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))))
+	req := nl.NewNetlinkRequest(int(family.ID), 0)
+	// struct genlmsghdr by hand: nl.Genlmsg sends two bytes of whatever lies behind it as the reserved
+	// field, and this family refuses all but 0.
+	header := []byte{netdevCmdDevGet, 1, 0, 0}
+	req.AddRawData(append(header, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
 	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
 		return f
