@@ -53,7 +53,7 @@ func newRoot() (cmd *cobra.Command, verbose *int) {
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces())
+	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -122,7 +121,10 @@ func describe(l netlink.Link) Interface {
 
 		RxQueues: max(a.NumRxQueues, 1),
 	}
-	ifi.Driver, ifi.Speed = ethtool(a.Name)
+	if e, err := openEthtool(a.Name); err == nil {
+		ifi.Driver, ifi.Speed = e.driver(), e.speed()
+		e.close()
+	}
 	if a.Xdp == nil || !a.Xdp.Attached {
 		return ifi
 	}
@@ -149,20 +151,6 @@ func programName(id uint32) string {
 		return ""
 	}
 	return info.Name
-}
-
-// ethtool asks the driver for its name and the link's speed. Not every driver answers: what is not
-// known stays zero.
-func ethtool(name string) (driver string, speed uint64) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return "", 0
-	}
-	defer unix.Close(fd)
-	if info, err := unix.IoctlGetEthtoolDrvinfo(fd, name); err == nil {
-		driver = unix.ByteSliceToString(info.Driver[:])
-	}
-	return driver, linkSpeed(fd, name)
 }
 
 // HasDefaultRoute tells whether this machine reaches the rest of the world through the interface.

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+const probeHelp = `Tells what this kernel, this user and, with -i, this interface allow, and for each feature of xdpcap
+yes, or no with the reason and what to do. It tries what can be tried without disturbing anybody: it
+loads programs, but attaches nothing to an interface, and leaves nothing behind.
+
+Exit status: 0 when a capture would work (with -i: on that interface, be it beside the program that
+runs there), else 1.
+
+--json prints one object. A check is an object {"answer": "yes", "no" or "unknown", "reason", "remedy"},
+without the last two where there is nothing to say:
+
+  can_capture   true or false, as the exit status
+  kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash,
+                prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers
+  privileges    held, missing: capabilities; memlock_bytes: null = no limit; user_namespace
+  interface     null without -i; name, driver, type, up, mtu, rx_queues (0 = unknown); the checks
+                native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list,
+                null = unknown; program: null = none, else id, name, mode and the check traceable
+  features      checks: capture_native, capture_generic, capture_beside_program, hook, filter,
+                sample_flows, stats_count_latency, monitor`
+
+func newProbe() *cobra.Command {
+	var name string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "probe [-i IF] [--json]",
+		Short:   "Tell what this kernel, driver and user can do, and what is missing",
+		Long:    probeHelp,
+		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := xdp.Probe(xdp.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer})
+			if err != nil {
+				return err
+			}
+			write := writeProbe
+			if asJSON {
+				write = writeProbeJSON
+			}
+			if err := write(cmd.OutOrStdout(), r); err != nil {
+				return err
+			}
+			return captureVerdict(r)
+		},
+	}
+	cmd.Flags().StringVarP(&name, "interface", "i", "", "look at this interface, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	return cmd
+}
+
+// captureVerdict is nil when capture would work, else the one line that says why not.
+func captureVerdict(r *xdp.Report) error {
+	if r.CanCapture {
+		return nil
+	}
+	key, where := xdp.FeatureGeneric, "here"
+	if r.Interface != nil {
+		where = "on " + r.Interface.Name
+		if r.Interface.Program != nil {
+			key = xdp.FeatureBeside
+			where += ", beside its program"
+		}
+	}
+	return errors.New("capture would not work " + where + ": " + because(r.Features.Get(key)))
+}
+
+func because(c xdp.Check) string {
+	if c.Remedy == "" {
+		return c.Reason
+	}
+	return c.Reason + ": " + c.Remedy
+}
+
+func writeProbeJSON(w io.Writer, r *xdp.Report) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// The table: two spaces, a label, an answer, and words wrapped beside them.
+const (
+	probeLabel  = 26
+	probeAnswer = 9
+	probeWidth  = 100
+)
+
+type probeTable struct {
+	strings.Builder
+	said map[string]string // long words, and the label that they stand at
+}
+
+func (t *probeTable) section(title string) {
+	if t.Len() > 0 {
+		t.WriteByte('\n')
+	}
+	t.WriteString(title + "\n")
+}
+
+func (t *probeTable) fact(label, value string) { t.row(label, "", value) }
+
+// check says the same thing once.
+func (t *probeTable) check(label string, c xdp.Check) {
+	words := because(c)
+	if first, ok := t.said[words]; ok {
+		words = "as for " + first
+	} else if len(words) > probeWidth-probeLabel-probeAnswer-2 {
+		t.said[words] = label
+	}
+	t.row(label, c.Answer.String(), words)
+}
+
+func (t *probeTable) row(label, answer, words string) {
+	head := fmt.Sprintf("  %-*s", probeLabel, label)
+	if answer != "" {
+		head += fmt.Sprintf("%-*s", probeAnswer, answer)
+	}
+	indent := len(head)
+	line := head
+	for word := range strings.FieldsSeq(words) {
+		if len(line) > indent && len(line)+len(word)+1 > probeWidth {
+			t.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = strings.Repeat(" ", indent)
+		}
+		if len(line) > indent {
+			line += " "
+		}
+		line += word
+	}
+	t.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+func writeProbe(w io.Writer, r *xdp.Report) error {
+	t := &probeTable{said: make(map[string]string)}
+	writeProbeKernel(t, r.Kernel)
+	writeProbePrivileges(t, r.Privileges)
+	if r.Interface != nil {
+		writeProbeInterface(t, r.Interface)
+	}
+	t.section("xdpcap")
+	for _, f := range []struct{ label, key string }{
+		{"capture, native", xdp.FeatureNative},
+		{"capture, generic", xdp.FeatureGeneric},
+		{"capture beside a program", xdp.FeatureBeside},
+		{"capture from --hook", xdp.FeatureHook},
+		{"filters in the kernel", xdp.FeatureFilter},
+		{"sampling by flow", xdp.FeatureFlows},
+		{"stats, count, latency", xdp.FeatureMeters},
+		{"monitor", xdp.FeatureMonitor},
+	} {
+		t.check(f.label, r.Features.Get(f.key))
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+func writeProbeKernel(t *probeTable, k xdp.Kernel) {
+	t.section("kernel")
+	t.fact("version", k.Release+" "+k.Machine)
+	for _, c := range []struct{ label, key string }{
+		{"BTF", "btf"},
+		{"JIT", "jit"},
+		{"XDP programs", "xdp"},
+		{"XDP frags", "xdp_frags"},
+		{"helpers in XDP", "xdp_helpers"},
+		{"instruction set v3", "isa_v3"},
+		{"perf event array", "perf_event_array"},
+		{"LRU hash", "lru_hash"},
+		{"program array", "prog_array"},
+		{"fentry programs", "fentry"},
+		{"fexit programs", "fexit"},
+		{"trampolines", "trampolines"},
+		{"tp_btf programs", "tp_btf"},
+		{"helpers in tracing", "tracing_helpers"},
+	} {
+		t.check(c.label, k.Checks.Get(c.key))
+	}
+}
+
+func writeProbePrivileges(t *probeTable, p xdp.Privileges) {
+	t.section("privileges")
+	t.fact("capabilities held", orNone(strings.Join(p.Held, " ")))
+	t.fact("missing", orNone(strings.Join(p.Missing, " ")))
+	memlock := "no limit"
+	if p.Memlock != nil {
+		memlock = fmt.Sprintf("%d KiB", *p.Memlock>>10)
+	}
+	t.fact("locked memory", memlock)
+	if p.UserNamespace {
+		t.fact("user namespace", "capabilities in it do not count for BPF")
+	}
+}
+
+func writeProbeInterface(t *probeTable, c *xdp.NetworkCard) {
+	t.section("interface " + c.Name)
+	t.fact("driver", orDash(c.Driver))
+	t.check("native XDP", c.Native)
+	t.fact("MTU", fmt.Sprint(c.MTU))
+	t.check("frags", c.Frags)
+	t.fact("LRO", onOff(c.LRO, "; packets are joined before XDP: ethtool -K "+c.Name+" lro off"))
+	t.fact("rx VLAN offload", onOff(c.VLAN, "; tags may be taken off before XDP: ethtool -K "+c.Name+" rxvlan off"))
+	queues := "unknown"
+	if c.Queues > 0 {
+		queues = fmt.Sprint(c.Queues)
+	}
+	t.fact("rx queues", queues)
+	kfuncs := orNone(strings.Join(c.Kfuncs, " "))
+	if c.Kfuncs == nil {
+		kfuncs = "unknown; the kernel tells since 6.7"
+	}
+	t.fact("metadata kfuncs", kfuncs)
+	if c.Program == nil {
+		t.fact("program", "none")
+		return
+	}
+	t.fact("program", fmt.Sprintf("%s (id %d), %s", orDash(c.Program.Name), c.Program.ID, c.Program.Mode))
+	t.check("traceable", c.Program.Traceable)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func onOff(on *bool, note string) string {
+	switch {
+	case on == nil:
+		return "unknown"
+	case *on:
+		return "on" + note
+	}
+	return "off"
+}
