@@ -67,7 +67,13 @@ func run(ctx context.Context, xdpcap string) (err error) {
 		s.print(os.Stdout)
 	}
 	printNotes(os.Stdout, all)
-	printPromises(os.Stdout, sheets)
+	c, err := measureCosts(ctx, n, xdpcap)
+	progress("")
+	if c.err = err; ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	c.print(os.Stdout)
+	printPromises(os.Stdout, sheets, c)
 	return nil
 }
 

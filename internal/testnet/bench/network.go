@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -17,44 +20,80 @@ const (
 	runTime      = 700 * time.Millisecond // of traffic
 )
 
-// A network is a pair with a generator, and a UDP socket that the traffic is
-// for. Nobody reads it, and it drops what it has no room for; but without it
-// the stack would throw packets out at its door, or answer them, and XDP_PASS
-// would not cost what it costs a host.
+// A network is a pair with a generator, and a second one behind it: the receiving side is a router, the host that most
+// XDP programs run on, and passes the traffic on to where an XDP program drops it. A stack that throws packets out at
+// its door, for want of an address or of a socket with room, would make XDP_PASS look cheaper than it is.
 type network struct {
-	pair      *testnet.Pair
-	generator *testnet.Generator
-	socket    int
+	pair, onward *testnet.Pair
+	end          *testnet.Verdict // of the traffic
+	generator    *testnet.Generator
+	frame        []byte // to send, whatever size is asked for; nil = a numbered one of that size
 }
 
 func newNetwork() (*network, error) {
-	pair, err := testnet.NewPair(testnet.PairOptions{RxName: rxName, Addresses: true})
-	if err != nil {
-		return nil, err
-	}
-	n := &network{pair: pair, socket: -1}
-	if n.generator, err = testnet.NewGenerator(pair); err != nil {
-		return nil, errors.Join(err, pair.Close())
-	}
-	if err := pair.Rx.Do(n.listen); err != nil {
-		return nil, errors.Join(fmt.Errorf("open UDP socket: %w", err), n.close())
+	n := &network{}
+	if err := n.make(); err != nil {
+		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
 }
 
-// listen runs inside the namespace.
-func (n *network) listen() (err error) {
-	if n.socket, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+func (n *network) make() (err error) {
+	if n.pair, err = testnet.NewPair(testnet.PairOptions{RxName: rxName}); err != nil {
 		return err
 	}
-	return unix.Bind(n.socket, &unix.SockaddrInet4{Port: testnet.NumberedPort})
+	if n.onward, err = testnet.NewPair(testnet.PairOptions{Tx: n.pair.Rx, TxName: "out0", RxName: "far0"}); err != nil {
+		return err
+	}
+	if n.end, err = testnet.AttachVerdict(n.onward.Rx, n.onward.RxName, testnet.Drop, testnet.VerdictOptions{}); err != nil {
+		return err
+	}
+	if err := n.pair.Rx.Do(n.route); err != nil {
+		return fmt.Errorf("make the receiving side a router: %w", err)
+	}
+	n.generator, err = testnet.NewGenerator(n.pair)
+	return err
+}
+
+// route runs inside the receiving namespace.
+func (n *network) route() error {
+	for _, setting := range []string{"ip_forward=1", "conf/all/rp_filter=0", "conf/" + rxName + "/rp_filter=0"} {
+		name, value, _ := strings.Cut(setting, "=")
+		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
+			return err
+		}
+	}
+	destination := testnet.RxEndpoint.IPv4
+	err := netlink.NeighSet(&netlink.Neigh{
+		LinkIndex:    n.onward.TxIndex,
+		State:        netlink.NUD_PERMANENT,
+		IP:           destination,
+		HardwareAddr: testnet.RxEndpoint.MAC,
+	})
+	if err != nil {
+		return err
+	}
+	return netlink.RouteAdd(&netlink.Route{
+		LinkIndex: n.onward.TxIndex,
+		Dst:       &net.IPNet{IP: destination, Mask: net.CIDRMask(32, 32)},
+		Scope:     netlink.SCOPE_LINK,
+	})
 }
 
 func (n *network) close() error {
-	if n.socket >= 0 {
-		unix.Close(n.socket)
+	var errs []error
+	if n.generator != nil {
+		errs = append(errs, n.generator.Close())
 	}
-	return errors.Join(n.generator.Close(), n.pair.Close())
+	if n.end != nil {
+		errs = append(errs, n.end.Close())
+	}
+	for _, p := range []*testnet.Pair{n.onward, n.pair} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // starts is how often traffic is tried. A busy machine may take the whole run's
@@ -80,11 +119,11 @@ func (n *network) send(ctx context.Context, size int, rate float64) (sent uint64
 func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet.Result, error) {
 	timed, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	r, err := n.generator.Run(timed, testnet.GeneratorOptions{
-		Frame: testnet.UDPFrame(size, 0),
-		Rate:  rate,
-		CPU:   generatorCPU,
-	})
+	o := testnet.GeneratorOptions{Frame: n.frame, Raw: true, Rate: rate, CPU: generatorCPU}
+	if n.frame == nil {
+		o.Frame, o.Raw = testnet.UDPFrame(size, 0), false
+	}
+	r, err := n.generator.Run(timed, o)
 	return r, errors.Join(err, ctx.Err())
 }
 

@@ -19,7 +19,7 @@ type promise struct {
 
 // promises judges the sheet of the smallest frames, where every packet's cost
 // counts most.
-func promises(sheets []sheet) []promise {
+func promises(sheets []sheet, c costs) []promise {
 	var s sheet
 	for _, one := range sheets {
 		if one.size == testnet.MinFrame {
@@ -49,6 +49,26 @@ func promises(sheets []sheet) []promise {
 			format: "%.0f %%", limit: 20, atMost: true,
 			measured: 100 * (1 - pass.kept), unknown: pass.kept == 0,
 		},
+		{
+			what:   "filter tcp port 443: cost per packet over no filter",
+			format: "%.1f ns", limit: 8, atMost: true,
+			measured: c.filter, unknown: c.filter == 0,
+		},
+		{
+			what:   "--sample 1000 --sink: rate, of the limit XDP_DROP",
+			format: "%.0f %%", limit: 85,
+			measured: 100 * c.sample1000, unknown: c.sample1000 == 0,
+		},
+		{
+			what:   "stats: cost per packet over an empty program",
+			format: "%.1f ns", limit: 15, atMost: true,
+			measured: c.stats, unknown: c.stats == 0,
+		},
+		{
+			what:   "count: cost per packet over an empty program",
+			format: "%.1f ns", limit: 15, atMost: true,
+			measured: c.count, unknown: c.count == 0,
+		},
 	}
 }
 
@@ -60,9 +80,9 @@ func (p promise) kept() bool {
 	return p.measured >= p.limit
 }
 
-func printPromises(out io.Writer, sheets []sheet) {
+func printPromises(out io.Writer, sheets []sheet, c costs) {
 	fmt.Fprintf(out, "\npromised, at %d bytes:\n", wireSize(testnet.MinFrame))
-	for _, p := range promises(sheets) {
+	for _, p := range promises(sheets, c) {
 		verdict, measured, bound := "missed", fmt.Sprintf(p.format, p.measured), "at least"
 		if p.kept() {
 			verdict = "ok"

@@ -63,7 +63,7 @@ highest rate without loss: the tool counted every packet that was sent, for %v. 
     bisection of the rate that the traffic reaches unpaced. The limit is XDP_DROP without a capture.
 reader CPU: user and system time of the tool's process, at %.0f %% of its own highest rate.
 traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict.
-    Under XDP_PASS it goes on to a UDP socket.
+    Under XDP_PASS the kernel routes it on to another interface.
 Medians of %d and %d. All tools write whole packets to /dev/null, with their default buffers:
 `, runTime, 100*cpuLoad, repeats, slowRepeats)
 	for _, t := range all {

@@ -55,17 +55,21 @@ ok      reader CPU per 64-byte packet                                  0.25 us, 
 ok      --sink: highest rate without loss, of xdpdump's                  5.0 x, at least 4.0 x
 ok      --sink: highest rate without loss, of the limit XDP_DROP          34 %, at least 30 %
 missed  XDP_PASS: the traffic's own rate falls by                         21 %, at most 20 %
+ok      filter tcp port 443: cost per packet over no filter             5.0 ns, at most 8.0 ns
+ok      --sample 1000 --sink: rate, of the limit XDP_DROP                 90 %, at least 85 %
+missed  stats: cost per packet over an empty program                   16.0 ns, at most 15.0 ns
+ok      count: cost per packet over an empty program                   -0.5 ns, at most 15.0 ns
 `, "\n")
 	var b strings.Builder
-	printPromises(&b, []sheet{testSheet(), {size: 1514}})
+	printPromises(&b, []sheet{testSheet(), {size: 1514}}, costs{filter: 5, sample1000: 0.9, stats: 16, count: -0.5})
 	if diff := cmp.Diff(want, strings.TrimPrefix(b.String(), "\n")); diff != "" {
 		t.Errorf("promises differ (-want +got):\n%s", diff)
 	}
 
 	b.Reset()
-	printPromises(&b, []sheet{{size: testnet.MinFrame}})
-	if got := strings.Count(b.String(), "not measured"); got != 4 || strings.Contains(b.String(), "ok") {
-		t.Errorf("without figures: %d of 4 promises are not measured:\n%s", got, b.String())
+	printPromises(&b, []sheet{{size: testnet.MinFrame}}, costs{})
+	if got := strings.Count(b.String(), "not measured"); got != 8 || strings.Contains(b.String(), "ok") {
+		t.Errorf("without figures: %d of 8 promises are not measured:\n%s", got, b.String())
 	}
 }
 
@@ -74,7 +78,9 @@ func TestOutputFits(t *testing.T) {
 	var b strings.Builder
 	s.print(&b)
 	printNotes(&b, tools("bin/xdpcap"))
-	printPromises(&b, []sheet{s})
+	c := costs{filter: -123.4, sample1000: 1, stats: 123.4, count: 123.4, err: errors.New("a reason")}
+	c.print(&b)
+	printPromises(&b, []sheet{s}, c)
 	for line := range strings.Lines(b.String()) {
 		if utf8.RuneCountInString(line) > 100+1 {
 			t.Errorf("over 100 columns: %s", line)

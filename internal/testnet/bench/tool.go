@@ -44,7 +44,7 @@ func tools(xdpcap string) []tool {
 	return []tool{
 		{
 			name:     sinkName,
-			args:     []string{xdpcap, "-i", dev, "--sink", "--yes", "-w", "/dev/null", "--json"},
+			args:     []string{xdpcap, "-i", dev, "--sink", "-w", "/dev/null", "--json"},
 			verdict:  testnet.Drop,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
