@@ -27,14 +27,14 @@ type benchOptions struct {
 
 const benchRounds = 5
 
-const benchHelp = `bench measures the variants of count against each other: the same packets, in the kernel, on pinned
-CPUs at the same time, after a warm-up, in five rounds. It needs no interface and no traffic. What each
-variant counted is compared with what was sent.
+const benchHelp = `bench measures the variants of count against each other: the same packets, in the kernel, on
+pinned CPUs at the same time, after a warm-up, in five rounds. It needs no interface and no
+traffic. What each variant counted is compared with what was sent.
 
-INSNS are the BPF instructions of the program as loaded, HOT those that an untagged packet of IPv4, or of
-TCP and UDP over IPv6, runs through at most. CYCLES and NATIVE are the CPU's own counts per packet of
-cycles and instructions: a dash where it has no such counters. SPEED-UP is that of MPPS over naive's.
-empty is a program that does nothing: so much of every other line is not counting.`
+INSNS are the BPF instructions of the program as loaded, HOT those that an untagged packet of IPv4,
+or of TCP and UDP over IPv6, runs through at most. CYCLES and NATIVE are the CPU's own counts per
+packet of cycles and instructions: a dash where it has no such counters. SPEED-UP is that of MPPS
+over naive's. empty is a program that does nothing: so much of every other line is not counting.`
 
 func newBench() *cobra.Command {
 	var o benchOptions

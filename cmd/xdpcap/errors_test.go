@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/vishvananda/netlink"
 
@@ -256,5 +257,20 @@ func TestOlderFileSurvives(t *testing.T) {
 	start(t, pair.Rx, nil, "-i", "nosuch", "-w", file).wait()
 	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
 		t.Errorf("the file is %q now, %v", b, err)
+	}
+}
+
+// The help of every command fits a terminal of 100 columns.
+func TestHelpFits(t *testing.T) {
+	for _, name := range []string{"", "stats", "count", "bench", "monitor", "latency", "interfaces", "probe"} {
+		out, err := command(strings.Fields(name + " --help")...).Output()
+		if err != nil || !bytes.Contains(out, []byte("Examples:")) {
+			t.Errorf("%s: %v, no examples in\n%s", name, err, out)
+		}
+		for line := range strings.Lines(string(out)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
 	}
 }

@@ -22,8 +22,8 @@ type monitorOptions struct {
 	verbose   bool
 }
 
-const monitorHelp = `monitor counts what the kernel's xdp tracepoints report: redirects that fail, by error; exceptions, by
-verdict; bulks that leave through devmaps, cpumaps and the verdict tx; memory models; attachments
+const monitorHelp = `monitor counts what the kernel's xdp tracepoints report: redirects that fail, by error; exceptions,
+by verdict; bulks that leave through devmaps, cpumaps and the verdict tx; memory models; attachments
 that fail. It attaches nothing to an interface. CPU:to is the CPU of the event and, for
 cpumap-enqueue, the one that the packets go to. pps counts packets that went on, and events where
 there are no packets; drop-pps those that were lost; the number in brackets, events since the start.

@@ -20,12 +20,13 @@ loads programs, but attaches nothing to an interface, and leaves nothing behind.
 Exit status: 0 when a capture would work (with -i: on that interface, be it beside the program that
 runs there), else 1.
 
---json prints one object. A check is an object {"answer": "yes", "no" or "unknown", "reason", "remedy"},
-without the last two where there is nothing to say:
+--json prints one object. A check is an object {"answer": "yes", "no" or "unknown", "reason",
+"remedy"}, without the last two where there is nothing to say:
 
   can_capture   true or false, as the exit status
-  kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash,
-                prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers
+  kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array,
+                lru_hash, prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf,
+                tracing_helpers
   privileges    held, missing: capabilities; memlock_bytes: null = no limit; user_namespace
   interface     null without -i; name, driver, type, up, mtu, rx_queues (0 = unknown); the checks
                 native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list,
