@@ -14,7 +14,7 @@ import (
 )
 
 // costRepeats is how often two rates are compared: what is looked for is a few nanoseconds.
-const costRepeats = 7
+const costRepeats = 5
 
 // costs are what a packet costs in the XDP program itself, where nothing is sent to user space.
 type costs struct {

@@ -16,7 +16,7 @@ const (
 	// Of what noise disturbs, the median counts: of the CPU time, and of the
 	// slow-down, which is a ratio of two rates and noisier.
 	repeats     = 3
-	slowRepeats = 5
+	slowRepeats = 3
 
 	// cpuLoad is the load at which CPU time is taken, as a part of the tool's
 	// own highest rate.
