@@ -51,12 +51,7 @@ func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
 func captureFrames(t *testing.T, pair *testnet.Pair, frames [][]byte, args ...string) summary {
 	t.Helper()
 	p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "--json"}, args...)...)
-	sender := newSender(t, pair)
-	for _, f := range frames {
-		if err := sender.Send(f); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sendAll(t, pair, frames...)
 	return account(t, p.interrupt())
 }
 

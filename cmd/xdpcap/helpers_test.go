@@ -68,3 +68,24 @@ func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
 }
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
+
+// sendAll sends frames and waits until the receiving side has taken them: it may be busy, and a capture that ends meanwhile
+// would not see them.
+func sendAll(t *testing.T, pair *testnet.Pair, frames ...[]byte) {
+	t.Helper()
+	taken := func() uint64 {
+		s, err := pair.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Delivered + s.Dropped
+	}
+	before := taken()
+	sender := newSender(t, pair)
+	for _, f := range frames {
+		if err := sender.Send(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "the packets to arrive", func() bool { return taken() >= before+uint64(len(frames)) })
+}

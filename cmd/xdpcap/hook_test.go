@@ -55,7 +55,7 @@ func TestHookMap(t *testing.T) {
 				t.Errorf("a second xdpcap: exit status %d: %s", status, stderr)
 			}
 
-			frames := sendRound(t, newSender(t, pair))
+			frames := sendRound(t, pair)
 			s := account(t, p.interrupt())
 			// Of six packets one has a verdict without a slot.
 			if s.Seen != 5 || s.Captured != 5 || s.Interface != hook {
@@ -93,7 +93,7 @@ func TestHookMapInUse(t *testing.T) {
 		t.Skip("this kernel empties the slots by itself")
 	}
 	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--verdict", "drop,tx", "udp port 9 or udp port 53")
-	sendRound(t, newSender(t, pair))
+	sendRound(t, pair)
 	if s := account(t, p.interrupt()); s.Seen != 5 || s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}

@@ -81,15 +81,12 @@ var answers = []struct {
 	verdict int64
 }{{9, 1}, {10, 0}, {11, 3}, {12, testnet.UnknownVerdict}, {53, 2}, {443, 2}}
 
-func sendRound(t *testing.T, sender *testnet.Sender) (frames [][]byte) {
+func sendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	t.Helper()
 	for _, a := range answers {
-		frame := testnet.TxToRx().UDP(1000, a.port, []byte("payload"))
-		if err := sender.Send(frame); err != nil {
-			t.Fatal(err)
-		}
-		frames = append(frames, frame)
+		frames = append(frames, testnet.TxToRx().UDP(1000, a.port, []byte("payload")))
 	}
+	sendAll(t, pair, frames...)
 	return frames
 }
 
@@ -101,7 +98,7 @@ func TestEntryAndExit(t *testing.T) {
 	target := attachTarget(t, pair, testnet.Rewriting)
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json")
-	frames := sendRound(t, newSender(t, pair))
+	frames := sendRound(t, pair)
 	stderr := p.interrupt()
 	n := uint64(len(frames))
 	if s := account(t, stderr); s.Seen != 2*n || s.Captured != 2*n || s.Mode != "entry,exit" ||
@@ -190,7 +187,6 @@ func TestTraceChoices(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := newPair(t, testnet.PairOptions{})
 	attachTarget(t, pair, testnet.Rewriting)
-	sender := newSender(t, pair)
 	for _, test := range []struct {
 		args string
 		want []int64 // verdicts; -1 = an entry
@@ -216,7 +212,7 @@ func TestTraceChoices(t *testing.T) {
 		t.Run(test.args, func(t *testing.T) {
 			file := tempFile(t)
 			p := listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", pair.RxName, "-w", file, "--json")...)
-			sendRound(t, sender)
+			sendRound(t, pair)
 			s := account(t, p.interrupt())
 			var got []int64
 			for _, packet := range readTraced(t, file) {
@@ -261,8 +257,8 @@ func TestTraceOneOfTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
-	sendRound(t, newSender(t, other))
-	sendRound(t, newSender(t, pair))
+	sendRound(t, other)
+	sendRound(t, pair)
 	if s := account(t, p.interrupt()); s.Seen != uint64(len(answers)) {
 		t.Errorf("summary %+v", s)
 	}
@@ -294,7 +290,6 @@ func TestDispatcher(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 
-	sender := newSender(t, pair)
 	for _, test := range []struct {
 		args []string
 		want []string // hooks of one packet
@@ -307,9 +302,7 @@ func TestDispatcher(t *testing.T) {
 	} {
 		file := tempFile(t)
 		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", file, "--json")...)
-		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
-			t.Fatal(err)
-		}
+		sendAll(t, pair, testnet.UDPFrame(64, 0))
 		account(t, p.interrupt())
 		records, r := readFile(t, file)
 		var got []string
@@ -345,7 +338,6 @@ func TestTailCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, _ := info.ID()
-	sender := newSender(t, pair)
 	for _, test := range []struct {
 		args []string
 		want int
@@ -355,9 +347,7 @@ func TestTailCall(t *testing.T) {
 		{[]string{"--program", fmt.Sprint(id)}, 0},
 	} {
 		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", os.DevNull, "--json")...)
-		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
-			t.Fatal(err)
-		}
+		sendAll(t, pair, testnet.UDPFrame(64, 0))
 		if s := account(t, p.interrupt()); s.Captured != uint64(test.want) {
 			t.Errorf("%v: %d packets, want %d", test.args, s.Captured, test.want)
 		}
