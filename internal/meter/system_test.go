@@ -38,8 +38,13 @@ func send(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) {
 	defer g.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if r, err := g.Run(ctx, o); err != nil || r.Sent != o.Count {
+	r, err := g.Run(ctx, o)
+	if err != nil || r.Sent != o.Count {
 		t.Fatalf("sent %d: %v", r.Sent, err)
+	}
+	// An emulated machine may be too slow for the receiver's queue: no program saw what that had no room for.
+	if s, err := pair.Stats(); testnet.Emulated() && err == nil && s.Dropped > 0 {
+		t.Skipf("the receiver's queue dropped %d of %d frames", s.Dropped, r.Sent)
 	}
 }
 
@@ -129,15 +134,16 @@ func TestActionsTrace(t *testing.T) {
 			}
 			const frames, size = 1_000_000, 100
 			send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			c, err := v.Total()
+			if err != nil || c.Packets != frames {
+				t.Errorf("the traced program saw %v: %v", c, err)
+			}
 			var want VerdictTallies
-			want[verdict] = Tally{frames, frames * size}
+			want[verdict] = Tally{c.Packets, c.Packets * size}
 			for _, a := range readers {
 				if diff := cmp.Diff(want, read(t, pair, a.Read).Total()); diff != "" {
 					t.Error(diff)
 				}
-			}
-			if c, err := v.Total(); err != nil || c.Packets != frames {
-				t.Errorf("the traced program saw %v: %v", c, err)
 			}
 		})
 	}
