@@ -37,7 +37,7 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	for _, p := range chosen {
 		t, err := openTarget(p.ID)
 		if err != nil {
-			CloseTargets(targets)
+			closeTargets(targets)
 			return nil, err
 		}
 		targets = append(targets, t)
@@ -45,8 +45,8 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	return targets, nil
 }
 
-// CloseTargets closes all of them.
-func CloseTargets(targets []Target) {
+// closeTargets closes those that were opened before an error.
+func closeTargets(targets []Target) {
 	for _, t := range targets {
 		t.Prog.Close()
 	}
