@@ -3,8 +3,8 @@
  * Samples packets at the XDP hook into per-CPU perf rings. Owner: the Go package capture.
  *
  * Either as an XDP program of our own, or by fentry and fexit on one that runs already. Each of
- *these is a source with an account of its own, and every packet leaves through exactly one of its
- *counters: for each source and at any time with no program running
+ * these is a source with an account of its own, and every packet leaves through exactly one of its
+ * counters: for each source and at any time with no program running
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  */
@@ -48,12 +48,19 @@ enum limit {
 			   rate */
 };
 
+/* Of every `one_in` packets that follow each other one is kept, drawn when the first of them comes. */
+struct lot {
+	__u32 left;  /* how many of them are still to come */
+	__u32 drawn; /* how many are when the one to keep has come */
+};
+
 struct account {
 	__u64 seen;
 	__u64 filtered_out;
 	__u64 not_sampled;
 	__u64 lost;
 	__u64 sampled;
+	struct lot lot;
 };
 
 /* How many CPUs and sources there are, capture knows. */
@@ -123,8 +130,10 @@ volatile const __u32 source = 0;
 volatile const enum limit snaplen = MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
 volatile const bool filtering = false;
-/* A packet is kept when a random 32-bit number is not above this: all of them by default. */
-volatile const __u32 keep_below = 0xffffffff;
+/* Whether the filter asks for a packet's length. */
+volatile const bool filtering_length = false;
+/* One packet of so many is kept. */
+volatile const __u32 one_in = 1;
 /* A flow is kept when its hash is not above this. */
 volatile const __u32 keep_flows_below = 0xffffffff;
 volatile const __u64 flow_seed = 0;
@@ -217,13 +226,14 @@ static __always_inline struct head *look(void *ctx, enum hook hook, __u64 most, 
 
 static __always_inline bool matches(void *ctx, enum hook hook)
 {
+	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) : 0;
 	__u64 length = 0;
 
 	if (hook == IN_XDP)
-		return filter(ctx, bpf_xdp_get_buff_len(ctx));
+		return filter(ctx, wire_len);
 	struct head *head = look(ctx, hook, reach, &length);
 
-	return head && filter_head(head, bpf_xdp_get_buff_len(ctx), length);
+	return head && filter_head(head, wire_len, length);
 }
 
 /* Fails when another CPU was faster too often: then the rate is high enough. */
@@ -276,21 +286,31 @@ static __always_inline bool is_kept_flow(void *ctx, enum hook hook)
 	return !first_packets || is_among_first(&f);
 }
 
+/* As random as a number drawn for each packet, without its cost, and no lot goes without. */
+static __always_inline bool is_drawn(struct lot *lot)
+{
+	if (!lot->left) {
+		lot->left = one_in;
+		lot->drawn = (__u64)bpf_get_prandom_u32() * one_in >> 32;
+	}
+	return --lot->left == lot->drawn;
+}
+
 /* The rate comes last: what it lets pass is captured. */
-static __always_inline bool is_sampled(void *ctx, enum hook hook)
+static __always_inline bool is_sampled(void *ctx, enum hook hook, struct account *count)
 {
 	if ((keep_flows_below != 0xffffffff || first_packets) && !is_kept_flow(ctx, hook))
 		return false;
-	if (keep_below != 0xffffffff && bpf_get_prandom_u32() > keep_below)
+	if (one_in > 1 && !is_drawn(&count->lot))
 		return false;
 	return !packet_cost || pay();
 }
 
-static __always_inline enum decision decide(void *ctx, enum hook hook)
+static __always_inline enum decision decide(void *ctx, enum hook hook, struct account *count)
 {
 	if (filtering && !matches(ctx, hook))
 		return FILTERED_OUT;
-	return is_sampled(ctx, hook) ? KEEP : NOT_SAMPLED;
+	return is_sampled(ctx, hook, count) ? KEEP : NOT_SAMPLED;
 }
 
 /* Takes its place, interface and length from `head` and sends the record. */
@@ -349,7 +369,7 @@ int sample_xdp(struct xdp_md *ctx)
 	count->seen++;
 	if (!is_wanted(verdict))
 		count->filtered_out++;
-	else if (is_to_be_sent(count, decide(ctx, IN_XDP))) {
+	else if (is_to_be_sent(count, decide(ctx, IN_XDP, count))) {
 		struct sample head = {
 			.wire_len = bpf_xdp_get_buff_len(ctx),
 			.packet_id = make_id(count->seen),
@@ -393,16 +413,13 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 {
 	__u32 slot = source;
 	struct passage *p = find_passage(xdp);
-	struct account *count;
+	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
 
-	if (!p)
+	if (!p || !count)
 		return 0;
 	p->packets++;
-	p->decision = deciding_at_exit ? KEEP : decide(xdp, TRACING);
+	p->decision = deciding_at_exit ? KEEP : decide(xdp, TRACING, count);
 	if (!recording_entry)
-		return 0;
-	count = bpf_map_lookup_elem(&accounts, &slot);
-	if (!count)
 		return 0;
 	count->seen++;
 	if (is_to_be_sent(count, p->decision))
@@ -427,7 +444,7 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
 	else if (deciding_at_exit)
-		decision = decide(xdp, TRACING);
+		decision = decide(xdp, TRACING, count);
 	if (is_to_be_sent(count, decision))
 		emit_traced(xdp, count, p->packets, returned);
 	return 0;

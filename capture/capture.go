@@ -121,7 +121,7 @@ type Options struct {
 	// to two VLAN tags, without ports for fragments; MAC addresses for what is not IP.
 	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = of every flow
 	First       uint64 // keep the first packets of each flow; 0 = all. Of 131,072 flows: the longest silent are forgotten
-	Sample      uint32 // keep one packet in Sample, at random; 0 or 1 = every packet
+	Sample      uint32 // keep one packet, at random, of every Sample that a CPU receives; 0 or 1 = every packet
 	MaxRate     uint64 // keep so many packets per second, all CPUs together, saved up for one second at most; 0 = all; up to 1e9
 
 	// Sink drops every packet after sampling. For interfaces that receive only copies of traffic:

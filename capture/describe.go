@@ -67,7 +67,7 @@ func (o *Options) sampling() string {
 		kept = append(kept, fmt.Sprintf("the first %d packets of each flow (--first %[1]d)", o.First))
 	}
 	if o.Sample > 1 {
-		kept = append(kept, fmt.Sprintf("one packet in %d, at random (--sample %[1]d)", o.Sample))
+		kept = append(kept, fmt.Sprintf("one packet of every %d, at random (--sample %[1]d)", o.Sample))
 	}
 	if o.MaxRate > 0 {
 		kept = append(kept, fmt.Sprintf("at most %d packets per second (--max-rate %[1]d)", o.MaxRate))

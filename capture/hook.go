@@ -49,7 +49,7 @@ func (k *sampler) loadSlot(p plan, source uint32, verdict xdp.Verdict, frags boo
 	prog, err := k.load(spec, samplerProgSampleXdp, constants{
 		samplerVarSource:  source,
 		samplerVarVerdict: uint32(verdict),
-	}, "filter", p.filter)
+	}, p.filter)
 	if err != nil {
 		return nil, xdp.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
 	}

@@ -15,8 +15,15 @@ type plan struct {
 	ifi    xdp.Interface
 	hooks  []Hook      // the sources to make
 	target *xdp.Target // nil = a program of our own
-	filter asm.Instructions
-	reach  int // how much of a packet the filter may ask for, where it gets a copy
+	filter code
+}
+
+// code is a filter for one way of looking at packets; none is the zero value.
+type code struct {
+	stub   string // the function in whose place it is put
+	body   asm.Instructions
+	reach  int  // how much of a packet it may ask for, where it gets a copy
+	length bool // whether it asks for a packet's length
 }
 
 // plan decides for each interface how to capture there. filters are by interface, nil = every packet. The
@@ -66,12 +73,15 @@ func (o Options) planTraces(ifi xdp.Interface) ([]plan, error) {
 }
 
 func (p *plan) translate(prog []bpf.RawInstruction) (err error) {
+	const most = int(samplerLimitHEAD_BYTES)
+	f := code{stub: "filter", length: filter.ReadsLength(prog)}
 	if p.target == nil {
-		p.filter, err = filter.Translate(prog)
-		return err
+		f.body, err = filter.Translate(prog)
+	} else {
+		f.stub, f.reach = "filter_head", min(filter.Reach(prog), most)
+		f.body, err = filter.TranslateBuffer(prog, most)
 	}
-	p.reach = min(filter.Reach(prog), int(samplerLimitHEAD_BYTES))
-	p.filter, err = filter.TranslateBuffer(prog, int(samplerLimitHEAD_BYTES))
+	p.filter = f
 	return err
 }
 

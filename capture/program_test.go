@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -191,19 +193,37 @@ func TestProgramLost(t *testing.T) {
 	}
 }
 
+// Of every n packets that follow each other on a CPU one is kept, at each place as often as at any other.
 func TestProgramSample(t *testing.T) {
-	for _, n := range []uint32{2, 1000} {
+	for _, n := range []uint32{2, 10, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			const frames = 10_000
 			b := newBench(t, Options{Sample: n})
-			frames := int(testnet.Volume(200_000))
-			for range 20 { // in portions that fit into the ring
-				b.run(0, packetOf(64, 0), frames/20)
-				b.samples()
+			runtime.LockOSThread() // with its one CPU lost for good
+			one := unix.CPUSet{}
+			one.Set(0)
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				t.Fatal(err)
 			}
-			a := b.accounts()[0]
-			want := float64(frames) / float64(n)
-			if got := float64(a.Sampled); got < want*0.7 || got > want*1.3 || a.Seen != uint64(frames) || a.Seen != a.Sampled+a.NotSampled {
-				t.Errorf("%+v, want %v sampled", a, want)
+			b.run(0, packetOf(64, 0), frames)
+			samples, _ := b.samples()
+			want := []samplerAccount{{Seen: frames, Sampled: frames / uint64(n), NotSampled: frames - frames/uint64(n)}, {}}
+			if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+				t.Fatal(diff)
+			}
+			places := make([]float64, n)
+			for i, s := range samples {
+				number := s.PacketId&(1<<48-1) - 1
+				if number/uint64(n) != uint64(i) {
+					t.Fatalf("sample %d is packet %d", i, number)
+				}
+				places[number%uint64(n)]++
+			}
+			expected := float64(len(samples)) / float64(n)
+			for place, count := range places {
+				if expected > 100 && math.Abs(count-expected) > 5*math.Sqrt(expected) {
+					t.Errorf("the packet at place %d of %d was kept %v times, want about %v", place, n, count, expected)
+				}
 			}
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -114,19 +113,20 @@ func packetCost(rate uint64) uint64 {
 // constants are the programs' `volatile const` variables by name.
 type constants map[string]any
 
-// load loads one program. What it decides by is the same for all; its place is in c. The filter, if any, takes the
-// place of the function called stub.
-func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, stub string, filterBody asm.Instructions) (*ebpf.Program, error) {
+// load loads one program. What it decides by is the same for all but the filter; its place is in c.
+func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, f code) (*ebpf.Program, error) {
 	o := &k.options
 	for name, value := range (constants{
-		samplerVarSnaplen:        uint32(o.SnapLen),
-		samplerVarFiltering:      filterBody != nil,
-		samplerVarKeepBelow:      keepBelow(o.Sample),
-		samplerVarKeepFlowsBelow: keepBelow(o.SampleFlows),
-		samplerVarFlowSeed:       k.flowSeed,
-		samplerVarFirstPackets:   o.First,
-		samplerVarPacketCost:     packetCost(o.MaxRate),
-		samplerVarVerdicts:       verdictBits(o.Verdicts),
+		samplerVarSnaplen:         uint32(o.SnapLen),
+		samplerVarFiltering:       f.body != nil,
+		samplerVarFilteringLength: f.length,
+		samplerVarReach:           uint32(f.reach),
+		samplerVarOneIn:           o.Sample,
+		samplerVarKeepFlowsBelow:  keepBelow(o.SampleFlows),
+		samplerVarFlowSeed:        k.flowSeed,
+		samplerVarFirstPackets:    o.First,
+		samplerVarPacketCost:      packetCost(o.MaxRate),
+		samplerVarVerdicts:        verdictBits(o.Verdicts),
 	}) {
 		c[name] = value
 	}
@@ -135,8 +135,8 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, stub
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	if filterBody != nil {
-		if err := filter.Replace(spec.Programs[name], stub, filterBody); err != nil {
+	if f.body != nil {
+		if err := filter.Replace(spec.Programs[name], f.stub, f.body); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func (k *sampler) addXDP(p plan) error {
 	prog, err := k.load(k.spec.Copy(), samplerProgSampleXdp, constants{
 		samplerVarSource:  uint32(index),
 		samplerVarVerdict: uint32(verdict),
-	}, "filter", p.filter)
+	}, p.filter)
 	if err != nil {
 		return xdp.ExplainLoad("load the sampling program", err)
 	}

@@ -20,6 +20,11 @@ type samplerAccount struct {
 	NotSampled  uint64
 	Lost        uint64
 	Sampled     uint64
+	Lot         struct {
+		_     structs.HostLayout
+		Left  uint32
+		Drawn uint32
+	}
 }
 
 type samplerFlow struct {
@@ -73,31 +78,32 @@ type samplerSample struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	samplerMapAccounts       = "accounts"
-	samplerMapBucket         = "bucket"
-	samplerMapFlows          = "flows"
-	samplerMapHeads          = "heads"
-	samplerMapPassages       = "passages"
-	samplerMapSamples        = "samples"
-	samplerProgSampleFentry  = "sample_fentry"
-	samplerProgSampleFexit   = "sample_fexit"
-	samplerProgSampleXdp     = "sample_xdp"
-	samplerVarDecidingAtExit = "deciding_at_exit"
-	samplerVarFiltering      = "filtering"
-	samplerVarFirstPackets   = "first_packets"
-	samplerVarFlowSeed       = "flow_seed"
-	samplerVarKeepBelow      = "keep_below"
-	samplerVarKeepFlowsBelow = "keep_flows_below"
-	samplerVarPacketCost     = "packet_cost"
-	samplerVarPassage        = "passage"
-	samplerVarReach          = "reach"
-	samplerVarRecordingEntry = "recording_entry"
-	samplerVarSampleType     = "sample_type"
-	samplerVarSnaplen        = "snaplen"
-	samplerVarSource         = "source"
-	samplerVarTracedIfindex  = "traced_ifindex"
-	samplerVarVerdict        = "verdict"
-	samplerVarVerdicts       = "verdicts"
+	samplerMapAccounts        = "accounts"
+	samplerMapBucket          = "bucket"
+	samplerMapFlows           = "flows"
+	samplerMapHeads           = "heads"
+	samplerMapPassages        = "passages"
+	samplerMapSamples         = "samples"
+	samplerProgSampleFentry   = "sample_fentry"
+	samplerProgSampleFexit    = "sample_fexit"
+	samplerProgSampleXdp      = "sample_xdp"
+	samplerVarDecidingAtExit  = "deciding_at_exit"
+	samplerVarFiltering       = "filtering"
+	samplerVarFilteringLength = "filtering_length"
+	samplerVarFirstPackets    = "first_packets"
+	samplerVarFlowSeed        = "flow_seed"
+	samplerVarKeepFlowsBelow  = "keep_flows_below"
+	samplerVarOneIn           = "one_in"
+	samplerVarPacketCost      = "packet_cost"
+	samplerVarPassage         = "passage"
+	samplerVarReach           = "reach"
+	samplerVarRecordingEntry  = "recording_entry"
+	samplerVarSampleType      = "sample_type"
+	samplerVarSnaplen         = "snaplen"
+	samplerVarSource          = "source"
+	samplerVarTracedIfindex   = "traced_ifindex"
+	samplerVarVerdict         = "verdict"
+	samplerVarVerdicts        = "verdicts"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -163,22 +169,23 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
-	DecidingAtExit *ebpf.VariableSpec `ebpf:"deciding_at_exit"`
-	Filtering      *ebpf.VariableSpec `ebpf:"filtering"`
-	FirstPackets   *ebpf.VariableSpec `ebpf:"first_packets"`
-	FlowSeed       *ebpf.VariableSpec `ebpf:"flow_seed"`
-	KeepBelow      *ebpf.VariableSpec `ebpf:"keep_below"`
-	KeepFlowsBelow *ebpf.VariableSpec `ebpf:"keep_flows_below"`
-	PacketCost     *ebpf.VariableSpec `ebpf:"packet_cost"`
-	Passage        *ebpf.VariableSpec `ebpf:"passage"`
-	Reach          *ebpf.VariableSpec `ebpf:"reach"`
-	RecordingEntry *ebpf.VariableSpec `ebpf:"recording_entry"`
-	SampleType     *ebpf.VariableSpec `ebpf:"sample_type"`
-	Snaplen        *ebpf.VariableSpec `ebpf:"snaplen"`
-	Source         *ebpf.VariableSpec `ebpf:"source"`
-	TracedIfindex  *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	Verdict        *ebpf.VariableSpec `ebpf:"verdict"`
-	Verdicts       *ebpf.VariableSpec `ebpf:"verdicts"`
+	DecidingAtExit  *ebpf.VariableSpec `ebpf:"deciding_at_exit"`
+	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
+	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
+	FirstPackets    *ebpf.VariableSpec `ebpf:"first_packets"`
+	FlowSeed        *ebpf.VariableSpec `ebpf:"flow_seed"`
+	KeepFlowsBelow  *ebpf.VariableSpec `ebpf:"keep_flows_below"`
+	OneIn           *ebpf.VariableSpec `ebpf:"one_in"`
+	PacketCost      *ebpf.VariableSpec `ebpf:"packet_cost"`
+	Passage         *ebpf.VariableSpec `ebpf:"passage"`
+	Reach           *ebpf.VariableSpec `ebpf:"reach"`
+	RecordingEntry  *ebpf.VariableSpec `ebpf:"recording_entry"`
+	SampleType      *ebpf.VariableSpec `ebpf:"sample_type"`
+	Snaplen         *ebpf.VariableSpec `ebpf:"snaplen"`
+	Source          *ebpf.VariableSpec `ebpf:"source"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	Verdict         *ebpf.VariableSpec `ebpf:"verdict"`
+	Verdicts        *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -224,22 +231,23 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
-	DecidingAtExit *ebpf.Variable `ebpf:"deciding_at_exit"`
-	Filtering      *ebpf.Variable `ebpf:"filtering"`
-	FirstPackets   *ebpf.Variable `ebpf:"first_packets"`
-	FlowSeed       *ebpf.Variable `ebpf:"flow_seed"`
-	KeepBelow      *ebpf.Variable `ebpf:"keep_below"`
-	KeepFlowsBelow *ebpf.Variable `ebpf:"keep_flows_below"`
-	PacketCost     *ebpf.Variable `ebpf:"packet_cost"`
-	Passage        *ebpf.Variable `ebpf:"passage"`
-	Reach          *ebpf.Variable `ebpf:"reach"`
-	RecordingEntry *ebpf.Variable `ebpf:"recording_entry"`
-	SampleType     *ebpf.Variable `ebpf:"sample_type"`
-	Snaplen        *ebpf.Variable `ebpf:"snaplen"`
-	Source         *ebpf.Variable `ebpf:"source"`
-	TracedIfindex  *ebpf.Variable `ebpf:"traced_ifindex"`
-	Verdict        *ebpf.Variable `ebpf:"verdict"`
-	Verdicts       *ebpf.Variable `ebpf:"verdicts"`
+	DecidingAtExit  *ebpf.Variable `ebpf:"deciding_at_exit"`
+	Filtering       *ebpf.Variable `ebpf:"filtering"`
+	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
+	FirstPackets    *ebpf.Variable `ebpf:"first_packets"`
+	FlowSeed        *ebpf.Variable `ebpf:"flow_seed"`
+	KeepFlowsBelow  *ebpf.Variable `ebpf:"keep_flows_below"`
+	OneIn           *ebpf.Variable `ebpf:"one_in"`
+	PacketCost      *ebpf.Variable `ebpf:"packet_cost"`
+	Passage         *ebpf.Variable `ebpf:"passage"`
+	Reach           *ebpf.Variable `ebpf:"reach"`
+	RecordingEntry  *ebpf.Variable `ebpf:"recording_entry"`
+	SampleType      *ebpf.Variable `ebpf:"sample_type"`
+	Snaplen         *ebpf.Variable `ebpf:"snaplen"`
+	Source          *ebpf.Variable `ebpf:"source"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	Verdict         *ebpf.Variable `ebpf:"verdict"`
+	Verdicts        *ebpf.Variable `ebpf:"verdicts"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

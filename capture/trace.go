@@ -18,7 +18,6 @@ func (k *sampler) addTracers(p plan, passage uint32) error {
 		samplerVarTracedIfindex:  uint32(p.ifi.Index),
 		samplerVarDecidingAtExit: k.options.FilterAtExit,
 		samplerVarRecordingEntry: entry,
-		samplerVarReach:          uint32(p.reach),
 	}
 	// The order of the sources is that of a packet's way; the programs' is the other way round.
 	sources := uint32(len(k.sources))
@@ -57,11 +56,11 @@ func (k *sampler) loadTracer(name string, p plan, c constants, source uint32) (p
 	spec := k.spec.Copy()
 	spec.Programs[name].AttachTarget = p.target.Prog
 	spec.Programs[name].AttachTo = p.target.Function
-	body := p.filter
+	f := p.filter
 	if k.options.FilterAtExit != (name == samplerProgSampleFexit) {
-		body = nil // the other one filters
+		f = code{} // the other one filters
 	}
-	prog, err := k.load(spec, name, c, "filter_head", body)
+	prog, err := k.load(spec, name, c, f)
 	if err != nil {
 		return program{}, xdp.ExplainTracer(err, p.target.Program)
 	}

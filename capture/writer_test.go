@@ -293,7 +293,7 @@ func TestComment(t *testing.T) {
 	}
 	want := `a: XDP program sample_xdp (id 7), native mode
 b: XDP program sample_xdp (id 7), native mode
-sampling: one packet in 100, at random (--sample 100)
+sampling: one packet of every 100, at random (--sample 100)
 every packet was dropped after sampling (--sink)
 snapshot length: 65468
 command line: xdpcap -i a -i b`

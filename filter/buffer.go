@@ -3,6 +3,7 @@ package filter
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
@@ -48,6 +49,14 @@ func (b bufferAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))
 	t.emit(asm.Add.Reg(regSpare, regData), asm.LoadMem(regA, regSpare, -int16(size.Sizeof()), size))
 	toHost(t, regA, size)
+}
+
+// ReadsLength tells whether the program asks for the length of the packet: where it does not, wire_len may be anything.
+func ReadsLength(prog []bpf.RawInstruction) bool {
+	return slices.ContainsFunc(prog, func(ins bpf.RawInstruction) bool {
+		class := ins.Op & classMask
+		return (class == classLD || class == classLDX) && ins.Op&modeMask == modeLEN
+	})
 }
 
 // Reach is how many bytes from the beginning of a packet the program may load; math.MaxInt32 where it computes an

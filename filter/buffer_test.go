@@ -102,6 +102,26 @@ func TestBufferEnds(t *testing.T) {
 	}
 }
 
+func TestReadsLength(t *testing.T) {
+	for expr, want := range map[string]bool{
+		"less 100":              true,
+		"ether[len - 4:2] == 1": true,
+		"tcp port 80":           false,
+		"":                      false,
+	} {
+		prog, err := CompileRaw(expr, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ReadsLength(prog); got != want {
+			t.Errorf("%q: %v, want %v", expr, got, want)
+		}
+	}
+	if !ReadsLength([]bpf.RawInstruction{{Op: classLDX | modeLEN}, {Op: insRetK}}) {
+		t.Error("ldx len")
+	}
+}
+
 func TestReach(t *testing.T) {
 	for expr, want := range map[string]int{
 		"ip":                     14,

@@ -60,7 +60,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
-                                                one packet in 1000, for a minute`
+                                                one packet of 1000, for a minute`
 
 func newCapture(o *captureOptions) *cobra.Command {
 	cmd := &cobra.Command{
@@ -98,7 +98,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `time`: 10s, 5m, 1h")
-	f.Uint32Var(&o.sample, "sample", 1, "keep one packet in `N`, chosen at random in the kernel")
+	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -279,12 +280,11 @@ func TestSample(t *testing.T) {
 	frames := testnet.Volume(1_000_000)
 	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames})
 	s := account(t, p.interrupt())
-	want := float64(s.Seen) / 100
-	sigma := math.Sqrt(float64(s.Seen) * 0.01 * 0.99)
-	if s.Seen != delivered(t, pair, frames) || s.Lost != 0 || math.Abs(float64(s.Captured)-want) > 5*sigma {
-		t.Errorf("summary %+v, want %.0f captured within %.0f", s, want, 5*sigma)
+	want, cpus := float64(s.Seen)/100, float64(runtime.NumCPU()) // each has its own hundreds
+	if s.Seen != delivered(t, pair, frames) || s.Lost != 0 || math.Abs(float64(s.Captured)-want) > cpus {
+		t.Errorf("summary %+v, want %.0f captured, one for each CPU more or less", s, want)
 	}
-	if info := outputOf(t, "capinfos", file); !strings.Contains(info, "one packet in 100, at random") {
+	if info := outputOf(t, "capinfos", file); !strings.Contains(info, "one packet of every 100, at random") {
 		t.Errorf("the file does not say how it was sampled:\n%s", info)
 	}
 }
