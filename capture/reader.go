@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -152,7 +153,7 @@ func (s *Session) gather() {
 // has gone, or Stop was called.
 func (s *Session) wait() error {
 	timeout := flushInterval
-	if s.options.Immediate && len(s.order) > 0 {
+	if s.options.Immediate && len(s.order) > 0 || slices.ContainsFunc(s.rings, (*ring).isFilling) {
 		timeout = settleTime
 	}
 	var events [8]unix.EpollEvent

@@ -34,6 +34,9 @@ type ring struct {
 	lost []uint64 // each source's samplerSample.Lost, last seen
 }
 
+// A ring wakes its poller each time when another one of so many parts of it has been filled.
+const ringParts = 4
+
 // What advance found.
 type found int
 
@@ -93,6 +96,9 @@ func (r *ring) release() {
 		atomic.StoreUint64(&r.meta.Data_tail, r.tail)
 	}
 }
+
+// isFilling tells that the ring may be full before it wakes anybody again.
+func (r *ring) isFilling() bool { return r.head-r.tail > uint64(len(r.data)/ringParts) }
 
 // idle tells that the cursor is behind the last record that refill found.
 func (r *ring) idle() bool { return r.start == r.next }

@@ -106,7 +106,7 @@ func (s *Session) open(plans []plan) (err error) {
 // openRings makes a ring for every CPU that is online. A packet on a CPU that comes online later is
 // counted as lost.
 func (s *Session) openRings(sources int) error {
-	watermark := s.options.Buffer / 4
+	watermark := s.options.Buffer / ringParts
 	if s.options.Immediate {
 		watermark = 1
 	}

@@ -122,6 +122,31 @@ func TestImmediate(t *testing.T) {
 	}
 }
 
+// A ring that has woken its reader is read as soon as the order of what it holds is final: it may be full before long.
+func TestFilling(t *testing.T) {
+	pair, sender := newPair(t)
+	s := open(t, pair, capture.Options{Buffer: capture.MinBuffer})
+	var p capture.Packet
+	best := time.Hour
+	for range 20 {
+		before := time.Now()
+		for n := range 40 {
+			if err := sender.Send(testnet.UDPFrame(1500, uint64(n))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 40 {
+			if err := s.Read(&p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		best = min(best, time.Since(before))
+	}
+	if best > 20*time.Millisecond { // the flush is every 50
+		t.Errorf("it took at least %v", best)
+	}
+}
+
 // While a session runs, Stats may be asked by anyone.
 func TestStatsWhileRunning(t *testing.T) {
 	pair, sender := newPair(t)
