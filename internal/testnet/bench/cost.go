@@ -13,8 +13,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// costRepeats is how often two rates are compared: what is looked for is a few nanoseconds.
-const costRepeats = 5
+// How often two rates are compared, and for how long: what is looked for is a few nanoseconds.
+const (
+	costRepeats = 15
+	costRunTime = 300 * time.Millisecond
+)
 
 // costs are what a packet costs in the XDP program itself, where nothing is sent to user space.
 type costs struct {
@@ -26,6 +29,9 @@ type costs struct {
 }
 
 func measureCosts(ctx context.Context, n *network, xdpcap string) (c costs, err error) {
+	defer func(before time.Duration) { n.runTime = before }(n.runTime)
+	n.runTime = costRunTime
+
 	// Nothing is sent, but for one packet in four billion.
 	idle := []string{xdpcap, "-i", rxName, "--sink", "--sample", "4000000000", "-w", "/dev/null", "--json"}
 	n.frame = testnet.TxToRx().TCP(testnet.Segment{SrcPort: 40000, DstPort: 443})
@@ -34,27 +40,34 @@ func measureCosts(ctx context.Context, n *network, xdpcap string) (c costs, err 
 	if err != nil {
 		return c, err
 	}
-	c.filter = nanoseconds(with) - nanoseconds(without)
+	c.filter = medianAdded(with, without)
 
 	drop, sampled, err := n.compare(ctx, "--sample 1000", nil,
 		quietTool(xdpcap, "-i", rxName, "--sink", "--sample", "1000", "-w", "/dev/null", "--json"))
 	if err != nil {
 		return c, err
 	}
-	c.sample1000 = sampled / drop
+	c.sample1000 = medianRatio(sampled, drop)
 
 	drop, counted, err := n.compare(ctx, "stats", nil, quietTool(xdpcap, "stats", "-i", rxName, "--action", "drop", "--yes"))
 	if err != nil {
 		return c, err
 	}
-	c.stats = nanoseconds(counted) - nanoseconds(drop)
+	c.stats = medianAdded(counted, drop)
 
 	progress("count")
 	c.count, err = countCost(ctx, xdpcap)
 	return c, err
 }
 
-func nanoseconds(rate float64) float64 { return 1e9 / rate }
+// medianAdded is how many nanoseconds more a packet takes at one rate than at the other that was measured with it.
+func medianAdded(rates, before []float64) float64 {
+	var added []float64
+	for i := range rates {
+		added = append(added, 1e9/rates[i]-1e9/before[i])
+	}
+	return median(added)
+}
 
 // quietTool is a tool under which packets are dropped, and whose own count is not asked for.
 func quietTool(args ...string) *tool {
@@ -66,21 +79,22 @@ func quietTool(args ...string) *tool {
 	}
 }
 
-// compare measures two rates in turn, of unpaced traffic of the shortest frames, and returns the medians. Without a tool,
-// nil, packets are dropped by the emptiest program there is.
-func (n *network) compare(ctx context.Context, what string, a, b *tool) (rateA, rateB float64, err error) {
-	var rates [2][]float64
+// compare measures two rates in turn, of unpaced traffic of the shortest frames. Without a tool, nil, packets are dropped by
+// the emptiest program there is.
+func (n *network) compare(ctx context.Context, what string, a, b *tool) (ratesA, ratesB []float64, err error) {
 	for range costRepeats {
-		for i, t := range []*tool{a, b} {
-			progress("cost of %s", what)
-			rate, err := n.unpaced(ctx, t)
-			if err != nil {
-				return 0, 0, fmt.Errorf("cost of %s: %w", what, err)
-			}
-			rates[i] = append(rates[i], rate)
+		progress("cost of %s", what)
+		rateA, err := n.unpaced(ctx, a)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cost of %s: %w", what, err)
 		}
+		rateB, err := n.unpaced(ctx, b)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cost of %s: %w", what, err)
+		}
+		ratesA, ratesB = append(ratesA, rateA), append(ratesB, rateB)
 	}
-	return median(rates[0]), median(rates[1]), nil
+	return ratesA, ratesB, nil
 }
 
 func (n *network) unpaced(ctx context.Context, t *tool) (float64, error) {
@@ -121,7 +135,7 @@ func countCost(ctx context.Context, xdpcap string) (float64, error) {
 
 func (c costs) print(out io.Writer) {
 	fmt.Fprintf(out, `
-what a packet costs in the XDP program, nothing being sent (medians of %d, taken in turn):
+what a packet costs in the XDP program, nothing being sent (median of %d comparisons):
     filter tcp port 443, matching      %5.1f ns over no filter
     --sample 1000 --sink               %5.0f %% of the rate of an XDP program that only drops
     stats                              %5.1f ns over an empty program

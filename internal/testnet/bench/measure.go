@@ -13,14 +13,13 @@ import (
 var frameSizes = []int{testnet.MinFrame, 1514}
 
 const (
-	// Of what noise disturbs, the median counts: of the CPU time, and of the
-	// slow-down, which is a ratio of two rates and noisier.
-	repeats     = 3
-	slowRepeats = 3
+	// How often everything is measured, all of it in turn: what is compared was measured seconds apart, and a
+	// machine that is faster for a while is faster for all. Of the ratios the median counts.
+	rounds = 5
 
-	// cpuLoad is the load at which CPU time is taken, as a part of the tool's
-	// own highest rate.
-	cpuLoad = 0.8
+	// How often CPU time is taken, of which the median counts, and at which part of the tool's own highest rate.
+	cpuRepeats = 3
+	cpuLoad    = 0.8
 
 	// smallLoss is the part of the packets up to which a loss may be an
 	// accident of the machine, a reader that did not get its CPU for 20 ms: the
@@ -31,76 +30,108 @@ const (
 
 // A sheet is the figures for one frame size.
 type sheet struct {
-	size   int
-	limits limits
-	rows   []row
+	size       int
+	drop, pass row // the traffic without a tool
+	rows       []row
 }
 
-// limits are the rates of the traffic without a tool, under each verdict, in
-// packets per second.
-type limits map[testnet.Action][]float64
-
-func (l limits) rate(verdict testnet.Action) float64 { return median(l[verdict]) }
-
-// measure measures once more.
-func (l limits) measure(ctx context.Context, n *network, verdict testnet.Action, size int) (float64, error) {
-	rate, err := n.withoutTool(ctx, verdict, size)
-	if err == nil {
-		l[verdict] = append(l[verdict], rate)
-	}
-	return rate, err
-}
-
-// A row is the figures of one tool.
+// A row is the figures of one tool, or of none.
 type row struct {
 	tool    *tool
 	missing error // why there are no figures, nil if there are
 
-	rate float64 // highest without loss, packets per second; 0: always loss
-	cpu  float64 // us per captured packet at cpuLoad of that rate; 0: no such rate
-	kept float64 // the traffic's own rate, as a part of that without the tool
+	unpaced []float64 // what rate the traffic reached, packets per second, round by round
+	lossy   bool      // some of it was lost
+	rate    float64   // highest without loss, packets per second; 0: always loss
+	cpu     float64   // us per captured packet at cpuLoad of that rate; 0: no such rate
+}
+
+// times is how many times the other's highest rate without loss this one's is; 0 if one is not known.
+func (r row) times(other row) float64 {
+	switch {
+	case r.rate == 0 || other.rate == 0:
+		return 0
+	case r.lossy || other.lossy:
+		return r.rate / other.rate
+	}
+	return medianRatio(r.unpaced, other.unpaced)
+}
+
+// kept is the traffic's own rate as a part of that without the tool.
+func (s *sheet) kept(r row) float64 {
+	if r.tool.verdict == testnet.Drop {
+		return medianRatio(r.unpaced, s.drop.unpaced)
+	}
+	return medianRatio(r.unpaced, s.pass.unpaced)
 }
 
 func measure(ctx context.Context, n *network, all []tool, size int) (sheet, error) {
-	s := sheet{size: size, limits: limits{}}
-	for range repeats {
-		progress("%d bytes, without a tool", wireSize(size))
-		for _, verdict := range []testnet.Action{testnet.Drop, testnet.Pass} {
-			if _, err := s.limits.measure(ctx, n, verdict, size); err != nil {
-				return s, err
-			}
+	s := sheet{size: size}
+	for i := range all {
+		_, err := exec.LookPath(all[i].args[0])
+		s.rows = append(s.rows, row{tool: &all[i], missing: err})
+	}
+	for round := range rounds {
+		progress("%d bytes, round %d of %d", wireSize(size), round+1, rounds)
+		if err := s.round(ctx, n); err != nil {
+			return s, err
 		}
 	}
-	for i := range all {
-		r := row{tool: &all[i]}
-		if _, r.missing = exec.LookPath(r.tool.args[0]); r.missing == nil {
-			r.missing = r.measure(ctx, n, s.limits, size)
+	s.drop.rate, s.pass.rate = median(s.drop.unpaced), median(s.pass.unpaced)
+	for i := range s.rows {
+		r := &s.rows[i]
+		if r.missing == nil {
+			r.missing = r.finish(ctx, n, size)
 		}
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		s.rows = append(s.rows, r)
 	}
 	return s, nil
 }
 
-// measure fills in the figures.
-func (r *row) measure(ctx context.Context, n *network, l limits, size int) error {
-	top, lossless, err := r.slowDown(ctx, n, l, size)
+// round measures unpaced traffic without a tool and with each.
+func (s *sheet) round(ctx context.Context, n *network) error {
+	drop, err := n.withoutTool(ctx, testnet.Drop, s.size)
 	if err != nil {
 		return err
 	}
-	r.rate = top
-	if !lossless {
-		r.rate, err = highestRate(top, func(rate float64) (float64, bool, error) {
-			return r.try(ctx, n, size, rate)
+	pass, err := n.withoutTool(ctx, testnet.Pass, s.size)
+	if err != nil {
+		return err
+	}
+	s.drop.unpaced, s.pass.unpaced = append(s.drop.unpaced, drop), append(s.pass.unpaced, pass)
+	for i := range s.rows {
+		r := &s.rows[i]
+		if r.missing != nil {
+			continue
+		}
+		t, err := r.try(ctx, n, s.size, 0)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.missing = err
+		r.unpaced = append(r.unpaced, t.rate)
+		r.lossy = r.lossy || !t.lossless()
+	}
+	return nil
+}
+
+// finish fills in what the rounds have not told.
+func (r *row) finish(ctx context.Context, n *network, size int) (err error) {
+	r.rate = median(r.unpaced)
+	if r.lossy {
+		r.rate, err = highestRate(r.rate, func(rate float64) (float64, bool, error) {
+			progress("%d bytes, %s: %s", wireSize(size), r.tool.name, mpps(rate))
+			t, err := r.try(ctx, n, size, rate)
+			return t.rate, t.lossless(), err
 		})
 	}
 	if err != nil || r.rate == 0 {
 		return err
 	}
 	var cpu []float64
-	for range repeats {
+	for range cpuRepeats {
 		progress("%d bytes, %s: CPU time", wireSize(size), r.tool.name)
 		t, err := n.withTool(ctx, r.tool, size, cpuLoad*r.rate)
 		if err != nil {
@@ -112,46 +143,15 @@ func (r *row) measure(ctx context.Context, n *network, l limits, size int) error
 	return nil
 }
 
-// slowDown compares the traffic's own rate with and without the tool, one
-// right after the other so that the machine's drift cancels out. It returns
-// the rate with the tool, and whether that got all packets each time.
-func (r *row) slowDown(ctx context.Context, n *network, l limits, size int) (top float64, lossless bool, err error) {
-	var kept, with []float64
-	lossless = true
-	for range slowRepeats {
-		progress("%d bytes, %s: slow-down", wireSize(size), r.tool.name)
-		alone, err := l.measure(ctx, n, r.tool.verdict, size)
-		if err != nil {
-			return 0, false, err
-		}
-		t, err := n.withTool(ctx, r.tool, size, 0)
-		if err != nil {
-			return 0, false, err
-		}
-		kept = append(kept, t.rate/alone)
-		with = append(with, t.rate)
-		lossless = lossless && t.lossless()
-	}
-	r.kept = median(kept)
-	return median(with), lossless, nil
-}
-
-// try tries a rate, after a small loss again.
-func (r *row) try(ctx context.Context, n *network, size int, rate float64) (real float64, lossless bool, err error) {
+// try tries a rate, 0 for as many packets as it can, after a small loss again.
+func (r *row) try(ctx context.Context, n *network, size int, rate float64) (t trial, err error) {
 	for range trials {
-		progress("%d bytes, %s: %s", wireSize(size), r.tool.name, mpps(rate))
-		t, err := n.withTool(ctx, r.tool, size, rate)
-		if err != nil {
-			return 0, false, err
-		}
-		if t.lossless() {
-			return t.rate, true, nil
-		}
-		if float64(t.sent-t.captured) > smallLoss*float64(t.sent) {
+		t, err = n.withTool(ctx, r.tool, size, rate)
+		if err != nil || t.lossless() || float64(t.sent-t.captured) > smallLoss*float64(t.sent) {
 			break
 		}
 	}
-	return 0, false, nil
+	return t, err
 }
 
 // wireSize is a frame's size on the wire, with its checksum.
@@ -164,4 +164,13 @@ func median(xs []float64) float64 {
 	}
 	sorted := slices.Sorted(slices.Values(xs))
 	return sorted[len(sorted)/2]
+}
+
+// medianRatio is of xs[i] / ys[i], 0 of nothing.
+func medianRatio(xs, ys []float64) float64 {
+	var ratios []float64
+	for i := range min(len(xs), len(ys)) {
+		ratios = append(ratios, xs[i]/ys[i])
+	}
+	return median(ratios)
 }

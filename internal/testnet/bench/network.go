@@ -28,10 +28,11 @@ type network struct {
 	end          *testnet.Verdict // of the traffic
 	generator    *testnet.Generator
 	frame        []byte // to send, whatever size is asked for; nil = a numbered one of that size
+	runTime      time.Duration
 }
 
 func newNetwork() (*network, error) {
-	n := &network{}
+	n := &network{runTime: runTime}
 	if err := n.make(); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -109,15 +110,15 @@ func (n *network) send(ctx context.Context, size int, rate float64) (sent uint64
 		if err != nil {
 			return sent, 0, err
 		}
-		if r.Elapsed >= runTime/2 {
+		if r.Elapsed >= n.runTime/2 {
 			return sent, r.Rate(), nil
 		}
 	}
-	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", runTime/2, starts)
+	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", n.runTime/2, starts)
 }
 
 func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet.Result, error) {
-	timed, cancel := context.WithTimeout(ctx, runTime)
+	timed, cancel := context.WithTimeout(ctx, n.runTime)
 	defer cancel()
 	o := testnet.GeneratorOptions{Frame: n.frame, Raw: true, Rate: rate, CPU: generatorCPU}
 	if n.frame == nil {

@@ -27,7 +27,10 @@ func promises(sheets []sheet, c costs) []promise {
 		}
 	}
 	sink, pass, dump := s.row(sinkName), s.row(passName), s.row(xdpdumpName)
-	drop := s.limits.rate(testnet.Drop)
+	ofDump, ofDrop, kept := sink.times(dump), sink.times(s.drop), 0.0
+	if len(pass.unpaced) > 0 {
+		kept = s.kept(pass)
+	}
 	return []promise{
 		{
 			what:   "reader CPU per 64-byte packet",
@@ -37,17 +40,17 @@ func promises(sheets []sheet, c costs) []promise {
 		{
 			what:   "--sink: highest rate without loss, of xdpdump's",
 			format: "%.1f x", limit: 4,
-			measured: sink.rate / dump.rate, unknown: sink.rate == 0 || dump.rate == 0,
+			measured: ofDump, unknown: ofDump == 0,
 		},
 		{
 			what:   "--sink: highest rate without loss, of the limit XDP_DROP",
 			format: "%.0f %%", limit: 30,
-			measured: 100 * sink.rate / drop, unknown: sink.rate == 0 || drop == 0,
+			measured: 100 * ofDrop, unknown: ofDrop == 0,
 		},
 		{
 			what:   "XDP_PASS: the traffic's own rate falls by",
 			format: "%.0f %%", limit: 20, atMost: true,
-			measured: 100 * (1 - pass.kept), unknown: pass.kept == 0,
+			measured: 100 * (1 - kept), unknown: kept == 0,
 		},
 		{
 			what:   "filter tcp port 443: cost per packet over no filter",

@@ -27,23 +27,23 @@ func (s *sheet) print(out io.Writer) {
 	fmt.Fprintf(out, lineFormat, "", "without loss", "limit", xdpdumpName, "per packet", passName, "keeps")
 	fmt.Fprintln(out, strings.Repeat("-", 93))
 
-	drop := s.limits.rate(testnet.Drop)
-	s.printLimit(out, "no capture, XDP_DROP", drop)
-	s.printLimit(out, "no capture, XDP_PASS", s.limits.rate(testnet.Pass))
+	dump := s.row(xdpdumpName)
+	for _, limit := range []struct {
+		name string
+		row
+	}{{"no capture, XDP_DROP", s.drop}, {"no capture, XDP_PASS", s.pass}} {
+		fmt.Fprintf(out, lineFormat, limit.name, mpps(limit.rate), percent(limit.times(s.drop)), times(limit.times(dump)),
+			noFigure, noFigure, noFigure)
+	}
 	for _, r := range s.rows {
-		fmt.Fprintf(out, lineFormat, r.tool.name, mpps(r.rate), percent(r.rate, drop),
-			times(r.rate, s.row(xdpdumpName).rate), micros(r.cpu), times(r.cpu, s.row(passName).cpu), percent(r.kept, 1))
+		fmt.Fprintf(out, lineFormat, r.tool.name, mpps(r.rate), percent(r.times(s.drop)), times(r.times(dump)),
+			micros(r.cpu), times(ratio(r.cpu, s.row(passName).cpu)), percent(s.kept(r)))
 	}
 	for _, r := range s.rows {
 		if r.missing != nil {
 			fmt.Fprintf(out, "%s: %s\n", r.tool.name, oneLine(r.missing.Error()))
 		}
 	}
-}
-
-func (s *sheet) printLimit(out io.Writer, name string, rate float64) {
-	fmt.Fprintf(out, lineFormat, name, mpps(rate), percent(rate, s.limits.rate(testnet.Drop)),
-		times(rate, s.row(xdpdumpName).rate), noFigure, noFigure, noFigure)
 }
 
 // row finds a tool's figures; without any they are all 0.
@@ -59,13 +59,14 @@ func (s *sheet) row(name string) row {
 // printNotes says what the columns are and how the tools were run.
 func printNotes(out io.Writer, all []tool) {
 	fmt.Fprintf(out, `
-highest rate without loss: the tool counted every packet that was sent, for %v. Found by
-    bisection of the rate that the traffic reaches unpaced. The limit is XDP_DROP without a capture.
+highest rate without loss: the tool counted every packet that was sent, for %v. That of unpaced
+    traffic, or found by bisection of it. The limit is XDP_DROP without a capture.
 reader CPU: user and system time of the tool's process, at %.0f %% of its own highest rate.
 traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict.
     Under XDP_PASS the kernel routes it on to another interface.
-Medians of %d and %d. All tools write whole packets to /dev/null, with their default buffers:
-`, runTime, 100*cpuLoad, repeats, slowRepeats)
+Unpaced traffic is measured in %d rounds, everything in turn, and compared round by round. Medians.
+All tools write whole packets to /dev/null, with their default buffers:
+`, runTime, 100*cpuLoad, rounds)
 	for _, t := range all {
 		under := "XDP_PASS, its own"
 		switch {
@@ -87,22 +88,30 @@ func mpps(rate float64) string {
 	return fmt.Sprintf("%.3f Mpps", rate/1e6)
 }
 
-func percent(part, whole float64) string {
-	if part == 0 || whole == 0 {
+func percent(part float64) string {
+	if part == 0 {
 		return noFigure
 	}
 	digits := 0
-	if part < whole/10 {
+	if part < 0.1 {
 		digits = 1
 	}
-	return fmt.Sprintf("%.*f %%", digits, 100*part/whole)
+	return fmt.Sprintf("%.*f %%", digits, 100*part)
 }
 
-func times(x, of float64) string {
-	if x == 0 || of == 0 {
+func times(x float64) string {
+	if x == 0 {
 		return noFigure
 	}
-	return fmt.Sprintf("%.1f x", x/of)
+	return fmt.Sprintf("%.1f x", x)
+}
+
+// ratio is 0 if one of both is.
+func ratio(x, of float64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return x / of
 }
 
 func micros(us float64) string {

@@ -14,13 +14,14 @@ import (
 func testSheet() sheet {
 	all := tools("bin/xdpcap")
 	return sheet{
-		size:   testnet.MinFrame,
-		limits: limits{testnet.Drop: {9e6, 5e6, 4e6}, testnet.Pass: {1e6}},
+		size: testnet.MinFrame,
+		drop: row{rate: 5e6, unpaced: []float64{9e6, 5e6, 4e6}},
+		pass: row{rate: 1e6, unpaced: []float64{1.8e6, 1e6, 0.8e6}},
 		rows: []row{
-			{tool: &all[0], rate: 1.7e6, cpu: 0.25, kept: 0.36},
-			{tool: &all[1], rate: 0.9e6, cpu: 0.3, kept: 0.79},
-			{tool: &all[2], rate: 0.34e6, cpu: 1.6, kept: 0.6},
-			{tool: &all[3], kept: 0.8},
+			{tool: &all[0], rate: 1.7e6, cpu: 0.25, unpaced: []float64{3.06e6, 1.7e6, 1.36e6}},
+			{tool: &all[1], rate: 0.79e6, cpu: 0.3, unpaced: []float64{1.8e6, 0.79e6, 0.6e6}},
+			{tool: &all[2], rate: 0.34e6, cpu: 1.6, unpaced: []float64{1.8e6, 0.6e6, 0.48e6}, lossy: true},
+			{tool: &all[3], unpaced: []float64{0.9e6, 0.8e6, 0.64e6}, lossy: true},
 			{tool: &all[4], missing: errors.New("exec: \"dumpcap\": executable file not found in $PATH")},
 		},
 	}
@@ -33,8 +34,8 @@ func TestTable(t *testing.T) {
 ---------------------------------------------------------------------------------------------
 no capture, XDP_DROP    5.000 Mpps     100 %    14.7 x            -         -           -
 no capture, XDP_PASS    1.000 Mpps      20 %     2.9 x            -         -           -
-xdpcap --sink           1.700 Mpps      34 %     5.0 x      0.25 us     0.8 x        36 %
-xdpcap                  0.900 Mpps      18 %     2.6 x      0.30 us     1.0 x        79 %
+xdpcap --sink           1.700 Mpps      34 %     5.0 x      0.25 us     0.8 x        34 %
+xdpcap                  0.790 Mpps      16 %     2.3 x      0.30 us     1.0 x        79 %
 xdpdump                 0.340 Mpps     6.8 %     1.0 x      1.60 us     5.3 x        60 %
 tcpdump                          -         -         -            -         -        80 %
 dumpcap                          -         -         -            -         -           -
