@@ -110,4 +110,18 @@ int hooked_target_frags(struct xdp_md *ctx)
 	return verdict;
 }
 
+/* In an entry of a devmap: what it passes leaves through that entry's device. */
+SEC("xdp.frags/devmap")
+int devmap_target(struct xdp_md *ctx)
+{
+	return count(judge(ctx));
+}
+
+/* In an entry of a cpumap: what it passes goes to the stack on that entry's CPU. */
+SEC("xdp.frags/cpumap")
+int cpumap_target(struct xdp_md *ctx)
+{
+	return count(judge(ctx));
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -34,6 +34,16 @@ func verdicts(t *testing.T, target *testnet.Target) [6]uint64 {
 	return v
 }
 
+func programID(t *testing.T, target *testnet.Target) string {
+	t.Helper()
+	info, err := target.Program().Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	return fmt.Sprint(id)
+}
+
 // A traced is a packet in a file with what pcapng says of it.
 type traced struct {
 	data    []byte
@@ -333,18 +343,13 @@ func TestTailCall(t *testing.T) {
 	if err := target.Hook().Put(uint32(testnet.Pass), called.Program()); err != nil {
 		t.Fatal(err)
 	}
-	info, err := called.Program().Info()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, _ := info.ID()
 	for _, test := range []struct {
 		args []string
 		want int
 	}{
 		{[]string{"--rx-capture", "entry,exit"}, 2},
 		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // what the called one made of it
-		{[]string{"--program", fmt.Sprint(id)}, 0},
+		{[]string{"--program", programID(t, called)}, 0},
 	} {
 		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", os.DevNull, "--json")...)
 		sendAll(t, pair, testnet.UDPFrame(64, 0))

@@ -6,7 +6,9 @@ import (
 	"net"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // UDP destination ports to which a Target does not answer XDP_PASS.
@@ -27,9 +29,12 @@ const (
 	Rewriting   TargetKind = targetProgRewritingTargetProgram // changes what it passes: MAC address and a VLAN tag
 	Hooked      TargetKind = targetProgHookedTarget           // calls its hook map before it returns
 	HookedFrags TargetKind = targetProgHookedTargetFrags      // the same, for packets in several buffers
+	InDevmap    TargetKind = targetProgDevmapTarget           // for AttachInDevmap
+	InCPUMap    TargetKind = targetProgCpumapTarget           // for AttachInCPUMap
 )
 
-// A Target is a host's own XDP program, attached to Rx in native mode: what a capture must not disturb.
+// A Target is a host's own XDP program, attached to Rx in native mode or in a map behind it: what a capture must not
+// disturb.
 type Target struct {
 	coll  *ebpf.Collection
 	prog  *ebpf.Program
@@ -69,18 +74,72 @@ func AttachTarget(ns *Namespace, ifname string, kind TargetKind) (*Target, error
 
 // AttachAlso attaches the program to one more interface.
 func (t *Target) AttachAlso(ns *Namespace, ifname string) error {
-	return ns.Do(func() error {
-		netif, err := net.InterfaceByName(ifname)
+	if err := ns.Do(func() error { return t.link(t.prog, ifname) }); err != nil {
+		return fmt.Errorf("attach the target to %s: %w", ifname, err)
+	}
+	return nil
+}
+
+// link runs inside the namespace.
+func (t *Target) link(prog *ebpf.Program, ifname string) error {
+	netif, err := net.InterfaceByName(ifname)
+	if err != nil {
+		return err
+	}
+	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: netif.Index, Flags: link.XDPDriverMode})
+	if err == nil {
+		t.links = append(t.links, l)
+	}
+	return err
+}
+
+// AttachInDevmap attaches to an interface a program that redirects every packet to the interface of index to in the same
+// namespace, through the entry of a devmap where this program runs. Redirected frames arrive at a peer with GRO only.
+func (t *Target) AttachInDevmap(ns *Namespace, ifname string, to int) error {
+	return t.attachInMap(ns, ifname, ebpf.DevMap, uint32(to))
+}
+
+// AttachInCPUMap attaches to an interface a program that redirects every packet to CPU 0, through the entry of a cpumap
+// where this program runs.
+func (t *Target) AttachInCPUMap(ns *Namespace, ifname string) error {
+	const queue = 256 // packets
+	return t.attachInMap(ns, ifname, ebpf.CPUMap, queue)
+}
+
+// attachInMap makes a map of one entry: struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h, which begin alike.
+func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, first uint32) error {
+	err := ns.Do(func() error {
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: kind, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 		if err != nil {
 			return err
 		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: t.prog, Interface: netif.Index, Flags: link.XDPDriverMode})
-		if err != nil {
-			return fmt.Errorf("attach the target to %s: %w", ifname, err)
+		defer m.Close() // the program holds on to it
+		if err := m.Put(uint32(0), [2]uint32{first, uint32(t.prog.FD())}); err != nil {
+			return err
 		}
-		t.links = append(t.links, l)
-		return nil
+		redirect, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name:  "redirect",
+			Type:  ebpf.XDP,
+			Flags: unix.BPF_F_XDP_HAS_FRAGS, // like the program in the map
+			Instructions: asm.Instructions{
+				asm.LoadMapPtr(asm.R1, m.FD()),
+				asm.Mov.Imm(asm.R2, 0),
+				asm.Mov.Imm(asm.R3, int32(Aborted)), // without an entry
+				asm.FnRedirectMap.Call(),
+				asm.Return(),
+			},
+			License: "Dual BSD/GPL",
+		})
+		if err != nil {
+			return err
+		}
+		defer redirect.Close() // the link holds on to it
+		return t.link(redirect, ifname)
 	})
+	if err != nil {
+		return fmt.Errorf("redirect from %s into a %v: %w", ifname, kind, err)
+	}
+	return nil
 }
 
 // Program is the program, Hook its map of one program for each verdict. Both are valid until Close.

@@ -18,6 +18,8 @@ import (
 const (
 	targetMapHook                    = "hook"
 	targetMapVerdicts                = "verdicts"
+	targetProgCpumapTarget           = "cpumap_target"
+	targetProgDevmapTarget           = "devmap_target"
 	targetProgHookedTarget           = "hooked_target"
 	targetProgHookedTargetFrags      = "hooked_target_frags"
 	targetProgRewritingTargetProgram = "rewriting_target_program"
@@ -65,6 +67,8 @@ type targetSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type targetProgramSpecs struct {
+	CpumapTarget           *ebpf.ProgramSpec `ebpf:"cpumap_target"`
+	DevmapTarget           *ebpf.ProgramSpec `ebpf:"devmap_target"`
 	HookedTarget           *ebpf.ProgramSpec `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.ProgramSpec `ebpf:"hooked_target_frags"`
 	RewritingTargetProgram *ebpf.ProgramSpec `ebpf:"rewriting_target_program"`
@@ -125,6 +129,8 @@ type targetVariables struct {
 //
 // It can be passed to loadTargetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type targetPrograms struct {
+	CpumapTarget           *ebpf.Program `ebpf:"cpumap_target"`
+	DevmapTarget           *ebpf.Program `ebpf:"devmap_target"`
 	HookedTarget           *ebpf.Program `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.Program `ebpf:"hooked_target_frags"`
 	RewritingTargetProgram *ebpf.Program `ebpf:"rewriting_target_program"`
@@ -132,6 +138,8 @@ type targetPrograms struct {
 
 func (p *targetPrograms) Close() error {
 	return _TargetClose(
+		p.CpumapTarget,
+		p.DevmapTarget,
 		p.HookedTarget,
 		p.HookedTargetFrags,
 		p.RewritingTargetProgram,

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A program in an entry of a devmap or cpumap is traced by its id, where the packets came from: not where those of a devmap
+// are about to go.
+func TestMapPrograms(t *testing.T) {
+	testnet.RequireFentry(t)
+	for _, test := range []struct {
+		kind   testnet.TargetKind
+		attach func(target *testnet.Target, pair, out *testnet.Pair) error
+	}{
+		{testnet.InDevmap, func(target *testnet.Target, pair, out *testnet.Pair) error {
+			return target.AttachInDevmap(pair.Rx, pair.RxName, out.TxIndex)
+		}},
+		{testnet.InCPUMap, func(target *testnet.Target, pair, _ *testnet.Pair) error {
+			return target.AttachInCPUMap(pair.Rx, pair.RxName)
+		}},
+	} {
+		t.Run(string(test.kind), func(t *testing.T) {
+			pair := newPair(t, testnet.PairOptions{})
+			out := newPair(t, testnet.PairOptions{Tx: pair.Rx, TxName: "out0", GRO: true})
+			target, err := testnet.NewTarget(test.kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer target.Close()
+			if err := test.attach(target, pair, out); err != nil {
+				t.Fatal(err)
+			}
+			traceMapProgram(t, pair, out, target)
+		})
+	}
+}
+
+func traceMapProgram(t *testing.T, pair, out *testnet.Pair, target *testnet.Target) {
+	t.Helper()
+	file := tempFile(t)
+	args := []string{"--program", programID(t, target), "--rx-capture", "entry,exit", "--json"}
+	p := listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file)...)
+	elsewhere := listening(t, pair.Rx, nil, append(args, "-i", out.TxName, "-w", os.DevNull)...)
+	frames := sendRound(t, pair)
+	want := [6]uint64{1, 1, 2, 1, 0, 1}
+	waitFor(t, "the program in the map to run", func() bool { return verdicts(t, target) == want })
+
+	n := uint64(len(frames))
+	if s := account(t, p.interrupt()); s.Seen != 2*n || s.Captured != 2*n {
+		t.Errorf("summary %+v", s)
+	}
+	if s := account(t, elsewhere.interrupt()); s.Seen != 0 {
+		t.Errorf("on %s: %+v", out.TxName, s)
+	}
+	packets := readTraced(t, file)
+	if len(packets) != 2*len(frames) {
+		t.Fatalf("%d packets in the file", len(packets))
+	}
+	for i, frame := range frames {
+		entry, exit := packets[2*i], packets[2*i+1]
+		if entry.hook != "fentry" || entry.verdict != -1 || exit.hook != "fexit" || exit.verdict != answers[i].verdict || entry.id != exit.id {
+			t.Errorf("packet %d: %+v, %+v", i, entry, exit)
+		}
+		for _, p := range []traced{entry, exit} {
+			if diff := cmp.Diff(frame, p.data); diff != "" {
+				t.Errorf("%s %d:\n%s", p.hook, i, diff)
+			}
+		}
+	}
+}
