@@ -296,7 +296,7 @@ func TestCounterErrors(t *testing.T) {
 			tests = append(tests, struct {
 				args string
 				want []string
-			}{command + " -i busy0", []string{"busy0 already runs XDP program count_packets (id ", "on it is refused", "detach that program"}})
+			}{command + " -i busy0", []string{"busy0: trace XDP program count_packets (id ", "this kernel refuses fentry", "or detach that program"}})
 		}
 	}
 	for _, test := range tests {

@@ -147,7 +147,7 @@ func TestTracingRefused(t *testing.T) {
 	target := attachTarget(t, pair, testnet.Rewriting)
 	status, stderr = start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
 	want := "xdpcap: trace XDP program rewriting_target_program (id "
-	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "xdpcap probe") {
+	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "this kernel refuses fentry") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	if err := newSender(t, pair).Send(testnet.UDPFrame(64, 0)); err != nil {

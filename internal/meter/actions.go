@@ -107,7 +107,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 }
 
 func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface) (err error) {
-	a.hook, err = trace(ifi, spec.Programs[actionsProgCountExit], func() (*ebpf.Program, error) {
+	a.hook, err = trace(ifi, "", spec.Programs[actionsProgCountExit], bringOwn, func() (*ebpf.Program, error) {
 		return a.load(spec, actionsProgCountExit)
 	})
 	return err

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -28,11 +27,11 @@ func lookUp(name string) (xdp.Interface, error) {
 
 // A hook is one of our programs at an interface: attached itself, or to the program that is.
 type hook struct {
-	ifi     xdp.Interface
-	program xdp.Program   // what runs on the interface
+	ifi     xdp.Interface // as it was before
+	runs    xdp.Program   // what the interface runs now: the program, or one that it is behind; zero = none
+	program xdp.Program   // what is counted
 	traced  bool          // that one is not ours
 	mode    xdp.Mode      // what it runs in
-	target  *ebpf.Program // nil unless traced
 	prog    *ebpf.Program
 	link    link.Link // A link that is not held is closed by the garbage collector.
 }
@@ -51,89 +50,58 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*hook, error)
 	}
 	id, _ := info.ID()
 	h.program = xdp.Program{ID: uint32(id), Name: info.Name}
+	h.runs = h.program
 	return h, nil
 }
 
-// trace has a tracing program of spec run at the entry or exit of the interface's XDP program. load
-// loads it once the specification names its target.
-func trace(ifi xdp.Interface, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (*hook, error) {
-	program := ifi.Programs[0]
-	target, err := ebpf.NewProgramFromID(ebpf.ProgramID(program.ID))
+// bringOwn is what helps where a program cannot be traced.
+const bringOwn = "detach that program, and xdpcap brings one of its own"
+
+// trace has a tracing program of spec run at the entry or exit of the program that xdp.OneTarget chooses. load loads it
+// once the specification names its target. Where the kernel refuses that, wayOut helps.
+func trace(ifi xdp.Interface, selector string, spec *ebpf.ProgramSpec, wayOut string, load func() (*ebpf.Program, error)) (*hook, error) {
+	h := &hook{ifi: ifi, traced: true, mode: ifi.Mode}
+	if len(ifi.Programs) > 0 {
+		h.runs = ifi.Programs[0]
+	}
+	err := h.trace(selector, spec, load)
+	if err == nil {
+		return h, nil
+	}
+	h.prog.Close() // takes nil
+	if refused := (*xdp.TracingError)(nil); errors.As(err, &refused) {
+		err = fmt.Errorf("%s: %w; or %s", ifi.Name, err, wayOut)
+	}
+	return nil, err
+}
+
+func (h *hook) trace(selector string, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) error {
+	target, err := xdp.OneTarget(h.ifi, selector)
 	if err != nil {
-		return nil, fmt.Errorf("open %v on %s: %w", program, ifi.Name, err)
+		return err
 	}
-	h := &hook{ifi: ifi, program: program, traced: true, mode: ifi.Mode, target: target}
-	if err := h.trace(spec, load); err != nil {
-		h.prog.Close() // takes nil
-		target.Close()
-		return nil, err
-	}
-	return h, nil
-}
-
-func (h *hook) trace(spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) (err error) {
-	if spec.AttachTo, err = entryName(h.target); err != nil {
-		return fmt.Errorf("%s already runs XDP program %v, and that cannot be traced: %w; compile it with "+
-			"clang -g, or detach it", h.ifi.Name, h.program, err)
-	}
-	spec.AttachTarget = h.target
+	defer target.Prog.Close() // what is loaded holds on to it
+	h.program = target.Program
+	spec.AttachTarget, spec.AttachTo = target.Prog, target.Function
 	if h.prog, err = load(); err != nil {
-		return untraceable(h.ifi, spec, err)
+		return xdp.ExplainTracer(err, h.program)
 	}
-	if h.link, err = link.AttachTracing(link.TracingOptions{Program: h.prog}); err != nil {
-		return untraceable(h.ifi, spec, err)
-	}
-	return nil
+	h.link, err = xdp.AttachTracer(h.prog, h.program)
+	return err
 }
 
-// entryName is the name that BTF has for a program's first function: the kernel's own name for the
-// program may be cut, or another one.
-func entryName(prog *ebpf.Program) (string, error) {
-	info, err := prog.Info()
-	if err != nil {
-		return "", err
-	}
-	funcs, err := info.FuncInfos()
-	if err != nil {
-		return "", fmt.Errorf("it has no BTF (%w)", err)
-	}
-	for _, f := range funcs {
-		if f.Offset == 0 {
-			return f.Func.Name, nil
-		}
-	}
-	return "", errors.New("it has no BTF")
-}
-
-// errNotSupported is ENOTSUPP, which the kernel keeps for itself but for slips like this one.
-const errNotSupported = unix.Errno(524)
-
-func untraceable(ifi xdp.Interface, spec *ebpf.ProgramSpec, err error) error {
-	kind := "fexit"
-	if spec.AttachType == ebpf.AttachTraceFEntry {
-		kind = "fentry"
-	}
-	tried := fmt.Sprintf("%s already runs XDP program %v, and %s on it", ifi.Name, ifi.Programs[0], kind)
-	const wayOut = "detach that program, and xdpcap brings one of its own"
-	switch {
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%s is refused (%w): this kernel or its lockdown does not allow fentry and fexit; %s",
-			tried, unix.EPERM, wayOut)
-	case errors.Is(err, errNotSupported), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%s is not possible on this kernel: it needs BPF trampolines and Linux 5.18: %w; %s", tried, err, wayOut)
-	}
-	return fmt.Errorf("%s: %w; %s", tried, err, wayOut)
-}
-
-// check returns an error once packets are not counted any more: the program has left the interface, or
-// the interface the namespace.
+// check returns an error once packets are not counted any more: what ran on the interface has left it, or the interface
+// the namespace.
 func (h *hook) check() error {
 	now, err := xdp.InterfaceByName(h.ifi.Name)
 	if err != nil {
 		return err
 	}
-	if now.Index != h.ifi.Index || len(now.Programs) == 0 || now.Programs[0].ID != h.program.ID {
-		return fmt.Errorf("%v has left %s, and nothing is counted any more: start again", h.program, h.ifi.Name)
+	if now.Index != h.ifi.Index {
+		return fmt.Errorf("%s is another interface now, and nothing is counted any more: start again", h.ifi.Name)
+	}
+	if h.runs.ID != 0 && (len(now.Programs) == 0 || now.Programs[0].ID != h.runs.ID) {
+		return fmt.Errorf("%v has left %s, and nothing is counted any more: start again", h.runs, h.ifi.Name)
 	}
 	return nil
 }
@@ -147,5 +115,5 @@ func (h *hook) String() string {
 }
 
 func (h *hook) close() error {
-	return errors.Join(h.link.Close(), h.prog.Close(), h.target.Close())
+	return errors.Join(h.link.Close(), h.prog.Close())
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -67,33 +66,20 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 	if err != nil {
 		return err
 	}
+	const wayOut = "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin"
 	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
-		h, err := trace(ifi, spec.Programs[name], func() (*ebpf.Program, error) {
+		h, err := trace(ifi, "", spec.Programs[name], wayOut, func() (*ebpf.Program, error) {
 			return loadProgram(spec, name, map[string]**ebpf.Map{
 				latencyMapEntries:    &entries,
 				latencyMapHistograms: &histograms,
 			})
 		})
-		if errors.Is(err, unix.EPERM) || errors.Is(err, errNotSupported) {
-			return fmt.Errorf("measure %v on %s by fentry and fexit: this kernel refuses them (%w): --kernel-stats "+
-				"shows the mean run time without, --builtin measures xdpcap's own program", ifi.Programs[0], ifi.Name,
-				errorNumber(err))
-		}
 		if err != nil {
-			return fmt.Errorf("%w; or see the mean run time with --kernel-stats", err)
+			return err
 		}
 		l.hooks = append(l.hooks, h)
 	}
 	return nil
-}
-
-// errorNumber is the kernel's word in an error.
-func errorNumber(err error) error {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return errno
-	}
-	return err
 }
 
 // probeMaps makes the maps that both probes share.

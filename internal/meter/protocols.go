@@ -76,7 +76,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	p.variant = o.Variant
 	if len(ifi.Programs) > 0 {
 		name := "entry_" + o.Variant.String()
-		p.hook, err = trace(ifi, spec.Programs[name], func() (*ebpf.Program, error) { return p.load(spec, name) })
+		p.hook, err = trace(ifi, "", spec.Programs[name], bringOwn, func() (*ebpf.Program, error) { return p.load(spec, name) })
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {

@@ -75,7 +75,7 @@ func (r *Runtime) String() string {
 
 // Read reads the counters, and fails once the program has left the interface.
 func (r *Runtime) Read() (RuntimeCounts, error) {
-	h := hook{ifi: r.ifi, program: r.Program()}
+	h := hook{ifi: r.ifi, runs: r.Program()}
 	if err := h.check(); err != nil {
 		return RuntimeCounts{}, err
 	}

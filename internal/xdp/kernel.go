@@ -174,8 +174,8 @@ func checkTracing(target *ebpf.Program) Checks {
 		return Checks{{fentry, Unknown, untried, ""}, {fexit, Unknown, untried, ""}, {trampolines, Unknown, untried, ""}}
 	}
 	checks := Checks{
-		tracingCheck(fentry, explainTracing(tryTrace(target, targetName, ebpf.AttachTraceFEntry, false), "")),
-		tracingCheck(fexit, explainTracing(tryTrace(target, targetName, ebpf.AttachTraceFExit, false), "")),
+		tracingCheck(fentry, explainTracing(tryTrace(target, targetName, ebpf.AttachTraceFEntry, false))),
+		tracingCheck(fexit, explainTracing(tryTrace(target, targetName, ebpf.AttachTraceFExit, false))),
 		{trampolines, Unknown, untried, ""},
 	}
 	if checks[0].Answer == Yes && checks[1].Answer == Yes {

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 )
 
 // A Target is a running XDP program that can be traced. Close it when its tracers are loaded.
@@ -43,6 +43,27 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 		targets = append(targets, t)
 	}
 	return targets, nil
+}
+
+// OneTarget finds a single program. Without a selector that is the one which the interface runs: with libxdp the
+// dispatcher, whose verdict is that of all behind it. Else it is what Targets finds, and several are an error.
+func OneTarget(ifi Interface, selector string) (Target, error) {
+	if selector == "" {
+		return openTarget(ifi.Programs[0].ID)
+	}
+	targets, err := Targets(ifi, []string{selector})
+	if err != nil {
+		return Target{}, err
+	}
+	if len(targets) > 1 {
+		closeTargets(targets)
+		var found []Program
+		for _, t := range targets {
+			found = append(found, t.Program)
+		}
+		return Target{}, fmt.Errorf("--program %s: only one can be chosen here: %s", selector, list(found))
+	}
+	return targets[0], nil
 }
 
 // closeTargets closes those that were opened before an error.
@@ -153,65 +174,70 @@ func list(programs []Program) string {
 }
 
 func openTarget(id uint32) (Target, error) {
-	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
-	if errors.Is(err, os.ErrNotExist) {
-		return Target{}, fmt.Errorf("there is no BPF program with id %d: see xdpcap interfaces, or bpftool prog", id)
-	}
-	if errors.Is(err, unix.EPERM) {
-		return Target{}, fmt.Errorf("open BPF program %d: %w: to trace another's program takes CAP_SYS_ADMIN: run it as root (sudo)", id, err)
-	}
+	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if err != nil {
-		return Target{}, fmt.Errorf("open BPF program %d: %w", id, err)
+		return Target{}, explainTarget(id, err)
 	}
-	info, err := p.Info()
+	t, err := newTarget(id, prog)
 	if err != nil {
-		p.Close()
-		return Target{}, fmt.Errorf("look at BPF program %d: %w", id, err)
+		prog.Close()
 	}
-	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: p, Function: info.Name}
+	return t, err
+}
+
+// newTarget looks whether the program is such as can be traced.
+func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
+	info, err := prog.Info()
+	if err != nil {
+		return Target{}, explainTarget(id, err)
+	}
+	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: prog}
 	// What a dispatcher runs are extensions of it.
 	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
-		p.Close()
-		return Target{}, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
+		return t, &TracingError{Reason: fmt.Sprintf("BPF program %s is not an XDP program but %s", t.Program, info.Type)}
 	}
-	if _, ok := info.BTFID(); !ok {
-		p.Close()
-		return Target{}, fmt.Errorf("XDP program %s has no BTF, without which nothing can be attached to it: "+
-			"compile it with clang -g", t.Program)
+	if t.Function, err = firstFunction(info); err != nil {
+		return t, &TracingError{
+			Reason: fmt.Sprintf("XDP program %s has no BTF, without which nothing can be attached to it", t.Program),
+			Remedy: "compile it with clang -g, and load it without stripping .BTF",
+			err:    err,
+		}
+	}
+	if jited(info) == No {
+		return t, &TracingError{
+			Reason: fmt.Sprintf("XDP program %s is not compiled by the kernel's JIT", t.Program),
+			Remedy: "sysctl net.core.bpf_jit_enable=1, then load it again; a program on the network card has no remedy",
+		}
 	}
 	return t, nil
+}
+
+// firstFunction is the name that BTF has for where a program begins: the kernel's own name for the program may be
+// another one.
+func firstFunction(info *ebpf.ProgramInfo) (string, error) {
+	funcs, err := info.FuncInfos()
+	if err != nil {
+		return "", err
+	}
+	for _, f := range funcs {
+		if f.Offset == 0 {
+			return f.Func.Name, nil
+		}
+	}
+	return "", btf.ErrNotFound
 }
 
 // AttachTracer runs a loaded fentry or fexit program on its target until the link is closed.
 func AttachTracer(prog *ebpf.Program, target Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 	if err != nil {
-		return nil, fmt.Errorf("attach to XDP program %s: %w", target, refusedTracing(err))
+		return nil, ExplainTracer(err, target)
 	}
 	return l, nil
 }
 
-// ExplainTracer gives the cause of an error of loading a fentry or fexit program where the kernel only gives a number.
+// ExplainTracer gives the cause of an error of loading a fentry or fexit program where the kernel only gives a number. It
+// wraps a *TracingError.
 func ExplainTracer(err error, target Program) error {
-	return fmt.Errorf("trace XDP program %s: %w", target, refusedTracing(err))
-}
-
-// errNotSupp is the kernel's ENOTSUPP, which no C library knows.
-const errNotSupp = unix.Errno(524)
-
-func refusedTracing(err error) error {
-	enabled, readErr := os.ReadFile("/proc/sys/net/core/bpf_jit_enable")
-	switch {
-	case readErr == nil && strings.TrimSpace(string(enabled)) == "0":
-		return fmt.Errorf("%w: the kernel's JIT is off, and only compiled programs can be traced: "+
-			"sysctl net.core.bpf_jit_enable=1, and load that program anew", err)
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w: this kernel does not let fentry and fexit programs load, although this process holds "+
-			"the capabilities: see xdpcap probe", unix.EPERM)
-	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%w: as many tracers as the kernel takes are attached to it", err)
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, errNotSupp):
-		return fmt.Errorf("%w: this kernel has no BPF trampolines on this architecture: see xdpcap probe", err)
-	}
-	return err
+	return fmt.Errorf("trace XDP program %s: %w", target, explainTracing(err))
 }

@@ -38,12 +38,12 @@ func (e *TracingError) Unwrap() error { return e.err }
 func CheckTracing() error {
 	target, err := loadTarget(0)
 	if err != nil {
-		return explainTracing(err, "")
+		return explainTracing(err)
 	}
 	defer target.Close()
 	for _, at := range traceTypes {
 		if err := tryTrace(target, targetName, at, true); err != nil {
-			return explainTracing(err, "")
+			return explainTracing(err)
 		}
 	}
 	return nil
@@ -54,30 +54,14 @@ var traceTypes = []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit
 // CheckTarget tells whether an XDP program that somebody else loaded can be traced: nil or a
 // *TracingError. It loads a tracing program for it, but attaches none: the target does not notice.
 func CheckTarget(id uint32) error {
-	target, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	target, err := openTarget(id)
 	if err != nil {
-		return explainTarget(id, err)
+		return err
 	}
-	defer target.Close()
-	info, err := target.Info()
-	if err != nil {
-		return explainTarget(id, err)
-	}
-	if _, ok := info.BTFID(); !ok {
-		return &TracingError{
-			Reason: fmt.Sprintf("program %s (id %d) has no BTF", info.Name, id),
-			Remedy: "compile it with clang -g and load it without stripping .BTF",
-		}
-	}
-	if jited(info) == No {
-		return &TracingError{
-			Reason: fmt.Sprintf("program %s (id %d) is not compiled by the JIT", info.Name, id),
-			Remedy: "sysctl net.core.bpf_jit_enable=1, then load it again; a program on the network card has no remedy",
-		}
-	}
+	defer target.Prog.Close()
 	for _, at := range traceTypes {
-		if err := tryTrace(target, info.Name, at, false); err != nil {
-			return explainTracing(err, info.Name)
+		if err := tryTrace(target.Prog, target.Function, at, false); err != nil {
+			return explainTracing(err)
 		}
 	}
 	return nil
@@ -88,14 +72,18 @@ func explainTarget(id uint32, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return &TracingError{
-			Reason: fmt.Sprintf("the kernel shows program id %d to CAP_SYS_ADMIN only", id),
+			Reason: fmt.Sprintf("the kernel shows BPF program %d to CAP_SYS_ADMIN only", id),
 			Remedy: "run it as root (sudo), or add cap_sys_admin to the binary",
 			err:    err,
 		}
 	case errors.Is(err, os.ErrNotExist):
-		return &TracingError{Reason: fmt.Sprintf("program id %d has gone", id), err: err}
+		return &TracingError{
+			Reason: fmt.Sprintf("there is no BPF program with id %d", id),
+			Remedy: "see xdpcap interfaces, or bpftool prog",
+			err:    err,
+		}
 	}
-	return &TracingError{Reason: fmt.Sprintf("open program id %d: %v", id, err), err: err}
+	return &TracingError{Reason: fmt.Sprintf("open BPF program %d: %v", id, err), err: err}
 }
 
 const targetName = "xdpcap_probe"
@@ -151,8 +139,8 @@ func tryTrace(target *ebpf.Program, function string, at ebpf.AttachType, attach 
 	return l.Close()
 }
 
-// explainTracing finds the cause behind an errno. The function is the target's, "" for one of ours.
-func explainTracing(err error, function string) error {
+// explainTracing finds the cause behind an errno of loading or attaching a tracing program.
+func explainTracing(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -168,17 +156,21 @@ func explainTracing(err error, function string) error {
 		e.Remedy = "use a kernel with CONFIG_DEBUG_INFO_BTF=y"
 	case errors.Is(err, unix.EPERM):
 		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + refuser()
-		e.Remedy = "use another kernel; --hook works without them"
+		e.Remedy = "use another kernel; a capture from --hook works without them"
+	case errors.Is(err, unix.EBUSY):
+		e.Reason = "another program has taken its place (freplace)"
+		e.Remedy = "trace that one"
+	case errors.Is(err, unix.E2BIG) && !errors.As(err, &verifier):
+		e.Reason = "it has as many tracers as the kernel takes"
+		e.Remedy = "end another one"
 	case errors.Is(err, errENOTSUPP), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, ebpf.ErrNotSupported):
 		e.Reason = "this kernel has no BPF trampolines on this machine's architecture"
 		e.Remedy = "use a newer kernel: x86-64 has them since 5.5, arm64 since 6.0"
 	case errors.As(err, &verifier) && strings.Contains(strings.Join(verifier.Log, "\n"), "JITed"):
 		e.Reason = "the kernel's BPF JIT is off"
 		e.Remedy = "sysctl net.core.bpf_jit_enable=1, then load the program again"
-	case function != "":
-		e.Reason = fmt.Sprintf("program %s cannot be traced: %v", function, err)
 	default:
-		e.Reason = fmt.Sprintf("fentry and fexit programs do not load: %v", err)
+		e.Reason = fmt.Sprintf("the kernel refuses fentry and fexit programs: %v", err)
 	}
 	return e
 }
