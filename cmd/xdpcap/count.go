@@ -18,6 +18,7 @@ import (
 type countOptions struct {
 	meterOptions
 	iface   string
+	program string
 	variant string
 	sizes   bool
 	flows   int
@@ -26,11 +27,13 @@ type countOptions struct {
 
 const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
 to two VLAN tags and IPv6 extension headers, of everything else the EtherType. A program that runs
-on the interface is traced at its entry and left as it is; where none runs, count attaches one that
-passes every packet.`
+on the interface is traced at its entry and left as it is, with --program one of several behind a
+libxdp dispatcher; where none runs, count attaches one that passes every packet. A program that runs
+for several interfaces is counted for all of them.`
 
 const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
+  xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
 
 func newCount() *cobra.Command {
@@ -45,6 +48,7 @@ func newCount() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.iface, "interface", "i", "", "count on this `interface`")
+	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
 	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
 	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too")
 	f.StringVar(&o.variant, "variant", "percpu", "how the kernel counts, `name`: percpu, ultra or naive; all give the same numbers")
@@ -62,7 +66,7 @@ func runCount(o *countOptions) error {
 	if o.flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
-	open := meter.ProtocolsOptions{Interface: o.iface, Sizes: o.sizes, Flows: o.flows > 0}
+	open := meter.ProtocolsOptions{Interface: o.iface, Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
 	var err error
 	if open.Variant, err = meter.ParseVariant(o.variant); err != nil {
 		return fmt.Errorf("--variant: %w", err)

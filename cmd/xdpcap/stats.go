@@ -17,6 +17,7 @@ import (
 type statsOptions struct {
 	meterOptions
 	iface    string
+	program  string
 	action   string
 	yes      bool
 	perQueue bool
@@ -24,10 +25,13 @@ type statsOptions struct {
 }
 
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
-its exit and left as it is; where none runs, stats attaches one that does --action.`
+its exit and left as it is; where none runs, stats attaches one that does --action. A libxdp
+dispatcher is counted as a whole, or with --program one of those behind it. A program that runs for
+several interfaces is counted for all of them.`
 
 const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap stats -i eth0 --count 10 --json        ten objects for a script
+  xdpcap stats -i eth0 --program firewall       behind a libxdp dispatcher, what this one returns
   xdpcap stats -i eth0 --listen :9432           for Prometheus, too`
 
 func newStats() *cobra.Command {
@@ -42,6 +46,7 @@ func newStats() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.iface, "interface", "i", "", "count on this `interface`")
+	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
 	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
 	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
@@ -56,7 +61,7 @@ func runStats(o *statsOptions) error {
 	if o.iface == "" {
 		return errNoInterface
 	}
-	open := meter.ActionsOptions{Interface: o.iface}
+	open := meter.ActionsOptions{Interface: o.iface, Program: o.program}
 	var err error
 	if open.Verdict, err = parseAction(o.action); err != nil {
 		return err

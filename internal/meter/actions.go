@@ -35,7 +35,8 @@ func (v *VerdictTallies) Sum() (sum Tally) {
 // ActionsOptions say where and how to count verdicts.
 type ActionsOptions struct {
 	Interface string
-	Queues    int // receive queues to tell apart, the first so many; 0 = not at all
+	Program   string // name or id of one of several programs, or the id of one elsewhere; "" = what the interface runs
+	Queues    int    // receive queues to tell apart, the first so many; 0 = not at all
 
 	// Verdict is what our own program gives every packet, where the interface has none: Aborted (the zero
 	// value), Drop or Pass. Anything but Pass cuts the interface off, and is an error where it has one.
@@ -61,12 +62,15 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(ifi.Programs) > 0 && o.Verdict != xdp.Pass {
+	switch {
+	case o.Program != "" && o.Verdict != xdp.Pass:
+		err = fmt.Errorf("--program %s decides by itself: leave the action away to count its verdicts", o.Program)
+	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
 		err = fmt.Errorf("%s already runs XDP program %v, and that decides: leave the action away to count its "+
 			"verdicts, or detach it first", ifi.Name, ifi.Programs[0])
-	} else if len(ifi.Programs) > 0 {
-		err = a.trace(spec, ifi)
-	} else {
+	case len(ifi.Programs) > 0 || o.Program != "":
+		err = a.trace(spec, ifi, o.Program)
+	default:
 		err = a.attach(spec, ifi, o)
 	}
 	if err != nil {
@@ -106,8 +110,8 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 	return err
 }
 
-func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface) (err error) {
-	a.hook, err = trace(ifi, "", spec.Programs[actionsProgCountExit], bringOwn, func() (*ebpf.Program, error) {
+func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
+	a.hook, err = trace(ifi, selector, spec.Programs[actionsProgCountExit], bringOwn, func() (*ebpf.Program, error) {
 		return a.load(spec, actionsProgCountExit)
 	})
 	return err

@@ -44,6 +44,7 @@ const FlowTable = 16384
 // ProtocolsOptions say where and what to count.
 type ProtocolsOptions struct {
 	Interface string
+	Program   string // name or id of one of several programs, or the id of one elsewhere; "" = what the interface runs
 	Variant   Variant
 	Sizes     bool
 	Flows     bool
@@ -74,9 +75,9 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	}
 	p := &Protocols{sizes: o.Sizes, flows: o.Flows}
 	p.variant = o.Variant
-	if len(ifi.Programs) > 0 {
+	if len(ifi.Programs) > 0 || o.Program != "" {
 		name := "entry_" + o.Variant.String()
-		p.hook, err = trace(ifi, "", spec.Programs[name], bringOwn, func() (*ebpf.Program, error) { return p.load(spec, name) })
+		p.hook, err = trace(ifi, o.Program, spec.Programs[name], bringOwn, func() (*ebpf.Program, error) { return p.load(spec, name) })
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {

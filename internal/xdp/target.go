@@ -96,8 +96,9 @@ func chain(ifi Interface) ([]Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("look for the programs behind %s on %s: %w", ifi.Programs[0], ifi.Name, err)
 		}
-		// The dispatcher's functions are replaced by the programs; their types ascend with their places.
-		if t := info.Tracing(); t != nil && t.TargetObjectId == ifi.Programs[0].ID {
+		// The dispatcher's functions are replaced by the programs; their types ascend with their places. Tracers of it
+		// have an attach type.
+		if t := info.Tracing(); t != nil && t.AttachType == 0 && t.TargetObjectId == ifi.Programs[0].ID {
 			id := uint32(info.Program)
 			found = append(found, component{Program{ID: id, Name: programName(id)}, uint32(t.TargetBtfId)})
 		}
@@ -194,7 +195,7 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: prog}
 	// What a dispatcher runs are extensions of it.
 	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
-		return t, &TracingError{Reason: fmt.Sprintf("BPF program %s is not an XDP program but %s", t.Program, info.Type)}
+		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
 	}
 	if t.Function, err = firstFunction(info); err != nil {
 		return t, &TracingError{

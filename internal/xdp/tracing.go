@@ -51,8 +51,9 @@ func CheckTracing() error {
 
 var traceTypes = []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit}
 
-// CheckTarget tells whether an XDP program that somebody else loaded can be traced: nil or a
-// *TracingError. It loads a tracing program for it, but attaches none: the target does not notice.
+// CheckTarget tells whether an XDP program that somebody else loaded can be traced: nil, or an
+// error that is a *TracingError unless there is no such program. It loads a tracing program for it, but
+// attaches none: the target does not notice.
 func CheckTarget(id uint32) error {
 	target, err := openTarget(id)
 	if err != nil {
@@ -77,11 +78,7 @@ func explainTarget(id uint32, err error) error {
 			err:    err,
 		}
 	case errors.Is(err, os.ErrNotExist):
-		return &TracingError{
-			Reason: fmt.Sprintf("there is no BPF program with id %d", id),
-			Remedy: "see xdpcap interfaces, or bpftool prog",
-			err:    err,
-		}
+		return fmt.Errorf("there is no BPF program with id %d: see xdpcap interfaces, or bpftool prog", id)
 	}
 	return &TracingError{Reason: fmt.Sprintf("open BPF program %d: %v", id, err), err: err}
 }

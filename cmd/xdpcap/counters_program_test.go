@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Behind a dispatcher one of its programs is counted on request; else the dispatcher, whose verdict is what becomes of the
+// packet. Counters on it are none of its programs.
+func TestCounterPrograms(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := newPair(t, testnet.PairOptions{})
+	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	names := testnet.DispatcherComponents
+	var all []string
+	for i, name := range names {
+		id, err := d.ID(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%s (id %d)", name, id))
+	}
+	last, err := d.ID(len(names) - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) func() string {
+		p, output := counting(t, pair, append(args, "-i", pair.RxName, "--interval", "1s", "--json")...)
+		return func() string { p.interrupt(); return output() }
+	}
+	whole := run("stats")
+	for args, want := range map[string]string{
+		"-w " + os.DevNull:                        "choose with --program NAME, ID or all: " + strings.Join(all, ", ") + "\n",
+		"stats --program all":                     "--program all: only one can be chosen here: " + strings.Join(all, ", ") + "\n",
+		"count --program nosuch":                  "--program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + "\n",
+		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
+		"stats --action drop --program firewall_": "--program firewall_ decides by itself: leave the action away",
+	} {
+		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).wait()
+		if status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+	}
+
+	tests := []struct {
+		verdict string
+		output  func() string
+	}{
+		{"drop", whole},
+		{"pass", run("stats", "--program", names[1])},
+		{"drop", run("stats", "--program", fmt.Sprint(last))},
+	}
+	counted := run("count", "--program", names[0])
+
+	const frames = 5
+	for i := range frames {
+		sendAll(t, pair, testnet.UDPFrame(100, uint64(i)))
+	}
+	for i, test := range tests {
+		r := lastObject[statsReading](t, test.output())
+		if r.Verdicts[test.verdict].Packets != frames || r.Total.Packets != frames || r.Total.Bytes != 100*frames {
+			t.Errorf("stats %d: %+v", i, r.verdictRates)
+		}
+	}
+	if r := lastObject[countReading](t, counted()); r.Total.Packets != frames || r.Total.Bytes != 100*frames {
+		t.Errorf("count: %+v", r)
+	}
+}
