@@ -1,0 +1,296 @@
+package meter
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// A network is a pair whose receiving interface runs a program of the test.
+type network struct {
+	t      *testing.T
+	pair   *testnet.Pair
+	sender *testnet.Sender
+	prog   *ebpf.Program
+}
+
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	testnet.RequireRoot(t)
+	pair, err := testnet.NewPair(testnet.PairOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pair.Close() })
+	sender, err := testnet.NewSender(pair.Tx, pair.TxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sender.Close() })
+	return &network{t: t, pair: pair, sender: sender}
+}
+
+// send sends frames one by one: each is a bulk of its own. What the sending itself triggers has happened
+// when it returns, or soon after.
+func (n *network) send(count int) {
+	n.t.Helper()
+	n.sendOn(0, count)
+}
+
+func (n *network) sendOn(cpu, count int) {
+	n.t.Helper()
+	onCPU(n.t, cpu, func() error {
+		for i := range count {
+			if err := n.sender.Send(testnet.UDPFrame(testnet.MinFrame, uint64(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (n *network) load(ins asm.Instructions) *ebpf.Program {
+	n.t.Helper()
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name:         "under_test",
+		Type:         ebpf.XDP,
+		Instructions: append(ins, asm.Return()),
+		License:      "Dual BSD/GPL",
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { prog.Close() })
+	return prog
+}
+
+func (n *network) attach(ins asm.Instructions) {
+	n.t.Helper()
+	n.prog = n.load(ins)
+	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, link.XDPDriverMode) }); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *network) tryAttach(prog *ebpf.Program, flags link.XDPAttachFlags) error {
+	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: n.pair.RxIndex, Flags: flags})
+	if err == nil {
+		n.t.Cleanup(func() { l.Close() })
+	}
+	return err
+}
+
+func (n *network) programID() uint32 {
+	info, err := n.prog.Info()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	id, _ := info.ID()
+	return uint32(id)
+}
+
+// open opens tracepoints for the network's receiving interface.
+func (n *network) open(o TracepointOptions) *Tracepoints {
+	n.t.Helper()
+	err := n.pair.Rx.Do(func() error {
+		ifi, err := xdp.InterfaceByName(n.pair.RxName)
+		o.Interface = &ifi
+		return err
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.openAll(o)
+}
+
+// openAll does so for whatever the options say.
+func (n *network) openAll(o TracepointOptions) *Tracepoints {
+	n.t.Helper()
+	var tp *Tracepoints
+	err := n.pair.Rx.Do(func() (err error) {
+		tp, err = OpenTracepoints(o)
+		return err
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { tp.Close() })
+	return tp
+}
+
+// has tells whether the kernel can have this event; if not, its tracepoint must be named as absent.
+func (n *network) has(e Event, tracepoint string) bool {
+	n.t.Helper()
+	tp := n.openAll(TracepointOptions{Redirects: true})
+	if slices.Contains(tp.Events(), e) {
+		return true
+	}
+	if !slices.Contains(tp.Absent(), Absent{tracepoint, "this kernel does not have it"}) {
+		n.t.Errorf("no %s, and absent are %+v", tracepoint, tp.Absent())
+	}
+	return false
+}
+
+func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
+	n.t.Helper()
+	c, err := tp.Read()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if c.Missed > 0 || c.Lost > 0 {
+		n.t.Errorf("missed %d, lost %d", c.Missed, c.Lost)
+	}
+	totals := make(map[Case]EventCount)
+	for k, slots := range c.Cases {
+		var sum EventCount
+		for _, s := range slots {
+			sum.Add(s)
+		}
+		totals[k] = sum
+	}
+	return totals
+}
+
+// wait waits for what must happen, and a little longer for what must not.
+func (n *network) wait(tp *Tracepoints, ok func(map[Case]EventCount) bool) map[Case]EventCount {
+	n.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(n.totals(tp)); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			n.t.Fatalf("after %v only %+v", patience, n.totals(tp))
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	return n.totals(tp)
+}
+
+// expect waits until these cases, and no others, have been counted. Bulks may join: their number is at most
+// the one given.
+func (n *network) expect(tp *Tracepoints, want map[Case]EventCount) {
+	n.t.Helper()
+	got := n.wait(tp, func(c map[Case]EventCount) bool {
+		for k, w := range want {
+			if c[k].Packets+c[k].Drops < w.Packets+w.Drops {
+				return false
+			}
+		}
+		return true
+	})
+	for k, g := range got {
+		if bulk := k.Event == DevmapXmit || k.Event == BulkTx; bulk && g.Events > 0 && g.Events <= want[k].Events {
+			g.Events = want[k].Events
+			got[k] = g
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		n.t.Error(diff)
+	}
+}
+
+// addVeth adds a pair, name and name+"p", to the receiving namespace.
+func (n *network) addVeth(name string, up bool) (index int) {
+	n.t.Helper()
+	err := n.pair.Rx.Do(func() error {
+		a := netlink.NewLinkAttrs()
+		a.Name = name
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: name + "p"}); err != nil {
+			return err
+		}
+		for _, end := range []string{name + "p", name} {
+			l, err := netlink.LinkByName(end)
+			if err != nil {
+				return err
+			}
+			index = l.Attrs().Index
+			if up {
+				if err := netlink.LinkSetUp(l); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return index
+}
+
+// gro makes an interface take what is redirected to its peer, by a program on it.
+func (n *network) gro(name string) {
+	n.t.Helper()
+	v, err := testnet.AttachVerdict(n.pair.Rx, name, testnet.Drop, testnet.VerdictOptions{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { v.Close() })
+}
+
+func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
+	n.t.Helper()
+	m, err := ebpf.NewMap(spec)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// put sets the only entry.
+func (n *network) put(m *ebpf.Map, value uint32) {
+	n.t.Helper()
+	if err := n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func mapID(t *testing.T, m *ebpf.Map) uint32 {
+	t.Helper()
+	info, err := m.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	return uint32(id)
+}
+
+func verdict(v int32) asm.Instructions { return asm.Instructions{asm.Mov.Imm(asm.R0, v)} }
+
+func redirectTo(ifindex int) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Imm(asm.R1, int32(min(ifindex, math.MaxInt32))),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.FnRedirect.Call(),
+	}
+}
+
+func redirectThrough(m *ebpf.Map) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapPtr(asm.R1, m.FD()),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnRedirectMap.Call(),
+	}
+}
+
+// onCPU runs f on one CPU.
+func onCPU(t *testing.T, cpu int, f func() error) {
+	t.Helper()
+	result := make(chan error)
+	go func() { result <- pinned(cpu, f) }()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+}
