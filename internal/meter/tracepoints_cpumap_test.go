@@ -1,49 +1,109 @@
 package meter
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Packets for another CPU are queued on one and taken on the other; another program's cpumap does not count.
 func TestCPUMap(t *testing.T) {
 	n := newNetwork(t)
-	cpumap := n.newCPUMap()
+	cpumap := n.newCPUMap(nil)
 	n.attach(redirectThrough(cpumap))
 	tp := n.open(TracepointOptions{})
 	var others [2]*network
 	for i := range others {
 		others[i] = newNetwork(t)
 	}
-	others[0].attach(redirectThrough(others[0].newCPUMap()))
+	others[0].attach(redirectThrough(others[0].newCPUMap(nil)))
 	byProgram := others[1].openAll(TracepointOptions{Program: n.programID()})
 	others[0].send(frames)
 	n.send(frames)
 
-	enqueue := Case{Event: CPUMapEnqueue, MapID: mapID(t, cpumap), ToCPU: 0}
-	kthread := Case{Event: CPUMapKthread, MapID: mapID(t, cpumap)}
 	for _, tp := range []*Tracepoints{tp, byProgram} {
-		got := n.wait(tp, func(c map[Case]EventCount) bool { return c[kthread].Packets >= frames })
-		if c := got[enqueue]; c != (EventCount{Events: frames, Packets: frames}) {
-			t.Errorf("queued %+v", c)
-		}
-		c := got[kthread]
-		if c.Packets != frames || c.Drops != 0 || c.Events == 0 || c.Sched > c.Events {
-			t.Errorf("taken %+v", c)
-		}
-		delete(got, enqueue)
-		delete(got, kthread)
-		if len(got) > 0 {
-			t.Errorf("counted, too: %+v", got)
-		}
+		n.expect(tp, map[Case]EventCount{
+			{Event: CPUMapEnqueue, MapID: mapID(t, cpumap), ToCPU: 0}: {Events: frames, Packets: frames},
+			{Event: CPUMapKthread, MapID: mapID(t, cpumap)}:           {Packets: frames},
+		})
 	}
 }
 
-// newCPUMap has one entry: CPU 0.
-func (n *network) newCPUMap() *ebpf.Map {
+// A cpumap's entry may have a program of its own. Its verdicts are counted where the packets are taken, and
+// what it redirects has events of its own, for the interface that the packets came from.
+func TestCPUMapVerdicts(t *testing.T) {
+	for name, test := range map[string]struct {
+		program  func(n *network) asm.Instructions
+		verdicts EventCount
+		more     map[Case]EventCount
+	}{
+		"pass": {
+			program:  func(*network) asm.Instructions { return verdict(int32(xdp.Pass)) },
+			verdicts: EventCount{Packets: frames, Passed: frames},
+		},
+		"drop": {
+			program:  func(*network) asm.Instructions { return verdict(int32(xdp.Drop)) },
+			verdicts: EventCount{Packets: frames, Dropped: frames},
+		},
+		"redirect": {
+			program: func(n *network) asm.Instructions {
+				out := n.addVeth("out0", true)
+				n.gro("out0p") // or the peer does not take what is redirected to it
+				return redirectTo(out)
+			},
+			verdicts: EventCount{Packets: frames, Redirected: frames},
+			more: map[Case]EventCount{
+				{Event: Redirect, From: "rx0"}:               {Events: frames, Packets: frames},
+				{Event: DevmapXmit, From: "rx0", To: "out0"}: {Events: frames, Packets: frames},
+			},
+		},
+		"redirect fails": {
+			program: func(n *network) asm.Instructions {
+				down := n.addVeth("down0", false)
+				n.gro("down0p") // or newer kernels refuse it before they look whether it is up
+				return redirectTo(down)
+			},
+			verdicts: EventCount{Packets: frames, Dropped: frames},
+			more: map[Case]EventCount{
+				{Event: RedirectErr, From: "rx0", Errno: unix.ENETDOWN}: {Events: frames, Drops: frames},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t)
+			cpumap := n.newCPUMap(test.program(n))
+			n.attach(redirectThrough(cpumap))
+			tp := n.open(TracepointOptions{Redirects: true})
+			n.send(frames)
+
+			id := mapID(t, cpumap)
+			want := map[Case]EventCount{
+				{Event: Redirect, From: "rx0", MapID: id}: {Events: frames, Packets: frames},
+				{Event: CPUMapEnqueue, MapID: id}:         {Events: frames, Packets: frames},
+				{Event: CPUMapKthread, MapID: id}:         test.verdicts,
+			}
+			maps.Copy(want, test.more)
+			n.expect(tp, want)
+		})
+	}
+}
+
+// newCPUMap has one entry: CPU 0, with a program for its packets, or nil for none.
+func (n *network) newCPUMap(ins asm.Instructions) *ebpf.Map {
 	n.t.Helper()
-	m := n.newMap(&ebpf.MapSpec{Type: ebpf.CPUMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-	n.put(m, uint32(192)) // the length of its queue
+	entry := struct { // struct bpf_cpumap_val of linux/bpf.h
+		Queue   uint32 // its length
+		Program int32
+	}{Queue: 192}
+	if ins != nil {
+		entry.Program = int32(n.load(ins, ebpf.AttachXDPCPUMap).FD())
+	}
+	m := n.newMap(&ebpf.MapSpec{Type: ebpf.CPUMap, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	n.put(m, entry)
 	return m
 }

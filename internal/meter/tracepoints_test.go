@@ -20,16 +20,25 @@ import (
 const frames = 10
 
 // A redirect to an interface that is down fails with the error that the kernel gives, and is counted for
-// the interface where the program runs: once per frame.
+// the interface where the program runs: once per frame, with the map if it went through one.
 func TestRedirectToDownDevice(t *testing.T) {
-	n := newNetwork(t)
-	down := n.addVeth("down0", false)
-	n.gro("down0p") // or newer kernels refuse it before they look whether it is up
-	n.attach(redirectTo(down))
-	tp := n.open(TracepointOptions{})
-	n.send(frames)
-	want := Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}
-	n.expect(tp, map[Case]EventCount{want: {Events: frames, Drops: frames}})
+	for _, byMap := range []bool{false, true} {
+		n := newNetwork(t)
+		down := n.addVeth("down0", false)
+		n.gro("down0p") // or newer kernels refuse it before they look whether it is up
+		want := Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}
+		if byMap {
+			devmap := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+			n.put(devmap, uint32(down))
+			n.attach(redirectThrough(devmap))
+			want.MapID = mapID(t, devmap)
+		} else {
+			n.attach(redirectTo(down))
+		}
+		tp := n.open(TracepointOptions{})
+		n.send(frames)
+		n.expect(tp, map[Case]EventCount{want: {Events: frames, Drops: frames}})
+	}
 }
 
 // Redirects that work are only counted on request. What leaves does so in bulks, which name both devices.
@@ -105,7 +114,7 @@ func TestAttachFailed(t *testing.T) {
 	}
 	n.attach(verdict(int32(xdp.Pass)))
 	tp, elsewhere := n.open(TracepointOptions{}), other.open(TracepointOptions{})
-	second := n.load(verdict(int32(xdp.Pass)))
+	second := n.load(verdict(int32(xdp.Pass)), ebpf.AttachXDP)
 	for range 2 {
 		if err := n.pair.Rx.Do(func() error { return n.tryAttach(second, link.XDPDriverMode) }); err == nil {
 			t.Fatal("two programs on one interface")
