@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// wanted are the modules of the interfaces that tests make. What a kernel has
-// built in counts as loaded.
-var wanted = []string{"veth", "bridge", "tun", "dummy", "ifb"}
+// wanted are the modules of the interfaces that tests make, and of the guest's
+// own. What a kernel has built in counts as loaded.
+var wanted = []string{"veth", "bridge", "tun", "dummy", "ifb", "vmxnet3"}
 
 // A module is the uncompressed file of a kernel module.
 type module struct {
