@@ -91,10 +91,11 @@ func TestActionsMillion(t *testing.T) {
 					}
 				})
 			}
+			stop := sync.OnceFunc(func() { close(done); readers.Wait() })
+			defer stop() // send may end the test, and Close is not for what is being read
 			const frames, size = 1_000_000, 100
 			send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
-			close(done)
-			readers.Wait()
+			stop()
 
 			var want VerdictTallies
 			want[verdict] = Tally{frames, frames * size}
