@@ -188,7 +188,7 @@ func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did 
 	for _, p := range benchPackets {
 		steps.wait()
 		before, workBefore := threadTime(), hw.read()
-		if _, err := runProgram(s.prog, p.data, s.repeat); err != nil {
+		if _, err := s.prog.Run(&ebpf.RunOptions{Data: p.data, Repeat: s.repeat}); err != nil {
 			return 0, did, err
 		}
 		workAfter := hw.read()

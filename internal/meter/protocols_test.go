@@ -48,11 +48,11 @@ func (b *countBench) run(packet []byte, repeat uint32) {
 	}
 }
 
-// runExactly is what prog.Run is not: that starts over after a signal, and counts twice.
+// runExactly is prog.Run where no signal makes that start over, and count twice.
 func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) (verdict xdp.Verdict) {
 	t.Helper()
 	err := onQuietThread(-1, func() error {
-		got, err := runProgram(prog, packet, repeat)
+		got, err := prog.Run(&ebpf.RunOptions{Data: packet, Repeat: repeat})
 		verdict = xdp.Verdict(got)
 		return err
 	})
