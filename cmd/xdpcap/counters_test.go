@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,10 +211,11 @@ func (c *fixedCounters[S]) reading(span[S]) reading                    { return 
 func (c *fixedCounters[S]) describe() []*prometheus.Desc               { return c.describes() }
 func (c *fixedCounters[S]) collect(now S, ch chan<- prometheus.Metric) { c.collects(now, ch) }
 
-// metricNames lists what a command exports after the linter has passed it.
-func metricNames[S any](t *testing.T, c *fixedCounters[S]) []string {
+// addMetrics notes the names and types of what a command exports, after the linter has passed it.
+func addMetrics[S any](t *testing.T, types map[string]string, now S, describe func() []*prometheus.Desc,
+	collect func(S, chan<- prometheus.Metric)) {
 	t.Helper()
-	r := newRegistry[S](c)
+	r := newRegistry[S](&fixedCounters[S]{now: now, describes: describe, collects: collect})
 	problems, err := testutil.GatherAndLint(r)
 	if err != nil {
 		t.Fatal(err)
@@ -227,49 +227,62 @@ func metricNames[S any](t *testing.T, c *fixedCounters[S]) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
+	suffixes := map[string]string{"COUNTER": "_total", "HISTOGRAM": "_seconds"}
 	for _, f := range families {
-		if !strings.HasPrefix(f.GetName(), "xdpcap_") || !strings.HasSuffix(f.GetName(), "_total") ||
-			f.GetHelp() == "" || f.GetType().String() != "COUNTER" {
+		suffix, known := suffixes[f.GetType().String()]
+		if !known || !strings.HasPrefix(f.GetName(), "xdpcap_") || !strings.HasSuffix(f.GetName(), suffix) || f.GetHelp() == "" {
 			t.Errorf("%v", f)
 		}
-		names = append(names, f.GetName())
+		types[f.GetName()] = f.GetType().String()
 	}
-	return names
 }
 
-func allMetricNames(t *testing.T) []string {
+// allMetrics are the names and types of what all commands export.
+func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
-	var names []string
+	types := make(map[string]string)
 	for _, perCPU := range []bool{false, true} {
+		every := meterOptions{perCPU: perCPU}
 		for _, perQueue := range []bool{false, true} {
-			m := newStatsMetrics(&statsOptions{iface: "rx0", perQueue: perQueue, meterOptions: meterOptions{perCPU: perCPU}})
-			names = append(names, metricNames(t, &fixedCounters[meter.ActionCounts]{
-				now: actionCounts(2), collects: m.collect,
-				describes: func() []*prometheus.Desc { return []*prometheus.Desc{m.packets, m.bytes} },
-			})...)
+			stats := newStatsMetrics(&statsOptions{iface: "rx0", perQueue: perQueue, meterOptions: every})
+			descs := func() []*prometheus.Desc { return []*prometheus.Desc{stats.packets, stats.bytes} }
+			addMetrics(t, types, actionCounts(2), descs, stats.collect)
 		}
-		m := newCountMetrics(&countOptions{iface: "rx0", sizes: true, flows: 5, meterOptions: meterOptions{perCPU: perCPU}})
-		names = append(names, metricNames(t, &fixedCounters[meter.ProtocolCounts]{
-			now: protocolCounts(2), collects: m.collect, describes: m.describe,
-		})...)
+		count := newCountMetrics(&countOptions{iface: "rx0", sizes: true, flows: 5, meterOptions: every})
+		addMetrics(t, types, protocolCounts(2), count.describe, count.collect)
+		monitor := newMonitorMetrics(&monitorOptions{iface: "rx0", meterOptions: every})
+		addMetrics(t, types, eventCounts(2), monitor.descs, monitor.collect)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	latency := newLatencyMetrics("rx0")
+	addMetrics(t, types, observed(), latency.descs, latency.collect)
+	kernel := newRunTimeMetrics("rx0")
+	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, kernel.descs, kernel.collect)
+	return types
 }
 
 func TestMetrics(t *testing.T) {
-	want := []string{
-		"xdpcap_flow_evicted_bytes_total",
-		"xdpcap_flow_evictions_total",
-		"xdpcap_protocol_bytes_total",
-		"xdpcap_protocol_packets_total",
-		"xdpcap_size_bytes_total",
-		"xdpcap_size_packets_total",
-		"xdpcap_verdict_bytes_total",
-		"xdpcap_verdict_packets_total",
+	const counter, histogram = "COUNTER", "HISTOGRAM"
+	want := map[string]string{
+		"xdpcap_flow_evicted_bytes_total":         counter,
+		"xdpcap_flow_evictions_total":             counter,
+		"xdpcap_latency_lost_total":               counter,
+		"xdpcap_latency_seconds":                  histogram,
+		"xdpcap_program_run_seconds_total":        counter,
+		"xdpcap_program_runs_total":               counter,
+		"xdpcap_protocol_bytes_total":             counter,
+		"xdpcap_protocol_packets_total":           counter,
+		"xdpcap_size_bytes_total":                 counter,
+		"xdpcap_size_packets_total":               counter,
+		"xdpcap_tracepoint_cpumap_sched_total":    counter,
+		"xdpcap_tracepoint_cpumap_verdicts_total": counter,
+		"xdpcap_tracepoint_drops_total":           counter,
+		"xdpcap_tracepoint_events_total":          counter,
+		"xdpcap_tracepoint_missed_total":          counter,
+		"xdpcap_tracepoint_packets_total":         counter,
+		"xdpcap_verdict_bytes_total":              counter,
+		"xdpcap_verdict_packets_total":            counter,
 	}
-	if diff := cmp.Diff(want, allMetricNames(t)); diff != "" {
+	if diff := cmp.Diff(want, allMetrics(t)); diff != "" {
 		t.Error(diff)
 	}
 }
