@@ -55,19 +55,18 @@ func (e *nextGeneration) header(b []byte) []byte {
 }
 
 func (e *nextGeneration) packet(b []byte, p *Packet) []byte {
-	e.block = pcapng.Packet{
-		Interface: uint32(p.Interface),
-		Time:      uint64(p.Time),
-		WireLen:   uint32(p.WireLen),
-		Data:      p.Data,
-		Flags:     pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Interface]),
-		Fields:    e.fields[p.Interface],
-		Queue:     p.Queue,
-		ID:        p.ID,
-		Verdict:   uint32(p.Verdict),
-		Dropped:   p.Dropped,
-	}
-	return pcapng.AppendPacket(b, &e.block)
+	block := &e.block // filled field by field: Session.take
+	block.Interface = uint32(p.Interface)
+	block.Time = uint64(p.Time)
+	block.WireLen = uint32(p.WireLen)
+	block.Data = p.Data
+	block.Flags = pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Interface])
+	block.Fields = e.fields[p.Interface]
+	block.Queue = p.Queue
+	block.ID = p.ID
+	block.Verdict = uint32(p.Verdict)
+	block.Dropped = p.Dropped
+	return pcapng.AppendPacket(b, block)
 }
 
 func (e *nextGeneration) trailer(b []byte, s Stats) []byte {

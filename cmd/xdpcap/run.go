@@ -177,11 +177,9 @@ func (r *captureRun) copyPackets() error {
 				return err
 			}
 		}
-		err := r.session.Read(&p)
-		if errors.Is(err, io.EOF) {
+		if err := r.session.Read(&p); err == io.EOF { // never wrapped, and asked for every packet
 			return r.flush()
-		}
-		if err != nil {
+		} else if err != nil {
 			return errors.Join(err, r.flush())
 		}
 		if err := r.put(&p); err != nil {

@@ -21,14 +21,14 @@ func Reception(frame, mac []byte) uint32 {
 	if len(frame) < 6 {
 		return 0
 	}
-	switch dst := frame[:6]; {
-	case string(dst) == "\xff\xff\xff\xff\xff\xff":
+	switch dst := [6]byte(frame); {
+	case dst == [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}:
 		return Broadcast
 	case dst[0]&1 != 0:
 		return Multicast
 	case len(mac) != 6:
 		return 0
-	case string(dst) == string(mac):
+	case dst == [6]byte(mac):
 		return Unicast
 	}
 	return Promiscuous
