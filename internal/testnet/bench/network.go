@@ -27,7 +27,6 @@ type network struct {
 	pair, onward *testnet.Pair
 	end          *testnet.Verdict // of the traffic
 	generator    *testnet.Generator
-	frame        []byte // to send, whatever size is asked for; nil = a numbered one of that size
 	runTime      time.Duration
 }
 
@@ -120,11 +119,7 @@ func (n *network) send(ctx context.Context, size int, rate float64) (sent uint64
 func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet.Result, error) {
 	timed, cancel := context.WithTimeout(ctx, n.runTime)
 	defer cancel()
-	o := testnet.GeneratorOptions{Frame: n.frame, Raw: true, Rate: rate, CPU: generatorCPU}
-	if n.frame == nil {
-		o.Frame, o.Raw = testnet.UDPFrame(size, 0), false
-	}
-	r, err := n.generator.Run(timed, o)
+	r, err := n.generator.Run(timed, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Rate: rate, CPU: generatorCPU})
 	return r, errors.Join(err, ctx.Err())
 }
 
