@@ -48,8 +48,7 @@ enum limit {
 			   rate */
 };
 
-/* Of every `one_in` packets that follow each other one is kept, drawn when the first of them comes.
- */
+/* Of every `one_in` packets in a row one is kept, drawn when the first of them comes. */
 struct lot {
 	__u32 left;  /* how many of them are still to come */
 	__u32 drawn; /* how many are when the one to keep has come */
