@@ -4,7 +4,10 @@
  * exit of a program that somebody else runs. Owner: Actions in the Go package internal/meter.
  */
 #include <linux/bpf.h>
+#include <stdbool.h>
 #include <bpf/bpf_helpers.h>
+
+#include "include/traced.h"
 
 /* The kernel's enum xdp_action, and all that it is not. */
 enum limit {
@@ -31,15 +34,6 @@ struct {
 
 /* Queues that are counted by themselves; all others share the slots behind theirs. */
 volatile const __u32 queues = 0;
-
-/* What is read of the kernel's structs, wherever this kernel has it. */
-struct xdp_rxq_info {
-	__u32 queue_index;
-} __attribute__((preserve_access_index));
-
-struct xdp_buff {
-	struct xdp_rxq_info *rxq;
-} __attribute__((preserve_access_index));
 
 static __always_inline void record_action(__u32 verdict, __u32 queue, __u64 bytes)
 {
@@ -88,7 +82,9 @@ int count_exit(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 
-	record_action(args[1], xdp->rxq->queue_index, bpf_xdp_get_buff_len((struct xdp_md *)xdp));
+	if (is_from_traced(xdp))
+		record_action(args[1], xdp->rxq->queue_index,
+			      bpf_xdp_get_buff_len((struct xdp_md *)xdp));
 	return 0;
 }
 

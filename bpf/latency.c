@@ -9,6 +9,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "include/traced.h"
+
 /*
  * A histogram has buckets that are 1 ns wide below SUB_BUCKETS * 2, and from there on SUB_BUCKETS
  * of equal width between a power of two and the next: 1/32 of the lower bound at most. The middle
@@ -134,12 +136,12 @@ static __always_inline void count(__u32 verdict, __u64 ns)
 }
 
 SEC("fentry/xdp")
-int note_entry(void *ctx)
+int BPF_PROG(note_entry, struct xdp_buff *xdp)
 {
 	__u32 zero = 0;
 	__u64 *entry = bpf_map_lookup_elem(&entries, &zero);
 
-	if (entry)
+	if (entry && is_from_traced(xdp))
 		*entry = bpf_ktime_get_ns(); /* last, so that the probe measures less of itself */
 	return 0;
 }

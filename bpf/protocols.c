@@ -12,6 +12,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "include/traced.h"
+
 /* A packet's class is one of these, or an IP protocol's number above V4 or V6, or above OTHER an
  * EtherType. */
 enum class {
@@ -505,12 +507,6 @@ int empty(struct xdp_md *ctx __attribute__((unused)))
 	return XDP_PASS;
 }
 
-/* What is read of the kernel's struct, wherever this kernel has it. */
-struct xdp_buff {
-	void *data;
-	void *data_end;
-} __attribute__((preserve_access_index));
-
 static __always_inline int count_entry(__u64 *args, enum variant variant)
 {
 	struct xdp_buff *xdp = (void *)args[0];
@@ -518,6 +514,8 @@ static __always_inline int count_entry(__u64 *args, enum variant variant)
 	__u64 bytes = bpf_xdp_get_buff_len((struct xdp_md *)xdp);
 	struct layers l;
 
+	if (!is_from_traced(xdp))
+		return 0;
 	parse(&p, true, &l);
 	count(variant, l.class, bytes);
 	count_extras(&p, true, bytes);

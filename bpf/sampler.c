@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "include/flow.h"
+#include "include/traced.h"
 
 /*
  * The record: this struct, then `length` packet bytes that the kernel appends, then up to seven
@@ -148,26 +149,10 @@ volatile const __u64 verdicts = ~0ULL;
 
 /* Of fentry and fexit: */
 volatile const __u32 passage = 0;
-volatile const __u32 traced_ifindex = 0; /* 0 = whichever interface the program runs for */
 volatile const bool recording_entry = false;
 volatile const bool deciding_at_exit = false;
 /* How much of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
-/* CO-RE views of what the tracing programs read. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct net_device {
-	__u32 ifindex; /* an int, never negative */
-};
-struct xdp_rxq_info {
-	struct net_device *dev;
-	__u32 queue_index;
-};
-struct xdp_buff {
-	void *data;
-	void *data_end;
-	struct xdp_rxq_info *rxq;
-};
-#pragma clang attribute pop
 
 /* Which kind of program the body below is in: what is a constant there costs nothing. */
 enum hook {
@@ -401,8 +386,7 @@ static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 {
 	__u32 slot = passage;
 
-	/* The program may run for other interfaces, too. */
-	if (traced_ifindex && xdp->rxq->dev->ifindex != traced_ifindex)
+	if (!is_from_traced(xdp))
 		return NULL;
 	return bpf_map_lookup_elem(&passages, &slot);
 }

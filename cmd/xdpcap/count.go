@@ -28,8 +28,7 @@ type countOptions struct {
 const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
 to two VLAN tags and IPv6 extension headers, of everything else the EtherType. A program that runs
 on the interface is traced at its entry and left as it is, with --program one of several behind a
-libxdp dispatcher; where none runs, count attaches one that passes every packet. A program that runs
-for several interfaces is counted for all of them.`
+libxdp dispatcher; where none runs, count attaches one that passes every packet.`
 
 const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too

@@ -25,9 +25,9 @@ type statsOptions struct {
 }
 
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
-its exit and left as it is; where none runs, stats attaches one that does --action. A libxdp
-dispatcher is counted as a whole, or with --program one of those behind it. A program that runs for
-several interfaces is counted for all of them.`
+its exit and left as it is, for the packets of this interface; where none runs, stats attaches one
+that does --action. A libxdp dispatcher is counted as a whole, or with --program one of those behind
+it.`
 
 const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap stats -i eth0 --count 10 --json        ten objects for a script

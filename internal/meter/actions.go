@@ -111,7 +111,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 }
 
 func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
-	a.hook, err = trace(ifi, selector, spec.Programs[actionsProgCountExit], bringOwn, func() (*ebpf.Program, error) {
+	a.hook, err = trace(ifi, selector, spec, actionsProgCountExit, bringOwn, func() (*ebpf.Program, error) {
 		return a.load(spec, actionsProgCountExit)
 	})
 	return err

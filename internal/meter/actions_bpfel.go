@@ -37,6 +37,7 @@ const (
 	actionsProgXdpPassFunc  = "xdp_pass_func"
 	actionsVarLimitType     = "limit_type"
 	actionsVarQueues        = "queues"
+	actionsVarTracedIfindex = "traced_ifindex"
 )
 
 // loadActions returns the embedded CollectionSpec for actions.
@@ -98,8 +99,9 @@ type actionsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsVariableSpecs struct {
-	LimitType *ebpf.VariableSpec `ebpf:"limit_type"`
-	Queues    *ebpf.VariableSpec `ebpf:"queues"`
+	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
+	Queues        *ebpf.VariableSpec `ebpf:"queues"`
+	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 }
 
 // actionsObjects contains all objects after they have been loaded into the kernel.
@@ -135,8 +137,9 @@ func (m *actionsMaps) Close() error {
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsVariables struct {
-	LimitType *ebpf.Variable `ebpf:"limit_type"`
-	Queues    *ebpf.Variable `ebpf:"queues"`
+	LimitType     *ebpf.Variable `ebpf:"limit_type"`
+	Queues        *ebpf.Variable `ebpf:"queues"`
+	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 }
 
 // actionsPrograms contains all programs after they have been loaded into the kernel.

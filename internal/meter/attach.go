@@ -54,17 +54,21 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*hook, error)
 	return h, nil
 }
 
+// tracedIfindex is the name of a constant that bpf/include/traced.h gives every tracing program.
+const tracedIfindex = latencyVarTracedIfindex
+
 // bringOwn is what helps where a program cannot be traced.
 const bringOwn = "detach that program, and xdpcap brings one of its own"
 
-// trace has a tracing program of spec run at the entry or exit of the program that xdp.OneTarget chooses. load loads it
-// once the specification names its target. Where the kernel refuses that, wayOut helps.
-func trace(ifi xdp.Interface, selector string, spec *ebpf.ProgramSpec, wayOut string, load func() (*ebpf.Program, error)) (*hook, error) {
+// trace has the tracing program of spec called name run at the entry or exit of the program that xdp.OneTarget chooses, for
+// packets that come in on the interface. load loads it once the specification names its target. Where the kernel refuses
+// that, wayOut helps.
+func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name, wayOut string, load func() (*ebpf.Program, error)) (*hook, error) {
 	h := &hook{ifi: ifi, traced: true, mode: ifi.Mode}
 	if len(ifi.Programs) > 0 {
 		h.runs = ifi.Programs[0]
 	}
-	err := h.trace(selector, spec, load)
+	err := h.trace(selector, spec, name, load)
 	if err == nil {
 		return h, nil
 	}
@@ -75,14 +79,17 @@ func trace(ifi xdp.Interface, selector string, spec *ebpf.ProgramSpec, wayOut st
 	return nil, err
 }
 
-func (h *hook) trace(selector string, spec *ebpf.ProgramSpec, load func() (*ebpf.Program, error)) error {
+func (h *hook) trace(selector string, spec *ebpf.CollectionSpec, name string, load func() (*ebpf.Program, error)) error {
 	target, err := xdp.OneTarget(h.ifi, selector)
 	if err != nil {
 		return err
 	}
 	defer target.Prog.Close() // what is loaded holds on to it
 	h.program = target.Program
-	spec.AttachTarget, spec.AttachTo = target.Prog, target.Function
+	spec.Programs[name].AttachTarget, spec.Programs[name].AttachTo = target.Prog, target.Function
+	if err := spec.Variables[tracedIfindex].Set(uint32(h.ifi.Index)); err != nil {
+		return fmt.Errorf("set %s: %w", tracedIfindex, err)
+	}
 	if h.prog, err = load(); err != nil {
 		return xdp.ExplainTracer(err, h.program)
 	}

@@ -68,7 +68,7 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 	}
 	const wayOut = "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin"
 	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
-		h, err := trace(ifi, "", spec.Programs[name], wayOut, func() (*ebpf.Program, error) {
+		h, err := trace(ifi, "", spec, name, wayOut, func() (*ebpf.Program, error) {
 			return loadProgram(spec, name, map[string]**ebpf.Map{
 				latencyMapEntries:    &entries,
 				latencyMapHistograms: &histograms,

@@ -64,6 +64,7 @@ const (
 	latencyVarLimitType       = "limit_type"
 	latencyVarMeasurementType = "measurement_type"
 	latencyVarReplayedType    = "replayed_type"
+	latencyVarTracedIfindex   = "traced_ifindex"
 )
 
 // loadLatency returns the embedded CollectionSpec for latency.
@@ -133,6 +134,7 @@ type latencyVariableSpecs struct {
 	LimitType       *ebpf.VariableSpec `ebpf:"limit_type"`
 	MeasurementType *ebpf.VariableSpec `ebpf:"measurement_type"`
 	ReplayedType    *ebpf.VariableSpec `ebpf:"replayed_type"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 }
 
 // latencyObjects contains all objects after they have been loaded into the kernel.
@@ -178,6 +180,7 @@ type latencyVariables struct {
 	LimitType       *ebpf.Variable `ebpf:"limit_type"`
 	MeasurementType *ebpf.Variable `ebpf:"measurement_type"`
 	ReplayedType    *ebpf.Variable `ebpf:"replayed_type"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
 }
 
 // latencyPrograms contains all programs after they have been loaded into the kernel.

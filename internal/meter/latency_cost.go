@@ -62,6 +62,10 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
 	if err != nil {
 		return err
 	}
+	const loopback = 1 // where the packets of BPF_PROG_RUN come from
+	if err := spec.Variables[latencyVarTracedIfindex].Set(uint32(loopback)); err != nil {
+		return fmt.Errorf("set %s: %w", latencyVarTracedIfindex, err)
+	}
 	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
 		spec.Programs[name].AttachTarget = target
 		spec.Programs[name].AttachTo = latencyProgDoNothing

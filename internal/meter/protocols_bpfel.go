@@ -89,6 +89,7 @@ const (
 	protocolsVarExtras        = "extras"
 	protocolsVarFlowType      = "flow_type"
 	protocolsVarLimitType     = "limit_type"
+	protocolsVarTracedIfindex = "traced_ifindex"
 )
 
 // loadProtocols returns the embedded CollectionSpec for protocols.
@@ -159,11 +160,12 @@ type protocolsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type protocolsVariableSpecs struct {
-	ClassType *ebpf.VariableSpec `ebpf:"class_type"`
-	ExtraType *ebpf.VariableSpec `ebpf:"extra_type"`
-	Extras    *ebpf.VariableSpec `ebpf:"extras"`
-	FlowType  *ebpf.VariableSpec `ebpf:"flow_type"`
-	LimitType *ebpf.VariableSpec `ebpf:"limit_type"`
+	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
+	ExtraType     *ebpf.VariableSpec `ebpf:"extra_type"`
+	Extras        *ebpf.VariableSpec `ebpf:"extras"`
+	FlowType      *ebpf.VariableSpec `ebpf:"flow_type"`
+	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
+	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 }
 
 // protocolsObjects contains all objects after they have been loaded into the kernel.
@@ -211,11 +213,12 @@ func (m *protocolsMaps) Close() error {
 //
 // It can be passed to loadProtocolsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type protocolsVariables struct {
-	ClassType *ebpf.Variable `ebpf:"class_type"`
-	ExtraType *ebpf.Variable `ebpf:"extra_type"`
-	Extras    *ebpf.Variable `ebpf:"extras"`
-	FlowType  *ebpf.Variable `ebpf:"flow_type"`
-	LimitType *ebpf.Variable `ebpf:"limit_type"`
+	ClassType     *ebpf.Variable `ebpf:"class_type"`
+	ExtraType     *ebpf.Variable `ebpf:"extra_type"`
+	Extras        *ebpf.Variable `ebpf:"extras"`
+	FlowType      *ebpf.Variable `ebpf:"flow_type"`
+	LimitType     *ebpf.Variable `ebpf:"limit_type"`
+	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 }
 
 // protocolsPrograms contains all programs after they have been loaded into the kernel.
