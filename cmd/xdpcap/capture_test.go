@@ -145,6 +145,7 @@ func TestTwoCPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	waitTaken(t, pair, 2*frames)
 	s := account(t, p.interrupt())
 	arrived := delivered(t, pair, 2*frames)
 	if s.Seen != arrived || s.Lost != 0 {

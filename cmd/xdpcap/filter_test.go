@@ -167,7 +167,7 @@ func TestAccountOfEverything(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "20",
 		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "1000", "udp[14:2] & 1 == 0")
-	r := generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300_000, Flows: 1000})
+	r := flood(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300_000, Flows: 1000})
 	status, stderr := p.wait()
 	s := account(t, stderr)
 	if status != 0 || s.Captured != 1000 || s.FilteredOut == 0 || s.NotSampled == 0 || s.Seen > r.Sent {

@@ -69,23 +69,32 @@ func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-// sendAll sends frames and waits until the receiving side has taken them: it may be busy, and a capture that ends meanwhile
-// would not see them.
+// taken is how many frames the receiving side has dealt with so far.
+func taken(t *testing.T, pair *testnet.Pair) uint64 {
+	t.Helper()
+	s, err := pair.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Delivered + s.Dropped
+}
+
+// waitTaken waits until the receiving side has dealt with so many: it may be busy, and a capture that ends meanwhile would
+// not see them.
+func waitTaken(t *testing.T, pair *testnet.Pair, frames uint64) {
+	t.Helper()
+	waitFor(t, "the packets to arrive", func() bool { return taken(t, pair) >= frames })
+}
+
+// sendAll sends frames and waits until they have arrived.
 func sendAll(t *testing.T, pair *testnet.Pair, frames ...[]byte) {
 	t.Helper()
-	taken := func() uint64 {
-		s, err := pair.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.Delivered + s.Dropped
-	}
-	before := taken()
+	before := taken(t, pair)
 	sender := newSender(t, pair)
 	for _, f := range frames {
 		if err := sender.Send(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the packets to arrive", func() bool { return taken() >= before+uint64(len(frames)) })
+	waitTaken(t, pair, before+uint64(len(frames)))
 }

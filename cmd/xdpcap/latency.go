@@ -30,8 +30,8 @@ histogram. It measures in one of three ways, and says on stderr in which:
 
   the default      at the entry and exit of the attached program, which stays as it is. What the
                    probes cost is measured first, and said.
-  --kernel-stats   from the kernel's own counters: the mean alone, of all interfaces that the program
-                   runs for, where fentry and fexit are refused
+  --kernel-stats   from the kernel's own counters: the mean alone, for all interfaces that it is
+                   attached to, where fentry and fexit are refused
   --builtin        in a program of xdpcap's own, where none is attached: from its entry to its
                    verdict. It lets packets pass, or drops a share of them at random.
 

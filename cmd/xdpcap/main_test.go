@@ -166,7 +166,17 @@ func newPair(t *testing.T, o testnet.PairOptions) *testnet.Pair {
 	return pair
 }
 
+// generate sends frames and waits until they have arrived.
 func generate(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) testnet.Result {
+	t.Helper()
+	before := taken(t, pair)
+	r := flood(t, pair, o)
+	waitTaken(t, pair, before+r.Sent)
+	return r
+}
+
+// flood sends frames, whether anybody takes them or not.
+func flood(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) testnet.Result {
 	t.Helper()
 	g, err := testnet.NewGenerator(pair)
 	if err != nil {

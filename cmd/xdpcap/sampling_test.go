@@ -17,7 +17,7 @@ func TestSampleFlows(t *testing.T) {
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample-flows", "10", "--json")
 	const flows, packets = 10_000, 4
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows, Rate: testnet.Rate(1e6)})
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows, Rate: 1e6})
 	s := account(t, p.interrupt())
 	if arrived := delivered(t, pair, flows*packets); arrived < flows*packets {
 		t.Skip("an emulated machine's receive queue dropped packets before XDP")
@@ -60,6 +60,7 @@ func TestMaxRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	waitTaken(t, pair, r.Sent)
 	if s := account(t, p.interrupt()); s.Seen != delivered(t, pair, r.Sent) || s.Lost != 0 {
 		t.Errorf("%d sent, summary %+v", r.Sent, s)
 	}
