@@ -17,7 +17,7 @@ func TestSampleFlows(t *testing.T) {
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample-flows", "10", "--json")
 	const flows, packets = 10_000, 4
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows, Rate: 1e6})
+	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows})
 	s := account(t, p.interrupt())
 	if arrived := delivered(t, pair, flows*packets); arrived < flows*packets {
 		t.Skip("an emulated machine's receive queue dropped packets before XDP")
