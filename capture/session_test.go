@@ -142,7 +142,7 @@ func TestFilling(t *testing.T) {
 		}
 		best = min(best, time.Since(before))
 	}
-	if best > 40*time.Millisecond { // the flush is every 50
+	if best > 40*time.Millisecond && !testnet.Emulated() { // the flush is every 50; an emulated machine takes as long
 		t.Errorf("it took at least %v", best)
 	}
 }

@@ -142,7 +142,7 @@ func loopbackUp() error {
 func (t test) run(port io.Writer, p plan) {
 	fmt.Fprintf(port, "\n%s%s\n", markPackage, t.Package)
 	dir := filepath.Join("/", sourceDir, t.Package)
-	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=12m", "-test.run="+p.Run)
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=20m", "-test.run="+p.Run)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel}
 	// Through a pipe: a test's output is not to be a terminal.
