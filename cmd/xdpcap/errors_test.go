@@ -15,9 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func maxStats() (s capture.Stats) {
-	s.Seen, s.Captured, s.Lost = 999_999_999_999, 999_999_999_999, 999_999
-	return s
+func longestAccount() capture.Account {
+	return capture.Account{Seen: 999_999_999_999, Captured: 999_999_999_999, Lost: 999_999}
 }
 
 // Each mistake is one clear line and exit status 1, and nothing is attached or made.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -25,10 +24,10 @@ func runCapture(o *captureOptions) error {
 			return err
 		}
 	}
-	var out *output
+	var file *outputFile
 	if o.write != "" {
 		var err error
-		if out, err = openOutput(o.write); err != nil {
+		if file, err = openOutput(o.write); err != nil {
 			return err
 		}
 	}
@@ -37,26 +36,13 @@ func runCapture(o *captureOptions) error {
 	defer cancel()
 	s, err := capture.Open(o.session())
 	if err != nil {
-		if out != nil {
-			out.abandon()
+		if file != nil {
+			file.abandon()
 		}
 		return err
 	}
 	defer s.Close()
-	r := &captureRun{o: o, session: s, out: out, started: time.Now()}
-	if out != nil {
-		if err := out.begin(); err != nil {
-			return out.explain(err)
-		}
-		r.writer = capture.NewWriter(out, s, o.writer())
-	}
-	if out == nil || o.print {
-		verbosity := o.verbose
-		if o.quiet {
-			verbosity = -1
-		}
-		r.printer = newPrinter(os.Stdout, verbosity)
-	}
+	r := &captureRun{o: o, session: s, file: file, started: time.Now()}
 	return r.run(ctx)
 }
 
@@ -84,67 +70,96 @@ type captureRun struct {
 	o       *captureOptions
 	session *capture.Session
 	started time.Time
-
-	out     *output         // nil without -w
+	file    *outputFile     // nil without -w
 	writer  *capture.Writer // nil without -w
-	printer *printer        // nil without printing
 }
 
 func (r *captureRun) run(ctx context.Context) error {
-	err := r.capture(ctx)
+	outputs, err := r.outputs()
+	if err != nil {
+		return err
+	}
+	accounts, err := r.capture(ctx, outputs)
 	took := time.Since(r.started)
-	stats, statsErr := r.session.Stats()
-	if r.out != nil {
-		closing := errors.Join(r.writer.Close(stats), r.out.Close())
-		if err == nil && closing != nil {
-			err = r.out.explain(closing)
+	if r.file != nil {
+		if closing := r.file.Close(); err == nil && closing != nil {
+			err = r.file.explain(closing)
 		}
-		stats = r.writer.Account(stats)
 	}
-	if statsErr != nil {
-		return errors.Join(err, statsErr)
+	// What counts is what is in the file, if there is one.
+	if len(accounts) == 0 || accounts[0] == nil {
+		return err
 	}
+	account := accounts[0].Total()
 	if r.o.json {
-		return errors.Join(err, writeJSON(os.Stderr, r.session.Interfaces(), stats, took))
+		return errors.Join(err, writeJSON(os.Stderr, r.session.Sources(), account, took))
 	}
-	writeCounts(os.Stderr, stats)
-	if stats.Lost > 0 && err == nil {
+	writeCounts(os.Stderr, account)
+	if account.Lost > 0 && err == nil {
 		fmt.Fprintln(os.Stderr, "xdpcap: packets were lost: a larger -B, a smaller -s, a filter or --sample help")
 	}
 	return err
 }
 
-// capture moves packets until something ends the session, and takes what is left out of it. The error is
-// nil when the end was asked for.
-func (r *captureRun) capture(ctx context.Context) error {
+// outputs are where the packets go: the file first.
+func (r *captureRun) outputs() (outputs []capture.Output, err error) {
+	if r.file != nil {
+		if err := r.file.begin(); err != nil {
+			return nil, r.file.explain(err)
+		}
+		r.writer = capture.NewWriter(r.file, r.o.writer(r.file.name))
+		outputs = append(outputs, r.writer)
+	}
+	if r.file == nil || r.o.print {
+		verbosity := r.o.verbose
+		if r.o.quiet {
+			verbosity = -1
+		}
+		outputs = append(outputs, printOutput{newPrinter(os.Stdout, verbosity)})
+	}
+	return outputs, nil
+}
+
+// capture moves packets until something ends the session. The error is nil when the end was asked for.
+func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]capture.Accounts, error) {
 	if r.o.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.o.duration)
 		defer cancel()
 	}
-	defer context.AfterFunc(ctx, r.session.Stop)()
-
 	reader := stdout
-	if r.out != nil {
-		reader = r.out
+	if r.file != nil {
+		reader = r.file
 	}
-	var gone bool
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var gone error
 	watch, err := watchReader(reader.File, func() {
-		gone = true
-		r.session.Stop()
+		gone = reader.explain(unix.EPIPE)
+		stop(gone)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = r.copyPackets()
-	r.session.Stop()
-	for p := new(capture.Packet); r.session.Read(p) == nil; {
-	}
+	reporter := r.startReporter()
+	announce(os.Stderr, r.session.Sources(), r.session.Options())
+	accounts, err := r.session.Run(ctx, outputs...)
+	reporter.end()
 	watch.stop()
-	if err == nil && gone {
-		err = reader.explain(unix.EPIPE)
+	if err == nil {
+		err = gone
 	}
-	return err
+	return accounts, err
+}
+
+// startReporter answers SIGUSR1, and keeps a line of counts on a terminal that is not used otherwise.
+func (r *captureRun) startReporter() *reporter {
+	size, live := func() int64 { return 0 }, false
+	if r.writer != nil {
+		size = r.writer.Size
+		live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
+	}
+	return startReporter(os.Stderr, r.session, size, live)
 }
 
 // untilSignal returns a context that ends with a signal to end. A second signal finds the signal's default:
@@ -159,60 +174,25 @@ func untilSignal() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// copyPackets returns nil at the end of the session, else what ended it early.
-func (r *captureRun) copyPackets() error {
-	size := func() int64 { return 0 }
-	live := false
-	if r.writer != nil {
-		size = r.writer.Size
-		live = !r.o.quiet && r.printer == nil && term.IsTerminal(int(os.Stderr.Fd()))
-	}
-	defer startReporter(os.Stderr, r.session, size, live).end()
-	announce(os.Stderr, r.session.Interfaces(), r.session.Options())
+// A printOutput prints packets on standard output.
+type printOutput struct{ *printer }
 
-	var p capture.Packet
-	for {
-		if !r.session.Pending() {
-			if err := r.flush(); err != nil {
-				return err
-			}
-		}
-		if err := r.session.Read(&p); err == io.EOF { // never wrapped, and asked for every packet
-			return r.flush()
-		} else if err != nil {
-			return errors.Join(err, r.flush())
-		}
-		if err := r.put(&p); err != nil {
-			return err
-		}
-	}
+func (o printOutput) Begin(capture.Description) error { return nil }
+
+func (o printOutput) Write(p *capture.Packet) error {
+	return o.explain(o.print(time.Unix(0, p.Time), p.Data, p.WireLen))
 }
 
-func (r *captureRun) put(p *capture.Packet) error {
-	if r.writer != nil {
-		if err := r.writer.Write(p); err != nil {
-			return r.out.explain(err)
-		}
-	}
-	if r.printer != nil {
-		if err := r.printer.print(time.Unix(0, p.Time), p.Data, p.WireLen); err != nil {
-			return stdout.explain(err)
-		}
-	}
-	return nil
+func (o printOutput) Flush() error { return o.explain(o.flush()) }
+
+// End counts what could not be printed as captured.
+func (o printOutput) End(final capture.Accounts) (capture.Accounts, error) {
+	return final, o.Flush()
 }
 
-// flush hands on what was buffered: done whenever there is nothing to read.
-func (r *captureRun) flush() error {
-	if r.writer != nil {
-		if err := r.writer.Flush(); err != nil {
-			return r.out.explain(err)
-		}
+func (o printOutput) explain(err error) error {
+	if err == nil {
+		return nil
 	}
-	if r.printer != nil {
-		if err := r.printer.flush(); err != nil {
-			return stdout.explain(err)
-		}
-	}
-	return nil
+	return stdout.explain(err)
 }

@@ -7,25 +7,28 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
-// A fakeKernel is the other side of a ring: it writes records as perf_output_begin and its like do.
-type fakeKernel struct {
+// A fakePerf is the other side of a ring: it writes records as perf_output_begin and its like do.
+type fakePerf struct {
 	meta unix.PerfEventMmapPage
 	data []byte
 }
 
-func newKernel(size, sources int) (*fakeKernel, *ring) {
-	k := &fakeKernel{data: make([]byte, size)}
-	return k, newRing(&k.meta, k.data, sources)
+// newFakePerf returns it with the cursor on the ring.
+func newFakePerf(size, sources int) (*fakePerf, *cursor) {
+	k := &fakePerf{data: make([]byte, size)}
+	return k, newCursor(newPerfRing(&k.meta, k.data), sources)
 }
 
+// advance moves the cursor on.
+func (c *cursor) advance() found { return c.ring.advance(c) }
+
 // put writes one perf record, or reports false where there is no room.
-func (k *fakeKernel) put(kind uint32, payload []byte) bool {
+func (k *fakePerf) put(kind uint32, payload []byte) bool {
 	size := perfHeaderSize + len(payload)
 	if size%8 != 0 {
 		panic("perf records are multiples of eight bytes")
@@ -44,7 +47,7 @@ func (k *fakeKernel) put(kind uint32, payload []byte) bool {
 }
 
 // sample writes a record of the sampling program.
-func (k *fakeKernel) sample(s samplerSample, packet []byte) bool {
+func (k *fakePerf) sample(s samplerSample, packet []byte) bool {
 	return k.put(unix.PERF_RECORD_SAMPLE, rawSample(s, packet))
 }
 
@@ -57,32 +60,10 @@ func rawSample(s samplerSample, packet []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(rec))), rec...)
 }
 
-func record(s samplerSample, packet []byte) []byte {
-	head := *(*[sampleSize]byte)(unsafe.Pointer(&s))
-	return append(head[:], packet...)
-}
-
-func sampleOf(packet []byte, ns uint64) samplerSample {
-	return samplerSample{
-		Cookie:  uint16(samplerLimitSAMPLE_COOKIE),
-		Length:  uint16(len(packet)),
-		WireLen: uint32(len(packet)),
-		TimeNs:  ns,
-	}
-}
-
-func packetOf(n int, seed byte) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = seed + byte(i)
-	}
-	return b
-}
-
 // Records of all lengths come out as they went in, however they lie across the end of the ring, and the
 // two packets in the reader's hands are never overwritten.
-func TestRing(t *testing.T) {
-	k, r := newKernel(4096, 1)
+func TestPerfRing(t *testing.T) {
+	k, c := newFakePerf(4096, 1)
 	var want, got [][]byte
 	var held []byte // what the reader may still look at
 	var wantHeld []byte
@@ -98,21 +79,21 @@ func TestRing(t *testing.T) {
 		if random.IntN(2) == 0 {
 			continue
 		}
-		r.release()
-		r.refill()
-		for r.advance() == valid {
+		c.ring.release()
+		c.ring.refill()
+		for c.advance() == valid {
 			if !bytes.Equal(held, wantHeld) {
 				t.Fatalf("round %d: the packet before was overwritten", i)
 			}
-			held, wantHeld = r.packet, bytes.Clone(r.packet)
+			held, wantHeld = c.data, bytes.Clone(c.data)
 			got = append(got, wantHeld)
 		}
 		held, wantHeld = nil, nil
 	}
-	r.release()
-	r.refill()
-	for r.advance() == valid {
-		got = append(got, bytes.Clone(r.packet))
+	c.ring.release()
+	c.ring.refill()
+	for c.advance() == valid {
+		got = append(got, bytes.Clone(c.data))
 	}
 	if len(want) < 1000 {
 		t.Errorf("only %d records fitted", len(want))
@@ -120,13 +101,13 @@ func TestRing(t *testing.T) {
 	if !slices.EqualFunc(want, got, bytes.Equal) {
 		t.Errorf("%d packets went in, %d came out, not the same", len(want), len(got))
 	}
-	if r.release(); k.meta.Data_tail != k.meta.Data_head {
+	if c.ring.release(); k.meta.Data_tail != k.meta.Data_head {
 		t.Errorf("tail %d, head %d: not everything was freed", k.meta.Data_tail, k.meta.Data_head)
 	}
 }
 
 // A broken record is counted and passed over; what follows is read.
-func TestRingInvalid(t *testing.T) {
+func TestPerfRingInvalid(t *testing.T) {
 	packet := packetOf(60, 1)
 	good := sampleOf(packet, 1)
 	other := func(change func(*samplerSample)) samplerSample {
@@ -146,11 +127,11 @@ func TestRingInvalid(t *testing.T) {
 		"raw size 0": append([]byte{0, 0, 0, 0}, rawSample(good, packet)[4:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, r := newKernel(4096, 1)
+			k, c := newFakePerf(4096, 1)
 			k.put(unix.PERF_RECORD_SAMPLE, payload)
 			k.sample(good, packet)
-			r.refill()
-			if got := []found{r.advance(), r.advance(), r.advance()}; !slices.Equal(got, []found{invalid, valid, nothing}) {
+			c.ring.refill()
+			if got := []found{c.advance(), c.advance(), c.advance()}; !slices.Equal(got, []found{invalid, valid, nothing}) {
 				t.Errorf("found %v", got)
 			}
 		})
@@ -158,26 +139,26 @@ func TestRingInvalid(t *testing.T) {
 }
 
 // A record that claims to be longer than what is there costs the rest of the round, not the process.
-func TestRingCorruptSize(t *testing.T) {
+func TestPerfRingCorruptSize(t *testing.T) {
 	for _, size := range []uint16{0, 7, 200, math.MaxUint16} {
-		k, r := newKernel(4096, 1)
+		k, c := newFakePerf(4096, 1)
 		packet := packetOf(60, 1)
 		k.sample(sampleOf(packet, 1), packet)
 		binary.LittleEndian.PutUint16(k.data[6:], size)
-		r.refill()
-		if got := []found{r.advance(), r.advance()}; !slices.Equal(got, []found{invalid, nothing}) {
+		c.ring.refill()
+		if got := []found{c.advance(), c.advance()}; !slices.Equal(got, []found{invalid, nothing}) {
 			t.Errorf("size %d: found %v", size, got)
 		}
 		k.sample(sampleOf(packet, 2), packet)
-		r.refill()
-		if r.advance() != valid || !bytes.Equal(r.packet, packet) {
+		c.ring.refill()
+		if c.advance() != valid || !bytes.Equal(c.data, packet) {
 			t.Errorf("size %d: the next record is lost", size)
 		}
 	}
 }
 
-func TestRingDropped(t *testing.T) {
-	k, r := newKernel(4096, 2)
+func TestPerfRingDropped(t *testing.T) {
+	k, c := newFakePerf(4096, 2)
 	packet := packetOf(60, 1)
 	var got []uint64
 	for _, at := range []struct {
@@ -188,99 +169,45 @@ func TestRingDropped(t *testing.T) {
 		s.Source, s.Lost = at.source, at.lost
 		k.sample(s, packet)
 	}
-	for r.refill(); r.advance() == valid; {
-		got = append(got, r.dropped())
+	for c.ring.refill(); c.advance() == valid; {
+		got = append(got, c.dropped())
 	}
 	if diff := cmp.Diff([]uint64{0, 3, 5, 0, 1<<40 - 3}, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestRingSize(t *testing.T) {
+func TestPerfRingSize(t *testing.T) {
 	for n, want := range map[int]int{1: 4096, 4096: 4096, 4097: 8192, 128 << 10: 128 << 10, 100 << 20: 128 << 20} {
-		if got := ringSize(n); got != want && unix.Getpagesize() == 4096 {
-			t.Errorf("ringSize(%d) = %d, want %d", n, got, want)
+		if got := perfRingSize(n); got != want && unix.Getpagesize() == 4096 {
+			t.Errorf("perfRingSize(%d) = %d, want %d", n, got, want)
 		}
 	}
 }
 
 // Whatever is in the shared memory, the reader ends and stays inside it.
-func FuzzRing(f *testing.F) {
-	k, _ := newKernel(4096, 1)
+func FuzzPerfRing(f *testing.F) {
+	k, _ := newFakePerf(4096, 1)
 	packet := packetOf(60, 1)
 	k.sample(sampleOf(packet, 1), packet)
 	f.Add(k.data[:256], uint64(k.meta.Data_head))
 	f.Add([]byte{9, 0, 0, 0, 0, 0, 8, 0}, uint64(8))
 	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
-		k, r := newKernel(4096, 1)
+		k, c := newFakePerf(4096, 1)
 		copy(k.data, data)
 		k.meta.Data_head = head % 4096 &^ 7
-		r.refill()
+		c.ring.refill()
 		for n := 0; ; n++ {
-			found := r.advance()
+			found := c.advance()
 			if found == nothing {
 				break
 			}
-			if found == valid && (len(r.packet) > MaxSnapLen || int(r.rec.Length) != len(r.packet)) {
-				t.Fatalf("a packet of %d bytes, said to be %d", len(r.packet), r.rec.Length)
+			if found == valid && (len(c.data) > MaxSnapLen || int(c.rec.Length) != len(c.data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(c.data), c.rec.Length)
 			}
 			if n > 4096/8 {
 				t.Fatal("it does not end")
 			}
 		}
 	})
-}
-
-// The decoder takes exactly what the program can have sent.
-func FuzzDecode(f *testing.F) {
-	packet := packetOf(60, 1)
-	f.Add(record(sampleOf(packet, 1), packet))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s samplerSample
-		data, ok := decode(raw, &s)
-		if !ok {
-			return
-		}
-		again := record(s, data)
-		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
-			t.Errorf("%x was decoded to %x", raw, again)
-		}
-		if s.Cookie != uint16(samplerLimitSAMPLE_COOKIE) || int(s.Length) != len(data) || s.WireLen < uint32(len(data)) {
-			t.Errorf("%+v was accepted", s)
-		}
-	})
-}
-
-// Samples of many rings come out in the order of their stamps, those of one ring in their own.
-func TestOrder(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	var o order
-	var want []uint64
-	for range 33 {
-		k, r := newKernel(1<<16, 1)
-		now := uint64(0)
-		for range random.IntN(200) {
-			now += uint64(random.IntN(1000))
-			want = append(want, now)
-			packet := packetOf(60, 0)
-			k.sample(sampleOf(packet, now), packet)
-		}
-		if r.refill(); r.advance() == valid {
-			o.push(r)
-		}
-	}
-	slices.Sort(want)
-	var got []uint64
-	for len(o) > 0 {
-		got = append(got, o[0].rec.TimeNs)
-		if o[0].advance() == valid {
-			o.fixFirst()
-		} else {
-			o.popFirst()
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
 }
