@@ -122,8 +122,8 @@ func (l *ledger) publish() {
 	l.mu.Unlock()
 }
 
-// close makes the accounts final. A record that a program sent and that was never found in a ring is
-// lost.
+// close makes the accounts final. A record that a program sent and that was never found in a ring
+// is lost.
 func (l *ledger) close(programs []programAccount) {
 	l.publish()
 	l.mu.Lock()

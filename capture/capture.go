@@ -62,7 +62,8 @@ type Options struct {
 	FilterAtExit bool
 
 	// Filter is a pcap-filter(7) expression: package filter says what it understands. Packets that
-	// it does not match are FilteredOut. With VLANAware it also matches behind one or two VLAN tags.
+	// it does not match are FilteredOut. With VLANAware it also matches behind one or two VLAN
+	// tags.
 	Filter    string
 	VLANAware bool
 

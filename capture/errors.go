@@ -14,7 +14,8 @@ var (
 	ErrInterfaceGone = errors.New("interface gone")
 	// ErrBusy: an XDP program was attached to an interface while Open was about to.
 	ErrBusy = xdp.ErrBusy
-	// ErrNeedsExit: Options.Verdicts or Options.FilterAtExit, without Exit alone among Options.Hooks.
+	// ErrNeedsExit: Options.Verdicts or Options.FilterAtExit, without Exit alone among
+	// Options.Hooks.
 	ErrNeedsExit = errors.New("only known at the exit of a traced program")
 	// ErrTraced: Options.Sink or Options.Mode where a program is traced instead of attached.
 	ErrTraced = errors.New("not possible where a program is traced")

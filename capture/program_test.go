@@ -79,8 +79,8 @@ func (p *programTest) program(source int) *ebpf.Program {
 	return p.hooks[source].(*xdpHook).program.Program
 }
 
-// run gives the packet to the program of a source, n times, and returns the last verdict. Not with one
-// system call: one that a signal interrupts is begun again.
+// run gives the packet to the program of a source, n times, and returns the last verdict. Not with
+// one system call: one that a signal interrupts is begun again.
 func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
 	p.t.Helper()
 	for range n {
@@ -184,8 +184,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// The longest record that MAX_SAMPLE_SIZE allows gets through: one byte more vanishes without any error,
-// as the comment in sampler.c says.
+// The longest record that MAX_SAMPLE_SIZE allows gets through: one byte more vanishes without any
+// error, as the comment in sampler.c says.
 func TestProgramLongestRecord(t *testing.T) {
 	b := newProgramTest(t, Options{})
 	// BPF_PROG_RUN takes packets of up to 17 fragments, about as much.
@@ -197,7 +197,8 @@ func TestProgramLongestRecord(t *testing.T) {
 	}
 }
 
-// Packets that find the ring full are lost, and counted by the program; the next record says how many.
+// Packets that find the ring full are lost, and counted by the program; the next record says how
+// many.
 func TestProgramLost(t *testing.T) {
 	b := newProgramTest(t, Options{Buffer: MinBuffer})
 	const frames = 10_000
@@ -210,7 +211,8 @@ func TestProgramLost(t *testing.T) {
 	}
 }
 
-// Of every n packets that follow each other on a CPU one is kept, at each place as often as at any other.
+// Of every n packets that follow each other on a CPU one is kept, at each place as often as at any
+// other.
 func TestProgramSample(t *testing.T) {
 	for _, n := range []uint32{2, 10, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -20,8 +20,8 @@ const (
 	settleLimit = time.Second
 )
 
-// A reader takes the packets out of the rings, in the order of their time stamps, and counts them. It
-// belongs to one goroutine.
+// A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
+// It belongs to one goroutine.
 type reader struct {
 	merge     merge
 	clock     clock

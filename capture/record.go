@@ -7,8 +7,8 @@ const (
 	maxPadding = 8 // perf pads a record to a multiple of eight bytes
 )
 
-// decode copies the head of a record of bpf/sampler.c into s and returns the packet bytes behind it.
-// It reports false for anything that the program cannot have sent.
+// decode copies the head of a record of bpf/sampler.c into s and returns the packet bytes behind
+// it. It reports false for anything that the program cannot have sent.
 func decode(raw []byte, s *samplerSample) ([]byte, bool) {
 	if len(raw) < sampleSize {
 		return nil, false

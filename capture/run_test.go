@@ -19,7 +19,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An outputLog is an output that takes a number of packets and then fails. It notes how it is called.
+// An outputLog is an output that takes a number of packets and then fails. It notes how it is
+// called.
 type outputLog struct {
 	room     int
 	calls    []string // without repetitions

@@ -76,7 +76,8 @@ func (k *sampler) makeMaps() error {
 	return nil
 }
 
-// packetCost is the time that a packet pays with at so many packets per second, in the program's unit.
+// packetCost is the time that a packet pays with at so many packets per second, in the program's
+// unit.
 func packetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0

@@ -124,13 +124,14 @@ func (s *Session) Sources() []Source { return slices.Clone(s.sources) }
 // Options are the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 
-// Run writes the session's packets to the outputs until ctx is done, Stop is called, Options.Count is
-// reached, an interface goes, or an output fails. Whatever it was, Run then detaches, takes what was
-// on its way, ends every output, closes the session and returns.
+// Run writes the session's packets to the outputs until ctx is done, Stop is called, Options.Count
+// is reached, an interface goes, or an output fails. Whatever it was, Run then detaches, takes what
+// was on its way, ends every output, closes the session and returns.
 //
-// The accounts are those of the outputs, in their order: what the session captured and an output did
-// not take is lost there. The error is nil where the end was asked for. Else it joins what ended the
-// session, the first error of an output, and what went wrong while everything was released.
+// The accounts are those of the outputs, in their order: what the session captured and an output
+// did not take is lost there. The error is nil where the end was asked for. Else it joins what
+// ended the session, the first error of an output, and what went wrong while everything was
+// released.
 func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, s.Stop)()
 	failed := s.write(outputs)
@@ -183,9 +184,9 @@ func flush(outputs []Output) error {
 	return errors.Join(errs...)
 }
 
-// Packets returns the session's packets, each valid until the next one, until ctx is done or anything
-// else happens that ends Run. An error comes last, without a packet; an end that was asked for is
-// none. A loop that is left early leaves the session running. Close is still to be called.
+// Packets returns the session's packets, each valid until the next one, until ctx is done or
+// anything else happens that ends Run. An error comes last, without a packet; an end that was asked
+// for is none. A loop that is left early leaves the session running. Close is still to be called.
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()

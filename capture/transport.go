@@ -13,8 +13,8 @@ type transport func(maps map[string]*ebpf.Map, o *Options) ([]ring, error)
 type ring interface {
 	// refill notices what the kernel has written since the last call.
 	refill()
-	// advance moves the cursor to the next record by giving its bytes to cursor.put, whose result it
-	// returns. The bytes, and those of the record before, must stay valid until release.
+	// advance moves the cursor to the next record by giving its bytes to cursor.put, whose result
+	// it returns. The bytes, and those of the record before, must stay valid until release.
 	advance(c *cursor) found
 	// release lets the kernel write where everything before the cursor's record lies.
 	release()

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A perfRing is one CPU's perf ring buffer, read in place. The kernel writes records between tail and
-// head, both counted in bytes since the beginning and never wrapped; moving the tail frees them.
+// A perfRing is one CPU's perf ring buffer, read in place. The kernel writes records between tail
+// and head, both counted in bytes since the beginning and never wrapped; moving the tail frees
+// them.
 type perfRing struct {
 	event int
 	mem   []byte                  // as mapped: the meta page, then data

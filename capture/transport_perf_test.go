@@ -51,7 +51,8 @@ func (k *fakePerf) sample(s samplerSample, packet []byte) bool {
 	return k.put(unix.PERF_RECORD_SAMPLE, rawSample(s, packet))
 }
 
-// rawSample is a PERF_SAMPLE_RAW payload: its size, the record, and padding that is counted in the size.
+// rawSample is a PERF_SAMPLE_RAW payload: its size, the record, and padding that is counted in the
+// size.
 func rawSample(s samplerSample, packet []byte) []byte {
 	rec := record(s, packet)
 	for (4+len(rec))%8 != 0 {
@@ -60,8 +61,8 @@ func rawSample(s samplerSample, packet []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(rec))), rec...)
 }
 
-// Records of all lengths come out as they went in, however they lie across the end of the ring, and the
-// two packets in the reader's hands are never overwritten.
+// Records of all lengths come out as they went in, however they lie across the end of the ring, and
+// the two packets in the reader's hands are never overwritten.
 func TestPerfRing(t *testing.T) {
 	k, c := newFakePerf(4096, 1)
 	var want, got [][]byte
@@ -138,7 +139,8 @@ func TestPerfRingInvalid(t *testing.T) {
 	}
 }
 
-// A record that claims to be longer than what is there costs the rest of the round, not the process.
+// A record that claims to be longer than what is there costs the rest of the round, not the
+// process.
 func TestPerfRingCorruptSize(t *testing.T) {
 	for _, size := range []uint16{0, 7, 200, math.MaxUint16} {
 		k, c := newFakePerf(4096, 1)

@@ -44,7 +44,8 @@ type WriterOptions struct {
 }
 
 // A Writer is an Output that makes a capture file. Whatever reaches the file is whole blocks, each
-// call of its Write some of them. A Writer belongs to one goroutine; only Size may be called by any.
+// call of its Write some of them. A Writer belongs to one goroutine; only Size may be called by
+// any.
 type Writer struct {
 	out     io.Writer
 	options WriterOptions
@@ -79,8 +80,8 @@ func newEncoder(d *Description, o *WriterOptions) encoder {
 // writeSize is how many bytes are collected for one write, at least.
 const writeSize = 256 << 10
 
-// NewWriter returns an Output that writes a capture file to out, which it does not close. Errors call
-// out by the name of the options.
+// NewWriter returns an Output that writes a capture file to out, which it does not close. Errors
+// call out by the name of the options.
 func NewWriter(out io.Writer, o WriterOptions) *Writer {
 	return &Writer{out: out, options: o, buf: make([]byte, 0, writeSize+2*MaxSnapLen)}
 }
@@ -93,8 +94,8 @@ func (w *Writer) Begin(d Description) error {
 	return nil
 }
 
-// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the file, every
-// call returns that error.
+// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the file,
+// every call returns that error.
 func (w *Writer) Write(p *Packet) error {
 	if w.err != nil {
 		return w.err
@@ -107,8 +108,8 @@ func (w *Writer) Write(p *Packet) error {
 	return nil
 }
 
-// Flush hands what is buffered to the file. Of a write that was cut short, what is not a whole block
-// is removed again, where the file can Seek and Truncate.
+// Flush hands what is buffered to the file. Of a write that was cut short, what is not a whole
+// block is removed again, where the file can Seek and Truncate.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
@@ -153,8 +154,8 @@ func (w *Writer) explain(err error) error {
 	return fmt.Errorf("write packets to %s: %w", name, err)
 }
 
-// cut takes the beginning of a block off the end of the file. If that fails, the error that led here
-// is still the one to report.
+// cut takes the beginning of a block off the end of the file. If that fails, the error that led
+// here is still the one to report.
 func (w *Writer) cut(excess int64) {
 	f, ok := w.out.(interface {
 		io.Seeker
@@ -171,8 +172,8 @@ func (w *Writer) cut(excess int64) {
 // Size is how many bytes the file has taken.
 func (w *Writer) Size() int64 { return w.size.Load() }
 
-// End writes what is buffered and the final accounts, also after an error, should the file take it. It
-// returns the accounts of the file, and the first error that there was.
+// End writes what is buffered and the final accounts, also after an error, should the file take it.
+// It returns the accounts of the file, and the first error that there was.
 func (w *Writer) End(final Accounts) (Accounts, error) {
 	err := w.Flush()
 	w.err = nil

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// An outputFile is what -w names. It is opened before anything is attached, so that a path that cannot be
-// written stops nothing, and emptied only once packets come, so that a capture which does not begin
-// does not cost an older file.
+// An outputFile is what -w names. It is opened before anything is attached, so that a path that
+// cannot be written stops nothing, and emptied only once packets come, so that a capture which does
+// not begin does not cost an older file.
 type outputFile struct {
 	*os.File
 	name    string

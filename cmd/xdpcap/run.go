@@ -120,7 +120,8 @@ func (r *captureRun) outputs() (outputs []capture.Output, err error) {
 	return outputs, nil
 }
 
-// capture moves packets until something ends the session. The error is nil when the end was asked for.
+// capture moves packets until something ends the session. The error is nil when the end was asked
+// for.
 func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]capture.Accounts, error) {
 	if r.o.duration > 0 {
 		var cancel context.CancelFunc
@@ -152,7 +153,8 @@ func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]c
 	return accounts, err
 }
 
-// startReporter answers SIGUSR1, and keeps a line of counts on a terminal that is not used otherwise.
+// startReporter answers SIGUSR1, and keeps a line of counts on a terminal that is not used
+// otherwise.
 func (r *captureRun) startReporter() *reporter {
 	size, live := func() int64 { return 0 }, false
 	if r.writer != nil {
@@ -162,8 +164,8 @@ func (r *captureRun) startReporter() *reporter {
 	return startReporter(os.Stderr, r.session, size, live)
 }
 
-// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's default:
-// it kills a process that hangs in a write.
+// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's
+// default: it kills a process that hangs in a write.
 func untilSignal() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if !signal.Ignored(unix.SIGHUP) { // nohup
