@@ -7,6 +7,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -76,10 +77,10 @@ func (p *plan) translate(prog []bpf.RawInstruction) (err error) {
 	const most = int(samplerLimitHEAD_BYTES)
 	f := code{stub: "filter", length: filter.ReadsLength(prog)}
 	if p.target == nil {
-		f.body, err = filter.Translate(prog)
+		f.body, err = filterebpf.Translate(prog)
 	} else {
 		f.stub, f.reach = "filter_head", min(filter.Reach(prog), most)
-		f.body, err = filter.TranslateBuffer(prog, most)
+		f.body, err = filterebpf.TranslateBuffer(prog, most)
 	}
 	p.filter = f
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/filter"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -136,7 +136,7 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, f co
 		}
 	}
 	if f.body != nil {
-		if err := filter.Replace(spec.Programs[name], f.stub, f.body); err != nil {
+		if err := filterebpf.Replace(spec.Programs[name], f.stub, f.body); err != nil {
 			return nil, err
 		}
 	}

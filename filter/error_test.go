@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
 // TestCaret shows what users read. It catches an underline under the wrong word and a hint that is gone.
@@ -75,7 +77,7 @@ write 1, 2 or 4`,
 no filter has this character`,
 	} {
 		text, _, _ := strings.Cut(want, "\n")
-		_, err := Compile(text, Options{Resolver: fakeResolver{}})
+		_, err := Compile(text, Options{Resolver: filtertest.Resolver{}})
 		var e *Error
 		if !errors.As(err, &e) {
 			t.Errorf("%s: error %v is no *Error", text, err)

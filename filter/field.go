@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
+
 // from is what a field's offset counts from.
 type from int
 
@@ -38,15 +40,15 @@ func (g *generator) load(f field, size int) []*stmt {
 	case fromIPv6Body:
 		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
 	default:
-		return append(g.ipv4Length(), op(classLD|modeIND|size, g.payload.constant+g.nl+f.offset))
+		return append(g.ipv4Length(), op(cbpf.ClassLD|cbpf.ModeIND|size, g.payload.constant+g.nl+f.offset))
 	}
 }
 
 func (g *generator) loadAt(o *offset, k uint32, size int) []*stmt {
 	if s := g.base(o); s != nil {
-		return append(s, op(classLD|modeIND|size, o.constant+k))
+		return append(s, op(cbpf.ClassLD|cbpf.ModeIND|size, o.constant+k))
 	}
-	return []*stmt{op(classLD|modeABS|size, o.constant+k)}
+	return []*stmt{op(cbpf.ClassLD|cbpf.ModeABS|size, o.constant+k)}
 }
 
 // base gets the variable part of an offset into X; nil if there is none.
@@ -54,7 +56,7 @@ func (g *generator) base(o *offset) []*stmt {
 	if !o.variable {
 		return nil
 	}
-	return []*stmt{op(insLdxMem, uint32(o.slot))}
+	return []*stmt{op(cbpf.LdxMem, uint32(o.slot))}
 }
 
 // ipv4Length gets the length of the IPv4 header into X, plus what is variable in the offset of the header.
@@ -62,39 +64,39 @@ func (g *generator) ipv4Length() []*stmt {
 	k := g.payload.constant + g.nl
 	s := g.base(&g.payload)
 	if s == nil {
-		return []*stmt{op(insLdxMsh, k)}
+		return []*stmt{op(cbpf.LdxMsh, k)}
 	}
-	return append(s, op(classLD|modeIND|sizeB, k), op(classALU|opAnd, 0xf), op(classALU|opLsh, 2),
-		op(classALU|opAdd|srcX, 0), op(insTax, 0))
+	return append(s, op(cbpf.ClassLD|cbpf.ModeIND|cbpf.SizeB, k), op(cbpf.ClassALU|cbpf.OpAnd, 0xf), op(cbpf.ClassALU|cbpf.OpLsh, 2),
+		op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0), op(cbpf.Tax, 0))
 }
 
 // compare tests a field against a constant.
 func (g *generator) compare(f field, size, jump int, v uint32) *block {
-	return newBlock(classJMP|jump, v, g.load(f, size)...)
+	return newBlock(cbpf.ClassJMP|jump, v, g.load(f, size)...)
 }
 
 func (g *generator) equal(f field, size int, v uint32) *block {
-	return g.compare(f, size, opJeq, v)
+	return g.compare(f, size, cbpf.OpJeq, v)
 }
 
 // masked tests some bits of a field.
 func (g *generator) masked(f field, size int, v, mask uint32) *block {
 	s := g.load(f, size)
 	if mask != ^uint32(0) {
-		s = append(s, op(classALU|opAnd, mask))
+		s = append(s, op(cbpf.ClassALU|cbpf.OpAnd, mask))
 	}
-	return newBlock(classJMP|opJeq, v, s...)
+	return newBlock(cbpf.ClassJMP|cbpf.OpJeq, v, s...)
 }
 
 // bytes tests a run of bytes, the last first, in pieces as large as they can be.
 func (g *generator) bytes(f field, v []byte) *block {
 	var b *block
 	for len(v) > 0 {
-		n, size := 1, sizeB
+		n, size := 1, cbpf.SizeB
 		if len(v) >= 4 {
-			n, size = 4, sizeW
+			n, size = 4, cbpf.SizeW
 		} else if len(v) >= 2 {
-			n, size = 2, sizeH
+			n, size = 2, cbpf.SizeH
 		}
 		at := len(v) - n
 		var k uint32

@@ -1,24 +1,23 @@
-// Package filter compiles pcap-filter(7) expressions to classic BPF, and classic BPF to eBPF, without cgo.
+// Package filter compiles pcap-filter(7) expressions to classic BPF, without cgo. Package filter/ebpf
+// translates the result, or any classic program, to eBPF.
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
-//	body, err := filter.Translate(prog)
-//	err = filter.Replace(spec.Programs["xdp"], "filter", body)
 //
-// An expression means what it means to tcpdump on an Ethernet interface: the compiler takes the steps of libpcap 1.10, those of
-// its optimizer included, since they decide which packets that are too short for a test still match.
+// An expression means what it means to tcpdump on an Ethernet interface. The compiler takes the steps
+// of libpcap 1.10, and those of its optimizer, too: they decide whether a packet that ends before
+// a test's bytes still matches.
 //
 // # Differences from libpcap
 //
 //   - inbound is true and outbound is false: XDP sees received packets only.
-//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. A program made by "tcpdump -ddd" can be
-//     read with ParseRaw instead, but for protochain's, which has a loop.
+//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. ParseRaw reads
+//     what "tcpdump -ddd" makes of such an expression, but for protochain's program, which has a loop.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
-//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which refuses it.
-//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the packet without its outer
-//     tag, so that "tcp port 443" matches it: see Options.VLANAware.
-//   - Bytes 65535 and up of a packet, and what is behind its first fragment, cannot be loaded at XDP: to load them is "no match",
-//     as it is behind the end of the packet.
+//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which
+//     refuses it.
+//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the
+//     packet without its outer tag, so that "tcp port 443" matches it: see Options.VLANAware.
 package filter
 
 import (
@@ -26,6 +25,8 @@ import (
 	"net"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // DefaultSnapLen is what a matching program returns where Options do not say, tcpdump's default.
@@ -63,7 +64,7 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 		first, verbatim := generate(tree, o)
 		if !verbatim {
 			first = simplify(first)
-			if first.last.code == insRetK && first.last.k == 0 {
+			if first.last.code == cbpf.RetK && first.last.k == 0 {
 				fail(token{}, "", "expression rejects all packets")
 			}
 		}

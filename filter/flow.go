@@ -1,12 +1,16 @@
 package filter
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+)
 
 // atoms are the things an instruction can read or write: M[0..15], A and X.
 const (
-	atomA  = scratchSlots
-	atomX  = scratchSlots + 1
-	atoms  = scratchSlots + 2
+	atomA  = cbpf.ScratchWords
+	atomX  = cbpf.ScratchWords + 1
+	atoms  = cbpf.ScratchWords + 2
 	atomAX = atoms // both A and X
 )
 
@@ -237,7 +241,7 @@ func (b *block) localUses() {
 			defined |= 1 << a
 		}
 	}
-	if b.last.code&classMask == classJMP {
+	if b.last.code&cbpf.ClassMask == cbpf.ClassJMP {
 		read(&b.last)
 	}
 	b.flow.use, b.flow.kill = use, kill
@@ -248,34 +252,34 @@ func use(s *stmt) int {
 	if s.code == nop {
 		return -1
 	}
-	switch s.code & classMask {
-	case classRET:
-		switch s.code & rvalMask {
-		case rvalA:
+	switch s.code & cbpf.ClassMask {
+	case cbpf.ClassRET:
+		switch s.code & cbpf.RvalMask {
+		case cbpf.RvalA:
 			return atomA
-		case srcX:
+		case cbpf.SrcX:
 			return atomX
 		}
 		return -1
-	case classLD, classLDX:
-		switch s.code & modeMask {
-		case modeIND:
+	case cbpf.ClassLD, cbpf.ClassLDX:
+		switch s.code & cbpf.ModeMask {
+		case cbpf.ModeIND:
 			return atomX
-		case modeMEM:
+		case cbpf.ModeMEM:
 			return int(s.k)
 		}
 		return -1
-	case classST:
+	case cbpf.ClassST:
 		return atomA
-	case classSTX:
+	case cbpf.ClassSTX:
 		return atomX
-	case classMISC:
-		if s.code == insTxa {
+	case cbpf.ClassMISC:
+		if s.code == cbpf.Txa {
 			return atomX
 		}
 		return atomA
 	}
-	if s.code&srcMask == srcX {
+	if s.code&cbpf.SrcMask == cbpf.SrcX {
 		return atomAX
 	}
 	return atomA
@@ -291,15 +295,15 @@ func writes(s *stmt) int {
 	if s.code == nop {
 		return -1
 	}
-	switch s.code & classMask {
-	case classLD, classALU:
+	switch s.code & cbpf.ClassMask {
+	case cbpf.ClassLD, cbpf.ClassALU:
 		return atomA
-	case classLDX:
+	case cbpf.ClassLDX:
 		return atomX
-	case classST, classSTX:
+	case cbpf.ClassST, cbpf.ClassSTX:
 		return int(s.k)
-	case classMISC:
-		if s.code == insTax {
+	case cbpf.ClassMISC:
+		if s.code == cbpf.Tax {
 			return atomX
 		}
 		return atomA

@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
+
 // generator turns the tree into blocks. The order of the loads matters, since one past the end of a packet ends the filter
 // with "no match"; it is libpcap's.
 type generator struct {
@@ -16,7 +18,7 @@ type generator struct {
 	labels   int    // MPLS labels passed
 	verbatim bool   // has jumps inside blocks, which simplify cannot follow
 
-	used    [scratchSlots]bool
+	used    [cbpf.ScratchWords]bool
 	current int
 }
 
@@ -45,7 +47,7 @@ func newGenerator(o Options, shift uint32) *generator {
 
 // generate makes the graph for the whole expression: its first block, and whether simplify may touch it.
 func generate(root node, o Options) (first *block, verbatim bool) {
-	accept, reject := newBlock(insRetK, uint32(o.SnapLen)), newBlock(insRetK, 0)
+	accept, reject := newBlock(cbpf.RetK, uint32(o.SnapLen)), newBlock(cbpf.RetK, 0)
 	if root == nil {
 		return accept, false
 	}
@@ -123,9 +125,9 @@ func (g *generator) special(s *special) *block {
 	case kDirection:
 		return always(s.at.num == 0) // XDP sees received packets only
 	case kLess:
-		return not(newBlock(classJMP|opJgt, s.arg, op(insLdLen, 0)))
+		return not(newBlock(cbpf.ClassJMP|cbpf.OpJgt, s.arg, op(cbpf.LdLen, 0)))
 	case kGreater:
-		return newBlock(classJMP|opJge, s.arg, op(insLdLen, 0))
+		return newBlock(cbpf.ClassJMP|cbpf.OpJge, s.arg, op(cbpf.LdLen, 0))
 	case kByte:
 		return g.byteTest(s)
 	case kBroadcast:
@@ -144,7 +146,7 @@ func always(v bool) *block {
 	if !v {
 		k = 1
 	}
-	return newBlock(classJMP|opJeq, 0, op(insLdImm, k))
+	return newBlock(cbpf.ClassJMP|cbpf.OpJeq, 0, op(cbpf.LdImm, k))
 }
 
 // byteTest is "byte offset op value". For & and | libpcap forgets to load the byte, and so do we: the filter means what
@@ -153,29 +155,29 @@ func (g *generator) byteTest(s *special) *block {
 	at := field{from: fromLink, offset: s.arg}
 	switch s.op {
 	case '=':
-		return g.compare(at, sizeB, opJeq, s.value)
+		return g.compare(at, cbpf.SizeB, cbpf.OpJeq, s.value)
 	case '<':
-		return not(g.compare(at, sizeB, opJge, s.value))
+		return not(g.compare(at, cbpf.SizeB, cbpf.OpJge, s.value))
 	case '>':
-		return g.compare(at, sizeB, opJgt, s.value)
+		return g.compare(at, cbpf.SizeB, cbpf.OpJgt, s.value)
 	}
-	code := classALU | opOr
+	code := cbpf.ClassALU | cbpf.OpOr
 	if s.op == '&' {
-		code = classALU | opAnd
+		code = cbpf.ClassALU | cbpf.OpAnd
 	}
-	return not(newBlock(classJMP|opJeq, 0, op(code, s.value)))
+	return not(newBlock(cbpf.ClassJMP|cbpf.OpJeq, 0, op(code, s.value)))
 }
 
 // slot reserves a scratch word.
 func (g *generator) slot(t token) int {
-	for range scratchSlots {
+	for range cbpf.ScratchWords {
 		if !g.used[g.current] {
 			g.used[g.current] = true
 			return g.current
 		}
-		g.current = (g.current + 1) % scratchSlots
+		g.current = (g.current + 1) % cbpf.ScratchWords
 	}
-	fail(t, "", "the calculation needs more than %d intermediate results", scratchSlots)
+	fail(t, "", "the calculation needs more than %d intermediate results", cbpf.ScratchWords)
 	return 0
 }
 

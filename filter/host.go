@@ -1,12 +1,17 @@
 package filter
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
 
 func (g *generator) primitive(p *primitive) *block {
 	switch p.qual.typ {
 	case addrPort, addrPortrange:
-		b := g.ports(p, etherIP)
-		return or(g.ports(p, etherIP6), b)
+		b := g.ports(p, wire.EtherIP)
+		return or(g.ports(p, wire.EtherIP6), b)
 	case addrProto:
 		return g.proto(p.at, p.number, p.qual.proto)
 	}
@@ -42,11 +47,11 @@ func (g *generator) address(p *primitive, a netip.Addr) *block {
 func (g *generator) ipv4Host(t token, addr, mask uint32, q qualifier) *block {
 	switch q.proto {
 	case protoIP:
-		return g.ipv4Field(t, addr, mask, q.dir, etherIP, 12, 16)
+		return g.ipv4Field(t, addr, mask, q.dir, wire.EtherIP, 12, 16)
 	case protoARP:
-		return g.ipv4Field(t, addr, mask, q.dir, etherARP, 14, 24)
+		return g.ipv4Field(t, addr, mask, q.dir, wire.EtherARP, 14, 24)
 	case protoRARP:
-		return g.ipv4Field(t, addr, mask, q.dir, etherRARP, 14, 24)
+		return g.ipv4Field(t, addr, mask, q.dir, wire.EtherRARP, 14, 24)
 	}
 	q.proto = protoIP
 	ip := g.ipv4Host(t, addr, mask, q)
@@ -66,7 +71,7 @@ func (g *generator) ipv4Field(t token, addr, mask uint32, d direction, typ, src,
 			at = src
 		}
 		link := g.linkIs(t, typ)
-		return and(link, g.masked(field{fromNetwork, at}, sizeW, addr, mask))
+		return and(link, g.masked(field{fromNetwork, at}, cbpf.SizeW, addr, mask))
 	})
 }
 
@@ -85,13 +90,13 @@ func (g *generator) ipv6Host(t token, a netip.Addr, prefix int, d direction) *bl
 				k = k<<8 | uint32(c)
 			}
 			bits := min(max(prefix-32*word, 0), 32)
-			here := g.masked(field{fromNetwork, at + 4*uint32(word)}, sizeW, k, ^uint32(0)<<(32-bits))
+			here := g.masked(field{fromNetwork, at + 4*uint32(word)}, cbpf.SizeW, k, ^uint32(0)<<(32-bits))
 			if b != nil {
 				here = and(here, b)
 			}
 			b = here
 		}
-		return and(g.linkIs(t, etherIP6), b)
+		return and(g.linkIs(t, wire.EtherIP6), b)
 	})
 }
 
@@ -119,15 +124,15 @@ func (g *generator) decnet(t token, addr uint32, d direction) *block {
 		if source {
 			short, long = 3, 15
 		}
-		link := g.linkIs(t, etherDECNET)
+		link := g.linkIs(t, wire.EtherDECNET)
 		form := func(flags, mask uint32, size int, at uint32) *block {
 			f := g.masked(field{fromNetwork, 2}, size, flags, mask)
-			return and(f, g.equal(field{fromNetwork, at}, sizeH, k))
+			return and(f, g.equal(field{fromNetwork, at}, cbpf.SizeH, k))
 		}
-		b := form(0x8106, 0xff07, sizeH, 3+long)
-		b = or(form(0x06, 0x07, sizeB, 2+long), b)
-		b = or(form(0x8102, 0xff07, sizeH, 3+short), b)
-		b = or(form(0x02, 0x07, sizeB, 2+short), b)
+		b := form(0x8106, 0xff07, cbpf.SizeH, 3+long)
+		b = or(form(0x06, 0x07, cbpf.SizeB, 2+long), b)
+		b = or(form(0x8102, 0xff07, cbpf.SizeH, 3+short), b)
+		b = or(form(0x02, 0x07, cbpf.SizeB, 2+short), b)
 		return and(link, b)
 	})
 }

@@ -1,6 +1,10 @@
 package filter
 
-import "golang.org/x/net/bpf"
+import (
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+)
 
 // linearize lays the blocks out, each before those it jumps to. A classic conditional jump reaches 255 instructions; a block
 // whose exit is farther away gets an unconditional jump behind it, which makes the program longer, so this goes on until all
@@ -92,7 +96,7 @@ func (b *block) encode() []bpf.RawInstruction {
 		if !b.long[e] {
 			return uint8(b.skip(e))
 		}
-		far = append(far, bpf.RawInstruction{Op: insJa, K: uint32(b.skip(e) - len(far) - 1)})
+		far = append(far, bpf.RawInstruction{Op: cbpf.Ja, K: uint32(b.skip(e) - len(far) - 1)})
 		return uint8(len(far) - 1)
 	}
 	last.Jt, last.Jf = jump(onTrue), jump(onFalse)

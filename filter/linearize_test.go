@@ -1,12 +1,17 @@
 package filter
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+)
 
 // filler is n instructions that do nothing to A.
 func filler(n int) []*stmt {
 	var out []*stmt
 	for range n {
-		out = append(out, op(insLdxImm, 1))
+		out = append(out, op(cbpf.LdxImm, 1))
 	}
 	return out
 }
@@ -15,8 +20,10 @@ func filler(n int) []*stmt {
 // offset cut to 8 bits, and one that does not count the jumps put behind the test.
 func TestFarJumps(t *testing.T) {
 	for n := 250; n <= 260; n++ {
-		first := func() *block { return newBlock(classJMP|opJeq, 1, op(classLD|modeABS|sizeB, 0)) }
-		ret := func(k uint32) *block { return newBlock(insRetK, k) }
+		first := func() *block {
+			return newBlock(cbpf.ClassJMP|cbpf.OpJeq, 1, op(cbpf.ClassLD|cbpf.ModeABS|cbpf.SizeB, 0))
+		}
+		ret := func(k uint32) *block { return newBlock(cbpf.RetK, k) }
 		connect := func(b, yes, no *block) *block {
 			b.edges[onTrue].to, b.edges[onFalse].to = yes, no
 			return b
@@ -28,14 +35,14 @@ func TestFarJumps(t *testing.T) {
 		}
 		farTrue := func() *block {
 			yes := ret(1)
-			middle := connect(newBlock(classJMP|opJeq, 7, filler(n)...), yes, ret(2))
+			middle := connect(newBlock(cbpf.ClassJMP|cbpf.OpJeq, 7, filler(n)...), yes, ret(2))
 			return connect(first(), yes, middle)
 		}
 		farBoth := func() *block {
 			yes, no := ret(1), ret(2)
-			third := connect(newBlock(classJMP|opJeq, 7, filler(n)...), yes, no)
-			second := connect(newBlock(classJMP|opJeq, 1, op(classLD|modeABS|sizeB, 0)), yes, no)
-			return connect(newBlock(classJMP|opJeq, 9, op(classLD|modeABS|sizeB, 1)), third, second)
+			third := connect(newBlock(cbpf.ClassJMP|cbpf.OpJeq, 7, filler(n)...), yes, no)
+			second := connect(newBlock(cbpf.ClassJMP|cbpf.OpJeq, 1, op(cbpf.ClassLD|cbpf.ModeABS|cbpf.SizeB, 0)), yes, no)
+			return connect(newBlock(cbpf.ClassJMP|cbpf.OpJeq, 9, op(cbpf.ClassLD|cbpf.ModeABS|cbpf.SizeB, 1)), third, second)
 		}
 		for name, root := range map[string]*block{"false": farFalse(), "true": farTrue(), "both": farBoth()} {
 			prog := linearize(root)
@@ -44,7 +51,7 @@ func TestFarJumps(t *testing.T) {
 				continue
 			}
 			for _, pkt := range [][]byte{{1, 0}, {0, 0}} {
-				if got, want := interpret(prog, pkt, 2), 2-uint32(pkt[0]); got != want {
+				if got, want := filtertest.Interpret(prog, pkt, 2), 2-uint32(pkt[0]); got != want {
 					t.Errorf("%s, %d: %d on %v, want %d", name, n, got, pkt, want)
 				}
 			}

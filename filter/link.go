@@ -1,44 +1,13 @@
 package filter
 
-// Types of Ethernet frames (IEEE), and access points of 802.2.
-const (
-	etherNS       = 0x0600
-	etherIP       = 0x0800
-	etherARP      = 0x0806
-	etherMOPDL    = 0x6001
-	etherMOPRC    = 0x6002
-	etherDECNET   = 0x6003
-	etherLAT      = 0x6004
-	etherSCA      = 0x6007
-	etherTEB      = 0x6558
-	etherRARP     = 0x8035
-	etherATALK    = 0x809b
-	etherAARP     = 0x80f3
-	ether8021Q    = 0x8100
-	etherIPX      = 0x8137
-	etherIP6      = 0x86dd
-	etherMPLS     = 0x8847
-	etherPPPoED   = 0x8863
-	etherPPPoES   = 0x8864
-	ether8021AD   = 0x88a8
-	etherLoopback = 0x9000
-	etherQinQ     = 0x9100
-
-	maxLength = 1500 // a type field up to this is a length, and 802.2 follows
-
-	sapIP      = 0x06
-	sapSTP     = 0x42
-	sapSNAP    = 0xaa
-	sapIPX     = 0xe0
-	sapNETBEUI = 0xf0
-	sapISO     = 0xfe
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and followers). Others stay as they are.
-var pppTypes = map[uint32]uint32{etherIP: 0x21, etherIP6: 0x57, etherDECNET: 0x27, etherATALK: 0x29, etherNS: 0x25,
-	sapISO: 0x23, sapSTP: 0x31, sapIPX: 0x2b}
-
-const pppMPLS = 0x0281
+var pppTypes = map[uint32]uint32{wire.EtherIP: 0x21, wire.EtherIP6: 0x57, wire.EtherDECNET: 0x27, wire.EtherATALK: 0x29, wire.EtherNS: 0x25,
+	wire.SAPISO: 0x23, wire.SAPSTP: 0x31, wire.SAPIPX: 0x2b}
 
 // linkIs tests for a protocol right behind the link header.
 func (g *generator) linkIs(t token, typ uint32) *block {
@@ -49,49 +18,49 @@ func (g *generator) linkIs(t token, typ uint32) *block {
 		if p, ok := pppTypes[typ]; ok {
 			typ = p
 		}
-		return g.equal(field{fromType, 0}, sizeH, typ)
+		return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
 	}
-	is8023 := func() *block { return not(g.compare(field{fromType, 0}, sizeH, opJgt, maxLength)) }
+	is8023 := func() *block { return not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength)) }
 	switch typ {
-	case sapISO, sapIP, sapNETBEUI:
+	case wire.SAPISO, wire.SAPIP, wire.SAPNETBEUI:
 		length := is8023()
-		return and(length, g.equal(field{fromLLC, 0}, sizeH, typ<<8|typ))
-	case sapIPX:
-		b := g.equal(field{fromLLC, 0}, sizeB, sapIPX)
-		b = or(b, g.equal(field{fromLLC, 0}, sizeH, 0xffff))
-		b = or(g.snap(0, etherIPX), b)
+		return and(length, g.equal(field{fromLLC, 0}, cbpf.SizeH, typ<<8|typ))
+	case wire.SAPIPX:
+		b := g.equal(field{fromLLC, 0}, cbpf.SizeB, wire.SAPIPX)
+		b = or(b, g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff))
+		b = or(g.snap(0, wire.EtherIPX), b)
 		b = and(is8023(), b)
-		return or(g.equal(field{fromType, 0}, sizeH, etherIPX), b)
-	case etherATALK:
+		return or(g.equal(field{fromType, 0}, cbpf.SizeH, wire.EtherIPX), b)
+	case wire.EtherATALK:
 		b := and(is8023(), g.snap(0x080007, typ))
-		return or(g.equal(field{fromType, 0}, sizeH, typ), b)
-	case etherAARP:
+		return or(g.equal(field{fromType, 0}, cbpf.SizeH, typ), b)
+	case wire.EtherAARP:
 		b := and(is8023(), g.snap(0, typ))
-		return or(g.equal(field{fromType, 0}, sizeH, typ), b)
+		return or(g.equal(field{fromType, 0}, cbpf.SizeH, typ), b)
 	}
-	if typ <= maxLength {
+	if typ <= wire.MaxLength {
 		length := is8023()
-		return and(length, g.equal(field{fromType, 2}, sizeB, typ))
+		return and(length, g.equal(field{fromType, 2}, cbpf.SizeB, typ))
 	}
-	return g.equal(field{fromType, 0}, sizeH, typ)
+	return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
 }
 
 // labelIs guesses what follows the bottom MPLS label by its first four bits.
 func (g *generator) labelIs(t token, typ uint32) *block {
 	version := uint32(0x40)
 	switch typ {
-	case etherIP:
-	case etherIP6:
+	case wire.EtherIP:
+	case wire.EtherIP6:
 		version = 0x60
 	default:
 		fail(t, "", "behind an MPLS label only IPv4 and IPv6 can be told")
 	}
-	bottom := g.masked(field{fromNetwork, ^uint32(1)}, sizeB, 1, 1) // -2: the label's third byte
-	return and(bottom, g.masked(field{fromNetwork, 0}, sizeB, version, 0xf0))
+	bottom := g.masked(field{fromNetwork, ^uint32(1)}, cbpf.SizeB, 1, 1) // -2: the label's third byte
+	return and(bottom, g.masked(field{fromNetwork, 0}, cbpf.SizeB, version, 0xf0))
 }
 
 func (g *generator) snap(org, typ uint32) *block {
-	return g.bytes(field{fromLLC, 0}, []byte{sapSNAP, sapSNAP, 3, byte(org >> 16), byte(org >> 8), byte(org), byte(typ >> 8), byte(typ)})
+	return g.bytes(field{fromLLC, 0}, []byte{wire.SAPSNAP, wire.SAPSNAP, 3, byte(org >> 16), byte(org >> 8), byte(org), byte(typ >> 8), byte(typ)})
 }
 
 // ethernet is put before tests of MAC addresses behind a Geneve header, whose payload may be something else. The addresses are
@@ -100,7 +69,7 @@ func (g *generator) ethernet(b *block) *block {
 	if !g.previous {
 		return b
 	}
-	check := newBlock(classJMP|opJeq|srcX, 0, op(insLdMem, uint32(g.linkhdr.slot)), op(insLdxMem, uint32(g.payload.slot)))
+	check := newBlock(cbpf.ClassJMP|cbpf.OpJeq|cbpf.SrcX, 0, op(cbpf.LdMem, uint32(g.linkhdr.slot)), op(cbpf.LdxMem, uint32(g.payload.slot)))
 	return and(not(check), b)
 }
 
@@ -135,10 +104,10 @@ func (g *generator) broadcast(s *special) *block {
 			fail(s.at, "capture on an interface that has an IPv4 address, or write ether broadcast",
 				"the interface's netmask is not known")
 		}
-		ip := g.linkIs(s.at, etherIP)
+		ip := g.linkIs(s.at, wire.EtherIP)
 		host := ^g.netmask
-		zeros := g.masked(field{fromNetwork, 16}, sizeW, 0, host)
-		return and(ip, or(zeros, g.masked(field{fromNetwork, 16}, sizeW, host, host)))
+		zeros := g.masked(field{fromNetwork, 16}, cbpf.SizeW, 0, host)
+		return and(ip, or(zeros, g.masked(field{fromNetwork, 16}, cbpf.SizeW, host, host)))
 	}
 	fail(s.at, "write ether broadcast or ip broadcast", "only Ethernet and IPv4 have broadcasts")
 	return nil
@@ -148,13 +117,13 @@ func (g *generator) multicast(s *special) *block {
 	switch s.proto {
 	case protoNone, protoLink:
 		g.wantEthernet(s.at)
-		return g.ethernet(newBlock(classJMP|opJset, 1, g.load(field{fromLink, 0}, sizeB)...))
+		return g.ethernet(newBlock(cbpf.ClassJMP|cbpf.OpJset, 1, g.load(field{fromLink, 0}, cbpf.SizeB)...))
 	case protoIP:
-		ip := g.linkIs(s.at, etherIP)
-		return and(ip, g.compare(field{fromNetwork, 16}, sizeB, opJge, 224))
+		ip := g.linkIs(s.at, wire.EtherIP)
+		return and(ip, g.compare(field{fromNetwork, 16}, cbpf.SizeB, cbpf.OpJge, 224))
 	case protoIP6:
-		ip := g.linkIs(s.at, etherIP6)
-		return and(ip, g.equal(field{fromNetwork, 24}, sizeB, 255))
+		ip := g.linkIs(s.at, wire.EtherIP6)
+		return and(ip, g.equal(field{fromNetwork, 24}, cbpf.SizeB, 255))
 	}
 	fail(s.at, "write ether, ip or ip6 multicast", "only Ethernet, IPv4 and IPv6 have multicasts")
 	return nil

@@ -1,13 +1,17 @@
 package filter
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+)
 
 // Precedence of the operators, as in libpcap's grammar: "%" and "^" have none there, and whatever stands right of them, or
 // they right of something, binds first.
 var precedence = map[uint32]int{'|': 1, '&': 2, symLSH: 3, symRSH: 3, '+': 4, '-': 4, '*': 5, '/': 5, '%': 0, '^': 0}
 
-var operations = map[uint32]uint16{'|': opOr, '&': opAnd, symLSH: opLsh, symRSH: opRsh, '+': opAdd, '-': opSub,
-	'*': opMul, '/': opDiv, '%': opMod, '^': opXor}
+var operations = map[uint32]uint16{'|': cbpf.OpOr, '&': cbpf.OpAnd, symLSH: cbpf.OpLsh, symRSH: cbpf.OpRsh, '+': cbpf.OpAdd, '-': cbpf.OpSub,
+	'*': cbpf.OpMul, '/': cbpf.OpDiv, '%': cbpf.OpMod, '^': cbpf.OpXor}
 
 // unaryMinus binds tighter than every operator that has a precedence.
 const unaryMinus = 6
@@ -16,7 +20,7 @@ const unaryMinus = 6
 var comparisons = map[uint32]struct {
 	op  uint16
 	not bool
-}{'>': {opJgt, false}, symGE: {opJge, false}, '=': {opJeq, false}, symLE: {opJgt, true}, '<': {opJge, true}, symNE: {opJeq, true}}
+}{'>': {cbpf.OpJgt, false}, symGE: {cbpf.OpJge, false}, '=': {cbpf.OpJeq, false}, symLE: {cbpf.OpJgt, true}, '<': {cbpf.OpJge, true}, symNE: {cbpf.OpJeq, true}}
 
 func (p *parser) operator() bool {
 	_, ok := precedence[p.peek().num]

@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
+
 // peephole rewrites short sequences: a store and load of the same word, the sum in front of an indexed load, the subtraction,
 // mask or known value in front of the jump.
 func (o *optimizer) peephole(b *block) {
@@ -14,10 +16,10 @@ func (o *optimizer) peephole(b *block) {
 		last = b.stmts[j]
 		o.pair(b, i, j)
 	}
-	if b.last.code == classJMP|opJeq && b.flow.out>>atomA&1 == 0 {
+	if b.last.code == cbpf.ClassJMP|cbpf.OpJeq && b.flow.out>>atomA&1 == 0 {
 		o.beforeEqual(b, last)
 	}
-	if b.last.code == classJMP|opJset {
+	if b.last.code == cbpf.ClassJMP|cbpf.OpJset {
 		switch b.last.k {
 		case 0:
 			b.edges[onTrue].to = b.to(onFalse)
@@ -25,11 +27,11 @@ func (o *optimizer) peephole(b *block) {
 			b.edges[onFalse].to = b.to(onTrue)
 		}
 	}
-	if x := o.values.consts[b.flow.values[atomX]]; x.is && b.last.code&srcMask == srcX {
-		b.last.code &^= srcX
+	if x := o.values.consts[b.flow.values[atomX]]; x.is && b.last.code&cbpf.SrcMask == cbpf.SrcX {
+		b.last.code &^= cbpf.SrcX
 		b.last.k = x.v
 	}
-	if a := o.values.consts[b.flow.values[atomA]]; a.is && b.last.code&srcMask == srcK {
+	if a := o.values.consts[b.flow.values[atomA]]; a.is && b.last.code&cbpf.SrcMask == cbpf.SrcK {
 		o.decide(b, a.v)
 	}
 }
@@ -45,15 +47,15 @@ func (o *optimizer) this(b *block, i int) int {
 // pair looks at two neighbours.
 func (o *optimizer) pair(b *block, i, j int) {
 	s, next := b.stmts[i], b.stmts[j]
-	if s.code == classST && next.code == insLdxMem && s.k == next.k {
-		next.code = insTax
+	if s.code == cbpf.ClassST && next.code == cbpf.LdxMem && s.k == next.k {
+		next.code = cbpf.Tax
 		o.progress()
 	}
-	if s.code == insLdImm && next.code == insTax {
-		s.code, next.code = insLdxImm, insTxa
+	if s.code == cbpf.LdImm && next.code == cbpf.Tax {
+		s.code, next.code = cbpf.LdxImm, cbpf.Txa
 		o.progress()
 	}
-	if s.code != insLdImm || b.flow.out>>atomX&1 == 1 {
+	if s.code != cbpf.LdImm || b.flow.out>>atomX&1 == 1 {
 		return
 	}
 	// ld #k; [ldxb 4*([n]&0xf)]; add x; tax; ld [x + n]: the constant goes into the load.
@@ -64,13 +66,13 @@ func (o *optimizer) pair(b *block, i, j int) {
 		return &stmt{code: nop}
 	}
 	add := j
-	if next.code == insLdxMsh {
+	if next.code == cbpf.LdxMsh {
 		add = o.this(b, j+1)
 	}
 	tax := o.this(b, add+1)
 	load := o.this(b, tax+1)
-	if at(add).code != classALU|opAdd|srcX || at(tax).code != insTax || at(load).code == nop ||
-		at(load).code&classMask != classLD || at(load).code&modeMask != modeIND {
+	if at(add).code != cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX || at(tax).code != cbpf.Tax || at(load).code == nop ||
+		at(load).code&cbpf.ClassMask != cbpf.ClassLD || at(load).code&cbpf.ModeMask != cbpf.ModeIND {
 		return
 	}
 	at(load).k += s.k
@@ -82,14 +84,14 @@ func (o *optimizer) pair(b *block, i, j int) {
 func (o *optimizer) beforeEqual(b *block, last *stmt) {
 	x := o.values.consts[b.flow.values[atomX]]
 	switch {
-	case last.code == classALU|opSub|srcX && x.is:
+	case last.code == cbpf.ClassALU|cbpf.OpSub|cbpf.SrcX && x.is:
 		b.last.k += x.v
-	case last.code == classALU|opSub|srcX && b.last.k == 0:
-		b.last.code = classJMP | opJeq | srcX
-	case last.code == classALU|opSub:
+	case last.code == cbpf.ClassALU|cbpf.OpSub|cbpf.SrcX && b.last.k == 0:
+		b.last.code = cbpf.ClassJMP | cbpf.OpJeq | cbpf.SrcX
+	case last.code == cbpf.ClassALU|cbpf.OpSub:
 		b.last.k += last.k
-	case last.code == classALU|opAnd && b.last.k == 0:
-		b.last.k, b.last.code = last.k, classJMP|opJset
+	case last.code == cbpf.ClassALU|cbpf.OpAnd && b.last.k == 0:
+		b.last.k, b.last.code = last.k, cbpf.ClassJMP|cbpf.OpJset
 		b.edges[onTrue].to, b.edges[onFalse].to = b.to(onFalse), b.to(onTrue)
 	default:
 		return
@@ -103,23 +105,9 @@ func (o *optimizer) decide(b *block, a uint32) {
 	if b.to(onFalse) != b.to(onTrue) {
 		o.progress()
 	}
-	if jumps(b.last.code, a, b.last.k) {
+	if cbpf.Jumps(b.last.code, a, b.last.k) {
 		b.edges[onFalse].to = b.to(onTrue)
 	} else {
 		b.edges[onTrue].to = b.to(onFalse)
-	}
-}
-
-// jumps is whether a conditional jump is taken.
-func jumps(code int, a, b uint32) bool {
-	switch code & opMask {
-	case opJeq:
-		return a == b
-	case opJgt:
-		return a > b
-	case opJge:
-		return a >= b
-	default:
-		return a&b != 0
 	}
 }

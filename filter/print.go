@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // Decimal prints a program as tcpdump -ddd does; ParseRaw reads it. Every line ends with a newline.
@@ -31,7 +33,7 @@ func Listing(prog []bpf.RawInstruction) string {
 	var b strings.Builder
 	for n, i := range prog {
 		name, operand := mnemonic(n, i)
-		if i.Op&classMask == classJMP && i.Op != insJa && name != "unimp" {
+		if i.Op&cbpf.ClassMask == cbpf.ClassJMP && i.Op != cbpf.Ja && name != "unimp" {
 			fmt.Fprintf(&b, "(%03d) %-8s %-16s jt %d\tjf %d\n", n, name, operand, n+1+int(i.Jt), n+1+int(i.Jf))
 		} else {
 			fmt.Fprintf(&b, "(%03d) %-8s %s\n", n, name, operand)
@@ -41,10 +43,10 @@ func Listing(prog []bpf.RawInstruction) string {
 }
 
 var (
-	aluNames = map[uint16]string{opAdd: "add", opSub: "sub", opMul: "mul", opDiv: "div", opMod: "mod", opAnd: "and", opOr: "or",
-		opXor: "xor", opLsh: "lsh", opRsh: "rsh"}
-	jumpNames = map[uint16]string{opJeq: "jeq", opJgt: "jgt", opJge: "jge", opJset: "jset"}
-	sizeNames = map[uint16]string{sizeW: "ld", sizeH: "ldh", sizeB: "ldb"}
+	aluNames = map[uint16]string{cbpf.OpAdd: "add", cbpf.OpSub: "sub", cbpf.OpMul: "mul", cbpf.OpDiv: "div", cbpf.OpMod: "mod", cbpf.OpAnd: "and", cbpf.OpOr: "or",
+		cbpf.OpXor: "xor", cbpf.OpLsh: "lsh", cbpf.OpRsh: "rsh"}
+	jumpNames = map[uint16]string{cbpf.OpJeq: "jeq", cbpf.OpJgt: "jgt", cbpf.OpJge: "jge", cbpf.OpJset: "jset"}
+	sizeNames = map[uint16]string{cbpf.SizeW: "ld", cbpf.SizeH: "ldh", cbpf.SizeB: "ldb"}
 )
 
 // ancillaryNames are what Linux's sockets hand a filter beside the packet, by offset from SKF_AD_OFF (uapi/linux/filter.h).
@@ -56,40 +58,40 @@ const ancillaryOffset = 0xfffff000
 // mnemonic gives name and operand of an instruction. Numbers are signed, as in tcpdump.
 func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
-	if !knownOpcodes[i.Op] || i.Op == classLDX|modeLEN {
+	if !cbpf.Known(i.Op) || i.Op == cbpf.ClassLDX|cbpf.ModeLEN {
 		return "unimp", fmt.Sprintf("0x%x", i.Op)
 	}
-	switch i.Op & classMask {
-	case classLD, classLDX:
+	switch i.Op & cbpf.ClassMask {
+	case cbpf.ClassLD, cbpf.ClassLDX:
 		return loadMnemonic(i)
-	case classST:
+	case cbpf.ClassST:
 		return "st", fmt.Sprintf("M[%d]", k)
-	case classSTX:
+	case cbpf.ClassSTX:
 		return "stx", fmt.Sprintf("M[%d]", k)
-	case classRET:
-		if i.Op == insRetK {
+	case cbpf.ClassRET:
+		if i.Op == cbpf.RetK {
 			return "ret", fmt.Sprintf("#%d", k)
 		}
 		return "ret", ""
-	case classMISC:
-		if i.Op == insTax {
+	case cbpf.ClassMISC:
+		if i.Op == cbpf.Tax {
 			return "tax", ""
 		}
 		return "txa", ""
-	case classJMP:
-		if i.Op == insJa {
+	case cbpf.ClassJMP:
+		if i.Op == cbpf.Ja {
 			return "ja", fmt.Sprint(int32(n) + 1 + k)
 		}
-		if i.Op&srcMask == srcX {
-			return jumpNames[i.Op&opMask], "x"
+		if i.Op&cbpf.SrcMask == cbpf.SrcX {
+			return jumpNames[i.Op&cbpf.OpMask], "x"
 		}
-		return jumpNames[i.Op&opMask], fmt.Sprintf("#0x%x", i.K)
+		return jumpNames[i.Op&cbpf.OpMask], fmt.Sprintf("#0x%x", i.K)
 	}
-	name = aluNames[i.Op&opMask]
+	name = aluNames[i.Op&cbpf.OpMask]
 	switch {
-	case i.Op == insNeg:
+	case i.Op == cbpf.Neg:
 		return "neg", ""
-	case i.Op&srcMask == srcX:
+	case i.Op&cbpf.SrcMask == cbpf.SrcX:
 		return name, "x"
 	case name == "and" || name == "or" || name == "xor":
 		return name, fmt.Sprintf("#0x%x", i.K)
@@ -99,24 +101,24 @@ func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 
 func loadMnemonic(i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
-	if i.Op == insLdxMsh {
+	if i.Op == cbpf.LdxMsh {
 		return "ldxb", fmt.Sprintf("4*([%d]&0xf)", k)
 	}
-	name = sizeNames[i.Op&sizeMask]
-	if i.Op&classMask == classLDX {
+	name = sizeNames[i.Op&cbpf.SizeMask]
+	if i.Op&cbpf.ClassMask == cbpf.ClassLDX {
 		name = "ldx"
 	}
-	switch i.Op & modeMask {
-	case modeIMM:
+	switch i.Op & cbpf.ModeMask {
+	case cbpf.ModeIMM:
 		return name, fmt.Sprintf("#0x%x", i.K)
-	case modeABS:
+	case cbpf.ModeABS:
 		if what := ancillaryNames[i.K-ancillaryOffset]; i.K >= ancillaryOffset && what != "" {
 			return name, "[" + what + "]"
 		}
 		return name, fmt.Sprintf("[%d]", k)
-	case modeIND:
+	case cbpf.ModeIND:
 		return name, fmt.Sprintf("[x + %d]", k)
-	case modeMEM:
+	case cbpf.ModeMEM:
 		return name, fmt.Sprintf("M[%d]", k)
 	default:
 		return name, "#pktlen"

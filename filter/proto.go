@@ -1,43 +1,31 @@
 package filter
 
-// Protocols of ISO (ISO/TR 9577), and packet types of IS-IS (ISO 10589).
-const (
-	isoCLNP = 129
-	isoESIS = 130
-	isoISIS = 131
-
-	isisL1IIH  = 15
-	isisL2IIH  = 16
-	isisPTPIIH = 17
-	isisL1LSP  = 18
-	isisL2LSP  = 20
-	isisL1CSNP = 24
-	isisL2CSNP = 25
-	isisL1PSNP = 26
-	isisL2PSNP = 27
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-var linkTypes = map[proto]uint32{protoIP: etherIP, protoARP: etherARP, protoRARP: etherRARP, protoATALK: etherATALK,
-	protoAARP: etherAARP, protoDECNET: etherDECNET, protoSCA: etherSCA, protoLAT: etherLAT, protoMOPDL: etherMOPDL,
-	protoMOPRC: etherMOPRC, protoIP6: etherIP6, protoISO: sapISO, protoSTP: sapSTP, protoIPX: sapIPX, protoNETBEUI: sapNETBEUI}
+var linkTypes = map[proto]uint32{protoIP: wire.EtherIP, protoARP: wire.EtherARP, protoRARP: wire.EtherRARP, protoATALK: wire.EtherATALK,
+	protoAARP: wire.EtherAARP, protoDECNET: wire.EtherDECNET, protoSCA: wire.EtherSCA, protoLAT: wire.EtherLAT, protoMOPDL: wire.EtherMOPDL,
+	protoMOPRC: wire.EtherMOPRC, protoIP6: wire.EtherIP6, protoISO: wire.SAPISO, protoSTP: wire.SAPSTP, protoIPX: wire.SAPIPX, protoNETBEUI: wire.SAPNETBEUI}
 
 // above names protocols inside another one.
 var above = map[proto]struct {
 	number uint32
 	in     proto
 }{
-	protoSCTP: {ipSCTP, protoNone}, protoTCP: {ipTCP, protoNone}, protoUDP: {ipUDP, protoNone}, protoICMP: {ipICMP, protoIP},
-	protoIGMP: {ipIGMP, protoIP}, protoIGRP: {ipIGRP, protoIP}, protoPIM: {ipPIM, protoNone}, protoVRRP: {ipVRRP, protoIP},
-	protoCARP: {ipVRRP, protoIP}, protoICMP6: {ipICMP6, protoIP6}, protoAH: {ipAH, protoNone}, protoESP: {ipESP, protoNone},
-	protoESIS: {isoESIS, protoISO}, protoISIS: {isoISIS, protoISO}, protoCLNP: {isoCLNP, protoISO},
+	protoSCTP: {wire.IPSCTP, protoNone}, protoTCP: {wire.IPTCP, protoNone}, protoUDP: {wire.IPUDP, protoNone}, protoICMP: {wire.IPICMP, protoIP},
+	protoIGMP: {wire.IPIGMP, protoIP}, protoIGRP: {wire.IPIGRP, protoIP}, protoPIM: {wire.IPPIM, protoNone}, protoVRRP: {wire.IPVRRP, protoIP},
+	protoCARP: {wire.IPVRRP, protoIP}, protoICMP6: {wire.IPICMP6, protoIP6}, protoAH: {wire.IPAH, protoNone}, protoESP: {wire.IPESP, protoNone},
+	protoESIS: {wire.ISOESIS, protoISO}, protoISIS: {wire.ISOISIS, protoISO}, protoCLNP: {wire.ISOCLNP, protoISO},
 }
 
 // isisTypes are the packet types a word stands for, in libpcap's order.
 var isisTypes = map[proto][]uint32{
-	protoL1: {isisL1PSNP, isisL1CSNP, isisL1LSP, isisL1IIH, isisPTPIIH}, protoL2: {isisL2PSNP, isisL2CSNP, isisL2LSP, isisL2IIH, isisPTPIIH},
-	protoIIH: {isisPTPIIH, isisL1IIH, isisL2IIH}, protoLSP: {isisL1LSP, isisL2LSP},
-	protoSNP:  {isisL2PSNP, isisL1PSNP, isisL1CSNP, isisL2CSNP},
-	protoCSNP: {isisL1CSNP, isisL2CSNP}, protoPSNP: {isisL1PSNP, isisL2PSNP},
+	protoL1: {wire.ISISL1PSNP, wire.ISISL1CSNP, wire.ISISL1LSP, wire.ISISL1IIH, wire.ISISPTPIIH}, protoL2: {wire.ISISL2PSNP, wire.ISISL2CSNP, wire.ISISL2LSP, wire.ISISL2IIH, wire.ISISPTPIIH},
+	protoIIH: {wire.ISISPTPIIH, wire.ISISL1IIH, wire.ISISL2IIH}, protoLSP: {wire.ISISL1LSP, wire.ISISL2LSP},
+	protoSNP:  {wire.ISISL2PSNP, wire.ISISL1PSNP, wire.ISISL1CSNP, wire.ISISL2CSNP},
+	protoCSNP: {wire.ISISL1CSNP, wire.ISISL2CSNP}, protoPSNP: {wire.ISISL1PSNP, wire.ISISL2PSNP},
 }
 
 // protocol tests for a protocol by its name alone.
@@ -71,19 +59,19 @@ func (g *generator) proto(t token, v uint32, in proto) *block {
 	case protoLink:
 		return g.linkIs(t, v)
 	case protoIP:
-		link := g.linkIs(t, etherIP)
-		return and(link, g.equal(field{fromNetwork, 9}, sizeB, v))
+		link := g.linkIs(t, wire.EtherIP)
+		return and(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case protoIP6:
 		// Directly, or behind a fragment header; other extension headers are not followed.
-		link := g.linkIs(t, etherIP6)
-		fragment := g.equal(field{fromNetwork, 6}, sizeB, ipFragment)
-		inner := and(fragment, g.equal(field{fromNetwork, 40}, sizeB, v))
-		return and(link, or(g.equal(field{fromNetwork, 6}, sizeB, v), inner))
+		link := g.linkIs(t, wire.EtherIP6)
+		fragment := g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPFragment)
+		inner := and(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))
+		return and(link, or(g.equal(field{fromNetwork, 6}, cbpf.SizeB, v), inner))
 	case protoISO:
-		link := g.linkIs(t, sapISO)
-		return and(link, g.equal(field{fromNoSNAP, 0}, sizeB, v))
+		link := g.linkIs(t, wire.SAPISO)
+		return and(link, g.equal(field{fromNoSNAP, 0}, cbpf.SizeB, v))
 	default: // protoISIS; resolve lets no other pass
-		isis := g.proto(t, isoISIS, protoISO)
-		return and(isis, g.equal(field{fromNoSNAP, 4}, sizeB, v))
+		isis := g.proto(t, wire.ISOISIS, protoISO)
+		return and(isis, g.equal(field{fromNoSNAP, 4}, cbpf.SizeB, v))
 	}
 }

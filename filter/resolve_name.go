@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // resolveName looks a name up as what its qualifiers say it is.
@@ -121,11 +123,11 @@ func (p *primitive) setPorts(lo, hi uint32, found proto) {
 }
 
 // linkProtocols are the names libpcap knows behind "ether proto".
-var linkProtocols = map[string]uint32{"aarp": etherAARP, "arp": etherARP, "atalk": etherATALK, "decnet": etherDECNET,
-	"ip": etherIP, "ip6": etherIP6, "lat": etherLAT, "loopback": etherLoopback, "mopdl": etherMOPDL, "moprc": etherMOPRC,
-	"rarp": etherRARP, "sca": etherSCA, "iso": sapISO, "stp": sapSTP, "ipx": sapIPX, "netbeui": sapNETBEUI}
+var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
+	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
+	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
 
-var isoProtocols = map[string]uint32{"esis": isoESIS, "isis": isoISIS, "clnp": isoCLNP}
+var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}
 
 func (p *primitive) lookupProto(r Resolver, name string) uint32 {
 	known := isoProtocols

@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
+
 // shortcut makes an edge skip blocks whose test has a known result when they are reached through it.
 func (o *optimizer) shortcut(e *edge) {
 	if e.to.to(onTrue) == nil {
@@ -45,7 +47,7 @@ func decided(b *block, e *edge) *block {
 		return b.to(onTrue)
 	case b.flow.operand == p.flow.operand:
 		return b.to(onFalse)
-	case holds && b.last.code == classJMP|opJeq: // equal to something else
+	case holds && b.last.code == cbpf.ClassJMP|cbpf.OpJeq: // equal to something else
 		return b.to(onFalse)
 	}
 	return nil

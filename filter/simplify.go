@@ -3,6 +3,8 @@ package filter
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // simplify removes what is computed twice, for nothing, or with a known result. It takes libpcap's steps in libpcap's order,
@@ -77,7 +79,7 @@ func (o *optimizer) evaluate(b *block, alter bool) {
 		o.statement(s, &f.values, alter)
 	}
 	unchanged := func(a int) bool { return before[a] != unknown && f.values[a] == before[a] }
-	if alter && (f.out == 0 && unchanged(atomA) && unchanged(atomX) || b.last.code&classMask == classRET) {
+	if alter && (f.out == 0 && unchanged(atomA) && unchanged(atomX) || b.last.code&cbpf.ClassMask == cbpf.ClassRET) {
 		if len(b.stmts) > 0 {
 			b.stmts = nil
 			o.progress()
@@ -86,7 +88,7 @@ func (o *optimizer) evaluate(b *block, alter bool) {
 		o.peephole(b)
 		o.deleteDead(b)
 	}
-	if f.operand = f.values[atomX]; b.last.code&srcMask == srcK {
+	if f.operand = f.values[atomX]; b.last.code&cbpf.SrcMask == cbpf.SrcK {
 		f.operand = o.values.constant(b.last.k)
 	}
 }
@@ -201,11 +203,11 @@ func (o *optimizer) skipRoot() *block {
 	b := o.root
 	stmts := b.stmts
 	b.stmts = nil
-	for b.last.code&classMask == classJMP && b.to(onTrue) == b.to(onFalse) {
+	for b.last.code&cbpf.ClassMask == cbpf.ClassJMP && b.to(onTrue) == b.to(onFalse) {
 		b = b.to(onTrue)
 	}
 	b.stmts = append(stmts, b.stmts...)
-	if b.last.code&classMask == classRET {
+	if b.last.code&cbpf.ClassMask == cbpf.ClassRET {
 		b.stmts = nil
 	}
 	return b

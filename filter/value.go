@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
+
 // unknown is the value of which nothing is known, not even that it equals itself.
 const unknown = 0
 
@@ -31,11 +33,11 @@ func (v *values) of(code int, x, y uint32) int {
 	}
 	n := len(v.consts)
 	v.known[e] = n
-	v.consts = append(v.consts, known{is: code == insLdImm, v: x})
+	v.consts = append(v.consts, known{is: code == cbpf.LdImm, v: x})
 	return n
 }
 
-func (v *values) constant(k uint32) int { return v.of(insLdImm, k, 0) }
+func (v *values) constant(k uint32) int { return v.of(cbpf.LdImm, k, 0) }
 
 // set writes a value, or deletes the statement that writes what is there already.
 func set(s *stmt, to *int, n int, alter bool) {
@@ -52,31 +54,31 @@ func (o *optimizer) statement(s *stmt, val *[atoms]int, alter bool) {
 		return
 	}
 	v := &o.values
-	switch s.code & classMask {
-	case classLD:
+	switch s.code & cbpf.ClassMask {
+	case cbpf.ClassLD:
 		o.loadStatement(s, val, alter)
-	case classLDX:
+	case cbpf.ClassLDX:
 		switch s.code {
-		case insLdxImm:
+		case cbpf.LdxImm:
 			set(s, &val[atomX], v.constant(s.k), alter)
-		case insLdxMsh:
+		case cbpf.LdxMsh:
 			set(s, &val[atomX], v.of(s.code, s.k, 0), alter)
-		case insLdxMem:
+		case cbpf.LdxMem:
 			n := val[s.k]
 			if alter && v.consts[n].is {
-				s.code, s.k = insLdxImm, v.consts[n].v
+				s.code, s.k = cbpf.LdxImm, v.consts[n].v
 				o.progress()
 			}
 			set(s, &val[atomX], n, alter)
 		}
-	case classST:
+	case cbpf.ClassST:
 		set(s, &val[s.k], val[atomA], alter)
-	case classSTX:
+	case cbpf.ClassSTX:
 		set(s, &val[s.k], val[atomX], alter)
-	case classALU:
+	case cbpf.ClassALU:
 		o.arithmetic(s, val, alter)
-	case classMISC:
-		if s.code == insTax {
+	case cbpf.ClassMISC:
+		if s.code == cbpf.Tax {
 			set(s, &val[atomX], val[atomA], alter)
 		} else {
 			set(s, &val[atomA], val[atomX], alter)
@@ -87,27 +89,27 @@ func (o *optimizer) statement(s *stmt, val *[atoms]int, alter bool) {
 func (o *optimizer) loadStatement(s *stmt, val *[atoms]int, alter bool) {
 	v := &o.values
 	n := 0
-	switch s.code & modeMask {
-	case modeABS:
+	switch s.code & cbpf.ModeMask {
+	case cbpf.ModeABS:
 		n = v.of(s.code, s.k, 0)
-	case modeIND:
+	case cbpf.ModeIND:
 		x := val[atomX]
 		if alter && v.consts[x].is {
-			s.code = classLD | modeABS | s.code&sizeMask
+			s.code = cbpf.ClassLD | cbpf.ModeABS | s.code&cbpf.SizeMask
 			s.k += v.consts[x].v
 			n = v.of(s.code, s.k, 0)
 			o.progress()
 		} else {
 			n = v.of(s.code, s.k, uint32(x))
 		}
-	case modeLEN:
+	case cbpf.ModeLEN:
 		n = v.of(s.code, 0, 0)
-	case modeIMM:
+	case cbpf.ModeIMM:
 		n = v.constant(s.k)
-	case modeMEM:
+	case cbpf.ModeMEM:
 		n = val[s.k]
 		if alter && v.consts[n].is {
-			s.code, s.k = insLdImm, v.consts[n].v
+			s.code, s.k = cbpf.LdImm, v.consts[n].v
 			o.progress()
 		}
 	}
@@ -117,14 +119,14 @@ func (o *optimizer) loadStatement(s *stmt, val *[atoms]int, alter bool) {
 func (o *optimizer) arithmetic(s *stmt, val *[atoms]int, alter bool) {
 	v := &o.values
 	switch {
-	case s.code == insNeg:
+	case s.code == cbpf.Neg:
 		if a := v.consts[val[atomA]]; alter && a.is {
-			s.code, s.k = insLdImm, -a.v
+			s.code, s.k = cbpf.LdImm, -a.v
 			val[atomA] = v.constant(s.k)
 		} else {
 			val[atomA] = v.of(s.code, uint32(val[atomA]), 0)
 		}
-	case s.code&srcMask == srcK:
+	case s.code&cbpf.SrcMask == cbpf.SrcK:
 		o.arithmeticK(s, val, alter)
 	default:
 		o.arithmeticX(s, val, alter)
@@ -134,15 +136,15 @@ func (o *optimizer) arithmetic(s *stmt, val *[atoms]int, alter bool) {
 func (o *optimizer) arithmeticK(s *stmt, val *[atoms]int, alter bool) {
 	v := &o.values
 	if alter && s.k == 0 {
-		switch s.code & opMask {
-		case opAdd, opLsh, opRsh, opOr, opXor:
+		switch s.code & cbpf.OpMask {
+		case cbpf.OpAdd, cbpf.OpLsh, cbpf.OpRsh, cbpf.OpOr, cbpf.OpXor:
 			s.code = nop
 			return
-		case opMul, opAnd:
-			s.code = insLdImm
+		case cbpf.OpMul, cbpf.OpAnd:
+			s.code = cbpf.LdImm
 			val[atomA] = v.constant(0)
 			return
-		case opDiv, opMod:
+		case cbpf.OpDiv, cbpf.OpMod:
 			fail(token{}, "", "division by zero")
 		}
 	}
@@ -156,15 +158,15 @@ func (o *optimizer) arithmeticK(s *stmt, val *[atoms]int, alter bool) {
 
 func (o *optimizer) arithmeticX(s *stmt, val *[atoms]int, alter bool) {
 	v := &o.values
-	a, x, code := v.consts[val[atomA]], v.consts[val[atomX]], s.code&opMask
+	a, x, code := v.consts[val[atomA]], v.consts[val[atomX]], s.code&cbpf.OpMask
 	switch {
 	case alter && x.is && a.is:
 		o.fold(s, a.v, x.v)
 		val[atomA] = v.constant(s.k)
 		return
 	case alter && x.is:
-		s.code, s.k = classALU|srcK|code, x.v
-		if (code == opLsh || code == opRsh) && s.k > 31 {
+		s.code, s.k = cbpf.ClassALU|cbpf.SrcK|code, x.v
+		if (code == cbpf.OpLsh || code == cbpf.OpRsh) && s.k > 31 {
 			fail(token{}, "", "shift by more than 31 bits")
 		}
 		o.progress()
@@ -172,12 +174,12 @@ func (o *optimizer) arithmeticX(s *stmt, val *[atoms]int, alter bool) {
 		return
 	case alter && a.is && a.v == 0:
 		switch code {
-		case opAdd, opOr, opXor:
-			s.code = insTxa
+		case cbpf.OpAdd, cbpf.OpOr, cbpf.OpXor:
+			s.code = cbpf.Txa
 			set(s, &val[atomA], val[atomX], alter)
 			return
-		case opMul, opDiv, opMod, opAnd, opLsh, opRsh:
-			s.code, s.k = insLdImm, 0
+		case cbpf.OpMul, cbpf.OpDiv, cbpf.OpMod, cbpf.OpAnd, cbpf.OpLsh, cbpf.OpRsh:
+			s.code, s.k = cbpf.LdImm, 0
 			set(s, &val[atomA], v.constant(0), alter)
 			return
 		}
@@ -187,39 +189,10 @@ func (o *optimizer) arithmeticX(s *stmt, val *[atoms]int, alter bool) {
 
 // fold replaces an operation on two constants.
 func (o *optimizer) fold(s *stmt, a, b uint32) {
-	r, ok := calculate(s.code&opMask, a, b)
+	r, ok := cbpf.Calculate(s.code&cbpf.OpMask, a, b)
 	if !ok {
 		fail(token{}, "", "division by zero")
 	}
-	s.code, s.k = insLdImm, r
+	s.code, s.k = cbpf.LdImm, r
 	o.progress()
-}
-
-// calculate is what a classic operation gives; not ok is a division by zero. Shifts by more than 31 give 0.
-func calculate(code int, a, b uint32) (r uint32, ok bool) {
-	switch code {
-	case opAdd:
-		return a + b, true
-	case opSub:
-		return a - b, true
-	case opMul:
-		return a * b, true
-	case opOr:
-		return a | b, true
-	case opAnd:
-		return a & b, true
-	case opXor:
-		return a ^ b, true
-	case opLsh:
-		return a << b, true
-	case opRsh:
-		return a >> b, true
-	}
-	if b == 0 {
-		return 0, false
-	}
-	if code == opDiv {
-		return a / b, true
-	}
-	return a % b, true
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
 
 // filterOptions are the flags and arguments that choose packets by what is in them.
@@ -84,7 +85,7 @@ func (o *filterOptions) print(out io.Writer, snapLen int64) error {
 	}
 	switch {
 	case o.ebpf:
-		body, err := filter.Translate(prog)
+		body, err := filterebpf.Translate(prog)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package filter
+package ebpf
 
 import (
 	"math"
@@ -8,6 +8,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 const bufferSize = 4096
@@ -17,7 +21,7 @@ func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
 	body, err := TranslateBuffer(prog, bufferSize)
 	if err != nil {
-		tb.Fatalf("%v\n%s", err, Listing(prog))
+		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
 	}
 	buffer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: bufferSize, MaxEntries: 1})
 	if err != nil {
@@ -83,7 +87,7 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 
 func TestTranslateBufferRefuses(t *testing.T) {
 	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
-		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: insRetK, K: 1}}, size); err == nil {
+		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: cbpf.RetK, K: 1}}, size); err == nil {
 			t.Errorf("a buffer of %d bytes is taken", size)
 		}
 	}
@@ -91,52 +95,13 @@ func TestTranslateBufferRefuses(t *testing.T) {
 
 // What lies behind the packet, or behind the buffer, cannot be had; the verifier takes the program all the same.
 func TestBufferEnds(t *testing.T) {
-	needRoot(t)
+	testnet.RequireRoot(t)
 	const length = 3000
 	for k, want := range map[uint32]uint32{length - 1: 1, length: 0, bufferSize - 1: 0, bufferSize: 0, 1 << 20: 0} {
-		prog := []bpf.RawInstruction{{Op: classLD | modeABS | sizeB, K: k}, {Op: insRetK, K: 1}}
+		prog := []bpf.RawInstruction{{Op: cbpf.ClassLD | cbpf.ModeABS | cbpf.SizeB, K: k}, {Op: cbpf.RetK, K: 1}}
 		got, err := loadBuffer(t, prog).Run(&ebpf.RunOptions{Data: make([]byte, length)})
 		if err != nil || got != want {
 			t.Errorf("byte %d: %d, %v, want %d", k, got, err, want)
-		}
-	}
-}
-
-func TestReadsLength(t *testing.T) {
-	for expr, want := range map[string]bool{
-		"less 100":              true,
-		"ether[len - 4:2] == 1": true,
-		"tcp port 80":           false,
-		"":                      false,
-	} {
-		prog, err := CompileRaw(expr, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ReadsLength(prog); got != want {
-			t.Errorf("%q: %v, want %v", expr, got, want)
-		}
-	}
-	if !ReadsLength([]bpf.RawInstruction{{Op: classLDX | modeLEN}, {Op: insRetK}}) {
-		t.Error("ldx len")
-	}
-}
-
-func TestReach(t *testing.T) {
-	for expr, want := range map[string]int{
-		"ip":                     14,
-		"tcp port 80":            14 + 60 + 4 + 0, // the IPv4 header's 60 and the ports; IPv6's are nearer
-		"ether[100:4] == 1":      104,
-		"ether[len - 4:2] == 1":  math.MaxInt32,
-		"tcp[tcpflags] & 2 != 0": 14 + 60 + 14,
-		"":                       0,
-	} {
-		prog, err := CompileRaw(expr, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Reach(prog); got != want {
-			t.Errorf("%q reaches %d bytes, want %d", expr, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package filter
+package filtertest
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 )
 
 // grammar makes random expressions, most of them valid.
-type grammar struct{ *rand.Rand }
+type Grammar struct{ *rand.Rand }
 
-func newGrammar(seed uint64) grammar { return grammar{rand.New(rand.NewPCG(seed, 7))} }
+func NewGrammar(seed uint64) Grammar { return Grammar{rand.New(rand.NewPCG(seed, 7))} }
 
-func (g grammar) pick(words ...string) string { return words[g.IntN(len(words))] }
+func (g Grammar) pick(words ...string) string { return words[g.IntN(len(words))] }
 
 // maybe is s about once in n times.
-func (g grammar) maybe(n int, s string) string {
+func (g Grammar) maybe(n int, s string) string {
 	if g.IntN(n) == 0 {
 		return s
 	}
@@ -22,7 +22,7 @@ func (g grammar) maybe(n int, s string) string {
 }
 
 // expression nests and/or/not over terms.
-func (g grammar) expression(depth int) string {
+func (g Grammar) Expression(depth int) string {
 	n := 1 + g.IntN(3)
 	parts := []string{g.operand(depth)}
 	for range n - 1 {
@@ -36,10 +36,10 @@ func (g grammar) expression(depth int) string {
 	return strings.Join(parts, " ")
 }
 
-func (g grammar) operand(depth int) string {
+func (g Grammar) operand(depth int) string {
 	switch {
 	case depth > 0 && g.IntN(4) == 0:
-		return g.maybe(3, "not ") + "(" + g.expression(depth-1) + ")"
+		return g.maybe(3, "not ") + "(" + g.Expression(depth-1) + ")"
 	case g.IntN(6) == 0:
 		return g.pick("not ", "!") + g.term()
 	}
@@ -47,12 +47,12 @@ func (g grammar) operand(depth int) string {
 }
 
 // bare is an identifier that inherits what stands before it.
-func (g grammar) bare() string {
+func (g Grammar) bare() string {
 	return g.pick("80", "443", "1.2.3.4", "10.0.0.1", "fe80::1", "http", `\tcp`, "6", "(22 or 53)", "not 22",
 		"(1.2.3.4 or 10.0.0.1)", "02:00:00:00:00:01", "1000-2000")
 }
 
-func (g grammar) term() string {
+func (g Grammar) term() string {
 	switch g.IntN(22) {
 	case 0, 1, 2:
 		return g.pick("ip", "ip6", "arp", "rarp", "tcp", "udp", "icmp", "icmp6", "igmp", "igrp", "pim", "sctp", "esp", "ah", "vrrp",
@@ -91,21 +91,21 @@ func (g grammar) term() string {
 	}
 }
 
-func (g grammar) dir() string {
+func (g Grammar) dir() string {
 	return g.pick("", "", "", "src ", "dst ", "src or dst ", "src and dst ")
 }
 
-func (g grammar) ipv4() string { return g.pick("1.2.3.4", "10.0.0.1", "10.0.0.2", "192.168.1.1") }
+func (g Grammar) ipv4() string { return g.pick("1.2.3.4", "10.0.0.1", "10.0.0.2", "192.168.1.1") }
 
-func (g grammar) ipv6() string {
+func (g Grammar) ipv6() string {
 	return g.pick("fe80::1", "2001:db8::1", "2001:db8::2", "::1", "::ffff:1.2.3.4")
 }
 
-func (g grammar) number() string {
+func (g Grammar) number() string {
 	return g.pick("0", "1", "2", "3", "4", "7", "14", "20", "60", "64", "100", "0x10", "017", "1500", "0xffffffff", "65535", "tcp-syn", "icmp-echo")
 }
 
-func (g grammar) arith(depth int) string {
+func (g Grammar) arith(depth int) string {
 	switch n := g.IntN(8); {
 	case n == 0:
 		return "len"

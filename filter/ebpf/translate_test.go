@@ -1,4 +1,4 @@
-package filter
+package ebpf
 
 import (
 	"fmt"
@@ -10,17 +10,23 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong translation, and code that the
 // verifier refuses.
 func TestKernel(t *testing.T) {
-	needRoot(t)
-	pkts := truncations(packets(), 5)
+	testnet.RequireRoot(t)
+	pkts := filtertest.Truncations(filtertest.Packets(), 5)
 	matches := 0
-	for seed, left := uint64(1e6), budget(t, 400); left > 0; seed++ {
-		expr := newGrammar(seed).expression(2)
-		prog, err := CompileRaw(expr, Options{Netmask: anyMask})
+	for seed, left := uint64(1e6), filtertest.Budget(t, 400); left > 0; seed++ {
+		expr := filtertest.NewGrammar(seed).Expression(2)
+		prog, err := filter.CompileRaw(expr, filter.Options{Netmask: filtertest.AnyMask})
 		if err != nil {
 			continue
 		}
@@ -30,8 +36,8 @@ func TestKernel(t *testing.T) {
 	if matches == 0 {
 		t.Error("no expression matched any packet: the test compares zeros")
 	}
-	for _, expr := range corners {
-		if prog, err := CompileRaw(expr, Options{Netmask: anyMask}); err == nil {
+	for _, expr := range filtertest.Corners {
+		if prog, err := filter.CompileRaw(expr, filter.Options{Netmask: filtertest.AnyMask}); err == nil {
 			compareKernel(t, expr, prog, pkts)
 		}
 	}
@@ -42,7 +48,7 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	n := 1 + r.IntN(40)
 	var ops []uint16
 	for op := range uint16(256) {
-		if knownOpcodes[op] && op&classMask != classRET {
+		if cbpf.Known(op) && op&cbpf.ClassMask != cbpf.ClassRET {
 			ops = append(ops, op)
 		}
 	}
@@ -51,40 +57,40 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 		left := n - i // instructions behind this one
 		ins := bpf.RawInstruction{Op: ops[r.IntN(len(ops))]}
 		ins.K = [...]uint32{r.Uint32(), r.Uint32N(64), r.Uint32N(4), 0x800, 0xffff - r.Uint32N(8), 0x7fff + r.Uint32N(2)}[r.IntN(6)]
-		switch class, mode := ins.Op&classMask, ins.Op&modeMask; {
-		case class == classST, class == classSTX, class <= classLDX && mode == modeMEM:
-			ins.K = r.Uint32N(scratchSlots)
-		case class <= classLDX && mode != modeIMM && r.IntN(8) > 0:
+		switch class, mode := ins.Op&cbpf.ClassMask, ins.Op&cbpf.ModeMask; {
+		case class == cbpf.ClassST, class == cbpf.ClassSTX, class <= cbpf.ClassLDX && mode == cbpf.ModeMEM:
+			ins.K = r.Uint32N(cbpf.ScratchWords)
+		case class <= cbpf.ClassLDX && mode != cbpf.ModeIMM && r.IntN(8) > 0:
 			ins.K = r.Uint32N(40)
-		case class <= classLDX && ins.K >= ancillaryFirst:
+		case class <= cbpf.ClassLDX && ins.K >= ancillaryFirst:
 			ins.K >>= 16
-		case class == classALU && ins.Op&srcMask == srcK:
-			if ins.K = max(ins.K, 1); ins.Op&opMask == opLsh || ins.Op&opMask == opRsh {
+		case class == cbpf.ClassALU && ins.Op&cbpf.SrcMask == cbpf.SrcK:
+			if ins.K = max(ins.K, 1); ins.Op&cbpf.OpMask == cbpf.OpLsh || ins.Op&cbpf.OpMask == cbpf.OpRsh {
 				ins.K &= 31
 			}
-		case ins.Op == insJa:
+		case ins.Op == cbpf.Ja:
 			ins.K = r.Uint32N(uint32(left))
-		case class == classJMP:
+		case class == cbpf.ClassJMP:
 			ins.Jt, ins.Jf = uint8(r.IntN(min(left, 6))), uint8(r.IntN(min(left, 6)))
 		}
 		if r.IntN(12) == 0 {
-			ins = bpf.RawInstruction{Op: classRET | rvalA}
+			ins = bpf.RawInstruction{Op: cbpf.ClassRET | cbpf.RvalA}
 		}
 		prog = append(prog, ins)
 	}
-	return append(prog, bpf.RawInstruction{Op: []uint16{classRET, classRET | rvalA}[r.IntN(2)], K: r.Uint32()})
+	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.ClassRET | cbpf.RvalA}[r.IntN(2)], K: r.Uint32()})
 }
 
 // TestRandomPrograms catches what expressions never compile to: unreachable code, shifts by X, loads at any offset, merges of
 // ways that have read more and less of the packet.
 func TestRandomPrograms(t *testing.T) {
-	needRoot(t)
-	pkts := truncations(packets(), 19)[:200]
+	testnet.RequireRoot(t)
+	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
 	matches := 0
-	for seed := range uint64(budget(t, 1500)) {
+	for seed := range uint64(filtertest.Budget(t, 1500)) {
 		prog := randomProgram(rand.New(rand.NewPCG(seed, 3)))
-		if err := Check(prog); err != nil {
-			t.Fatalf("seed %d: the generator is wrong: %v\n%s", seed, err, Listing(prog))
+		if err := filter.Check(prog); err != nil {
+			t.Fatalf("seed %d: the generator is wrong: %v\n%s", seed, err, filter.Listing(prog))
 		}
 		matches += compareKernel(t, fmt.Sprint("seed ", seed), prog, pkts)
 	}
@@ -95,33 +101,25 @@ func TestRandomPrograms(t *testing.T) {
 
 // TestLargePacket reads on both sides of where the instruction's offset and the verifier's limit end.
 func TestLargePacket(t *testing.T) {
-	needRoot(t)
+	testnet.RequireRoot(t)
 	pkt := make([]byte, 3000)
 	for i := range pkt {
 		pkt[i] = byte(i * 7)
 	}
 	for _, at := range []uint32{2990, 2996, 2997, 3000, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
-		for _, mode := range []uint16{modeABS, modeIND} {
-			prog := []bpf.RawInstruction{{Op: insLdxImm, K: 1}, {Op: classLD | mode, K: at}, {Op: classALU | opOr, K: 1}, {Op: classRET | rvalA}}
+		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
+			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.ClassALU | cbpf.OpOr, K: 1}, {Op: cbpf.ClassRET | cbpf.RvalA}}
 			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
 		}
 	}
 }
 
-func manyHosts(n int) string {
-	var hosts []string
-	for i := range n {
-		hosts = append(hosts, fmt.Sprintf("host 10.%d.%d.7", i>>8, i&0xff))
-	}
-	return strings.Join(hosts, " or ")
-}
-
 // TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program too complex for the verifier.
 func TestManyHosts(t *testing.T) {
-	needRoot(t)
-	for _, o := range []Options{{}, {VLANAware: true}} {
+	testnet.RequireRoot(t)
+	for _, o := range []filter.Options{{}, {VLANAware: true}} {
 		start := time.Now()
-		prog, err := CompileRaw(manyHosts(300), o)
+		prog, err := filter.CompileRaw(filtertest.ManyHosts(300), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,47 +129,37 @@ func TestManyHosts(t *testing.T) {
 		}
 		pkts := [][]byte{}
 		for _, i := range []int{0, 1, 150, 255, 256, 298, 299, 300} {
-			ip := ipv4Header(ipUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, portHeader(1, 2, 0))
-			pkts = append(pkts, frame(eth(1, 2), be(etherIP), ip), frame(eth(1, 2), vlanTag(ether8021Q, 5), be(etherIP), ip))
+			ip := filtertest.IPv4Header(wire.IPUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, filtertest.PortHeader(1, 2, 0))
+			pkts = append(pkts, filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), ip), filtertest.Frame(filtertest.Eth(1, 2), filtertest.VLANTag(wire.Ether8021Q, 5), filtertest.BE(wire.EtherIP), ip))
 		}
 		want := 7
 		if o.VLANAware {
 			want = 14
 		}
-		if got := compareKernel(t, "300 hosts", prog, append(pkts, packets()...)); got != want {
+		if got := compareKernel(t, "300 hosts", prog, append(pkts, filtertest.Packets()...)); got != want {
 			t.Errorf("%d packets match, want %d", got, want)
 		}
 		t.Logf("VLAN-aware %v: %d classic and %d eBPF instructions, %v", o.VLANAware, len(prog), len(body), time.Since(start))
 	}
 }
 
-func TestTooManyHosts(t *testing.T) {
-	_, err := Compile(manyHosts(800), Options{})
-	if err == nil || !strings.Contains(err.Error(), "instructions, the kernel takes 4096") {
-		t.Errorf("800 hosts: %v", err)
-	}
-	if _, err = Compile(manyHosts(5000), Options{}); err == nil || !strings.Contains(err.Error(), "tests, at most") {
-		t.Errorf("5000 hosts: %v", err)
-	}
-}
-
 // TestLongestProgram catches a jump offset that does not fit.
 func TestLongestProgram(t *testing.T) {
-	needRoot(t)
-	prog := []bpf.RawInstruction{{Op: insLdxMsh, K: 14}}
-	for len(prog) < MaxInstructions-1 {
-		prog = append(prog, bpf.RawInstruction{Op: classLD | modeIND | sizeH, K: uint32(len(prog)) % 20})
+	testnet.RequireRoot(t)
+	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
+	for len(prog) < cbpf.MaxInstructions-1 {
+		prog = append(prog, bpf.RawInstruction{Op: cbpf.ClassLD | cbpf.ModeIND | cbpf.SizeH, K: uint32(len(prog)) % 20})
 	}
-	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: classRET | rvalA}), packets())
+	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.ClassRET | cbpf.RvalA}), filtertest.Packets())
 }
 
 // TestTranslateRefuses catches loads that would read something else than a socket filter's author meant.
 func TestTranslateRefuses(t *testing.T) {
-	ret := bpf.RawInstruction{Op: insRetK, K: 1}
+	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
 	for name, ins := range map[string]bpf.RawInstruction{
-		"vlan tag":       {Op: classLD | modeABS | sizeB, K: 0xfffff000 + 48},
-		"network header": {Op: classLD | modeABS | sizeB, K: 0xfff00000 + 9},
-		"link header":    {Op: classLD | modeIND | sizeB, K: 0xffe00000},
+		"vlan tag":       {Op: cbpf.ClassLD | cbpf.ModeABS | cbpf.SizeB, K: 0xfffff000 + 48},
+		"network header": {Op: cbpf.ClassLD | cbpf.ModeABS | cbpf.SizeB, K: 0xfff00000 + 9},
+		"link header":    {Op: cbpf.ClassLD | cbpf.ModeIND | cbpf.SizeB, K: 0xffe00000},
 		"unknown":        {Op: 0xff},
 	} {
 		if body, err := Translate([]bpf.RawInstruction{ins, ret}); err == nil {
@@ -185,8 +173,8 @@ func TestTranslateRefuses(t *testing.T) {
 
 // TestReplace catches a body cut short or too long: functions stand before and behind, and labels inside.
 func TestReplace(t *testing.T) {
-	needRoot(t)
-	body, err := Translate([]bpf.RawInstruction{{Op: insLdLen}, {Op: classRET | rvalA}})
+	testnet.RequireRoot(t)
+	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.ClassRET | cbpf.RvalA}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,18 +223,18 @@ func TestReplace(t *testing.T) {
 
 // BenchmarkFilter measures a program with and without the filter's body: the difference is the filter's cost per packet.
 func BenchmarkFilter(b *testing.B) {
-	needRoot(b)
+	testnet.RequireRoot(b)
 	pkts := map[string][]byte{
-		"match":   frame(eth(1, 2), be(etherIP), ipv4Header(ipTCP, "1.2.3.4", "10.0.0.1", 0, 0, portHeader(5000, 443, 2))),
-		"nomatch": frame(eth(1, 2), be(etherIP), ipv4Header(ipUDP, "1.2.3.4", "10.0.0.1", 0, 0, portHeader(5000, 443, 2))),
+		"match":   filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
+		"nomatch": filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
 	}
 	for _, expr := range []string{"none", "tcp port 443", "host 10.0.0.1", "300 hosts"} {
-		text := strings.Replace(expr, "300 hosts", manyHosts(300), 1)
+		text := strings.Replace(expr, "300 hosts", filtertest.ManyHosts(300), 1)
 		for name, pkt := range pkts {
 			b.Run(expr+"/"+name, func(b *testing.B) {
 				p, err := ebpf.NewProgram(stub())
 				if expr != "none" {
-					prog, cerr := CompileRaw(text, Options{})
+					prog, cerr := filter.CompileRaw(text, filter.Options{})
 					if cerr != nil {
 						b.Fatal(cerr)
 					}

@@ -1,4 +1,17 @@
-package filter
+// Package ebpf translates classic BPF programs to eBPF functions, and puts them into XDP and tracing
+// programs before these are loaded.
+//
+//	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
+//	body, err := ebpf.Translate(prog)
+//	err = ebpf.Replace(spec.Programs["xdp"], "filter", body)
+//
+// The passes of a translation: filter.Check, analyse (facts.go: which packet lengths are checked
+// where), the code of each instruction (instruction.go; packet.go and buffer.go load the packet's
+// bytes), and link, which fills the jumps' offsets in.
+//
+// Bytes 65535 and up of a packet, and those behind its first fragment, cannot be loaded at XDP. Such a
+// load is "no match", as it is behind the end of the packet.
+package ebpf
 
 import (
 	"fmt"
@@ -6,6 +19,9 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // Registers of the translated program. It calls nothing, so it needs none that a callee would have to save.
@@ -33,7 +49,7 @@ func Translate(prog []bpf.RawInstruction) (asm.Instructions, error) {
 }
 
 func translate(prog []bpf.RawInstruction, packet packet) (asm.Instructions, error) {
-	if err := Check(prog); err != nil {
+	if err := filter.Check(prog); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}
 	t := &translator{prog: prog, start: make([]int, len(prog)), packet: packet}
@@ -108,9 +124,9 @@ func always64(offset int16) asm.Instruction {
 func (t *translator) begin() {
 	t.packet.begin(t)
 	t.emit(asm.Mov.Imm32(regA, 0), asm.Mov.Imm32(regX, 0))
-	for slot := range uint32(scratchSlots) {
+	for slot := range uint32(cbpf.ScratchWords) {
 		for i, ins := range t.prog {
-			if t.flow[i].reached && ins.K == slot && (ins.Op == insLdMem || ins.Op == insLdxMem) {
+			if t.flow[i].reached && ins.K == slot && (ins.Op == cbpf.LdMem || ins.Op == cbpf.LdxMem) {
 				t.emit(asm.StoreImm(asm.RFP, scratch(slot), 0, asm.Word))
 				break
 			}

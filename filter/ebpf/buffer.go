@@ -1,9 +1,8 @@
-package filter
+package ebpf
 
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
@@ -49,36 +48,4 @@ func (b bufferAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))
 	t.emit(asm.Add.Reg(regSpare, regData), asm.LoadMem(regA, regSpare, -int16(size.Sizeof()), size))
 	toHost(t, regA, size)
-}
-
-// ReadsLength tells whether the program asks for the length of the packet: where it does not, wire_len may be anything.
-func ReadsLength(prog []bpf.RawInstruction) bool {
-	return slices.ContainsFunc(prog, func(ins bpf.RawInstruction) bool {
-		class := ins.Op & classMask
-		return (class == classLD || class == classLDX) && ins.Op&modeMask == modeLEN
-	})
-}
-
-// Reach is how many bytes from the beginning of a packet the program may load; math.MaxInt32 where it computes an
-// offset from something other than an IP header's length.
-func Reach(prog []bpf.RawInstruction) int {
-	const maxHeader = 60 // 4 * (byte & 0xf)
-	reach, headers, indexed := 0, true, false
-	for _, ins := range prog {
-		constant, index := fromPacket(ins)
-		end := int(min(ins.K, math.MaxInt16)) + size(ins).Sizeof()
-		switch {
-		case constant:
-			reach = max(reach, end)
-		case index:
-			indexed = true
-			reach = max(reach, end+maxHeader)
-		case ins.Op == insTax, ins.Op&classMask == classLDX:
-			headers = false
-		}
-	}
-	if indexed && !headers {
-		return math.MaxInt32
-	}
-	return reach
 }

@@ -1,26 +1,17 @@
-package filter
+package ebpf
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/net/bpf"
-)
 
-// needRoot skips a test that loads programs.
-func needRoot(tb testing.TB) {
-	tb.Helper()
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			tb.Fatal("CI runs the tests that load programs: it needs root")
-		}
-		tb.Skip("loading XDP programs needs root")
-	}
-}
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+)
 
 // stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len) and returns what that returns.
 func stub() *ebpf.ProgramSpec {
@@ -51,7 +42,7 @@ func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
 	body, err := Translate(prog)
 	if err != nil {
-		tb.Fatalf("%v\n%s", err, Listing(prog))
+		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
 	}
 	spec := stub()
 	if err := Replace(spec, "filter", body); err != nil {
@@ -66,9 +57,9 @@ func loadSpec(tb testing.TB, spec *ebpf.ProgramSpec, prog []bpf.RawInstruction, 
 	if err != nil {
 		var ve *ebpf.VerifierError
 		if errors.As(err, &ve) {
-			tb.Fatalf("%+v\n%s\n%v", ve, Listing(prog), body)
+			tb.Fatalf("%+v\n%s\n%v", ve, filter.Listing(prog), body)
 		}
-		tb.Fatalf("%v\n%s", err, Listing(prog))
+		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
 	}
 	tb.Cleanup(func() { p.Close() })
 	return p
@@ -97,8 +88,8 @@ func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawIn
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if want := interpret(prog, pkt, uint32(len(pkt))); got != want {
-			tb.Fatalf("%s: kernel %d, interpreter %d on %x\n%s", what, got, want, pkt, Listing(prog))
+		if want := filtertest.Interpret(prog, pkt, uint32(len(pkt))); got != want {
+			tb.Fatalf("%s: kernel %d, interpreter %d on %x\n%s", what, got, want, pkt, filter.Listing(prog))
 		}
 		if got != 0 {
 			matches++

@@ -1,9 +1,11 @@
-package filter
+package ebpf
 
 import (
 	"fmt"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // facts are what is known at a classic instruction.
@@ -25,17 +27,10 @@ const (
 	ancillaryLast  = 0xfffff040 // SKF_AD_OFF + SKF_AD_MAX
 )
 
-// fromPacket tells whether an instruction reads the packet at a constant offset, or at an offset plus X.
-func fromPacket(ins bpf.RawInstruction) (constant, indexed bool) {
-	class, mode := ins.Op&classMask, ins.Op&modeMask
-	constant = class == classLD && mode == modeABS || ins.Op == insLdxMsh
-	return constant, class == classLD && mode == modeIND
-}
-
 // beyond tells whether a load cannot succeed.
 func (t *translator) beyond(ins bpf.RawInstruction) bool {
-	constant, indexed := fromPacket(ins)
-	return (constant || indexed) && ins.K > t.packet.limit()-uint32(size(ins).Sizeof())
+	constant, indexed := cbpf.PacketLoad(ins)
+	return (constant || indexed) && ins.K > t.packet.limit()-uint32(cbpf.LoadSize(ins))
 }
 
 // analyse fills in flow. Classic jumps go forward only, so one pass in each direction is enough.
@@ -51,13 +46,13 @@ func (t *translator) analyse() error {
 		if !f.reached {
 			continue
 		}
-		constant, indexed := fromPacket(ins)
+		constant, indexed := cbpf.PacketLoad(ins)
 		if (constant || indexed) && ins.K >= ancillaryFirst && ins.K <= ancillaryLast {
 			return fmt.Errorf("instruction %d: loads what only sockets have (offset %#x); XDP sees the packet alone", i, ins.K)
 		}
 		have := f.have
 		if constant {
-			if end := ins.K + uint32(size(ins).Sizeof()); end > have {
+			if end := ins.K + uint32(cbpf.LoadSize(ins)); end > have {
 				if f.guard = end; f.need < never {
 					f.guard = max(end, f.need)
 				}
@@ -65,10 +60,10 @@ func (t *translator) analyse() error {
 			}
 		}
 		switch {
-		case t.beyond(ins), ins.Op&classMask == classRET:
-		case ins.Op == insJa:
+		case t.beyond(ins), ins.Op&cbpf.ClassMask == cbpf.ClassRET:
+		case ins.Op == cbpf.Ja:
 			t.reach(i+1+int(ins.K), have)
-		case ins.Op&classMask == classJMP:
+		case ins.Op&cbpf.ClassMask == cbpf.ClassJMP:
 			t.reach(i+1+int(ins.Jt), have)
 			t.reach(i+1+int(ins.Jf), have)
 		default:
@@ -86,18 +81,18 @@ func (t *translator) reach(i int, have uint32) {
 // need computes facts.need from those of the instructions behind i.
 func (t *translator) need(i int) uint32 {
 	ins := t.prog[i]
-	constant, _ := fromPacket(ins)
+	constant, _ := cbpf.PacketLoad(ins)
 	switch {
-	case ins.Op == insRetK && ins.K == 0, t.beyond(ins):
+	case ins.Op == cbpf.RetK && ins.K == 0, t.beyond(ins):
 		return never
-	case ins.Op&classMask == classRET:
+	case ins.Op&cbpf.ClassMask == cbpf.ClassRET:
 		return 0
-	case ins.Op == insJa:
+	case ins.Op == cbpf.Ja:
 		return t.flow[i+1+int(ins.K)].need
-	case ins.Op&classMask == classJMP:
+	case ins.Op&cbpf.ClassMask == cbpf.ClassJMP:
 		return min(t.flow[i+1+int(ins.Jt)].need, t.flow[i+1+int(ins.Jf)].need)
 	case constant:
-		return max(ins.K+uint32(size(ins).Sizeof()), t.flow[i+1].need)
+		return max(ins.K+uint32(cbpf.LoadSize(ins)), t.flow[i+1].need)
 	}
 	return t.flow[i+1].need
 }
