@@ -45,7 +45,7 @@ no port 8o`,
 		`ether host gateway.example
            ^^^^^^^^^^^^^^^
 names of Ethernet addresses are not looked up
-write the MAC address, or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
+write the MAC address`,
 		`vlan 4096
      ^^^^
 vlan number is more than 4095`,
@@ -59,7 +59,7 @@ the address of a network ends with zeros`,
 leave it out`,
 		`ifindex 2
 ^^^^^^^
-the interface is chosen with -i, not in the filter
+the interface is chosen outside the filter
 leave it out`,
 		`ip broadcast
    ^^^^^^^^^

@@ -26,7 +26,13 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/filter/internal/assemble"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
+	"github.com/xdpcap/xdpcap/filter/internal/fault"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/optimise"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
 // DefaultSnapLen is what a matching program returns where Options do not say, tcpdump's default.
@@ -52,32 +58,36 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	return prog, nil
 }
 
-// CompileRaw is Compile for those who go on with Translate or a listing. The instructions are those tcpdump prints.
+// CompileRaw is Compile for those who go on with a listing, or with filter/ebpf. The instructions are
+// those that tcpdump prints.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	err = run(text, func() {
-		tokens := scan(text)
-		tree := parse(tokens)
-		resolve(tree, o.Resolver)
-		first, verbatim := generate(tree, o)
-		if !verbatim {
-			first = simplify(first)
-			if first.last.code == cbpf.RetK && first.last.k == 0 {
-				fail(token{}, "", "expression rejects all packets")
-			}
-		}
-		prog = linearize(first)
-		if len(prog) > MaxInstructions {
-			fail(token{}, "join networks instead of hosts, or split the filter",
-				"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
-		}
-	})
-	if err != nil {
-		return nil, err
+	if f := fault.Catch(func() { prog = compile(text, o) }); f != nil {
+		return nil, newError(text, f)
 	}
 	return prog, nil
+}
+
+// compile runs the stages, each of which is a package of its own. A stage raises a fault where the
+// expression cannot be compiled.
+func compile(text string, o Options) []bpf.RawInstruction {
+	tree := syntax.Parse(text)
+	names.Resolve(tree, o.Resolver)
+	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, VLANAware: o.VLANAware})
+	if !verbatim {
+		first = optimise.Graph(first)
+		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
+			fault.Raise("", "expression rejects all packets")
+		}
+	}
+	prog := assemble.Program(first)
+	if len(prog) > MaxInstructions {
+		fault.Raise("join networks instead of hosts, or split the filter",
+			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
+	}
+	return prog
 }
 
 func (o *Options) setDefaults() error {

@@ -17,7 +17,7 @@ import (
 var differences = []struct{ name, expr, reason string }{
 	{"protochain", "ip protochain 6", "needs a loop"},
 	{"protochain 6", `ip6 protochain \tcp`, "needs a loop"},
-	{"ifindex", "ifindex 2", "the interface is chosen with -i"},
+	{"ifindex", "ifindex 2", "the interface is chosen outside the filter"},
 	{"netmask", "ip broadcast", "the interface's netmask is not known"},
 }
 

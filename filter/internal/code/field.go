@@ -1,6 +1,9 @@
-package filter
+package code
 
-import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+)
 
 // from is what a field's offset counts from.
 type from int
@@ -23,7 +26,7 @@ type field struct {
 }
 
 // load is the code that gets a field into A.
-func (g *generator) load(f field, size int) []*stmt {
+func (g *generator) load(f field, size int) []*graph.Stmt {
 	switch f.from {
 	case fromLink:
 		return g.loadAt(&g.linkhdr, f.offset, size)
@@ -40,57 +43,57 @@ func (g *generator) load(f field, size int) []*stmt {
 	case fromIPv6Body:
 		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
 	default:
-		return append(g.ipv4Length(), op(cbpf.ClassLD|cbpf.ModeIND|size, g.payload.constant+g.nl+f.offset))
+		return append(g.ipv4Length(), graph.Op(cbpf.ClassLD|cbpf.ModeIND|size, g.payload.constant+g.nl+f.offset))
 	}
 }
 
-func (g *generator) loadAt(o *offset, k uint32, size int) []*stmt {
+func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	if s := g.base(o); s != nil {
-		return append(s, op(cbpf.ClassLD|cbpf.ModeIND|size, o.constant+k))
+		return append(s, graph.Op(cbpf.ClassLD|cbpf.ModeIND|size, o.constant+k))
 	}
-	return []*stmt{op(cbpf.ClassLD|cbpf.ModeABS|size, o.constant+k)}
+	return []*graph.Stmt{graph.Op(cbpf.ClassLD|cbpf.ModeABS|size, o.constant+k)}
 }
 
 // base gets the variable part of an offset into X; nil if there is none.
-func (g *generator) base(o *offset) []*stmt {
+func (g *generator) base(o *offset) []*graph.Stmt {
 	if !o.variable {
 		return nil
 	}
-	return []*stmt{op(cbpf.LdxMem, uint32(o.slot))}
+	return []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(o.slot))}
 }
 
 // ipv4Length gets the length of the IPv4 header into X, plus what is variable in the offset of the header.
-func (g *generator) ipv4Length() []*stmt {
+func (g *generator) ipv4Length() []*graph.Stmt {
 	k := g.payload.constant + g.nl
 	s := g.base(&g.payload)
 	if s == nil {
-		return []*stmt{op(cbpf.LdxMsh, k)}
+		return []*graph.Stmt{graph.Op(cbpf.LdxMsh, k)}
 	}
-	return append(s, op(cbpf.ClassLD|cbpf.ModeIND|cbpf.SizeB, k), op(cbpf.ClassALU|cbpf.OpAnd, 0xf), op(cbpf.ClassALU|cbpf.OpLsh, 2),
-		op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0), op(cbpf.Tax, 0))
+	return append(s, graph.Op(cbpf.ClassLD|cbpf.ModeIND|cbpf.SizeB, k), graph.Op(cbpf.ClassALU|cbpf.OpAnd, 0xf), graph.Op(cbpf.ClassALU|cbpf.OpLsh, 2),
+		graph.Op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0), graph.Op(cbpf.Tax, 0))
 }
 
 // compare tests a field against a constant.
-func (g *generator) compare(f field, size, jump int, v uint32) *block {
-	return newBlock(cbpf.ClassJMP|jump, v, g.load(f, size)...)
+func (g *generator) compare(f field, size, jump int, v uint32) *graph.Block {
+	return graph.New(cbpf.ClassJMP|jump, v, g.load(f, size)...)
 }
 
-func (g *generator) equal(f field, size int, v uint32) *block {
+func (g *generator) equal(f field, size int, v uint32) *graph.Block {
 	return g.compare(f, size, cbpf.OpJeq, v)
 }
 
 // masked tests some bits of a field.
-func (g *generator) masked(f field, size int, v, mask uint32) *block {
+func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
 	s := g.load(f, size)
 	if mask != ^uint32(0) {
-		s = append(s, op(cbpf.ClassALU|cbpf.OpAnd, mask))
+		s = append(s, graph.Op(cbpf.ClassALU|cbpf.OpAnd, mask))
 	}
-	return newBlock(cbpf.ClassJMP|cbpf.OpJeq, v, s...)
+	return graph.New(cbpf.ClassJMP|cbpf.OpJeq, v, s...)
 }
 
 // bytes tests a run of bytes, the last first, in pieces as large as they can be.
-func (g *generator) bytes(f field, v []byte) *block {
-	var b *block
+func (g *generator) bytes(f field, v []byte) *graph.Block {
+	var b *graph.Block
 	for len(v) > 0 {
 		n, size := 1, cbpf.SizeB
 		if len(v) >= 4 {
@@ -105,7 +108,7 @@ func (g *generator) bytes(f field, v []byte) *block {
 		}
 		piece := g.equal(field{f.from, f.offset + uint32(at)}, size, k)
 		if b != nil {
-			piece = and(b, piece)
+			piece = graph.And(b, piece)
 		}
 		b, v = piece, v[:at]
 	}

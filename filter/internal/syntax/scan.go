@@ -1,4 +1,4 @@
-package filter
+package syntax
 
 import (
 	"net/netip"
@@ -10,7 +10,7 @@ import (
 
 // shape is a form of word. The longest match at a position wins, and of equally long ones the first listed.
 type shape struct {
-	kind kind
+	kind Kind
 	re   *regexp.Regexp
 }
 
@@ -25,17 +25,17 @@ var shapes = sync.OnceValue(func() []shape {
 		b + strings.Repeat(":"+b, 5), b + strings.Repeat("-"+b, 5), b + strings.Repeat(`\.`+b, 5),
 		b2 + `\.` + b2 + `\.` + b2, b2 + b2 + b2}, "|")
 	words := []struct {
-		kind kind
+		kind Kind
 		re   string
 	}{
-		{kArcnet, `\$` + b},
-		{kEther, mac},
-		{kNumber, n},
-		{kIPv4, n + `(\.` + n + `){1,3}`},
-		{kIPv6, ipv6Shape(n)},
-		{kRefused, b + `:+(` + b + `:+)+`}, // a MAC address gone wrong
-		{kName, `[A-Za-z0-9]([-_.A-Za-z0-9]*[.A-Za-z0-9])?`},
-		{kName, `\\[^ !()\n\t]+`},
+		{KindArcnet, `\$` + b},
+		{KindEther, mac},
+		{KindNumber, n},
+		{KindIPv4, n + `(\.` + n + `){1,3}`},
+		{KindIPv6, ipv6Shape(n)},
+		{KindRefused, b + `:+(` + b + `:+)+`}, // a MAC address gone wrong
+		{KindName, `[A-Za-z0-9]([-_.A-Za-z0-9]*[.A-Za-z0-9])?`},
+		{KindName, `\\[^ !()\n\t]+`},
 	}
 	var out []shape
 	for _, w := range words {
@@ -65,92 +65,92 @@ func ipv6Shape(n string) string {
 
 var operators = []struct {
 	text string
-	tok  token
+	tok  Token
 }{
-	{">=", token{kind: kSymbol, num: symGE}}, {"<=", token{kind: kSymbol, num: symLE}},
-	{"!=", token{kind: kSymbol, num: symNE}}, {"==", token{kind: kSymbol, num: '='}},
-	{"<<", token{kind: kSymbol, num: symLSH}}, {">>", token{kind: kSymbol, num: symRSH}},
-	{"&&", token{kind: kAnd}}, {"||", token{kind: kOr}},
+	{">=", Token{Kind: KindSymbol, Num: SymGE}}, {"<=", Token{Kind: KindSymbol, Num: SymLE}},
+	{"!=", Token{Kind: KindSymbol, Num: SymNE}}, {"==", Token{Kind: KindSymbol, Num: '='}},
+	{"<<", Token{Kind: KindSymbol, Num: SymLSH}}, {">>", Token{Kind: KindSymbol, Num: SymRSH}},
+	{"&&", Token{Kind: KindAnd}}, {"||", Token{Kind: KindOr}},
 }
 
 // scan cuts the expression into words. The last token is kEnd.
-func scan(text string) []token {
-	var out []token
+func scan(text string) []Token {
+	var out []Token
 	for pos := 0; ; {
 		for pos < len(text) && strings.IndexByte(" \r\n\t", text[pos]) >= 0 {
 			pos++
 		}
 		if pos == len(text) {
-			return append(out, token{kind: kEnd, pos: pos})
+			return append(out, Token{Kind: KindEnd, Pos: pos})
 		}
 		t := scanWord(text[pos:], pos)
 		out = append(out, t)
-		pos += len(t.text)
+		pos += len(t.Text)
 	}
 }
 
-func scanWord(rest string, pos int) token {
-	t := token{pos: pos}
+func scanWord(rest string, pos int) Token {
+	t := Token{Pos: pos}
 	if strings.IndexByte("()!=<>&|+-*/%^[]", rest[0]) >= 0 {
 		return scanOperator(rest, pos) // no word begins like this
 	}
 	for _, s := range shapes() {
-		if m := s.re.FindString(rest); len(m) > len(t.text) {
-			t.kind, t.text = s.kind, m
+		if m := s.re.FindString(rest); len(m) > len(t.Text) {
+			t.Kind, t.Text = s.kind, m
 		}
 	}
 	switch {
-	case t.text == "":
+	case t.Text == "":
 		return scanOperator(rest, pos)
-	case t.kind == kName:
+	case t.Kind == KindName:
 		return classify(t)
-	case t.kind == kNumber:
-		t.num = scanNumber(t)
-	case t.kind == kIPv6:
-		if _, err := netip.ParseAddr(t.text); err != nil {
-			fail(t, "", "not an IPv6 address")
+	case t.Kind == KindNumber:
+		t.Num = scanNumber(t)
+	case t.Kind == KindIPv6:
+		if _, err := netip.ParseAddr(t.Text); err != nil {
+			t.Fail("", "not an IPv6 address")
 		}
-	case t.kind == kRefused:
-		fail(t, "write six groups, as in 02:00:5e:10:00:00", "not an Ethernet address")
+	case t.Kind == KindRefused:
+		t.Fail("write six groups, as in 02:00:5e:10:00:00", "not an Ethernet address")
 	}
 	return t
 }
 
-func scanOperator(rest string, pos int) token {
+func scanOperator(rest string, pos int) Token {
 	for _, o := range operators {
 		if strings.HasPrefix(rest, o.text) {
-			o.tok.pos, o.tok.text = pos, o.text
+			o.tok.Pos, o.tok.Text = pos, o.text
 			return o.tok
 		}
 	}
 	first, n := utf8.DecodeRuneInString(rest)
-	t := token{kind: kSymbol, pos: pos, text: rest[:n], num: uint32(first)}
+	t := Token{Kind: KindSymbol, Pos: pos, Text: rest[:n], Num: uint32(first)}
 	if !strings.ContainsRune(`+-*/%:[]!<>()&|^=`, first) {
-		fail(t, "", "no filter has this character")
+		t.Fail("", "no filter has this character")
 	}
 	return t
 }
 
 // classify tells keywords from names. A backslash makes any word a name.
-func classify(t token) token {
-	if t.text[0] == '\\' {
+func classify(t Token) Token {
+	if t.Text[0] == '\\' {
 		return t
 	}
-	if k, ok := keywords[t.text]; ok {
-		t.kind, t.num = k.kind, k.num
-	} else if p, ok := protocols[t.text]; ok {
-		t.kind, t.num = kProtocol, uint32(p)
-	} else if v, ok := constants[t.text]; ok {
-		t.kind, t.num = kNumber, v
-	} else if _, ok := refusals[t.text]; ok {
-		t.kind = kRefused
+	if k, ok := keywords[t.Text]; ok {
+		t.Kind, t.Num = k.kind, k.num
+	} else if p, ok := protocols[t.Text]; ok {
+		t.Kind, t.Num = KindProtocol, uint32(p)
+	} else if v, ok := constants[t.Text]; ok {
+		t.Kind, t.Num = KindNumber, v
+	} else if _, ok := refusals[t.Text]; ok {
+		t.Kind = KindRefused
 	}
 	return t
 }
 
 // scanNumber reads decimal, 0x hexadecimal and 0 octal.
-func scanNumber(t token) uint32 {
-	digits, base := t.text, uint64(10)
+func scanNumber(t Token) uint32 {
+	digits, base := t.Text, uint64(10)
 	switch {
 	case len(digits) > 1 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X'):
 		digits, base = digits[2:], 16
@@ -161,10 +161,10 @@ func scanNumber(t token) uint32 {
 	for _, c := range strings.ToLower(digits) {
 		d := uint64(strings.IndexRune("0123456789abcdef", c))
 		if d >= base {
-			fail(t, "a leading 0 makes a number octal", "not an octal number")
+			t.Fail("a leading 0 makes a number octal", "not an octal number")
 		}
 		if v = v*base + d; v > 0xffffffff {
-			fail(t, "", "number does not fit in 32 bits")
+			t.Fail("", "number does not fit in 32 bits")
 		}
 	}
 	return uint32(v)

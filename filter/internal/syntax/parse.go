@@ -1,0 +1,285 @@
+package syntax
+
+// place says what may stand at a point of the expression. Which of several meanings a parenthesis has shows only inside it,
+// so the parser carries the set of what is possible.
+type place uint8
+
+const (
+	termOK   place = 1 << iota // a whole test: "tcp", "host a", "len > 5"
+	idOK                       // an identifier that inherits its qualifiers, or a list of them in parentheses
+	listOK                     // the first identifier inside such parentheses
+	numberOK                   // a number, perhaps in parentheses
+)
+
+// found says what an element turned out to be.
+type found uint8
+
+const (
+	foundTerm found = iota
+	foundID
+	foundNumber // nothing but a number: an identifier or the start of a calculation
+	foundArith  // a calculation without a comparison
+)
+
+// element is the result of parsing one operand of and/or/not.
+type element struct {
+	found found
+	expr  Expr      // of foundTerm and foundID
+	arith Arith     // of foundArith
+	num   Token     // of foundNumber
+	qual  Qualifier // what the next identifier inherits
+}
+
+type parser struct {
+	toks  []Token
+	pos   int
+	depth int
+}
+
+// maxDepth bounds the parser's recursion. libpcap's parser gives up at a like depth.
+const maxDepth = 2000
+
+// enter counts a level of recursion; what it gives back undoes that.
+func (p *parser) enter() func() {
+	if p.depth++; p.depth > maxDepth {
+		p.peek().Fail("", "nested more than %d deep", maxDepth)
+	}
+	return func() { p.depth-- }
+}
+
+// Parse builds the tree of an expression. The tree of the empty expression is nil.
+func Parse(text string) Expr {
+	p := &parser{toks: scan(text)}
+	if p.peek().Kind == KindEnd {
+		return nil
+	}
+	n := p.list(p.element(termOK, undefined), undefined)
+	if t := p.peek(); t.Kind != KindEnd {
+		p.unexpected(t)
+	}
+	return n
+}
+
+func (p *parser) peek() Token { return p.toks[p.pos] }
+
+func (p *parser) next() Token {
+	t := p.toks[p.pos]
+	if t.Kind != KindEnd {
+		p.pos++
+	}
+	return t
+}
+
+func (p *parser) after() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
+
+func (p *parser) want(c uint32) {
+	if t := p.next(); !t.Is(c) {
+		p.unexpected(t)
+	}
+}
+
+// list reads "and" and "or" behind a first operand: equal precedence, left to right, the last operand's qualifiers inherited.
+func (p *parser) list(first element, q Qualifier) Expr {
+	n := p.boolean(first, q)
+	allowed := termOK | idOK
+	if first.found != foundTerm {
+		allowed = idOK
+	}
+	q = first.qual
+	for p.peek().Kind == KindAnd || p.peek().Kind == KindOr {
+		or := p.next().Kind == KindOr
+		e := p.element(allowed, q)
+		n, q = &Logical{Or: or, X: n, Y: p.boolean(e, q)}, e.qual
+	}
+	return n
+}
+
+// boolean makes a number an identifier, where it turned out to be no part of a calculation.
+func (p *parser) boolean(e element, q Qualifier) Expr {
+	if e.found == foundNumber {
+		return p.identify(&Primitive{At: e.num, Qual: q})
+	}
+	return e.expr
+}
+
+// element reads one operand.
+func (p *parser) element(at place, q Qualifier) element {
+	defer p.enter()()
+	t := p.peek()
+	switch {
+	case t.Is('!') && at&(termOK|idOK|listOK) != 0:
+		return p.negate(at, q)
+	case t.Is('('):
+		return p.parenthesis(at, q)
+	case t.Kind == KindNumber:
+		return p.number(at, q, p.next())
+	case t.Kind >= KindName && t.Kind <= KindArcnet:
+		if at&(idOK|listOK) == 0 {
+			p.unexpected(t)
+		}
+		return element{found: foundID, expr: p.identifier(q), qual: q}
+	case at&termOK == 0:
+		p.unexpected(t)
+	}
+	return p.term(at)
+}
+
+func (p *parser) negate(at place, q Qualifier) element {
+	p.next()
+	inner := at & termOK
+	if at&(idOK|listOK) != 0 {
+		inner |= idOK
+	}
+	e := p.element(inner, q)
+	n := &Negation{p.boolean(e, q)}
+	if e.found == foundNumber {
+		e.found = foundID
+	}
+	return element{found: e.found, expr: n, qual: e.qual}
+}
+
+// parenthesis tells "(tcp or udp)", "(80 or 443)", "(80)" and "(len + 3)" apart by what is inside.
+func (p *parser) parenthesis(at place, q Qualifier) element {
+	open := p.next()
+	inner := numberOK
+	if at&termOK != 0 {
+		inner |= termOK
+	}
+	if at&idOK != 0 {
+		inner |= listOK
+	}
+	e := p.element(inner, q)
+	closes := p.peek().Is(')')
+	switch {
+	case e.found == foundNumber && closes:
+		p.next()
+		return p.number(at, q, e.num)
+	case e.found == foundArith && closes:
+		p.next()
+		return p.calculation(at, e.arith)
+	case e.found == foundArith, e.found == foundNumber && at&idOK == 0:
+		p.unexpected(p.peek())
+	}
+	n := p.list(e, q)
+	if t := p.next(); !t.Is(')') {
+		if t.Kind == KindEnd {
+			open.Fail("", "parenthesis is never closed")
+		}
+		p.unexpected(t)
+	}
+	if e.found == foundNumber {
+		e.found = foundID
+	}
+	return element{found: e.found, expr: n, qual: q}
+}
+
+// number goes on after a number, which may be the start of a calculation or an identifier.
+func (p *parser) number(at place, q Qualifier, num Token) element {
+	if at&termOK != 0 && (p.operator() || compares(p.peek())) {
+		return p.calculation(at, &Constant{num.Num})
+	}
+	return element{found: foundNumber, num: num, qual: q}
+}
+
+// term reads a test that begins with a keyword.
+func (p *parser) term(at place) element {
+	t := p.peek()
+	q := Qualifier{}
+	switch {
+	case t.Is('-'), t.Kind == KindLen:
+		return p.calculation(at, p.operand())
+	case t.Kind == KindProtocol:
+		if p.after().Is('[') {
+			return p.calculation(at, p.operand())
+		}
+		p.next()
+		q.Proto = Proto(t.Num)
+	}
+	switch p.peek().Kind {
+	case KindDir, KindAddrType, KindProtochain:
+		return p.qualified(q)
+	case KindBroadcast, KindMulticast:
+		return element{expr: &Special{At: p.next(), Proto: q.Proto}, qual: undefined}
+	}
+	if t.Kind == KindProtocol {
+		return element{expr: &Protocol{At: t, Proto: q.Proto}, qual: undefined}
+	}
+	return element{expr: p.special(), qual: undefined}
+}
+
+// qualified reads "src port 80" behind the protocol.
+func (p *parser) qualified(q Qualifier) element {
+	if p.peek().Kind == KindDir {
+		q.Dir = Direction(p.next().Num)
+		if k := p.peek().Kind; (k == KindAnd || k == KindOr) && p.after().Kind == KindDir {
+			join := p.next()
+			if Direction(p.peek().Num) == q.Dir {
+				p.unexpected(p.peek())
+			}
+			p.next()
+			if q.Dir = DirOr; join.Kind == KindAnd {
+				q.Dir = DirAnd
+			}
+		}
+	}
+	switch t := p.peek(); {
+	case t.Kind == KindProtochain:
+		t.Fail("", "protochain needs a loop, which a program at XDP cannot have")
+	case t.Kind == KindAddrType:
+		q.Type = AddrType(t.Num)
+		if q.Dir != DirNone && (q.Type == AddrProto || q.Type == AddrGateway) {
+			p.unexpected(t)
+		}
+		p.next()
+	}
+	e := p.element(idOK, q)
+	return element{expr: p.boolean(e, q), qual: q}
+}
+
+// identifier reads an address or name with its mask.
+func (p *parser) identifier(q Qualifier) Expr {
+	id := &Primitive{At: p.next(), Qual: q}
+	v4, v6 := id.At.Kind == KindIPv4, id.At.Kind == KindIPv6
+	switch {
+	case (v4 || v6) && p.peek().Is('/'):
+		p.next()
+		t := p.next()
+		if t.Kind != KindNumber {
+			p.unexpected(t)
+		}
+		id.Slash, id.Bits = true, t.Num
+	case v4 && p.peek().Kind == KindMask:
+		p.next()
+		if id.Mask = p.next(); id.Mask.Kind != KindIPv4 {
+			p.unexpected(id.Mask)
+		}
+	}
+	return p.identify(id)
+}
+
+func (p *parser) identify(id *Primitive) Expr {
+	if id.Qual.Type == AddrUndefined {
+		id.At.Fail("put a word like host, net or port before it", "nothing says what this is")
+	}
+	return id
+}
+
+// unexpected fails at a word that cannot stand where it is.
+func (p *parser) unexpected(t Token) {
+	hint := ""
+	switch {
+	case t.Kind == KindRefused:
+		r := refusals[t.Text]
+		t.FailAs(r.kind, "leave it out", "%s", r.reason)
+	case t.Kind == KindEnd:
+		t.Fail("", "syntax error: the expression ends too early")
+	case t.Kind >= KindName && t.Kind <= KindArcnet:
+		hint = "put a word like host, net or port before it"
+		if t.Text == "vxlan" {
+			hint = "libpcap does not know it either; try udp port 4789"
+		}
+	case t.Kind == KindProtocol:
+		hint = `to use this word as a name, put a \ before it`
+	}
+	t.Fail(hint, "syntax error")
+}
