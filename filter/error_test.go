@@ -105,6 +105,30 @@ func TestErrorLine(t *testing.T) {
 	}
 }
 
+// TestKinds catches an error that its caller cannot tell from those that only another expression helps
+// against, and a kind's text in the error's own.
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		expr string
+		want error
+	}{
+		{"ether host printer", ErrUnsupported},
+		{"ifindex 2", ErrInterface},
+		{"ip protochain 6", nil},
+		{"tcp prot 80", nil},
+	} {
+		_, err := Compile(c.expr, Options{})
+		for _, kind := range []error{ErrUnsupported, ErrInterface} {
+			if got, want := errors.Is(err, kind), kind == c.want; got != want {
+				t.Errorf("%s: errors.Is(%v, %v) is %v, want %v", c.expr, err, kind, got, want)
+			}
+			if strings.Contains(err.Error(), kind.Error()) {
+				t.Errorf("%s: the error %q repeats its kind", c.expr, err)
+			}
+		}
+	}
+}
+
 // TestNesting catches a stack overflow, which no recover stops.
 func TestNesting(t *testing.T) {
 	for _, open := range []string{"(", "not ", "-", "ip[", "vlan ("} {
