@@ -8,6 +8,7 @@ import (
 	"testing"
 )
 
+// ManyHosts is an expression of n tests, for the hosts 10.0.0.7, 10.0.1.7 and so on.
 func ManyHosts(n int) string {
 	var hosts []string
 	for i := range n {
