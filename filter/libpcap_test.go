@@ -123,7 +123,7 @@ func TestKnown(t *testing.T) {
 // for those that its compiler never makes.
 func TestOpcodes(t *testing.T) {
 	got := Listing([]bpf.RawInstruction{{Op: cbpf.LdxImm, K: 0xffffffff}, {Op: cbpf.ClassALU | cbpf.OpXor | cbpf.SrcX}, {Op: cbpf.Ja, K: 1}, {Op: 0xfff}, {Op: cbpf.Neg},
-		{Op: cbpf.ClassALU | cbpf.OpLsh, K: 3}, {Op: cbpf.ClassJMP | cbpf.OpJset | cbpf.SrcX, Jt: 1}, {Op: cbpf.ClassRET | cbpf.RvalA}, {Op: cbpf.ClassLD | cbpf.ModeABS, K: 0xfffff000}})
+		{Op: cbpf.Lsh, K: 3}, {Op: cbpf.ClassJMP | cbpf.OpJset | cbpf.SrcX, Jt: 1}, {Op: cbpf.RetA}, {Op: cbpf.LdAbs, K: 0xfffff000}})
 	want := `(000) ldx      #0xffffffff
 (001) xor      x
 (002) ja       4

@@ -52,10 +52,10 @@ func TestCheck(t *testing.T) {
 		"unknown opcode 0x8":      {Op: cbpf.ClassLD | cbpf.SizeH}, // ldh #k
 		"unknown opcode 0x141":    {Op: 0x141},
 		"division by zero":        {Op: cbpf.ClassALU | cbpf.OpDiv},
-		"shift by 32":             {Op: cbpf.ClassALU | cbpf.OpLsh, K: 32},
+		"shift by 32":             {Op: cbpf.Lsh, K: 32},
 		"M[16] does not exist":    {Op: cbpf.ClassST, K: 16},
 		"M[4294967295] does not":  {Op: cbpf.LdxMem, K: 0xffffffff},
-		"jump leaves the program": {Op: cbpf.ClassJMP | cbpf.OpJeq, Jf: 1},
+		"jump leaves the program": {Op: cbpf.Jeq, Jf: 1},
 		"0: jump leaves the":      {Op: cbpf.Ja, K: 1},
 	} {
 		err := Check([]bpf.RawInstruction{ins, {Op: cbpf.RetK}})
@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v: %v, want %q in it", ins, err, want)
 		}
 	}
-	if err := Check([]bpf.RawInstruction{{Op: cbpf.ClassALU | cbpf.OpMod, K: 1}, {Op: cbpf.ClassJMP | cbpf.OpJeq}, {Op: cbpf.RetK}}); err != nil {
+	if err := Check([]bpf.RawInstruction{{Op: cbpf.ClassALU | cbpf.OpMod, K: 1}, {Op: cbpf.Jeq}, {Op: cbpf.RetK}}); err != nil {
 		t.Error(err)
 	}
 	if err := Check(make([]bpf.RawInstruction, MaxInstructions+1)); err == nil {

@@ -24,7 +24,7 @@ func TestReadsLength(t *testing.T) {
 			t.Errorf("%q: %v, want %v", expr, got, want)
 		}
 	}
-	if !ReadsLength([]bpf.RawInstruction{{Op: cbpf.ClassLDX | cbpf.ModeLEN}, {Op: cbpf.RetK}}) {
+	if !ReadsLength([]bpf.RawInstruction{{Op: cbpf.LdxLen}, {Op: cbpf.RetK}}) {
 		t.Error("ldx len")
 	}
 }

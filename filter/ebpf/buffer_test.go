@@ -98,7 +98,7 @@ func TestBufferEnds(t *testing.T) {
 	testnet.RequireRoot(t)
 	const length = 3000
 	for k, want := range map[uint32]uint32{length - 1: 1, length: 0, bufferSize - 1: 0, bufferSize: 0, 1 << 20: 0} {
-		prog := []bpf.RawInstruction{{Op: cbpf.ClassLD | cbpf.ModeABS | cbpf.SizeB, K: k}, {Op: cbpf.RetK, K: 1}}
+		prog := []bpf.RawInstruction{{Op: cbpf.LdAbs | cbpf.SizeB, K: k}, {Op: cbpf.RetK, K: 1}}
 		got, err := loadBuffer(t, prog).Run(&ebpf.RunOptions{Data: make([]byte, length)})
 		if err != nil || got != want {
 			t.Errorf("byte %d: %d, %v, want %d", k, got, err, want)

@@ -17,7 +17,7 @@ func decodeProgram(data []byte) []bpf.RawInstruction {
 		prog = append(prog, bpf.RawInstruction{Op: uint16(data[0]), Jt: data[1] % 16, Jf: data[2] % 16,
 			K: uint32(data[4])<<24 | uint32(data[5])<<16 | uint32(data[6])<<8 | uint32(data[7])})
 	}
-	return append(prog, bpf.RawInstruction{Op: cbpf.ClassRET | cbpf.RvalA})
+	return append(prog, bpf.RawInstruction{Op: cbpf.RetA})
 }
 
 // FuzzTranslate catches a panic, and, as root, code that the verifier refuses or that gives another result than the interpreter.

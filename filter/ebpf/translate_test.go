@@ -86,11 +86,11 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 			ins.Jt, ins.Jf = uint8(r.IntN(min(left, 6))), uint8(r.IntN(min(left, 6)))
 		}
 		if r.IntN(12) == 0 {
-			ins = bpf.RawInstruction{Op: cbpf.ClassRET | cbpf.RvalA}
+			ins = bpf.RawInstruction{Op: cbpf.RetA}
 		}
 		prog = append(prog, ins)
 	}
-	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.ClassRET | cbpf.RvalA}[r.IntN(2)], K: r.Uint32()})
+	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.RetA}[r.IntN(2)], K: r.Uint32()})
 }
 
 // TestRandomPrograms catches what expressions never compile to: unreachable code, shifts by X, loads at any offset, merges of
@@ -123,7 +123,7 @@ func TestLargePacket(t *testing.T) {
 	}
 	for _, at := range []uint32{2990, 2996, 2997, 3000, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
 		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
-			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.ClassALU | cbpf.OpOr, K: 1}, {Op: cbpf.ClassRET | cbpf.RvalA}}
+			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.Or, K: 1}, {Op: cbpf.RetA}}
 			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
 		}
 	}
@@ -169,18 +169,18 @@ func TestLongestProgram(t *testing.T) {
 	testnet.RequireRoot(t)
 	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
 	for len(prog) < cbpf.MaxInstructions-1 {
-		prog = append(prog, bpf.RawInstruction{Op: cbpf.ClassLD | cbpf.ModeIND | cbpf.SizeH, K: uint32(len(prog)) % 20})
+		prog = append(prog, bpf.RawInstruction{Op: cbpf.LdInd | cbpf.SizeH, K: uint32(len(prog)) % 20})
 	}
-	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.ClassRET | cbpf.RvalA}), filtertest.Packets())
+	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.RetA}), filtertest.Packets())
 }
 
 // TestTranslateRefuses catches loads that would read something else than a socket filter's author meant.
 func TestTranslateRefuses(t *testing.T) {
 	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
 	for name, ins := range map[string]bpf.RawInstruction{
-		"vlan tag":       {Op: cbpf.ClassLD | cbpf.ModeABS | cbpf.SizeB, K: 0xfffff000 + 48},
-		"network header": {Op: cbpf.ClassLD | cbpf.ModeABS | cbpf.SizeB, K: 0xfff00000 + 9},
-		"link header":    {Op: cbpf.ClassLD | cbpf.ModeIND | cbpf.SizeB, K: 0xffe00000},
+		"vlan tag":       {Op: cbpf.LdAbs | cbpf.SizeB, K: 0xfffff000 + 48},
+		"network header": {Op: cbpf.LdAbs | cbpf.SizeB, K: 0xfff00000 + 9},
+		"link header":    {Op: cbpf.LdInd | cbpf.SizeB, K: 0xffe00000},
 		"unknown":        {Op: 0xff},
 	} {
 		if body, err := Translate([]bpf.RawInstruction{ins, ret}); err == nil {
@@ -195,7 +195,7 @@ func TestTranslateRefuses(t *testing.T) {
 // TestReplace catches a body cut short or too long: functions stand before and behind, and labels inside.
 func TestReplace(t *testing.T) {
 	testnet.RequireRoot(t)
-	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.ClassRET | cbpf.RvalA}})
+	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
 	if err != nil {
 		t.Fatal(err)
 	}

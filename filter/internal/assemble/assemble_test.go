@@ -24,7 +24,7 @@ func filler(n int) []*graph.Stmt {
 func TestFarJumps(t *testing.T) {
 	for n := 250; n <= 260; n++ {
 		first := func() *graph.Block {
-			return graph.New(cbpf.ClassJMP|cbpf.OpJeq, 1, graph.Op(cbpf.ClassLD|cbpf.ModeABS|cbpf.SizeB, 0))
+			return graph.New(cbpf.Jeq, 1, graph.Op(cbpf.LdAbs|cbpf.SizeB, 0))
 		}
 		ret := func(k uint32) *graph.Block { return graph.New(cbpf.RetK, k) }
 		connect := func(b, yes, no *graph.Block) *graph.Block {
@@ -38,14 +38,14 @@ func TestFarJumps(t *testing.T) {
 		}
 		farTrue := func() *graph.Block {
 			yes := ret(1)
-			middle := connect(graph.New(cbpf.ClassJMP|cbpf.OpJeq, 7, filler(n)...), yes, ret(2))
+			middle := connect(graph.New(cbpf.Jeq, 7, filler(n)...), yes, ret(2))
 			return connect(first(), yes, middle)
 		}
 		farBoth := func() *graph.Block {
 			yes, no := ret(1), ret(2)
-			third := connect(graph.New(cbpf.ClassJMP|cbpf.OpJeq, 7, filler(n)...), yes, no)
-			second := connect(graph.New(cbpf.ClassJMP|cbpf.OpJeq, 1, graph.Op(cbpf.ClassLD|cbpf.ModeABS|cbpf.SizeB, 0)), yes, no)
-			return connect(graph.New(cbpf.ClassJMP|cbpf.OpJeq, 9, graph.Op(cbpf.ClassLD|cbpf.ModeABS|cbpf.SizeB, 1)), third, second)
+			third := connect(graph.New(cbpf.Jeq, 7, filler(n)...), yes, no)
+			second := connect(graph.New(cbpf.Jeq, 1, graph.Op(cbpf.LdAbs|cbpf.SizeB, 0)), yes, no)
+			return connect(graph.New(cbpf.Jeq, 9, graph.Op(cbpf.LdAbs|cbpf.SizeB, 1)), third, second)
 		}
 		for name, root := range map[string]*graph.Block{"false": farFalse(), "true": farTrue(), "both": farBoth()} {
 			prog := assemble.Program(root)

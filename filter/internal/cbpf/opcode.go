@@ -52,21 +52,51 @@ const (
 
 	RvalMask = 0x18
 	RvalA    = 0x10
+)
 
-	LdImm  = ClassLD | ModeIMM
-	LdMem  = ClassLD | ModeMEM
-	LdLen  = ClassLD | ModeLEN
+// Whole opcodes. LdAbs and LdInd still need a size. Arithmetic and jumps take K as their operand, or X
+// where the name ends with X.
+const (
+	LdImm = ClassLD | ModeIMM
+	LdAbs = ClassLD | ModeABS
+	LdInd = ClassLD | ModeIND
+	LdMem = ClassLD | ModeMEM
+	LdLen = ClassLD | ModeLEN
+
 	LdxImm = ClassLDX | ModeIMM
 	LdxMem = ClassLDX | ModeMEM
+	LdxLen = ClassLDX | ModeLEN
 	LdxMsh = ClassLDX | ModeMSH | SizeB
-	Neg    = ClassALU | OpNeg
-	Tax    = ClassMISC
-	Txa    = ClassMISC | 0x80
-	RetK   = ClassRET
-	Ja     = ClassJMP | OpJa
 
-	ScratchWords = 16 // words of M[]
+	St  = ClassST
+	Stx = ClassSTX
+
+	Add  = ClassALU | OpAdd
+	AddX = ClassALU | OpAdd | SrcX
+	Sub  = ClassALU | OpSub
+	SubX = ClassALU | OpSub | SrcX
+	Mul  = ClassALU | OpMul
+	And  = ClassALU | OpAnd
+	Or   = ClassALU | OpOr
+	Lsh  = ClassALU | OpLsh
+	Neg  = ClassALU | OpNeg
+
+	Ja   = ClassJMP | OpJa
+	Jeq  = ClassJMP | OpJeq
+	JeqX = ClassJMP | OpJeq | SrcX
+	Jgt  = ClassJMP | OpJgt
+	Jge  = ClassJMP | OpJge
+	Jset = ClassJMP | OpJset
+
+	Tax = ClassMISC
+	Txa = ClassMISC | 0x80
+
+	RetK = ClassRET
+	RetA = ClassRET | RvalA
 )
+
+// ScratchWords is how many words M[] has.
+const ScratchWords = 16
 
 // MaxInstructions is the kernel's limit on a classic program, BPF_MAXINSNS.
 const MaxInstructions = 4096

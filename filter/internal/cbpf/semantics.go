@@ -6,11 +6,11 @@ import "golang.org/x/net/bpf"
 func Known(op uint16) bool { return knownOpcodes[op] }
 
 var knownOpcodes = func() map[uint16]bool {
-	m := map[uint16]bool{Neg: true, Tax: true, Txa: true, RetK: true, ClassRET | RvalA: true, Ja: true,
+	m := map[uint16]bool{Neg: true, Tax: true, Txa: true, RetK: true, RetA: true, Ja: true,
 		LdImm: true, LdMem: true, LdLen: true, LdxImm: true, LdxMem: true, LdxMsh: true,
-		ClassLDX | ModeLEN: true, ClassST: true, ClassSTX: true}
+		LdxLen: true, St: true, Stx: true}
 	for _, size := range []uint16{SizeW, SizeH, SizeB} {
-		m[ClassLD|ModeABS|size], m[ClassLD|ModeIND|size] = true, true
+		m[LdAbs|size], m[LdInd|size] = true, true
 	}
 	for _, src := range []uint16{SrcK, SrcX} {
 		for _, code := range []uint16{OpAdd, OpSub, OpMul, OpDiv, OpMod, OpAnd, OpOr, OpXor, OpLsh, OpRsh} {

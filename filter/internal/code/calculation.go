@@ -39,8 +39,8 @@ func (g *generator) relation(r *syntax.Relation) *graph.Block {
 	compare := comparisons[r.At.Num]
 	var b *graph.Block
 	if compare.jump == cbpf.OpJeq {
-		x.add(graph.Op(cbpf.ClassALU|cbpf.OpSub|cbpf.SrcX, 0))
-		b = graph.New(cbpf.ClassJMP|cbpf.OpJeq, 0, x.stmts...)
+		x.add(graph.Op(cbpf.SubX, 0))
+		b = graph.New(cbpf.Jeq, 0, x.stmts...)
 	} else {
 		b = graph.New(cbpf.ClassJMP|compare.jump|cbpf.SrcX, 0, x.stmts...)
 	}
@@ -65,17 +65,17 @@ func (g *generator) calculate(a syntax.Arith) *calculation {
 	switch a := a.(type) {
 	case *syntax.Constant:
 		v := &calculation{slot: g.slot(syntax.Token{})}
-		v.add(graph.Op(cbpf.LdImm, a.Value), graph.Op(cbpf.ClassST, uint32(v.slot)))
+		v.add(graph.Op(cbpf.LdImm, a.Value), graph.Op(cbpf.St, uint32(v.slot)))
 		return v
 	case *syntax.Length:
 		v := &calculation{slot: g.slot(syntax.Token{})}
-		v.add(graph.Op(cbpf.LdLen, 0), graph.Op(cbpf.ClassST, uint32(v.slot)))
+		v.add(graph.Op(cbpf.LdLen, 0), graph.Op(cbpf.St, uint32(v.slot)))
 		return v
 	case *syntax.Load:
 		return g.indexed(a)
 	case *syntax.Minus:
 		v := g.calculate(a.X)
-		v.add(graph.Op(cbpf.LdMem, uint32(v.slot)), graph.Op(cbpf.Neg, 0), graph.Op(cbpf.ClassST, uint32(v.slot)))
+		v.add(graph.Op(cbpf.LdMem, uint32(v.slot)), graph.Op(cbpf.Neg, 0), graph.Op(cbpf.St, uint32(v.slot)))
 		return v
 	default:
 		return g.operation(a.(*syntax.Operation))
@@ -103,7 +103,7 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	g.free(x.slot)
 	g.free(y.slot)
 	x.slot = g.slot(o.At)
-	x.add(graph.Op(cbpf.ClassST, uint32(x.slot)))
+	x.add(graph.Op(cbpf.St, uint32(x.slot)))
 	return x // with the guard of its left side alone, as in libpcap
 }
 
@@ -142,7 +142,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		l.At.Fail("", "the bytes of this protocol cannot be indexed")
 	}
 	g.index(v, base, body)
-	v.add(graph.Op(cbpf.ClassLD|cbpf.ModeIND|size, k), graph.Op(cbpf.ClassST, uint32(slot)))
+	v.add(graph.Op(cbpf.LdInd|size, k), graph.Op(cbpf.St, uint32(slot)))
 	v.slot = slot
 	return v
 }
@@ -158,5 +158,5 @@ func (g *generator) index(v *calculation, base *offset, body bool) {
 		return
 	}
 	v.add(start...)
-	v.add(graph.Op(cbpf.LdMem, uint32(v.slot)), graph.Op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0), graph.Op(cbpf.Tax, 0))
+	v.add(graph.Op(cbpf.LdMem, uint32(v.slot)), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Tax, 0))
 }

@@ -13,7 +13,7 @@ func (g *generator) ethernet(b *graph.Block) *graph.Block {
 	if !g.previous {
 		return b
 	}
-	check := graph.New(cbpf.ClassJMP|cbpf.OpJeq|cbpf.SrcX, 0, graph.Op(cbpf.LdMem, uint32(g.linkhdr.slot)), graph.Op(cbpf.LdxMem, uint32(g.payload.slot)))
+	check := graph.New(cbpf.JeqX, 0, graph.Op(cbpf.LdMem, uint32(g.linkhdr.slot)), graph.Op(cbpf.LdxMem, uint32(g.payload.slot)))
 	return graph.And(graph.Not(check), b)
 }
 
@@ -61,7 +61,7 @@ func (g *generator) multicast(s *syntax.Special) *graph.Block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:
 		g.wantEthernet(s.At)
-		return g.ethernet(graph.New(cbpf.ClassJMP|cbpf.OpJset, 1, g.load(field{fromLink, 0}, cbpf.SizeB)...))
+		return g.ethernet(graph.New(cbpf.Jset, 1, g.load(field{fromLink, 0}, cbpf.SizeB)...))
 	case syntax.ProtoIP:
 		ip := g.linkIs(s.At, wire.EtherIP)
 		return graph.And(ip, g.compare(field{fromNetwork, 16}, cbpf.SizeB, cbpf.OpJge, 224))

@@ -43,15 +43,15 @@ func (g *generator) load(f field, size int) []*graph.Stmt {
 	case fromIPv6Body:
 		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
 	default:
-		return append(g.ipv4Length(), graph.Op(cbpf.ClassLD|cbpf.ModeIND|size, g.payload.constant+g.nl+f.offset))
+		return append(g.ipv4Length(), graph.Op(cbpf.LdInd|size, g.payload.constant+g.nl+f.offset))
 	}
 }
 
 func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	if s := g.base(o); s != nil {
-		return append(s, graph.Op(cbpf.ClassLD|cbpf.ModeIND|size, o.constant+k))
+		return append(s, graph.Op(cbpf.LdInd|size, o.constant+k))
 	}
-	return []*graph.Stmt{graph.Op(cbpf.ClassLD|cbpf.ModeABS|size, o.constant+k)}
+	return []*graph.Stmt{graph.Op(cbpf.LdAbs|size, o.constant+k)}
 }
 
 // base gets the variable part of an offset into X; nil if there is none.
@@ -69,8 +69,8 @@ func (g *generator) ipv4Length() []*graph.Stmt {
 	if s == nil {
 		return []*graph.Stmt{graph.Op(cbpf.LdxMsh, k)}
 	}
-	return append(s, graph.Op(cbpf.ClassLD|cbpf.ModeIND|cbpf.SizeB, k), graph.Op(cbpf.ClassALU|cbpf.OpAnd, 0xf), graph.Op(cbpf.ClassALU|cbpf.OpLsh, 2),
-		graph.Op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0), graph.Op(cbpf.Tax, 0))
+	return append(s, graph.Op(cbpf.LdInd|cbpf.SizeB, k), graph.Op(cbpf.And, 0xf), graph.Op(cbpf.Lsh, 2),
+		graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Tax, 0))
 }
 
 // compare tests a field against a constant.
@@ -86,9 +86,9 @@ func (g *generator) equal(f field, size int, v uint32) *graph.Block {
 func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
 	s := g.load(f, size)
 	if mask != ^uint32(0) {
-		s = append(s, graph.Op(cbpf.ClassALU|cbpf.OpAnd, mask))
+		s = append(s, graph.Op(cbpf.And, mask))
 	}
-	return graph.New(cbpf.ClassJMP|cbpf.OpJeq, v, s...)
+	return graph.New(cbpf.Jeq, v, s...)
 }
 
 // bytes tests a run of bytes, the last first, in pieces as large as they can be.

@@ -142,9 +142,9 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 	case syntax.KindDirection:
 		return always(s.At.Num == 0) // XDP sees received packets only
 	case syntax.KindLess:
-		return graph.Not(graph.New(cbpf.ClassJMP|cbpf.OpJgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
+		return graph.Not(graph.New(cbpf.Jgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
 	case syntax.KindGreater:
-		return graph.New(cbpf.ClassJMP|cbpf.OpJge, s.Arg, graph.Op(cbpf.LdLen, 0))
+		return graph.New(cbpf.Jge, s.Arg, graph.Op(cbpf.LdLen, 0))
 	case syntax.KindByte:
 		return g.byteTest(s)
 	case syntax.KindBroadcast:
@@ -163,7 +163,7 @@ func always(v bool) *graph.Block {
 	if !v {
 		k = 1
 	}
-	return graph.New(cbpf.ClassJMP|cbpf.OpJeq, 0, graph.Op(cbpf.LdImm, k))
+	return graph.New(cbpf.Jeq, 0, graph.Op(cbpf.LdImm, k))
 }
 
 // byteTest is "byte offset op value". For & and | libpcap forgets to load the byte, and so do we: the filter means what
@@ -178,11 +178,11 @@ func (g *generator) byteTest(s *syntax.Special) *graph.Block {
 	case '>':
 		return g.compare(at, cbpf.SizeB, cbpf.OpJgt, s.Value)
 	}
-	code := cbpf.ClassALU | cbpf.OpOr
+	code := cbpf.Or
 	if s.Op == '&' {
-		code = cbpf.ClassALU | cbpf.OpAnd
+		code = cbpf.And
 	}
-	return graph.Not(graph.New(cbpf.ClassJMP|cbpf.OpJeq, 0, graph.Op(code, s.Value)))
+	return graph.Not(graph.New(cbpf.Jeq, 0, graph.Op(code, s.Value)))
 }
 
 // slot reserves a scratch word.

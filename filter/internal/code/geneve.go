@@ -11,14 +11,14 @@ import (
 // any length, so they go to scratch words.
 func (g *generator) geneve(s *syntax.Special) *graph.Block {
 	v4 := g.geneveIn(s, wire.EtherIP, fromIPv4Body)
-	v4 = graph.And(v4, graph.New(cbpf.ClassJMP|cbpf.OpJeq|cbpf.SrcX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
+	v4 = graph.And(v4, graph.New(cbpf.JeqX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
 	v6 := g.geneveIn(s, wire.EtherIP6, fromIPv6Body)
 	// Both leave the offset of the UDP header, less what is constant, in A and X. The test is always true.
 	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
 	if g.payload.variable {
-		start = append(start, graph.Op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0))
+		start = append(start, graph.Op(cbpf.AddX, 0))
 	}
-	v6 = graph.And(v6, graph.New(cbpf.ClassJMP|cbpf.OpJeq|cbpf.SrcX, 0, append(start, graph.Op(cbpf.Tax, 0))...))
+	v6 = graph.And(v6, graph.New(cbpf.JeqX, 0, append(start, graph.Op(cbpf.Tax, 0))...))
 	b := graph.Or(v4, v6)
 	next := always(true)
 	next.Stmts = append(g.geneveOffsets(s.At), next.Stmts...)
@@ -42,18 +42,18 @@ func (g *generator) geneveIn(s *syntax.Special, typ uint32, body from) *graph.Bl
 // geneveOffsets stores the offsets of link header, type and payload. Where the payload is no Ethernet, the Geneve header itself
 // is the link header: its protocol field is the type.
 func (g *generator) geneveOffsets(t syntax.Token) []*graph.Stmt {
-	s := []*graph.Stmt{graph.Op(cbpf.ClassALU|cbpf.OpAdd, g.payload.constant+g.nl+8), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.ClassALU|cbpf.OpAdd, 2)}
+	s := []*graph.Stmt{graph.Op(cbpf.Add, g.payload.constant+g.nl+8), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.Add, 2)}
 	g.linktype = offset{variable: true, slot: g.slot(t)}
-	s = append(s, graph.Op(cbpf.ClassST, uint32(g.linktype.slot)),
-		graph.Op(cbpf.ClassLD|cbpf.ModeIND|cbpf.SizeB, 0), graph.Op(cbpf.ClassALU|cbpf.OpAnd, 0x3f), graph.Op(cbpf.ClassALU|cbpf.OpMul, 4), graph.Op(cbpf.ClassALU|cbpf.OpAdd, 8),
-		graph.Op(cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX, 0))
+	s = append(s, graph.Op(cbpf.St, uint32(g.linktype.slot)),
+		graph.Op(cbpf.LdInd|cbpf.SizeB, 0), graph.Op(cbpf.And, 0x3f), graph.Op(cbpf.Mul, 4), graph.Op(cbpf.Add, 8),
+		graph.Op(cbpf.AddX, 0))
 	g.linkhdr = offset{variable: true, slot: g.slot(t)}
-	s = append(s, graph.Op(cbpf.ClassST, uint32(g.linkhdr.slot)), graph.Op(cbpf.ClassLD|cbpf.ModeIND|cbpf.SizeH, 2), graph.Op(cbpf.LdxMem, uint32(g.linkhdr.slot)))
+	s = append(s, graph.Op(cbpf.St, uint32(g.linkhdr.slot)), graph.Op(cbpf.LdInd|cbpf.SizeH, 2), graph.Op(cbpf.LdxMem, uint32(g.linkhdr.slot)))
 	g.payload = offset{variable: true, slot: g.slot(t)}
-	isEthernet, store := graph.Op(cbpf.Txa, 0), graph.Op(cbpf.ClassSTX, uint32(g.payload.slot))
-	choose := graph.Op(cbpf.ClassJMP|cbpf.OpJeq, wire.EtherTEB)
+	isEthernet, store := graph.Op(cbpf.Txa, 0), graph.Op(cbpf.Stx, uint32(g.payload.slot))
+	choose := graph.Op(cbpf.Jeq, wire.EtherTEB)
 	choose.Jt, choose.Jf = isEthernet, store
 	g.link, g.nl = linkEthernet, 0
-	return append(s, choose, isEthernet, graph.Op(cbpf.ClassALU|cbpf.OpAdd, 12), graph.Op(cbpf.ClassST, uint32(g.linktype.slot)), graph.Op(cbpf.ClassALU|cbpf.OpAdd, 2),
+	return append(s, choose, isEthernet, graph.Op(cbpf.Add, 12), graph.Op(cbpf.St, uint32(g.linktype.slot)), graph.Op(cbpf.Add, 2),
 		graph.Op(cbpf.Tax, 0), store)
 }

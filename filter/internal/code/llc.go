@@ -26,7 +26,7 @@ func (g *generator) llc(s *syntax.Special) *graph.Block {
 	control := field{fromLLC, 2}
 	name := strings.ToLower(s.Name)
 	if name == "i" {
-		return graph.And(b, graph.Not(graph.New(cbpf.ClassJMP|cbpf.OpJset, 1, g.load(control, cbpf.SizeB)...)))
+		return graph.And(b, graph.Not(graph.New(cbpf.Jset, 1, g.load(control, cbpf.SizeB)...)))
 	}
 	typ, ok := llcTypes[name]
 	if !ok {

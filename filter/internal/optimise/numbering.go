@@ -99,7 +99,7 @@ func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	case cbpf.ModeIND:
 		x := val[atomX]
 		if alter && v.consts[x].is {
-			s.Code = cbpf.ClassLD | cbpf.ModeABS | s.Code&cbpf.SizeMask
+			s.Code = cbpf.LdAbs | s.Code&cbpf.SizeMask
 			s.K += v.consts[x].v
 			n = v.of(s.Code, s.K, 0)
 			o.progress()

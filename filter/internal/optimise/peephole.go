@@ -19,10 +19,10 @@ func (o *optimiser) peephole(b *node) {
 		last = b.Stmts[j]
 		o.pair(b, i, j)
 	}
-	if b.Last.Code == cbpf.ClassJMP|cbpf.OpJeq && b.out>>atomA&1 == 0 {
+	if b.Last.Code == cbpf.Jeq && b.out>>atomA&1 == 0 {
 		o.beforeEqual(b, last)
 	}
-	if b.Last.Code == cbpf.ClassJMP|cbpf.OpJset {
+	if b.Last.Code == cbpf.Jset {
 		switch b.Last.K {
 		case 0:
 			b.edges[graph.OnTrue].to = b.to(graph.OnFalse)
@@ -50,7 +50,7 @@ func (b *node) kept(i int) int {
 // pair looks at two neighbours.
 func (o *optimiser) pair(b *node, i, j int) {
 	s, next := b.Stmts[i], b.Stmts[j]
-	if s.Code == cbpf.ClassST && next.Code == cbpf.LdxMem && s.K == next.K {
+	if s.Code == cbpf.St && next.Code == cbpf.LdxMem && s.K == next.K {
 		next.Code = cbpf.Tax
 		o.progress()
 	}
@@ -74,7 +74,7 @@ func (o *optimiser) pair(b *node, i, j int) {
 	}
 	tax := b.kept(add + 1)
 	load := b.kept(tax + 1)
-	if at(add).Code != cbpf.ClassALU|cbpf.OpAdd|cbpf.SrcX || at(tax).Code != cbpf.Tax || at(load).Code == graph.Nop ||
+	if at(add).Code != cbpf.AddX || at(tax).Code != cbpf.Tax || at(load).Code == graph.Nop ||
 		at(load).Code&cbpf.ClassMask != cbpf.ClassLD || at(load).Code&cbpf.ModeMask != cbpf.ModeIND {
 		return
 	}
@@ -87,14 +87,14 @@ func (o *optimiser) pair(b *node, i, j int) {
 func (o *optimiser) beforeEqual(b *node, last *graph.Stmt) {
 	x := o.numbering.consts[b.values[atomX]]
 	switch {
-	case last.Code == cbpf.ClassALU|cbpf.OpSub|cbpf.SrcX && x.is:
+	case last.Code == cbpf.SubX && x.is:
 		b.Last.K += x.v
-	case last.Code == cbpf.ClassALU|cbpf.OpSub|cbpf.SrcX && b.Last.K == 0:
-		b.Last.Code = cbpf.ClassJMP | cbpf.OpJeq | cbpf.SrcX
-	case last.Code == cbpf.ClassALU|cbpf.OpSub:
+	case last.Code == cbpf.SubX && b.Last.K == 0:
+		b.Last.Code = cbpf.JeqX
+	case last.Code == cbpf.Sub:
 		b.Last.K += last.K
-	case last.Code == cbpf.ClassALU|cbpf.OpAnd && b.Last.K == 0:
-		b.Last.K, b.Last.Code = last.K, cbpf.ClassJMP|cbpf.OpJset
+	case last.Code == cbpf.And && b.Last.K == 0:
+		b.Last.K, b.Last.Code = last.K, cbpf.Jset
 		b.edges[graph.OnTrue].to, b.edges[graph.OnFalse].to = b.to(graph.OnFalse), b.to(graph.OnTrue)
 	default:
 		return

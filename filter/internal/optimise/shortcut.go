@@ -50,7 +50,7 @@ func decided(b *node, e *edge) *node {
 		return b.to(graph.OnTrue)
 	case b.operand == p.operand:
 		return b.to(graph.OnFalse)
-	case holds && b.Last.Code == cbpf.ClassJMP|cbpf.OpJeq: // equal to something else
+	case holds && b.Last.Code == cbpf.Jeq: // equal to something else
 		return b.to(graph.OnFalse)
 	}
 	return nil
