@@ -31,6 +31,7 @@ var comparisons = map[uint32]struct {
 }{'>': {cbpf.OpJgt, false}, syntax.SymGE: {cbpf.OpJge, false}, '=': {cbpf.OpJeq, false},
 	syntax.SymLE: {cbpf.OpJgt, true}, '<': {cbpf.OpJge, true}, syntax.SymNE: {cbpf.OpJeq, true}}
 
+// relation compares two calculations.
 func (g *generator) relation(r *syntax.Relation) *graph.Block {
 	x := g.calculate(r.X)
 	y := g.calculate(r.Y)
@@ -61,6 +62,7 @@ func (g *generator) relation(r *syntax.Relation) *graph.Block {
 	return b
 }
 
+// calculate generates the code of a number.
 func (g *generator) calculate(a syntax.Arith) *calculation {
 	switch a := a.(type) {
 	case *syntax.Constant:
@@ -82,14 +84,16 @@ func (g *generator) calculate(a syntax.Arith) *calculation {
 	}
 }
 
+// operations are the classic opcodes of the operators.
 var operations = map[uint32]int{'|': cbpf.OpOr, '&': cbpf.OpAnd, syntax.SymLSH: cbpf.OpLsh, syntax.SymRSH: cbpf.OpRsh,
 	'+': cbpf.OpAdd, '-': cbpf.OpSub, '*': cbpf.OpMul, '/': cbpf.OpDiv, '%': cbpf.OpMod, '^': cbpf.OpXor}
 
+// operation calculates with two numbers.
 func (g *generator) operation(o *syntax.Operation) *calculation {
 	op := operations[o.At.Num]
 	x := g.calculate(o.X)
 	y := g.calculate(o.Y)
-	// libpcap looks at the first instruction only, so a sum that begins with 0 is refused too.
+	// libpcap looks at the first instruction only, so it refuses a sum that begins with 0, too.
 	if first := y.stmts[0]; first.Code == cbpf.LdImm {
 		switch {
 		case (op == cbpf.OpDiv || op == cbpf.OpMod) && first.K == 0:
@@ -104,10 +108,10 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	g.free(y.slot)
 	x.slot = g.slot(o.At)
 	x.add(graph.Op(cbpf.St, uint32(x.slot)))
-	return x // with the guard of its left side alone, as in libpcap
+	return x // libpcap forgets the guard of the right side, too
 }
 
-// indexed is proto[offset:size].
+// indexed loads bytes at a computed offset: proto[offset:size].
 func (g *generator) indexed(l *syntax.Load) *calculation {
 	v := g.calculate(l.Offset)
 	slot := g.slot(l.At)
@@ -147,7 +151,8 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	return v
 }
 
-// index gets the offset, which v has computed, into X, plus what else the load is relative to.
+// index adds the code that gets the place of a load into X: the offset that c has computed, plus
+// what is variable in the place that the offset counts from.
 func (g *generator) index(v *calculation, base *offset, body bool) {
 	start := g.base(base)
 	if body {

@@ -7,7 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// encap tests for a header that carries others, and moves the offsets of all tests behind it in the text.
+// encap tests for a header that carries others. The offsets of all tests that stand behind it in
+// the text move past that header.
 func (g *generator) encap(s *syntax.Special) *graph.Block {
 	switch syntax.Encap(s.At.Num) {
 	case syntax.EncapVLAN:
@@ -30,6 +31,7 @@ func limit(s *syntax.Special, most uint32) {
 	}
 }
 
+// vlan tests for a VLAN tag.
 func (g *generator) vlan(s *syntax.Special) *graph.Block {
 	if g.labels > 0 {
 		s.At.Fail("", "there are no VLAN tags behind an MPLS label")
@@ -45,12 +47,14 @@ func (g *generator) vlan(s *syntax.Special) *graph.Block {
 	return b
 }
 
+// vlanType tests for the types of VLAN tags.
 func (g *generator) vlanType() *graph.Block {
 	b := g.linkIs(syntax.Token{}, wire.Ether8021Q)
 	b = graph.Or(b, g.linkIs(syntax.Token{}, wire.Ether8021AD))
 	return graph.Or(b, g.linkIs(syntax.Token{}, wire.EtherQinQ))
 }
 
+// mpls tests for an MPLS label.
 func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	var b *graph.Block
 	switch {
@@ -70,6 +74,7 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	return b
 }
 
+// pppoes tests for a PPPoE session, and goes on inside PPP.
 func (g *generator) pppoes(s *syntax.Special) *graph.Block {
 	b := g.linkIs(s.At, wire.EtherPPPoES)
 	if s.Has {

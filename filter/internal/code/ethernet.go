@@ -7,8 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// ethernet is put before tests of MAC addresses behind a Geneve header, whose payload may be something else. The addresses are
-// there if the link header is not as long as nothing.
+// ethernet guards a test of MAC addresses behind a Geneve header, because the header may carry
+// something else than Ethernet. Where it does, geneveOffsets has stored the same offset for link
+// header and payload.
 func (g *generator) ethernet(b *graph.Block) *graph.Block {
 	if !g.previous {
 		return b
@@ -17,6 +18,7 @@ func (g *generator) ethernet(b *graph.Block) *graph.Block {
 	return graph.And(graph.Not(check), b)
 }
 
+// mac tests for MAC addresses.
 func (g *generator) mac(mac []byte, d syntax.Direction) *graph.Block {
 	switch d {
 	case syntax.DirSrc:
@@ -32,12 +34,14 @@ func (g *generator) mac(mac []byte, d syntax.Direction) *graph.Block {
 	return graph.Or(src, dst)
 }
 
+// wantEthernet refuses a test that needs an Ethernet header.
 func (g *generator) wantEthernet(t syntax.Token) {
 	if g.link != linkEthernet {
 		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")
 	}
 }
 
+// broadcast tests for packets to everybody.
 func (g *generator) broadcast(s *syntax.Special) *graph.Block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:
@@ -57,6 +61,7 @@ func (g *generator) broadcast(s *syntax.Special) *graph.Block {
 	return nil
 }
 
+// multicast tests for packets to a group.
 func (g *generator) multicast(s *syntax.Special) *graph.Block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:

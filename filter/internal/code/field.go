@@ -5,13 +5,13 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// from is what a field's offset counts from.
+// from is the place that a field's offset counts from.
 type from int
 
 const (
 	fromLink      from = iota // start of the link header
 	fromType                  // its type field
-	fromLLC                   // what follows it, an LLC header perhaps
+	fromLLC                   // what follows the type: an LLC header, where the type is a length
 	fromNetwork               // network header
 	fromNoSNAP                // network header behind LLC without SNAP
 	fromPrevLabel             // the MPLS label before
@@ -25,7 +25,7 @@ type field struct {
 	offset uint32
 }
 
-// load is the code that gets a field into A.
+// load is the code that loads a field into A.
 func (g *generator) load(f field, size int) []*graph.Stmt {
 	switch f.from {
 	case fromLink:
@@ -47,6 +47,7 @@ func (g *generator) load(f field, size int) []*graph.Stmt {
 	}
 }
 
+// loadAt is the code that loads from k bytes behind a place.
 func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	if s := g.base(o); s != nil {
 		return append(s, graph.Op(cbpf.LdInd|size, o.constant+k))
@@ -54,7 +55,7 @@ func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	return []*graph.Stmt{graph.Op(cbpf.LdAbs|size, o.constant+k)}
 }
 
-// base gets the variable part of an offset into X; nil if there is none.
+// base is the code that loads the variable part of an offset into X; nil if it has none.
 func (g *generator) base(o *offset) []*graph.Stmt {
 	if !o.variable {
 		return nil
@@ -62,7 +63,8 @@ func (g *generator) base(o *offset) []*graph.Stmt {
 	return []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(o.slot))}
 }
 
-// ipv4Length gets the length of the IPv4 header into X, plus what is variable in the offset of the header.
+// ipv4Length is the code that computes, in X, the length of the IPv4 header plus the variable part
+// of the header's own offset.
 func (g *generator) ipv4Length() []*graph.Stmt {
 	k := g.payload.constant + g.nl
 	s := g.base(&g.payload)
@@ -78,11 +80,12 @@ func (g *generator) compare(f field, size, jump int, v uint32) *graph.Block {
 	return graph.New(cbpf.ClassJMP|jump, v, g.load(f, size)...)
 }
 
+// equal tests whether a field has a value.
 func (g *generator) equal(f field, size int, v uint32) *graph.Block {
 	return g.compare(f, size, cbpf.OpJeq, v)
 }
 
-// masked tests some bits of a field.
+// masked tests whether a field has a value in the bits of mask.
 func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
 	s := g.load(f, size)
 	if mask != ^uint32(0) {
@@ -91,7 +94,7 @@ func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
 	return graph.New(cbpf.Jeq, v, s...)
 }
 
-// bytes tests a run of bytes, the last first, in pieces as large as they can be.
+// bytes tests a run of bytes, from the last to the first, in pieces of up to four.
 func (g *generator) bytes(f field, v []byte) *graph.Block {
 	var b *graph.Block
 	for len(v) > 0 {

@@ -81,8 +81,9 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
 	return graph.Close(b, accept, reject), verbatim
 }
 
-// generateTagged compiles the expression for frames with no, one and two VLAN tags, and chooses by the frame's own types. A
-// union would not do: "not tcp" is true of a tagged frame that is read as if it had no tag.
+// generateTagged compiles the expression three times, for frames with no, one and two VLAN tags,
+// and lets the frame's own types choose. The three must not simply be joined by "or": a tagged
+// frame that is read as if it had no tag is "not tcp", whatever it carries.
 func generateTagged(root syntax.Expr, o Options) (b *graph.Block, verbatim bool) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
@@ -102,7 +103,7 @@ func generateTagged(root syntax.Expr, o Options) (b *graph.Block, verbatim bool)
 	return b, verbatim
 }
 
-// mentionsVLAN tells whether the expression itself says where it wants tags.
+// mentionsVLAN tells whether the expression itself says where it wants VLAN tags.
 func mentionsVLAN(n syntax.Expr) bool {
 	switch n := n.(type) {
 	case *syntax.Logical:
@@ -115,6 +116,7 @@ func mentionsVLAN(n syntax.Expr) bool {
 	return false
 }
 
+// expr generates the test of a node of the tree.
 func (g *generator) expr(n syntax.Expr) *graph.Block {
 	switch n := n.(type) {
 	case *syntax.Logical:
@@ -137,6 +139,7 @@ func (g *generator) expr(n syntax.Expr) *graph.Block {
 	}
 }
 
+// special generates the tests that begin with a keyword.
 func (g *generator) special(s *syntax.Special) *graph.Block {
 	switch s.At.Kind {
 	case syntax.KindDirection:
@@ -158,6 +161,7 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 	}
 }
 
+// always is a test whose result is v.
 func always(v bool) *graph.Block {
 	k := uint32(0)
 	if !v {
@@ -166,8 +170,8 @@ func always(v bool) *graph.Block {
 	return graph.New(cbpf.Jeq, 0, graph.Op(cbpf.LdImm, k))
 }
 
-// byteTest is "byte offset op value". For & and | libpcap forgets to load the byte, and so do we: the filter means what
-// tcpdump's means.
+// byteTest is "byte offset op value". For & and | libpcap forgets to load the byte. This compiler
+// does the same, so that the filter means what it means to tcpdump.
 func (g *generator) byteTest(s *syntax.Special) *graph.Block {
 	at := field{from: fromLink, offset: s.Arg}
 	switch s.Op {
@@ -198,4 +202,5 @@ func (g *generator) slot(t syntax.Token) int {
 	return 0
 }
 
+// free gives a scratch word back.
 func (g *generator) free(slot int) { g.used[slot] = false }

@@ -7,13 +7,15 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// geneve tests for the UDP port and version of Geneve (RFC 8926), and computes the offsets of what it carries: its header has
-// any length, so they go to scratch words.
+// geneve tests for the UDP port and version of Geneve (RFC 8926), over IPv4 and IPv6. A Geneve
+// header has any length, so the code computes the offsets of what it carries, and stores them in
+// scratch words for the tests behind it.
 func (g *generator) geneve(s *syntax.Special) *graph.Block {
 	v4 := g.geneveIn(s, wire.EtherIP, fromIPv4Body)
 	v4 = graph.And(v4, graph.New(cbpf.JeqX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
 	v6 := g.geneveIn(s, wire.EtherIP6, fromIPv6Body)
-	// Both leave the offset of the UDP header, less what is constant, in A and X. The test is always true.
+	// The last block of each version leaves the variable part of the UDP header's offset in A and X.
+	// Its test is always true.
 	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
 	if g.payload.variable {
 		start = append(start, graph.Op(cbpf.AddX, 0))
@@ -27,6 +29,7 @@ func (g *generator) geneve(s *syntax.Special) *graph.Block {
 	return b
 }
 
+// geneveIn tests for Geneve over one version of IP.
 func (g *generator) geneveIn(s *syntax.Special, typ uint32, body from) *graph.Block {
 	udp := &syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
 		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{wire.GenevePort, wire.GenevePort}}}
@@ -39,8 +42,9 @@ func (g *generator) geneveIn(s *syntax.Special, typ uint32, body from) *graph.Bl
 	return b
 }
 
-// geneveOffsets stores the offsets of link header, type and payload. Where the payload is no Ethernet, the Geneve header itself
-// is the link header: its protocol field is the type.
+// geneveOffsets is the code that stores the offsets of the inner link header, its type and its
+// payload. Where the payload is not Ethernet, the Geneve header itself stands for the link header,
+// because its protocol field is the type.
 func (g *generator) geneveOffsets(t syntax.Token) []*graph.Stmt {
 	s := []*graph.Stmt{graph.Op(cbpf.Add, g.payload.constant+g.nl+8), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.Add, 2)}
 	g.linktype = offset{variable: true, slot: g.slot(t)}

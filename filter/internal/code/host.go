@@ -10,6 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
+// primitive tests for an identifier.
 func (g *generator) primitive(p *syntax.Primitive) *graph.Block {
 	switch p.Qual.Type {
 	case syntax.AddrPort, syntax.AddrPortrange:
@@ -46,7 +47,7 @@ func (g *generator) address(p *syntax.Primitive, a netip.Addr) *graph.Block {
 	return g.ipv6Host(p.At, a, p.Prefix, p.Qual.Dir)
 }
 
-// ipv4Host tests addresses of IPv4, ARP and RARP headers.
+// ipv4Host tests for an address in the headers of IPv4, ARP and RARP, or of one of them.
 func (g *generator) ipv4Host(t syntax.Token, addr, mask uint32, q syntax.Qualifier) *graph.Block {
 	switch q.Proto {
 	case syntax.ProtoIP:
@@ -67,6 +68,8 @@ func (g *generator) ipv4Host(t syntax.Token, addr, mask uint32, q syntax.Qualifi
 	return graph.Or(arp, g.ipv4Host(t, addr, mask, q))
 }
 
+// ipv4Field tests for an address in the header of the frame type typ, where src and dst are the
+// offsets of the addresses.
 func (g *generator) ipv4Field(t syntax.Token, addr, mask uint32, d syntax.Direction, typ, src, dst uint32) *graph.Block {
 	return directed(d, func(source bool) *graph.Block {
 		at := dst
@@ -78,7 +81,7 @@ func (g *generator) ipv4Field(t syntax.Token, addr, mask uint32, d syntax.Direct
 	})
 }
 
-// ipv6Host tests the four words of an address, the last first.
+// ipv6Host tests for the four words of an address, the last word first.
 func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.Direction) *graph.Block {
 	return directed(d, func(source bool) *graph.Block {
 		at := uint32(24)
@@ -103,7 +106,7 @@ func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.
 	})
 }
 
-// directed combines the tests of source and destination.
+// directed combines the tests of source and destination as a direction says.
 func directed(d syntax.Direction, test func(source bool) *graph.Block) *graph.Block {
 	switch d {
 	case syntax.DirSrc:
@@ -119,7 +122,8 @@ func directed(d syntax.Direction, test func(source bool) *graph.Block) *graph.Bl
 	return graph.Or(src, dst)
 }
 
-// decnet tests for a DECnet Phase IV address in a routing header of either form, with and without padding in front.
+// decnet tests for a DECnet Phase IV address. A routing header has a short and a long form, and
+// either may have padding in front.
 func (g *generator) decnet(t syntax.Token, addr uint32, d syntax.Direction) *graph.Block {
 	k := addr>>8&0xff | addr<<8&0xff00 // little-endian on the wire
 	return directed(d, func(source bool) *graph.Block {

@@ -7,7 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and followers). Others stay as they are.
+// pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and its
+// followers). libpcap leaves all others as they are.
 var pppTypes = map[uint32]uint32{wire.EtherIP: 0x21, wire.EtherIP6: 0x57, wire.EtherDECNET: 0x27, wire.EtherATALK: 0x29, wire.EtherNS: 0x25,
 	wire.SAPISO: 0x23, wire.SAPSTP: 0x31, wire.SAPIPX: 0x2b}
 
@@ -49,7 +50,8 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 	return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
 }
 
-// labelIs guesses what follows the bottom MPLS label by its first four bits.
+// labelIs tests for a version of IP behind the bottom MPLS label. Labels have no type field, so the
+// test looks at the first four bits of what follows.
 func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	version := uint32(0x40)
 	switch typ {
@@ -63,6 +65,7 @@ func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	return graph.And(bottom, g.masked(field{fromNetwork, 0}, cbpf.SizeB, version, 0xf0))
 }
 
+// snap tests for an LLC header with SNAP, an organisation and its protocol.
 func (g *generator) snap(org, typ uint32) *graph.Block {
 	return g.bytes(field{fromLLC, 0}, []byte{wire.SAPSNAP, wire.SAPSNAP, 3, byte(org >> 16), byte(org >> 8), byte(org), byte(typ >> 8), byte(typ)})
 }

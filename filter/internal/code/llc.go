@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// llcTypes are control fields of 802.2 with the mask of their bits.
+// llcTypes are the control fields of 802.2 by name: the value, and the bits that are compared.
 var llcTypes = map[string]struct{ value, mask uint32 }{
 	"s": {1, 3}, "u": {3, 3}, "rr": {1, 0x0f}, "rnr": {5, 0x0f}, "rej": {9, 0x0f}, "ui": {0x03, 0xef}, "ua": {0x63, 0xef},
 	"disc": {0x43, 0xef}, "dm": {0x0f, 0xef}, "sabme": {0x6f, 0xef}, "test": {0xe3, 0xef}, "xid": {0xaf, 0xef},

@@ -7,9 +7,10 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
+// transports are the protocols that have ports.
 var transports = map[syntax.Proto]uint32{syntax.ProtoTCP: wire.IPTCP, syntax.ProtoUDP: wire.IPUDP, syntax.ProtoSCTP: wire.IPSCTP}
 
-// ports tests for a port or range in one version of IP.
+// ports tests for a port or a range of ports over one version of IP, whose frame type is typ.
 func (g *generator) ports(p *syntax.Primitive, typ uint32) *graph.Block {
 	link := g.linkIs(p.At, typ)
 	if n, ok := transports[p.Transport]; ok {
@@ -21,6 +22,7 @@ func (g *generator) ports(p *syntax.Primitive, typ uint32) *graph.Block {
 	return graph.And(link, b)
 }
 
+// portsOf is the part of ports for one transport.
 func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *graph.Block {
 	body := fromIPv6Body
 	var head *graph.Block
@@ -44,7 +46,8 @@ func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *graph.B
 	}))
 }
 
-// firstFragment is true where the transport header is in the packet.
+// firstFragment tests that an IPv4 packet is whole or a first fragment, which alone have a
+// transport header.
 func (g *generator) firstFragment() *graph.Block {
 	return graph.Not(g.compare(field{fromNetwork, 6}, cbpf.SizeH, cbpf.OpJset, 0x1fff))
 }

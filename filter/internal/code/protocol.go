@@ -7,11 +7,12 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
+// linkTypes are the protocols that follow the link header, with their numbers there.
 var linkTypes = map[syntax.Proto]uint32{syntax.ProtoIP: wire.EtherIP, syntax.ProtoARP: wire.EtherARP, syntax.ProtoRARP: wire.EtherRARP, syntax.ProtoATALK: wire.EtherATALK,
 	syntax.ProtoAARP: wire.EtherAARP, syntax.ProtoDECNET: wire.EtherDECNET, syntax.ProtoSCA: wire.EtherSCA, syntax.ProtoLAT: wire.EtherLAT, syntax.ProtoMOPDL: wire.EtherMOPDL,
 	syntax.ProtoMOPRC: wire.EtherMOPRC, syntax.ProtoIP6: wire.EtherIP6, syntax.ProtoISO: wire.SAPISO, syntax.ProtoSTP: wire.SAPSTP, syntax.ProtoIPX: wire.SAPIPX, syntax.ProtoNETBEUI: wire.SAPNETBEUI}
 
-// above names protocols inside another one.
+// above are the protocols inside another one. ProtoNone is either version of IP.
 var above = map[syntax.Proto]struct {
 	number uint32
 	in     syntax.Proto
@@ -22,7 +23,7 @@ var above = map[syntax.Proto]struct {
 	syntax.ProtoESIS: {wire.ISOESIS, syntax.ProtoISO}, syntax.ProtoISIS: {wire.ISOISIS, syntax.ProtoISO}, syntax.ProtoCLNP: {wire.ISOCLNP, syntax.ProtoISO},
 }
 
-// isisTypes are the packet types a word stands for, in libpcap's order.
+// isisTypes are the packet types that a word stands for, in libpcap's order.
 var isisTypes = map[syntax.Proto][]uint32{
 	syntax.ProtoL1: {wire.ISISL1PSNP, wire.ISISL1CSNP, wire.ISISL1LSP, wire.ISISL1IIH, wire.ISISPTPIIH}, syntax.ProtoL2: {wire.ISISL2PSNP, wire.ISISL2CSNP, wire.ISISL2LSP, wire.ISISL2IIH, wire.ISISPTPIIH},
 	syntax.ProtoIIH: {wire.ISISPTPIIH, wire.ISISL1IIH, wire.ISISL2IIH}, syntax.ProtoLSP: {wire.ISISL1LSP, wire.ISISL2LSP},
@@ -52,7 +53,7 @@ func (g *generator) protocol(t syntax.Token, p syntax.Proto) *graph.Block {
 	return b
 }
 
-// proto tests for a protocol's number inside another protocol; protoNone is either version of IP.
+// proto tests for a protocol's number inside another protocol. ProtoNone is either version of IP.
 func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Block {
 	switch in {
 	case syntax.ProtoNone:
@@ -64,7 +65,8 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		link := g.linkIs(t, wire.EtherIP)
 		return graph.And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case syntax.ProtoIP6:
-		// Directly, or behind a fragment header; other extension headers are not followed.
+		// The protocol follows directly, or behind a fragment header. Other extension headers are not
+		// looked behind, as in libpcap.
 		link := g.linkIs(t, wire.EtherIP6)
 		fragment := g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPFragment)
 		inner := graph.And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))
@@ -72,7 +74,7 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 	case syntax.ProtoISO:
 		link := g.linkIs(t, wire.SAPISO)
 		return graph.And(link, g.equal(field{fromNoSNAP, 0}, cbpf.SizeB, v))
-	default: // syntax.ProtoISIS; resolve lets no other pass
+	default: // syntax.ProtoISIS: package names refuses all others
 		isis := g.proto(t, wire.ISOISIS, syntax.ProtoISO)
 		return graph.And(isis, g.equal(field{fromNoSNAP, 4}, cbpf.SizeB, v))
 	}

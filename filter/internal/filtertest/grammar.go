@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// grammar makes random expressions, most of them valid.
+// Grammar makes random expressions, most of them valid.
 type Grammar struct{ *rand.Rand }
 
+// NewGrammar makes a Grammar that always gives the same expressions for the same seed.
 func NewGrammar(seed uint64) Grammar { return Grammar{rand.New(rand.NewPCG(seed, 7))} }
 
 func (g Grammar) pick(words ...string) string { return words[g.IntN(len(words))] }
 
-// maybe is s about once in n times.
+// maybe is s about once in n times, and empty otherwise.
 func (g Grammar) maybe(n int, s string) string {
 	if g.IntN(n) == 0 {
 		return s
@@ -21,7 +22,7 @@ func (g Grammar) maybe(n int, s string) string {
 	return ""
 }
 
-// expression nests and/or/not over terms.
+// Expression nests and, or and not over terms.
 func (g Grammar) Expression(depth int) string {
 	n := 1 + g.IntN(3)
 	parts := []string{g.operand(depth)}
@@ -46,7 +47,7 @@ func (g Grammar) operand(depth int) string {
 	return g.term()
 }
 
-// bare is an identifier that inherits what stands before it.
+// bare is an identifier that inherits the qualifiers of what stands before it.
 func (g Grammar) bare() string {
 	return g.pick("80", "443", "1.2.3.4", "10.0.0.1", "fe80::1", "http", `\tcp`, "6", "(22 or 53)", "not 22",
 		"(1.2.3.4 or 10.0.0.1)", "02:00:00:00:00:01", "1000-2000")

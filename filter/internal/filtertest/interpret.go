@@ -6,8 +6,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Interpret runs a checked classic program as libpcap's interpreter does: loads behind the end and divisions by zero give 0, a
-// shift by more than 31 leaves nothing. It is the reference the eBPF is held against.
+// Interpret runs a checked classic program as libpcap's interpreter does: a load behind the end of
+// the packet and a division by zero give 0, and a shift by more than 31 bits gives 0 in A.
+// Translated programs must give the same results.
 func Interpret(prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
 	var a, x uint32
 	var mem [cbpf.ScratchWords]uint32

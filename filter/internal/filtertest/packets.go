@@ -1,3 +1,5 @@
+// Package filtertest is what the tests of the compiler's stages and of its translator share: expressions,
+// packets, and an interpreter of classic programs that both are held against.
 package filtertest
 
 import (
@@ -12,6 +14,7 @@ import (
 // Frame puts headers and payload together.
 func Frame(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
+// BE is a number in network byte order.
 func BE(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
 
 func unhex(s string) []byte {
@@ -22,14 +25,15 @@ func unhex(s string) []byte {
 	return b
 }
 
-// Eth is the two addresses; a type or tag follows.
+// Eth is the two addresses of an Ethernet header. A type or a tag has to follow.
 func Eth(dst, src byte) []byte { return []byte{2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src} }
 
 var broadcastEth = unhex("ffffffffffff020000000001")
 
+// VLANTag is a VLAN tag with its type.
 func VLANTag(tpid, tci uint16) []byte { return append(BE(tpid), BE(tci)...) }
 
-// IPv4Header makes a header with optional bytes of options and a fragment field.
+// IPv4Header is an IPv4 header with a fragment field, some bytes of options, and the payload.
 func IPv4Header(proto byte, src, dst string, frag uint16, options int, payload []byte) []byte {
 	h := []byte{byte(0x45 + options/4), 0}
 	h = append(h, BE(uint16(20+options+len(payload)))...)
@@ -44,6 +48,7 @@ func IPv4Header(proto byte, src, dst string, frag uint16, options int, payload [
 	return append(h, payload...)
 }
 
+// IPv6Header is an IPv6 header with its payload.
 func IPv6Header(next byte, src, dst string, payload []byte) []byte {
 	h := append([]byte{0x60, 0, 0, 0}, BE(uint16(len(payload)))...)
 	h = append(h, next, 64)
@@ -52,7 +57,7 @@ func IPv6Header(next byte, src, dst string, payload []byte) []byte {
 	return append(h, payload...)
 }
 
-// ports starts TCP, UDP and SCTP headers; flags sits where TCP has them.
+// PortHeader is the start of a TCP, UDP or SCTP header. flags stands where TCP has them.
 func PortHeader(src, dst uint16, flags byte) []byte {
 	return slices.Concat(BE(src), BE(dst), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 4, 0, 0, 0, 0, 0}, []byte("payload!"))
 }
@@ -62,7 +67,7 @@ func arpPacket(src, dst string) []byte {
 		netip.MustParseAddr(dst).AsSlice())
 }
 
-// networkLayers are packets above the link layer, with their types.
+// networkLayers are packets above the link layer, with their frame types.
 func networkLayers() map[string]struct {
 	typ  uint16
 	data []byte
@@ -128,7 +133,7 @@ func networkLayers() map[string]struct {
 	}
 }
 
-// Packets are frames of all kinds, plain and behind tags, in a fixed order.
+// Packets are frames of all kinds, without and behind VLAN tags, in a fixed order.
 func Packets() [][]byte {
 	layers := networkLayers()
 	var names []string
@@ -147,7 +152,7 @@ func Packets() [][]byte {
 	return append(out, Frame(Eth(1, 1), VLANTag(wire.EtherQinQ, 5), BE(wire.EtherARP), layers["arp"].data), make([]byte, 60), nil)
 }
 
-// Truncations cuts frames at every length.
+// Truncations are frames and what is left of them when they are cut at every step-th length.
 func Truncations(frames [][]byte, step int) [][]byte {
 	var out [][]byte
 	for i, f := range frames {

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// resolveName looks a name up as what its qualifiers say it is.
+// resolveName looks a name up. The qualifiers say what it is a name of.
 func (p identifier) resolveName() {
 	name := strings.TrimPrefix(p.At.Text, `\`)
 	switch p.Qual.Type {
@@ -36,6 +36,7 @@ func (p identifier) resolveName() {
 	}
 }
 
+// resolveHost looks up a host's addresses.
 func (p identifier) resolveHost(name string) {
 	switch q := p.Qual.Proto; q {
 	case syntax.ProtoLink:
@@ -67,7 +68,8 @@ func (p identifier) resolveHost(name string) {
 	}
 }
 
-// lookupPort asks for TCP and UDP. protoNone is both of them (and SCTP, which uses the same numbers).
+// lookupPort looks a service up for TCP and for UDP, and gives back the transport that has it:
+// ProtoNone is both, and SCTP as well, which uses the same numbers.
 func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 	if v, err := strconv.ParseUint(name, 10, 32); err == nil {
 		return uint32(v) & 0xffff, syntax.ProtoNone // as getaddrinfo cuts it
@@ -86,6 +88,7 @@ func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 	return 0, syntax.ProtoNone
 }
 
+// resolvePortrange reads two numbers or names of ports with a hyphen between.
 func (p identifier) resolvePortrange(name string) {
 	var lo, hi uint32
 	if n, _ := fmt.Sscanf(name, "%d-%d", &lo, &hi); n == 2 {
@@ -104,7 +107,7 @@ func (p identifier) resolvePortrange(name string) {
 	p.setPorts(v1, v2, t2)
 }
 
-// setPorts keeps ports and transport; found is the transport the name belongs to.
+// setPorts keeps the ports and their transport. found is the transport that has the port's name.
 func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 	q := p.Qual.Proto
 	switch q {
@@ -123,13 +126,15 @@ func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 	p.Ports, p.Transport = [2]uint32{min(lo, hi), max(lo, hi)}, q
 }
 
-// linkProtocols are the names libpcap knows behind "ether proto".
+// linkProtocols are the names that libpcap knows behind "ether proto".
 var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
 	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
 	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
 
+// isoProtocols are the names that libpcap knows behind "iso proto".
 var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}
 
+// lookupProto finds the number of a protocol inside another one, which the qualifier names.
 func (p identifier) lookupProto(name string) uint32 {
 	known := isoProtocols
 	switch p.Qual.Proto {
@@ -152,7 +157,7 @@ func (p identifier) lookupProto(name string) uint32 {
 	return v
 }
 
-// checkProto refuses "proto" behind a protocol that carries no other.
+// checkProto refuses the word proto behind a protocol that carries no other.
 func (p identifier) checkProto() {
 	switch p.Qual.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink, syntax.ProtoIP, syntax.ProtoIP6, syntax.ProtoISO, syntax.ProtoISIS:
@@ -161,6 +166,7 @@ func (p identifier) checkProto() {
 	}
 }
 
+// reason is the text of err, or otherwise if there was no error.
 func reason(err error, otherwise string) string {
 	if err != nil {
 		return fmt.Sprint(err)

@@ -38,6 +38,7 @@ type identifier struct {
 	resolver Resolver
 }
 
+// resolve chooses by the identifier's form, which the scanner has told apart.
 func (p identifier) resolve() {
 	switch {
 	case p.At.Kind == syntax.KindArcnet:
@@ -57,6 +58,7 @@ func (p identifier) resolve() {
 	}
 }
 
+// resolveEther reads a MAC address: six groups of one or two digits, or twelve digits.
 func (p identifier) resolveEther() {
 	if p.Qual.Proto != syntax.ProtoLink || (p.Qual.Type != syntax.AddrNone && p.Qual.Type != syntax.AddrHost) {
 		p.At.Fail("write ether host, ether src or ether dst before it", "Ethernet address without ether")
@@ -73,6 +75,7 @@ func (p identifier) resolveEther() {
 	}
 }
 
+// resolveIPv6 reads an IPv6 address or network.
 func (p identifier) resolveIPv6() {
 	a := netip.MustParseAddr(p.At.Text) // checked by the scanner
 	p.Prefix = 128
@@ -142,7 +145,7 @@ func (p identifier) resolveNumber() {
 		p.checkProto()
 	default:
 		p.Addr, p.Netmask = v<<(32-n), ^uint32(0)<<(32-n)
-		// A network given as a plain number is short for the one with zeros behind.
+		// A network that is given as one number is short for the one with zeros behind it: 10 is 10.0.0.0.
 		for !dotted && p.Qual.Type == syntax.AddrNet && p.Addr != 0 && p.Addr>>24 == 0 {
 			p.Addr, p.Netmask = p.Addr<<8, p.Netmask<<8
 		}
@@ -150,7 +153,8 @@ func (p identifier) resolveNumber() {
 	}
 }
 
-// ipv4 reads one to four dotted decimals and tells how many bits they are. A leading zero means nothing.
+// ipv4 reads one to four decimal numbers with dots between, and tells how many bits they are. A
+// leading zero does not make them octal.
 func ipv4(t syntax.Token) (v uint32, bits int) {
 	for part := range strings.SplitSeq(t.Text, ".") {
 		n, err := strconv.ParseUint(part, 10, 32)
@@ -162,6 +166,7 @@ func ipv4(t syntax.Token) (v uint32, bits int) {
 	return v, bits
 }
 
+// decnetAddress reads a DECnet address, area.node.
 func decnetAddress(t syntax.Token) uint32 {
 	parts := strings.SplitN(t.Text, ".", 3)
 	area, err1 := strconv.ParseUint(parts[0], 10, 32)
@@ -172,11 +177,13 @@ func decnetAddress(t syntax.Token) uint32 {
 	return uint32(area<<10&0xfc00 | node&0x3ff)
 }
 
+// isIPv4Proto tells whether the headers of a protocol have addresses of four bytes.
 func isIPv4Proto(q syntax.Proto) bool {
 	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP || q == syntax.ProtoDECNET
 }
 
-// checkHostProto refuses protocols whose headers have no such address.
+// checkHostProto refuses a protocol whose headers do not have such an address: ok says whether they
+// do, and what names the address.
 func (p identifier) checkHostProto(ok bool, what string) {
 	if !ok && p.Qual.Proto != syntax.ProtoNone {
 		p.At.Fail("", "the protocol named before it does not carry %s", what)

@@ -55,7 +55,8 @@ func (System) Protocol(name string) (uint32, error) {
 	return uint32(v), err
 }
 
-// lookupFile finds name or alias in a file of lines "name value alias...", and returns the first value that fits.
+// lookupFile finds a name or an alias in a file of lines "name value alias...", and returns the
+// first value that fits.
 func lookupFile(path, name string, fits func(value string) bool) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

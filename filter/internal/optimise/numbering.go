@@ -6,20 +6,24 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// unknown is the value of which nothing is known, not even that it equals itself.
+// unknown is the number of a value that nothing is known about. Two unknown values need not be
+// equal.
 const unknown = 0
 
-// values numbers what instructions compute: equal numbers are equal at run time.
+// numbering gives numbers to the values that instructions compute. Values with equal numbers are
+// equal at run time.
 type numbering struct {
 	known  map[expression]int
 	consts []known
 }
 
+// expression is an opcode and its operands, which are constants or value numbers.
 type expression struct {
 	code int
 	x, y uint32
 }
 
+// known is a constant value: v, if is is set.
 type known struct {
 	is bool
 	v  uint32
@@ -30,6 +34,7 @@ func (v *numbering) reset() {
 	v.consts = append(v.consts[:0], known{})
 }
 
+// of is the number of an expression's value.
 func (v *numbering) of(code int, x, y uint32) int {
 	e := expression{code, x, y}
 	if n, ok := v.known[e]; ok {
@@ -43,7 +48,8 @@ func (v *numbering) of(code int, x, y uint32) int {
 
 func (v *numbering) constant(k uint32) int { return v.of(cbpf.LdImm, k, 0) }
 
-// set writes a value, or deletes the statement that writes what is there already.
+// set notes that a statement writes the value n to an atom. If alter is set, and the atom has that
+// value already, it deletes the statement.
 func set(s *graph.Stmt, to *int, n int, alter bool) {
 	if alter && n != unknown && *to == n {
 		s.Code = graph.Nop
@@ -52,7 +58,8 @@ func set(s *graph.Stmt, to *int, n int, alter bool) {
 	*to = n
 }
 
-// statement follows one instruction, and simplifies it if alter is set.
+// statement computes the values behind one statement, in val. If alter is set, it simplifies the
+// statement by what is known before it.
 func (o *optimiser) statement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	if s.Code == graph.Nop {
 		return
@@ -90,6 +97,7 @@ func (o *optimiser) statement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	}
 }
 
+// loadStatement is statement for what loads A.
 func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	n := 0
@@ -120,6 +128,7 @@ func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	set(s, &val[atomA], n, alter)
 }
 
+// arithmetic is statement for what calculates with A.
 func (o *optimiser) arithmetic(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	switch {
@@ -137,6 +146,7 @@ func (o *optimiser) arithmetic(s *graph.Stmt, val *[atoms]int, alter bool) {
 	}
 }
 
+// arithmeticK is arithmetic with a constant operand.
 func (o *optimiser) arithmeticK(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	if alter && s.K == 0 {
@@ -160,6 +170,7 @@ func (o *optimiser) arithmeticK(s *graph.Stmt, val *[atoms]int, alter bool) {
 	val[atomA] = v.of(s.Code, uint32(val[atomA]), uint32(v.constant(s.K)))
 }
 
+// arithmeticX is arithmetic with the operand in X.
 func (o *optimiser) arithmeticX(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	a, x, code := v.consts[val[atomA]], v.consts[val[atomX]], s.Code&cbpf.OpMask
@@ -191,7 +202,7 @@ func (o *optimiser) arithmeticX(s *graph.Stmt, val *[atoms]int, alter bool) {
 	val[atomA] = v.of(s.Code, uint32(val[atomA]), uint32(val[atomX]))
 }
 
-// fold replaces an operation on two constants.
+// fold replaces an operation on two constants by its result.
 func (o *optimiser) fold(s *graph.Stmt, a, b uint32) {
 	r, ok := cbpf.Calculate(s.Code&cbpf.OpMask, a, b)
 	if !ok {

@@ -109,7 +109,7 @@ func (o *optimiser) evaluate(b *node, alter bool) {
 	}
 }
 
-// deleteDead removes stores that nothing reads.
+// deleteDead removes statements that write what nothing reads.
 func (o *optimiser) deleteDead(b *node) {
 	var last [atoms]*graph.Stmt
 	step := func(s *graph.Stmt) {

@@ -47,7 +47,7 @@ func (b *node) kept(i int) int {
 	return i
 }
 
-// pair looks at two neighbours.
+// pair rewrites statement i and its neighbour j, and the sequence that they begin.
 func (o *optimiser) pair(b *node, i, j int) {
 	s, next := b.Stmts[i], b.Stmts[j]
 	if s.Code == cbpf.St && next.Code == cbpf.LdxMem && s.K == next.K {
@@ -61,7 +61,8 @@ func (o *optimiser) pair(b *node, i, j int) {
 	if s.Code != cbpf.LdImm || b.out>>atomX&1 == 1 {
 		return
 	}
-	// ld #k; [ldxb 4*([n]&0xf)]; add x; tax; ld [x + n]: the constant goes into the load.
+	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" behind the first
+	// instruction, becomes part of the last load: "ld [x + n+k]".
 	at := func(i int) *graph.Stmt {
 		if i < len(b.Stmts) {
 			return b.Stmts[i]
@@ -83,7 +84,7 @@ func (o *optimiser) pair(b *node, i, j int) {
 	o.progress()
 }
 
-// beforeEqual moves the last operation into the comparison with a constant.
+// beforeEqual makes the last operation before a comparison with a constant part of the comparison.
 func (o *optimiser) beforeEqual(b *node, last *graph.Stmt) {
 	x := o.numbering.consts[b.values[atomX]]
 	switch {
@@ -103,7 +104,7 @@ func (o *optimiser) beforeEqual(b *node, last *graph.Stmt) {
 	o.progress()
 }
 
-// decide makes both exits the one that a known A takes.
+// decide makes both exits lead where the jump goes, since A is known to be a.
 func (o *optimiser) decide(b *node, a uint32) {
 	if b.to(graph.OnFalse) != b.to(graph.OnTrue) {
 		o.progress()

@@ -5,7 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// shortcut makes an edge skip blocks whose test has a known result when they are reached through it.
+// shortcut moves the end of an edge past nodes whose test has a known result for those who come
+// along this edge.
 func (o *optimiser) shortcut(e *edge) {
 	if e.to.to(graph.OnTrue) == nil {
 		return
@@ -28,7 +29,7 @@ again:
 	}
 }
 
-// conflict tells whether a block would see other values if it followed from directly.
+// conflict tells whether a node would see other values if it followed from directly.
 func conflict(from, to *node) bool {
 	for a := range atoms {
 		if to.out>>a&1 == 1 && from.values[a] != to.values[a] {
@@ -38,7 +39,7 @@ func conflict(from, to *node) bool {
 	return false
 }
 
-// decided is where b goes if edge e was taken before; nil if that says nothing.
+// decided is where node b goes if edge e was taken before; nil if that does not tell.
 func decided(b *node, e *edge) *node {
 	p := e.from
 	if b.Last.Code != p.Last.Code || b.values[atomA] != p.values[atomA] {
@@ -50,7 +51,7 @@ func decided(b *node, e *edge) *node {
 		return b.to(graph.OnTrue)
 	case b.operand == p.operand:
 		return b.to(graph.OnFalse)
-	case holds && b.Last.Code == cbpf.Jeq: // equal to something else
+	case holds && b.Last.Code == cbpf.Jeq: // A is equal to something else
 		return b.to(graph.OnFalse)
 	}
 	return nil

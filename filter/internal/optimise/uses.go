@@ -50,7 +50,7 @@ func (b *node) localUses() {
 	b.use, b.kill = use, kill
 }
 
-// use is the atom an instruction reads: one, atomAX or -1.
+// use is the atom that an instruction reads: one of them, atomAX, or -1.
 func use(s *graph.Stmt) int {
 	if s.Code == graph.Nop {
 		return -1
@@ -88,12 +88,13 @@ func use(s *graph.Stmt) int {
 	return atomA
 }
 
+// reads tells whether an instruction reads an atom.
 func reads(s *graph.Stmt, atom int) bool {
 	u := use(s)
 	return u == atom || u == atomAX && (atom == atomA || atom == atomX)
 }
 
-// writes is the atom an instruction changes, or -1.
+// writes is the atom that an instruction changes, or -1.
 func writes(s *graph.Stmt) int {
 	if s.Code == graph.Nop {
 		return -1

@@ -4,23 +4,27 @@ import (
 	"strings"
 )
 
-// Precedence of the operators, as in libpcap's grammar: "%" and "^" have none there, and whatever stands right of them, or
-// they right of something, binds first.
+// precedence of the operators: the higher one binds first. In libpcap's grammar "%" and "^" have
+// none (0 here). Such an operator takes the operand on its right alone, and so does whatever
+// operator stands left of it.
 var precedence = map[uint32]int{'|': 1, '&': 2, SymLSH: 3, SymRSH: 3, '+': 4, '-': 4, '*': 5, '/': 5, '%': 0, '^': 0}
 
-// unaryMinus binds tighter than every operator that has a precedence.
+// unaryMinus is the precedence of a minus sign in front of a number.
 const unaryMinus = 6
 
+// compares tells whether a token compares two numbers.
 func compares(t Token) bool {
 	return t.Is('>') || t.Is('<') || t.Is('=') || t.Is(SymGE) || t.Is(SymLE) || t.Is(SymNE)
 }
 
+// operator tells whether the next token is an operator between numbers.
 func (p *parser) operator() bool {
 	_, ok := precedence[p.peek().Num]
 	return ok && p.peek().Kind == KindSymbol
 }
 
-// calculation goes on after the first operand: the rest of it, then a comparison with another calculation.
+// calculation reads what follows the first operand of a calculation, and then a comparison with
+// another calculation. Without a comparison it is a number, which at may allow.
 func (p *parser) calculation(at place, first Arith) element {
 	x := p.operate(first, 0)
 	if !compares(p.peek()) {
@@ -34,7 +38,8 @@ func (p *parser) calculation(at place, first Arith) element {
 	return element{expr: &Relation{At: op, X: x, Y: y}, qual: undefined}
 }
 
-// operate takes operators while they bind tighter than left, the operator before x.
+// operate reads operators and their right operands, as long as they bind tighter than left, which
+// is the precedence of the operator before x; 0 if there is none.
 func (p *parser) operate(x Arith, left int) Arith {
 	defer p.enter()()
 	for p.operator() {
@@ -111,6 +116,7 @@ func (p *parser) special() Expr {
 	return s
 }
 
+// plainNumber reads a number that stands alone.
 func (p *parser) plainNumber() uint32 {
 	t := p.next()
 	if t.Kind != KindNumber {
@@ -119,6 +125,7 @@ func (p *parser) plainNumber() uint32 {
 	return t.Num
 }
 
+// nestedNumber reads a number in any count of parentheses.
 func (p *parser) nestedNumber() uint32 {
 	defer p.enter()()
 	if !p.peek().Is('(') {

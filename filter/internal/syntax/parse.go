@@ -1,13 +1,13 @@
 package syntax
 
-// place says what may stand at a point of the expression. Which of several meanings a parenthesis has shows only inside it,
-// so the parser carries the set of what is possible.
+// place is the set of what may stand at a point of the expression. It is a set because a
+// parenthesis has several meanings, and only what is inside it tells which one is meant.
 type place uint8
 
 const (
 	termOK   place = 1 << iota // a whole test: "tcp", "host a", "len > 5"
-	idOK                       // an identifier that inherits its qualifiers, or a list of them in parentheses
-	listOK                     // the first identifier inside such parentheses
+	idOK                       // an identifier with inherited qualifiers, or a list of such
+	listOK                     // the first identifier inside the list's parentheses
 	numberOK                   // a number, perhaps in parentheses
 )
 
@@ -30,16 +30,17 @@ type element struct {
 	qual  Qualifier // what the next identifier inherits
 }
 
+// parser is the state of a recursive descent. toks ends with a token of KindEnd.
 type parser struct {
 	toks  []Token
 	pos   int
 	depth int
 }
 
-// maxDepth bounds the parser's recursion. libpcap's parser gives up at a like depth.
+// maxDepth bounds the parser's recursion. libpcap's parser gives up at a similar depth.
 const maxDepth = 2000
 
-// enter counts a level of recursion; what it gives back undoes that.
+// enter counts one level of recursion. The function that it returns leaves the level again.
 func (p *parser) enter() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.peek().Fail("", "nested more than %d deep", maxDepth)
@@ -70,15 +71,18 @@ func (p *parser) next() Token {
 	return t
 }
 
+// after is the token behind the next one.
 func (p *parser) after() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
 
+// want reads the operator c.
 func (p *parser) want(c uint32) {
 	if t := p.next(); !t.Is(c) {
 		p.unexpected(t)
 	}
 }
 
-// list reads "and" and "or" behind a first operand: equal precedence, left to right, the last operand's qualifiers inherited.
+// list reads the operands that "and" and "or" add to a first one. Both bind equally, from left to
+// right. Each operand may inherit the qualifiers of the one before.
 func (p *parser) list(first element, q Qualifier) Expr {
 	n := p.boolean(first, q)
 	allowed := termOK | idOK
@@ -94,7 +98,7 @@ func (p *parser) list(first element, q Qualifier) Expr {
 	return n
 }
 
-// boolean makes a number an identifier, where it turned out to be no part of a calculation.
+// boolean is the expression of an operand. A number that no calculation took up is an identifier.
 func (p *parser) boolean(e element, q Qualifier) Expr {
 	if e.found == foundNumber {
 		return p.identify(&Primitive{At: e.num, Qual: q})
@@ -102,7 +106,7 @@ func (p *parser) boolean(e element, q Qualifier) Expr {
 	return e.expr
 }
 
-// element reads one operand.
+// element reads one operand of "and", "or" and "not".
 func (p *parser) element(at place, q Qualifier) element {
 	defer p.enter()()
 	t := p.peek()
@@ -124,6 +128,7 @@ func (p *parser) element(at place, q Qualifier) element {
 	return p.term(at)
 }
 
+// negate reads "not" and its operand.
 func (p *parser) negate(at place, q Qualifier) element {
 	p.next()
 	inner := at & termOK
@@ -138,7 +143,8 @@ func (p *parser) negate(at place, q Qualifier) element {
 	return element{found: e.found, expr: n, qual: e.qual}
 }
 
-// parenthesis tells "(tcp or udp)", "(80 or 443)", "(80)" and "(len + 3)" apart by what is inside.
+// parenthesis reads what is in parentheses: tests as in "(tcp or udp)", identifiers as in "(80 or
+// 443)", or a number as in "(80)" and "(len + 3)".
 func (p *parser) parenthesis(at place, q Qualifier) element {
 	open := p.next()
 	inner := numberOK
@@ -173,7 +179,8 @@ func (p *parser) parenthesis(at place, q Qualifier) element {
 	return element{found: e.found, expr: n, qual: q}
 }
 
-// number goes on after a number, which may be the start of a calculation or an identifier.
+// number decides what a number is: the start of a calculation if an operator follows, otherwise
+// perhaps an identifier.
 func (p *parser) number(at place, q Qualifier, num Token) element {
 	if at&termOK != 0 && (p.operator() || compares(p.peek())) {
 		return p.calculation(at, &Constant{num.Num})
@@ -207,7 +214,7 @@ func (p *parser) term(at place) element {
 	return element{expr: p.special(), qual: undefined}
 }
 
-// qualified reads "src port 80" behind the protocol.
+// qualified reads the rest of "tcp src port 80" behind the protocol.
 func (p *parser) qualified(q Qualifier) element {
 	if p.peek().Kind == KindDir {
 		q.Dir = Direction(p.next().Num)
@@ -236,7 +243,7 @@ func (p *parser) qualified(q Qualifier) element {
 	return element{expr: p.boolean(e, q), qual: q}
 }
 
-// identifier reads an address or name with its mask.
+// identifier reads an address or a name, and its mask.
 func (p *parser) identifier(q Qualifier) Expr {
 	id := &Primitive{At: p.next(), Qual: q}
 	v4, v6 := id.At.Kind == KindIPv4, id.At.Kind == KindIPv6
@@ -257,6 +264,7 @@ func (p *parser) identifier(q Qualifier) Expr {
 	return p.identify(id)
 }
 
+// identify checks that the qualifiers say what an identifier is.
 func (p *parser) identify(id *Primitive) Expr {
 	if id.Qual.Type == AddrUndefined {
 		id.At.Fail("put a word like host, net or port before it", "nothing says what this is")
@@ -264,7 +272,7 @@ func (p *parser) identify(id *Primitive) Expr {
 	return id
 }
 
-// unexpected fails at a word that cannot stand where it is.
+// unexpected fails because of a word that cannot stand where it does.
 func (p *parser) unexpected(t Token) {
 	hint := ""
 	switch {

@@ -8,13 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// shape is a form of word. The longest match at a position wins, and of equally long ones the first listed.
+// shape is a form of word. At each position the longest match wins, and of equally long ones the
+// one that is listed first.
 type shape struct {
 	kind Kind
 	re   *regexp.Regexp
 }
 
-// shapes are built on first use: most users of the package's raw programs never scan.
+// shapes are compiled on first use, because a program that reads its filter with ParseRaw never
+// needs them.
 var shapes = sync.OnceValue(func() []shape {
 	const (
 		n  = `(0[xX][0-9A-Fa-f]+|[0-9]+)`
@@ -46,7 +48,8 @@ var shapes = sync.OnceValue(func() []shape {
 	return out
 })
 
-// ipv6Shape matches eight groups, or fewer around one "::", the last two perhaps as dotted numbers.
+// ipv6Shape matches eight groups, or fewer of them around one "::". The last two groups may be
+// written as an IPv4 address.
 func ipv6Shape(n string) string {
 	const w = `[0-9A-Fa-f]{1,4}`
 	v4 := n + `(\.` + n + `){3}`
@@ -63,6 +66,7 @@ func ipv6Shape(n string) string {
 	return strings.Join(alts, "|")
 }
 
+// operators are those of two characters.
 var operators = []struct {
 	text string
 	tok  Token
@@ -73,7 +77,7 @@ var operators = []struct {
 	{"&&", Token{Kind: KindAnd}}, {"||", Token{Kind: KindOr}},
 }
 
-// scan cuts the expression into words. The last token is kEnd.
+// scan cuts the expression into words. The last token is of KindEnd.
 func scan(text string) []Token {
 	var out []Token
 	for pos := 0; ; {
@@ -89,6 +93,7 @@ func scan(text string) []Token {
 	}
 }
 
+// scanWord reads the word at the start of rest, which stands at pos in the expression.
 func scanWord(rest string, pos int) Token {
 	t := Token{Pos: pos}
 	if strings.IndexByte("()!=<>&|+-*/%^[]", rest[0]) >= 0 {
@@ -116,6 +121,7 @@ func scanWord(rest string, pos int) Token {
 	return t
 }
 
+// scanOperator reads the operator at the start of rest.
 func scanOperator(rest string, pos int) Token {
 	for _, o := range operators {
 		if strings.HasPrefix(rest, o.text) {
@@ -131,7 +137,8 @@ func scanOperator(rest string, pos int) Token {
 	return t
 }
 
-// classify tells keywords from names. A backslash makes any word a name.
+// classify finds the words that have a meaning of their own among the names. A backslash in front
+// makes any word a plain name.
 func classify(t Token) Token {
 	if t.Text[0] == '\\' {
 		return t
@@ -148,7 +155,8 @@ func classify(t Token) Token {
 	return t
 }
 
-// scanNumber reads decimal, 0x hexadecimal and 0 octal.
+// scanNumber reads a decimal number, a hexadecimal one that starts with 0x, or an octal one that
+// starts with 0.
 func scanNumber(t Token) uint32 {
 	digits, base := t.Text, uint64(10)
 	switch {
