@@ -30,7 +30,7 @@ func run(args []string) int {
 		return 0
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s\n", faulty.Caret())
+		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s%s\n", faulty.Caret(), filterRemedies[faulty.Kind])
 		return 1
 	}
 	fmt.Fprintln(os.Stderr, "xdpcap:", err)
