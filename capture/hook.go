@@ -8,13 +8,14 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // addHookMap adds a program for each slot of a pinned hook map. All are one source: each tells its verdict in its
 // records.
 func (k *sampler) addHookMap(p plan) (err error) {
-	if k.hookMap, err = xdp.OpenHookMap(p.ifi.Name); err != nil {
+	if k.hookMap, err = xdp.OpenHookMap(p.ifi.Name, samplerProgSampleXdp); err != nil {
 		return err
 	}
 	source := uint32(len(k.sources))
@@ -51,7 +52,7 @@ func (k *sampler) loadSlot(p plan, source uint32, verdict xdp.Verdict, frags boo
 		samplerVarVerdict: uint32(verdict),
 	}, p.filter)
 	if err != nil {
-		return nil, xdp.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
+		return nil, support.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
 	}
 	return prog, nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -82,7 +83,7 @@ func (k *sampler) makeMaps(plans []plan) error {
 		}
 		made, err := ebpf.NewMap(m)
 		if err != nil {
-			return xdp.ExplainLoad("create the map "+name, err)
+			return support.ExplainLoad("create the map "+name, err)
 		}
 		k.maps[name] = made
 	}
@@ -168,7 +169,7 @@ func (k *sampler) addXDP(p plan) error {
 		samplerVarVerdict: uint32(verdict),
 	}, p.filter)
 	if err != nil {
-		return xdp.ExplainLoad("load the sampling program", err)
+		return support.ExplainLoad("load the sampling program", err)
 	}
 	k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
 		l, mode, err := xdp.Attach(prog, p.ifi, k.options.Mode)

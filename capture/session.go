@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -61,7 +62,7 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	if err := support.CheckPrivileges(); err != nil {
 		return nil, err
 	}
 	plans, err := o.plan(ifis, filters)

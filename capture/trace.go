@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -62,10 +63,14 @@ func (k *sampler) loadTracer(name string, p plan, c constants, source uint32) (p
 	}
 	prog, err := k.load(spec, name, c, f)
 	if err != nil {
-		return program{}, xdp.ExplainTracer(err, p.target.Program)
+		return program{}, support.ExplainTracer(err, p.target.Program)
 	}
 	return program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
-		return xdp.AttachTracer(prog, p.target.Program)
+		l, err := xdp.AttachTracer(prog)
+		if err != nil {
+			return nil, support.ExplainTracer(err, p.target.Program)
+		}
+		return l, nil
 	}}, nil
 }
 
