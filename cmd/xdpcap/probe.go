@@ -95,8 +95,9 @@ func writeProbeJSON(w io.Writer, r *support.Report) error {
 	return e.Encode(r)
 }
 
-// A row of the table has two spaces, a label, an answer, and words that are wrapped in a column of their own. The
-// numbers are widths in characters: of the first two columns, and of the whole table.
+// A row of the table has two spaces, a label, an answer, and words that are wrapped in a column of
+// their own. The numbers are widths in characters: of the first two columns, and of the whole
+// table.
 const (
 	probeLabel  = 26
 	probeAnswer = 9
@@ -105,7 +106,7 @@ const (
 
 type probeTable struct {
 	strings.Builder
-	said map[string]string // long reasons that have been written, and the label of the row that has each
+	said map[string]string // by long reason: the label of the row that has it
 }
 
 func (t *probeTable) section(title string) {
@@ -117,8 +118,8 @@ func (t *probeTable) section(title string) {
 
 func (t *probeTable) fact(label, value string) { t.row(label, "", value) }
 
-// check writes a row for a check. A long reason that an earlier row has already becomes "as for" and that row's
-// label.
+// check writes a row for a check. A long reason that an earlier row has already becomes "as for"
+// and that row's label.
 func (t *probeTable) check(label string, c support.Check) {
 	words := because(c)
 	if first, ok := t.said[words]; ok {

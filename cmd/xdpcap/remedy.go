@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// remedies name the flags and commands that help against each kind of error. The packages that find the errors do
-// not know the command line.
+// remedies name the flags and commands that help against each kind of error. The packages that find
+// the errors do not know the command line.
 var remedies = []struct {
 	kind  error
 	words string
@@ -27,8 +27,8 @@ var remedies = []struct {
 	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
 }
 
-// withRemedy adds to text what helps against an error: to the error's own text, or to the remedy of a check. The text
-// stays as it is where nothing on the command line helps.
+// withRemedy adds to text what helps against an error: to the error's own text, or to the remedy of
+// a check. The text stays as it is where nothing on the command line helps.
 func withRemedy(text string, err error) string {
 	for _, r := range remedies {
 		switch {

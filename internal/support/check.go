@@ -35,9 +35,10 @@ type Check struct {
 	Key    string `json:"-"`
 	Answer Answer `json:"answer"`
 	Reason string `json:"reason,omitempty"` // why not, or what is to be known about a yes; else ""
-	Remedy string `json:"remedy,omitempty"` // what to do about a no; "" = nothing, or what Kind says
+	Remedy string `json:"remedy,omitempty"` // against a no; "" = nothing, or what Kind says
 
-	// Kind is for callers that have a remedy of their own: by other options, for example. nil = none.
+	// Kind is for callers that have a remedy of their own: by other options, for example. nil =
+	// none.
 	Kind error `json:"-"`
 }
 
@@ -92,8 +93,8 @@ func (cs Checks) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// all says yes when all needs do. Otherwise it is like the first need that says no, or like the first one that is
-// unknown if none says no.
+// all says yes when all needs do. Otherwise it is like the first need that says no, or like the
+// first one that is unknown if none says no.
 func all(key string, needs ...Check) Check {
 	for _, answer := range []Answer{No, Unknown} {
 		for _, n := range needs {

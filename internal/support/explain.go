@@ -16,11 +16,13 @@ import (
 // oldestKernel is Linux 5.18, the first that runs XDP programs for packets of several buffers.
 const oldestKernel = 5<<16 | 18<<8
 
-// errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it where a kernel has no trampolines.
+// errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it where a kernel has
+// no trampolines.
 const errENOTSUPP = unix.Errno(524)
 
-// ExplainLoad explains an error of loading a program or making a map. The text begins with what was tried. The
-// capabilities must have been checked before: EPERM then has another cause than the one that the library suggests.
+// ExplainLoad explains an error of loading a program or making a map. The text begins with what was
+// tried. The capabilities must have been checked before: EPERM then has another cause than the one
+// that the library suggests.
 func ExplainLoad(tried string, err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
@@ -32,8 +34,9 @@ func ExplainLoad(tried string, err error) error {
 	return fmt.Errorf("%s: %w", tried, err)
 }
 
-// ExplainTracer explains an error of loading a fentry or fexit program for a target, or of attaching it: the kernel
-// only gives a number. The error that it returns wraps an *xdp.TracingError.
+// ExplainTracer explains an error of loading a fentry or fexit program for a target, or of
+// attaching it: the kernel only gives a number. The error that it returns wraps an
+// *xdp.TracingError.
 func ExplainTracer(err error, target xdp.Program) error {
 	return fmt.Errorf("trace XDP program %s: %w", target, explainTracing(err))
 }

@@ -13,7 +13,7 @@ import (
 const (
 	FeatureNative  = "capture_native"         // by a program of its own, in the driver
 	FeatureGeneric = "capture_generic"        // by a program of its own, in the kernel's stack
-	FeatureBeside  = "capture_beside_program" // by tracing a running program, also with its verdicts
+	FeatureBeside  = "capture_beside_program" // by tracing a running program
 	FeatureHook    = "hook"                   // by programs in a hook map
 	FeatureFilter  = "filter"                 // filters that run in the kernel
 	FeatureFlows   = "sample_flows"           // choosing packets by their flow
@@ -47,8 +47,8 @@ func (r *Report) rights() Check {
 	return yes("")
 }
 
-// openPrograms is whether this process may open the programs of others. The kernel opens programs by their ids only
-// for CAP_SYS_ADMIN.
+// openPrograms is whether this process may open the programs of others. The kernel opens programs
+// by their ids only for CAP_SYS_ADMIN.
 func (r *Report) openPrograms() Check {
 	if !has(r.Privileges.held, unix.CAP_SYS_ADMIN) {
 		return no("", "the kernel shows programs of others to CAP_SYS_ADMIN only",
@@ -86,8 +86,9 @@ func (r *Report) port() Check {
 	return yes("")
 }
 
-// native is whether a program of ours would run in native mode. It is unknown where the MTU is larger than one buffer
-// and the driver does not say that XDP gets packets of several: some drivers accept our program all the same.
+// native is whether a program of ours would run in native mode. It is unknown where the MTU is
+// larger than one buffer and the driver does not say that XDP gets packets of several: some drivers
+// accept our program all the same.
 func (r *Report) native() Check {
 	c := r.Interface
 	switch {

@@ -61,7 +61,8 @@ func traceable(p xdp.Program, mode xdp.Mode) Check {
 
 const tellsSince = "the kernel tells since 6.3"
 
-// nativeXDP asks the driver. It does not try, because many drivers reset their queues when a program is attached.
+// nativeXDP asks the driver. It does not try, because many drivers reset their queues when a
+// program is attached.
 func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	const key = "native_xdp"
 	switch {
@@ -77,8 +78,8 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
 }
 
-// oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is one page, and XDP
-// needs room in it, too.
+// oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is
+// one page, and XDP needs room in it, too.
 const oneBuffer = 3000
 
 // fragments is whether packets that are larger than one buffer reach XDP programs.

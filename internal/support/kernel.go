@@ -21,8 +21,8 @@ type Kernel struct {
 	Release string `json:"release"`
 	Machine string `json:"machine"`
 
-	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash, prog_array, xdp_helpers, fentry,
-	// fexit, trampolines, tp_btf, tracing_helpers.
+	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash, prog_array, xdp_helpers,
+	// fentry, fexit, trampolines, tp_btf, tracing_helpers.
 	Checks Checks `json:"checks"`
 }
 
@@ -35,7 +35,8 @@ var xdpHelpers = []helper{
 	{asm.FnGetPrandomU32, "get_prandom_u32", "4.8"},
 }
 
-// tracingHelpers are the helper functions that the fentry, fexit and tp_btf programs in bpf/*.c call.
+// tracingHelpers are the helper functions that the fentry, fexit and tp_btf programs in bpf/*.c
+// call.
 var tracingHelpers = []helper{
 	{asm.FnXdpOutput, "xdp_output", "5.6"},
 	{asm.FnXdpGetBuffLen, "xdp_get_buff_len", "5.18"},
@@ -95,8 +96,8 @@ func checkBTF() Check {
 	return yes("btf")
 }
 
-// checkJIT looks whether a program that was loaded is compiled. Where that does not tell, it looks at the setting,
-// which only root may read.
+// checkJIT looks whether a program that was loaded is compiled. Where that does not tell, it looks
+// at the setting, which only root may read.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {
@@ -134,8 +135,8 @@ func jited(info *ebpf.ProgramInfo) Answer {
 	return Unknown
 }
 
-// checkLoad makes a check of the result of loading something. Without the capabilities, a refusal does not tell whether
-// the kernel could do it.
+// checkLoad makes a check of the result of loading something. Without the capabilities, a refusal
+// does not tell whether the kernel could do it.
 func checkLoad(key, what string, err error, needs string) Check {
 	switch missing := missingCapabilities(heldOrNone()); {
 	case err == nil:
@@ -166,7 +167,8 @@ func checkHelpers(key string, helpers []helper, have func(asm.BuiltinFunc) error
 	return Check{Key: key, Answer: Yes, Reason: strings.Join(names, ", ")}
 }
 
-// loadTracepoint loads a program for a tracepoint (tp_btf), and unloads it. The program begins with ins.
+// loadTracepoint loads a program for a tracepoint (tp_btf), and unloads it. The program begins with
+// ins.
 func loadTracepoint(ins asm.Instruction) error {
 	prog, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
 		Name:         trialName,
@@ -182,9 +184,9 @@ func loadTracepoint(ins asm.Instruction) error {
 	return prog.Close()
 }
 
-// haveTracingHelper loads a tracing program that calls the helper without arguments. The verifier refuses that. Its
-// message tells whether it does not know the helper or misses the arguments. The package cilium/ebpf/features does
-// not try this type of program.
+// haveTracingHelper loads a tracing program that calls the helper without arguments. The verifier
+// refuses that. Its message tells whether it does not know the helper or misses the arguments. The
+// package cilium/ebpf/features does not try this type of program.
 func haveTracingHelper(fn asm.BuiltinFunc) error {
 	err := loadTracepoint(fn.Call())
 	var verifier *ebpf.VerifierError

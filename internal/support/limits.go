@@ -15,7 +15,7 @@ const bpfFS = "/sys/fs/bpf"
 type limits struct {
 	ring     int    // bytes that a capture locks in memory per CPU
 	cpus     int    // that have a ring each
-	freeLock uint64 // bytes that perf lets every user lock in addition to RLIMIT_MEMLOCK, on all CPUs together
+	freeLock uint64 // bytes that perf lets every user lock beyond RLIMIT_MEMLOCK, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted where maps are pinned
 }
 
@@ -27,8 +27,8 @@ func findLimits(ring int) limits {
 	return l
 }
 
-// perfLock is how many bytes perf lets every user lock per CPU in addition to the user's limit; 0 if that cannot be
-// read.
+// perfLock is how many bytes perf lets every user lock per CPU in addition to the user's limit; 0
+// if that cannot be read.
 func perfLock() uint64 {
 	set, err := os.ReadFile("/proc/sys/kernel/perf_event_mlock_kb")
 	if err != nil {

@@ -34,8 +34,9 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 		return f
 	}
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes shorter than that, so that the two
-	// bytes that lie behind it in memory are sent as the reserved field, and this family refuses all but zeros.
+	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes shorter than
+	// that, so that the two bytes that lie behind it in memory are sent as the reserved field, and
+	// this family refuses all but zeros.
 	header := []byte{netdevCmdDevGet, 1, 0, 0}
 	req.AddRawData(append(header, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
 	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
@@ -66,7 +67,8 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 	return f
 }
 
-// kfuncs are the names of the metadata that XDP programs can ask the driver for with kernel functions (kfuncs).
+// kfuncs are the names of the metadata that XDP programs can ask the driver for with kernel
+// functions (kfuncs).
 func (f netdevFeatures) kfuncs() []string {
 	if f.metadata == nil {
 		return nil

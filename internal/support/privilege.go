@@ -23,8 +23,9 @@ var capabilities = []struct {
 const grant = "run it as root (sudo), or give the binary what it needs: " +
 	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon,cap_ipc_lock+ep FILE"
 
-// CheckPrivileges returns nil, or an error that names the capabilities that this process lacks to load, attach and
-// read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and CAP_PERFMON.
+// CheckPrivileges returns nil, or an error that names the capabilities that this process lacks to
+// load, attach and read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and
+// CAP_PERFMON.
 func CheckPrivileges() error {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -72,8 +73,8 @@ func missingCapabilities(held uint64) []string {
 	return missing
 }
 
-// missingForTracing also names CAP_SYS_ADMIN, without which the kernel does not open the programs of others by their
-// ids.
+// missingForTracing also names CAP_SYS_ADMIN, without which the kernel does not open the programs
+// of others by their ids.
 func missingForTracing() []string {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -91,12 +92,12 @@ type Privileges struct {
 	Held    []string `json:"held"`    // those of the capabilities that xdpcap uses
 	Missing []string `json:"missing"` // those without which nothing can be captured
 
-	// Memlock is how many bytes the user may lock in memory; nil = no limit. Perf rings count, except with
-	// CAP_IPC_LOCK.
+	// Memlock is how many bytes the user may lock in memory; nil = no limit. Perf rings count,
+	// except with CAP_IPC_LOCK.
 	Memlock *uint64 `json:"memlock_bytes"`
 
-	// UserNamespace says that the capabilities are those of a user namespace (a container's root, for example). They
-	// do not count for BPF.
+	// UserNamespace says that the capabilities are those of a user namespace (a container's root,
+	// for example). They do not count for BPF.
 	UserNamespace bool `json:"user_namespace"`
 
 	held uint64

@@ -1,13 +1,13 @@
-// Package support finds out what this kernel, this network driver and this user allow, and says why not where
-// something is refused.
+// Package support finds out what this kernel, this network driver and this user allow, and says why
+// not where something is refused.
 package support
 
 import "github.com/xdpcap/xdpcap/internal/xdp"
 
 // A Report is what kernel, driver and user allow: see [Probe].
 type Report struct {
-	// CanCapture says that a capture would work; if an interface was asked for, on that one, possibly by tracing the
-	// program that runs there.
+	// CanCapture says that a capture would work; if an interface was asked for, on that one,
+	// possibly by tracing the program that runs there.
 	CanCapture bool       `json:"can_capture"`
 	Kernel     Kernel     `json:"kernel"`
 	Privileges Privileges `json:"privileges"`
@@ -21,10 +21,10 @@ type ProbeOptions struct {
 	Ring      int    // bytes that a capture locks in memory per CPU
 }
 
-// Probe finds out what works here by trying what disturbs nobody: it loads programs, but attaches none to an
-// interface, and tracers only to a program of its own. Nothing stays behind. Without privileges it works, too: what it
-// cannot try is Unknown then. The process must not change its capabilities while Probe runs or between two runs,
-// because results are cached.
+// Probe finds out what works here by trying what disturbs nobody: it loads programs, but attaches
+// none to an interface, and tracers only to a program of its own. Nothing stays behind. Without
+// privileges it works, too: what it cannot try is Unknown then. The process must not change its
+// capabilities while Probe runs or between two runs, because results are cached.
 func Probe(o ProbeOptions) (*Report, error) {
 	r := &Report{}
 	if o.Interface != "" {

@@ -11,14 +11,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// trialName is what the programs are called that are only loaded to see whether the kernel takes them.
+// trialName is what the programs are called that are only loaded to see whether the kernel takes
+// them.
 const trialName = "xdpcap_probe"
 
 // tracers are the kinds of program that trace an XDP program.
 var tracers = []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit}
 
-// probeTracing tries to load fentry and fexit programs, and to attach them, for which the kernel makes trampolines.
-// It traces a program of ours that no interface runs; nil = none could be loaded.
+// probeTracing tries to load fentry and fexit programs, and to attach them, for which the kernel
+// makes trampolines. It traces a program of ours that no interface runs; nil = none could be
+// loaded.
 func probeTracing(target *ebpf.Program) Checks {
 	const fentry, fexit, trampolines = "fentry", "fexit", "trampolines"
 	if missing := missingCapabilities(heldOrNone()); len(missing) > 0 {
@@ -39,9 +41,9 @@ func probeTracing(target *ebpf.Program) Checks {
 	return checks
 }
 
-// tryProgram finds out whether an XDP program that somebody else loaded can be traced. The error is an
-// *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so that the program is not
-// touched.
+// tryProgram finds out whether an XDP program that somebody else loaded can be traced. The error is
+// an *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so that the
+// program is not touched.
 func tryProgram(id uint32) error {
 	target, err := xdp.OpenTarget(id)
 	if err != nil {
@@ -56,7 +58,8 @@ func tryProgram(id uint32) error {
 	return nil
 }
 
-// tracingCheck makes a check of the result of a trial. Its error, if any, is an *xdp.TracingError where one is known.
+// tracingCheck makes a check of the result of a trial. Its error, if any, is an *xdp.TracingError
+// where one is known.
 func tracingCheck(key string, err error) Check {
 	if err == nil {
 		return yes(key)
@@ -115,7 +118,8 @@ func tryLoad(target *ebpf.Program, function string, at ebpf.AttachType) error {
 	return prog.Close()
 }
 
-// tryAttach attaches each kind of tracer for a moment. The kernel only makes a trampoline when a tracer is attached.
+// tryAttach attaches each kind of tracer for a moment. The kernel only makes a trampoline when a
+// tracer is attached.
 func tryAttach(target *ebpf.Program, function string) error {
 	for _, at := range tracers {
 		prog, err := loadTracer(target, function, at)

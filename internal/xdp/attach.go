@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attach runs prog on the interface until the link is closed or the process ends, and returns the mode it runs
-// in. It never replaces a program: where the interface runs one already, the error is an ErrBusy that names it.
-// Where the driver refuses native mode, it is an ErrNoNative.
+// Attach runs prog on the interface until the link is closed or the process ends, and returns the
+// mode it runs in. It never replaces a program: where the interface runs one already, the error is
+// an ErrBusy that names it. Where the driver refuses native mode, it is an ErrNoNative.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
 	if mode != Generic {
 		l, err := attachIn(link.XDPDriverMode, prog, ifi)
@@ -42,8 +42,8 @@ func attachIn(mode link.XDPAttachFlags, prog *ebpf.Program, ifi Interface) (link
 	return l, err
 }
 
-// busy names the program in the way. It came after the interface was looked up: whoever finds a program there
-// does not call Attach.
+// busy names the program in the way. It came after the interface was looked up: whoever finds a
+// program there does not call Attach.
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err != nil || len(now.Programs) == 0 {
@@ -53,8 +53,8 @@ func busy(ifi Interface) error {
 		ifi.Name, now.Programs[0])
 }
 
-// refused explains why an interface did not take a program in native mode. The kinds differ because generic mode
-// does not help where the interface has gone or the kernel permits nothing.
+// refused explains why an interface did not take a program in native mode. The kinds differ because
+// generic mode does not help where the interface has gone or the kernel permits nothing.
 func refused(prog *ebpf.Program, ifi Interface, err error) error {
 	kind := ErrNoNative
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) {

@@ -13,7 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// inNamespace makes a veth pair in a namespace of its own, and runs f there with one end that has one receive queue.
+// inNamespace makes a veth pair in a namespace of its own, and runs f there with one end that has
+// one receive queue.
 func inNamespace(t *testing.T, peerQueues int, f func(ifi Interface) error) {
 	t.Helper()
 	testnet.RequireRoot(t)
@@ -48,8 +49,8 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi Interface) error) {
 	}
 }
 
-// The error of a driver that refuses native mode has the driver's own words, which only netlink gives. Other users of
-// the netlink package do not notice, and nothing stays attached.
+// The error of a driver that refuses native mode has the driver's own words, which only netlink
+// gives. Other users of the netlink package do not notice, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {
 	prog := loadNamed(t, "refused")
 	inNamespace(t, 4, func(ifi Interface) error {

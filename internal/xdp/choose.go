@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// choose picks the programs that the selectors name out of those that run for an interface. No program is picked
-// twice. Without selectors it picks the only program there is.
+// choose picks the programs that the selectors name out of those that run for an interface. No
+// program is picked twice. Without selectors it picks the only program there is.
 func choose(ifname string, running []Program, selectors []string) ([]Program, error) {
 	if len(selectors) == 0 {
 		switch len(running) {
@@ -33,8 +33,8 @@ func choose(ifname string, running []Program, selectors []string) ([]Program, er
 	return chosen, nil
 }
 
-// match picks the programs that one selector names. An id is taken as it is: the program may run elsewhere, and
-// whether there is one shows when it is opened.
+// match picks the programs that one selector names. An id is taken as it is: the program may run
+// elsewhere, and whether there is one shows when it is opened.
 func match(ifname string, running []Program, selector string) ([]Program, error) {
 	if selector == "all" && len(running) > 0 {
 		return running, nil

@@ -9,7 +9,8 @@ import (
 
 func TestChoose(t *testing.T) {
 	first, second, twin := Program{ID: 1, Name: "first"}, Program{ID: 2, Name: "second"}, Program{ID: 3, Name: "second"}
-	elsewhere := Program{ID: 4_000_000_000} // its name is asked of the kernel, which has no such program
+	// No such program is loaded, so that the kernel has no name for it.
+	elsewhere := Program{ID: 4_000_000_000}
 	for _, test := range []struct {
 		name      string
 		running   []Program

@@ -10,17 +10,19 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// dispatcher is the name of the program that libxdp attaches to run several others one after another.
+// dispatcher is the name of the program that libxdp attaches to run several others one after
+// another.
 const dispatcher = "xdp_dispatcher"
 
-// A component is a program that a dispatcher runs: it replaces one of the dispatcher's functions (freplace).
+// A component is a program that a dispatcher runs: it replaces one of the dispatcher's functions
+// (freplace).
 type component struct {
 	Program
 	function uint32 // the BTF id of that function
 }
 
-// running lists the programs that run for a packet of the interface, in order. Behind a dispatcher of libxdp, these
-// are its components instead of the dispatcher.
+// running lists the programs that run for a packet of the interface, in order. Behind a dispatcher
+// of libxdp, these are its components instead of the dispatcher.
 func running(ifi Interface) ([]Program, error) {
 	if len(ifi.Programs) != 1 || ifi.Programs[0].Name != dispatcher {
 		return ifi.Programs, nil
@@ -35,8 +37,9 @@ func running(ifi Interface) ([]Program, error) {
 	return inOrder(found), nil
 }
 
-// components goes through all links of the machine for those that replace a function of the dispatcher. They have no
-// attach type. The links of tracers, which have the dispatcher as their target, too, have one.
+// components goes through all links of the machine for those that replace a function of the
+// dispatcher. They have no attach type. The links of tracers, which have the dispatcher as their
+// target, too, have one.
 func components(dispatcher Program) ([]component, error) {
 	var found []component
 	links := new(link.Iterator)
@@ -57,8 +60,9 @@ func components(dispatcher Program) ([]component, error) {
 	return found, links.Err()
 }
 
-// inOrder sorts components in the order in which they run. libxdp's dispatcher defines the functions in the order in
-// which it calls them, and the compiler numbers their types in the order of the definitions.
+// inOrder sorts components in the order in which they run. libxdp's dispatcher defines the
+// functions in the order in which it calls them, and the compiler numbers their types in the order
+// of the definitions.
 func inOrder(found []component) []Program {
 	slices.SortFunc(found, func(a, b component) int { return cmp.Compare(a.function, b.function) })
 	programs := make([]Program, len(found))

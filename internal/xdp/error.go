@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// The kinds of error that a caller can remedy by asking for something else. An error of one of these kinds
-// matches it with errors.Is, and has a text of its own that says what was tried, on what, and why it did not
-// work. The kind's text is not part of it.
+// The kinds of error that a caller can remedy by asking for something else. An error of one of
+// these kinds matches it with errors.Is, and has a text of its own that says what was tried, on
+// what, and why it did not work. The kind's text is not part of it.
 var (
 	ErrBusy             = errors.New("an XDP program is already attached to the interface")
 	ErrNoNative         = errors.New("the driver does not take the XDP program in native mode")
@@ -20,7 +20,8 @@ var (
 )
 
 // Kind makes an error of a kind: one that matches kind with errors.Is. Its text is that of
-// fmt.Errorf(format, args...), and what the format wraps with %w is found by errors.Is and errors.As, too.
+// fmt.Errorf(format, args...), and what the format wraps with %w is found by errors.Is and
+// errors.As, too.
 func Kind(kind error, format string, args ...any) error {
 	return &kindError{kind: kind, err: fmt.Errorf(format, args...)}
 }

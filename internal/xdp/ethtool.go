@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ethtool asks the driver of one interface through the ioctls of include/uapi/linux/ethtool.h. Not every driver
-// answers every question: the answer is zero or nil then.
+// An ethtool asks the driver of one interface through the ioctls of include/uapi/linux/ethtool.h.
+// Not every driver answers every question: the answer is zero or nil then.
 type ethtool struct {
 	fd   int
 	name string
@@ -44,8 +44,8 @@ func (e ethtool) driver() string {
 	return unix.ByteSliceToString(info.Driver[:])
 }
 
-// speed returns bit/s. It uses the old command ETHTOOL_GSET, because the kernel answers that for all drivers: it
-// translates it for those that only know its successor.
+// speed returns bit/s. It uses the old command ETHTOOL_GSET, because the kernel answers that for
+// all drivers: it translates it for those that only know its successor.
 func (e ethtool) speed() uint64 {
 	settings := struct { // ethtool_cmd
 		cmd         uint32
@@ -95,8 +95,8 @@ func (e ethtool) rxQueues() int {
 	return int(channels.rxCount + channels.both)
 }
 
-// Offloads tells whether the network card joins packets (LRO) and takes VLAN tags off before the XDP hook; nil = the
-// driver does not tell.
+// Offloads tells whether the network card joins packets (LRO) and takes VLAN tags off before the
+// XDP hook; nil = the driver does not tell.
 func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -118,8 +118,8 @@ func (ifi *Interface) ActiveQueues() int {
 	return queueDirectories(ifi.Name)
 }
 
-// queueDirectories counts the receive queues that sysfs shows. It shows those of the network namespace in which /sys
-// was mounted, which may be another one than the caller's.
+// queueDirectories counts the receive queues that sysfs shows. It shows those of the network
+// namespace in which /sys was mounted, which may be another one than the caller's.
 func queueDirectories(name string) (n int) {
 	entries, err := os.ReadDir("/sys/class/net/" + name + "/queues")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// driverMessage adds the driver's own words to the error of a refused attachment in native mode. The bpf system
-// call returns only an error number. Netlink also returns the driver's message (an extended acknowledgement), so
-// the attachment is tried a second time over netlink. If that succeeds, because the cause has gone meanwhile, it
-// is undone, and the error is the first one.
+// driverMessage adds the driver's own words to the error of a refused attachment in native mode.
+// The bpf system call returns only an error number. Netlink also returns the driver's message (an
+// extended acknowledgement), so the attachment is tried a second time over netlink. If that
+// succeeds, because the cause has gone meanwhile, it is undone, and the error is the first one.
 func driverMessage(prog *ebpf.Program, ifi Interface, refused error) error {
 	var errno unix.Errno
 	if !errors.As(refused, &errno) {
@@ -28,9 +28,10 @@ func driverMessage(prog *ebpf.Program, ifi Interface, refused error) error {
 	return errno
 }
 
-// setProgram sets the XDP program of an interface over netlink; fd -1 takes it away. The error has the kernel's
-// message, for which a socket must ask: this has a socket of its own, because the netlink package can only ask
-// for messages on all of its sockets together, those of the rest of the process included.
+// setProgram sets the XDP program of an interface over netlink; fd -1 takes it away. The error has
+// the kernel's message, for which a socket must ask: this has a socket of its own, because the
+// netlink package can only ask for messages on all of its sockets together, those of the rest of
+// the process included.
 func setProgram(ifi Interface, fd int, flags uint32) error {
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE)
 	if err != nil {

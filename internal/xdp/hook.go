@@ -10,20 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A HookMap is a pinned program array with one slot for each verdict. An XDP program makes a tail call into the slot
-// of the verdict that it is about to return: the convention of github.com/cloudflare/xdpcap. One process at a time
-// may hold a hook map. One goroutine may use it at a time.
+// A HookMap is a pinned program array with one slot for each verdict. An XDP program makes a tail
+// call into the slot of the verdict that it is about to return: the convention of
+// github.com/cloudflare/xdpcap. One process at a time may hold a hook map. One goroutine may use it
+// at a time.
 type HookMap struct {
 	path string
 	m    *ebpf.Map // nil = closed
-	lock int       // a socket whose name the kernel keeps until the process ends, however it ends; -1 = none
+
+	// lock is a socket with a name that belongs to the map; -1 = none. The kernel frees the name
+	// when the process ends, however it ends.
+	lock int
 }
 
 // Slots is how many verdicts a hook map has slots for.
 const Slots = 5
 
-// OpenHookMap takes hold of the hook map that is pinned at path. It refuses one whose slots are in use. Slots that
-// hold a program with the name leftover are not: a process of ours that was killed left that there.
+// OpenHookMap takes hold of the hook map that is pinned at path. It refuses one whose slots are in
+// use. Slots that hold a program with the name leftover are not: a process of ours that was killed
+// left that there.
 func OpenHookMap(path, leftover string) (*HookMap, error) {
 	m, err := ebpf.LoadPinnedMap(path, nil)
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,7 +68,8 @@ func (h *HookMap) take(leftover string) error {
 	return nil
 }
 
-// takeLock binds a socket to a name that belongs to the map. The kernel gives a name to one socket at a time.
+// takeLock binds a socket to a name that belongs to the map. The kernel gives a name to one socket
+// at a time.
 func (h *HookMap) takeLock() error {
 	info, err := h.m.Info()
 	if err != nil {
@@ -83,8 +89,9 @@ func (h *HookMap) takeLock() error {
 	return nil
 }
 
-// Put has the program called for packets with a verdict, until the returned slot is closed. The error wraps EINVAL
-// where the owner of the map takes packets of several buffers and the program does not, or the other way round.
+// Put has the program called for packets with a verdict, until the returned slot is closed. The
+// error wraps EINVAL where the owner of the map takes packets of several buffers and the program
+// does not, or the other way round.
 func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (io.Closer, error) {
 	if err := h.m.Put(uint32(verdict), prog); err != nil {
 		return nil, fmt.Errorf("put a program into slot %s of hook map %s: %w", verdict, h.path, err)
@@ -99,8 +106,8 @@ type slot struct {
 	emptied bool
 }
 
-// Close empties the slot. A second call does nothing, but tries again after an error: until the slot is empty, the
-// program in it is called.
+// Close empties the slot. A second call does nothing, but tries again after an error: until the
+// slot is empty, the program in it is called.
 func (s *slot) Close() error {
 	if s.emptied {
 		return nil

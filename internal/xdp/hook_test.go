@@ -39,7 +39,8 @@ func newHookMap(t *testing.T) *HookMap {
 	return h
 }
 
-// A killed process leaves programs in the slots. Only those that the caller calls its own are replaced.
+// A killed process leaves programs in the slots. Only those that the caller calls its own are
+// replaced.
 func TestHookMapLeftovers(t *testing.T) {
 	for _, test := range []struct {
 		name, inSlot string
@@ -80,7 +81,8 @@ func TestHookMapLock(t *testing.T) {
 	}
 }
 
-// A slot that is closed is empty, a slot that cannot be emptied says so, and nothing minds a second Close.
+// A slot that is closed is empty, a slot that cannot be emptied says so, and nothing minds a second
+// Close.
 func TestHookMapClose(t *testing.T) {
 	h := newHookMap(t)
 	drop, err := h.Put(Drop, loadNamed(t, "ours"))

@@ -34,7 +34,8 @@ func (m Mode) String() string {
 	return modeNames[m]
 }
 
-// ParseMode reads the name of a mode that a program can be attached in: "auto", "native" or "generic".
+// ParseMode reads the name of a mode that a program can be attached in: "auto", "native" or
+// "generic".
 func ParseMode(s string) (Mode, error) {
 	for m := Auto; m <= Generic; m++ {
 		if s == modeNames[m] {

@@ -10,9 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// FindProgram looks for an XDP program by its id or name among all that are loaded on this machine. The error is an
-// ErrNoSuchProgram, or an ErrAmbiguousProgram that lists the ids of several with that name. It needs CAP_BPF and
-// CAP_SYS_ADMIN.
+// FindProgram looks for an XDP program by its id or name among all that are loaded on this machine.
+// The error is an ErrNoSuchProgram, or an ErrAmbiguousProgram that lists the ids of several with
+// that name. It needs CAP_BPF and CAP_SYS_ADMIN.
 func FindProgram(nameOrID string) (Program, error) {
 	if id, err := strconv.ParseUint(nameOrID, 10, 32); err == nil {
 		return programByID(uint32(id))

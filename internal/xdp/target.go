@@ -17,11 +17,12 @@ type Target struct {
 	Function string // the name that tracers attach to
 }
 
-// Targets opens the programs that the selectors choose among those that the kernel runs for an interface: the
-// attached one, or those behind a libxdp dispatcher. A selector is a program's name, an id, or "all". An id may
-// be that of any XDP program, such as one in a devmap or cpumap. Without selectors it is the only program there
-// is. The error is an ErrNoProgram, ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram
-// where another choice helps, and a *TracingError where the program cannot be traced.
+// Targets opens the programs that the selectors choose among those that the kernel runs for an
+// interface: the attached one, or those behind a libxdp dispatcher. A selector is a program's name,
+// an id, or "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without
+// selectors it is the only program there is. The error is an ErrNoProgram, ErrSeveralPrograms,
+// ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice helps, and a
+// *TracingError where the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
@@ -41,9 +42,9 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	return targets, nil
 }
 
-// OneTarget opens a single program of an interface that runs one. Without a selector that is the attached program,
-// also where it is a libxdp dispatcher, whose verdict is the one of all programs behind it. Otherwise it is the one
-// that Targets finds; several are an ErrAmbiguousProgram.
+// OneTarget opens a single program of an interface that runs one. Without a selector that is the
+// attached program, also where it is a libxdp dispatcher, whose verdict is the one of all programs
+// behind it. Otherwise it is the one that Targets finds; several are an ErrAmbiguousProgram.
 func OneTarget(ifi Interface, selector string) (Target, error) {
 	if selector == "" {
 		return OpenTarget(ifi.Programs[0].ID)
@@ -66,8 +67,8 @@ func chooseRunning(ifi Interface, selectors []string) ([]Program, error) {
 	return choose(ifi.Name, programs, selectors)
 }
 
-// OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a *TracingError where
-// the program cannot be traced.
+// OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
+// *TracingError where the program cannot be traced.
 func OpenTarget(id uint32) (Target, error) {
 	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if err != nil {
@@ -81,8 +82,8 @@ func OpenTarget(id uint32) (Target, error) {
 	return t, nil
 }
 
-// newTarget looks at what tracing takes: the program must be compiled by the JIT, and have BTF, in which a tracer
-// finds the function that it attaches to.
+// newTarget looks at what tracing takes: the program must be compiled by the JIT, and have BTF, in
+// which a tracer finds the function that it attaches to.
 func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	info, err := prog.Info()
 	if err != nil {
@@ -110,8 +111,8 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	return t, nil
 }
 
-// firstFunction is the name that BTF has for the function in which a program begins. The program's own name may be
-// another one.
+// firstFunction is the name that BTF has for the function in which a program begins. The program's
+// own name may be another one.
 func firstFunction(info *ebpf.ProgramInfo) (string, error) {
 	funcs, err := info.FuncInfos()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The error has the
-// kernel's number; support.ExplainTracer finds the cause behind it.
+// AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The
+// error has the kernel's number; support.ExplainTracer finds the cause behind it.
 func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 	if err != nil {
@@ -17,7 +17,8 @@ func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// A TracingError says why an XDP program cannot be traced with fentry and fexit programs, in words for the user.
+// A TracingError says why an XDP program cannot be traced with fentry and fexit programs, in words
+// for the user.
 type TracingError struct {
 	Reason string
 	Remedy string // what to do about it; "" = there is nothing to do on this kernel

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watcher notices when interfaces leave the network namespace because they are deleted or moved to another one.
-// One goroutine may use it at a time.
+// A Watcher notices when interfaces leave the network namespace because they are deleted or moved
+// to another one. One goroutine may use it at a time.
 type Watcher struct {
 	fd      int
 	handle  *netlink.Handle
@@ -59,7 +59,8 @@ func (w *Watcher) Close() error {
 func (w *Watcher) Gone() int {
 	for {
 		n, _, err := unix.Recvfrom(w.fd, w.buf, 0)
-		if errors.Is(err, unix.ENOBUFS) { // the kernel dropped notices: look each interface up instead
+		// The kernel has dropped notices: each interface is looked up instead.
+		if errors.Is(err, unix.ENOBUFS) {
 			for i := range w.indices {
 				if _, err := w.handle.LinkByIndex(i); errors.As(err, new(netlink.LinkNotFoundError)) {
 					return i
@@ -87,7 +88,8 @@ func (w *Watcher) leaver(notices []byte) int {
 			continue
 		}
 		info := (*unix.IfInfomsg)(unsafe.Pointer(&m.Data[0]))
-		// A bridge sends RTM_DELLINK, too, for a port that leaves the bridge, but in the address family AF_BRIDGE.
+		// A bridge sends RTM_DELLINK, too, for a port that leaves the bridge, but in the address
+		// family AF_BRIDGE.
 		if info.Family == unix.AF_UNSPEC && w.indices[int(info.Index)] {
 			return int(info.Index)
 		}
