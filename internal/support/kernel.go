@@ -135,10 +135,15 @@ func jited(info *ebpf.ProgramInfo) Answer {
 	return Unknown
 }
 
-// checkLoad makes a check of the result of loading something. Without the capabilities, a refusal
-// does not tell whether the kernel could do it.
+// checkLoad makes a check of the result of loading something.
 func checkLoad(key, what string, err error, needs string) Check {
-	switch missing := missingCapabilities(heldOrNone()); {
+	return judgeLoad(key, what, err, needs, missingCapabilities(heldOrNone()))
+}
+
+// judgeLoad is checkLoad for a process that lacks the capabilities in missing. Without them, a
+// refusal does not tell whether the kernel could do it.
+func judgeLoad(key, what string, err error, needs string, missing []string) Check {
+	switch {
 	case err == nil:
 		return yes(key)
 	case len(missing) > 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
@@ -156,6 +161,8 @@ func notTried(key string, missing []string) Check {
 	return unknown(key, "not tried: missing "+strings.Join(missing, ", "))
 }
 
+// checkHelpers says yes with the names of all helpers, or what the check of the first one says that
+// is missing.
 func checkHelpers(key string, helpers []helper, have func(asm.BuiltinFunc) error) Check {
 	var names []string
 	for _, h := range helpers {
@@ -199,7 +206,7 @@ func haveTracingHelper(fn asm.BuiltinFunc) error {
 			return ebpf.ErrNotSupported
 		}
 	}
-	if errors.Is(err, unix.EACCES) { // it misses the arguments
+	if errors.Is(err, unix.EACCES) { // the arguments are missing: the helper is known
 		return nil
 	}
 	return err

@@ -11,7 +11,9 @@ import (
 
 // Attach runs prog on the interface until the link is closed or the process ends, and returns the
 // mode it runs in. It never replaces a program: where the interface runs one already, the error is
-// an ErrBusy that names it. Where the driver refuses native mode, it is an ErrNoNative.
+// an ErrBusy that names it. In mode Auto, generic mode is tried where the driver has no native XDP
+// at all. A driver that has it but refuses this program, because of the MTU for example, is an
+// ErrNoNative, since generic mode is much slower and should be asked for.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
 	if mode != Generic {
 		l, err := attachIn(link.XDPDriverMode, prog, ifi)

@@ -49,6 +49,33 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi Interface) error) {
 	}
 }
 
+func TestEthernetInterface(t *testing.T) {
+	inNamespace(t, 1, func(ifi Interface) error {
+		l, err := netlink.LinkByName(ifi.Name)
+		if err == nil {
+			err = netlink.LinkSetDown(l)
+		}
+		if err == nil {
+			err = netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun0"}, Mode: netlink.TUNTAP_MODE_TUN})
+		}
+		if err != nil {
+			return err
+		}
+		for name, want := range map[string]string{
+			"veth0": "veth0 is down: ip link set dev veth0 up",
+			"tun0": `tun0 is not an Ethernet interface (its link type is "none"): ` +
+				"packets without an Ethernet header are not understood",
+			// More may follow: the kernel makes tunnels in new namespaces where it has the modules.
+			"nosuch": `interface "nosuch" does not exist; there are: lo, `,
+		} {
+			if _, err := EthernetInterface(name); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", name, err, want)
+			}
+		}
+		return nil
+	})
+}
+
 // The error of a driver that refuses native mode has the driver's own words, which only netlink
 // gives. Other users of the netlink package do not notice, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {

@@ -89,7 +89,7 @@ func EthernetInterface(name string) (Interface, error) {
 	case remedy != "":
 		return Interface{}, fmt.Errorf("%s: %s", reason, remedy)
 	case reason != "":
-		return Interface{}, errors.New(reason)
+		return Interface{}, fmt.Errorf("%s: packets without an Ethernet header are not understood", reason)
 	}
 	return ifi, nil
 }
