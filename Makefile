@@ -54,8 +54,9 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@$(call forbid,./cmd/xdpcap,github.com/cilium)
 	@$(call forbid,./internal/pcapng,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
-	@$(call forbid,./capture ./filter/... ./internal/xdp,/meter$$|/cmd/)
-	@$(call forbid,./internal/meter ./filter/... ./internal/xdp,/capture$$|/cmd/)
+	@$(call forbid,./capture ./filter/... ./internal/xdp ./internal/support,/meter$$|/cmd/)
+	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/support,/capture$$|/cmd/)
+	@$(call forbid,./filter/... ./internal/xdp,/support$$)
 	clang-format-19 --dry-run --Werror $(C_FILES)
 	@sums="$$(sha256sum $(GENERATED))"; $(MAKE) --no-print-directory generate && \
 	[ "$$sums" = "$$(sha256sum $(GENERATED))" ] || \

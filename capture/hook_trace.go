@@ -117,9 +117,9 @@ func (h *traceHook) attach() error {
 		if p.Program == nil {
 			continue
 		}
-		link, err := xdp.AttachTracer(p.Program, h.target.Program)
+		link, err := xdp.AttachTracer(p.Program)
 		if err != nil {
-			return err
+			return support.ExplainTracer(err, h.target.Program)
 		}
 		p.link = link
 	}

@@ -80,19 +80,3 @@ func (o *Options) checkSizes() error {
 	o.Buffer = perfRingSize(o.Buffer)
 	return nil
 }
-
-// lookUp finds an interface and refuses one on which nothing could be captured.
-func lookUp(name string) (xdp.Interface, error) {
-	ifi, err := xdp.InterfaceByName(name)
-	if err != nil {
-		return ifi, err
-	}
-	if ifi.Type != "ether" && ifi.Type != "loopback" {
-		return ifi, fmt.Errorf("%s is not an Ethernet interface (its link type is %q): XDP packets without an "+
-			"Ethernet header cannot be captured", ifi.Name, ifi.Type)
-	}
-	if !ifi.Up {
-		return ifi, fmt.Errorf("%s is down: bring it up first, ip link set dev %s up", ifi.Name, ifi.Name)
-	}
-	return ifi, nil
-}

@@ -16,7 +16,7 @@ func (o *Options) places() (places []place, err error) {
 		places = []place{{ifi: xdp.Interface{Name: o.HookMap}}}
 	}
 	for _, name := range o.Interfaces {
-		ifi, err := lookUp(name)
+		ifi, err := xdp.EthernetInterface(name)
 		if err != nil {
 			return nil, err
 		}

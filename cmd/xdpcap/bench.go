@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // benchOptions are the flags of the command bench.
@@ -61,7 +61,7 @@ func runBench(out io.Writer, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	if err := support.CheckPrivileges(); err != nil {
 		return err
 	}
 	ctx, cancel := untilSignal()

@@ -38,9 +38,9 @@ func TestCounterPrograms(t *testing.T) {
 	}
 	whole := run("stats")
 	for args, want := range map[string]string{
-		"-w " + os.DevNull:                        "choose with --program NAME, ID or all: " + strings.Join(all, ", ") + "\n",
-		"stats --program all":                     "--program all: only one can be chosen here: " + strings.Join(all, ", ") + "\n",
-		"count --program nosuch":                  "--program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + "\n",
+		"-w " + os.DevNull:                        strings.Join(all, ", ") + ": choose with --program NAME, ID or all\n",
+		"stats --program all":                     "program all: only one can be chosen here: " + strings.Join(all, ", ") + ": give --program the id of one\n",
+		"count --program nosuch":                  "program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + ": --program also takes the id of one that runs elsewhere\n",
 		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
 		"stats --action drop --program firewall_": "--program firewall_ decides by itself: leave the action away",
 	} {

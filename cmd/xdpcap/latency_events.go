@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // runEvents is latency --builtin --events: from the privileges to the totals, which go to stderr.
 func runEvents(o *latencyOptions) error {
 	signal.Ignore(unix.SIGPIPE)
-	if err := xdp.CheckPrivileges(); err != nil {
+	if err := support.CheckPrivileges(); err != nil {
 		return err
 	}
 	ctx, cancel := untilSignal()

@@ -33,7 +33,7 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s%s\n", faulty.Caret(), filterRemedies[faulty.Kind])
 		return 1
 	}
-	fmt.Fprintln(os.Stderr, "xdpcap:", err)
+	fmt.Fprintln(os.Stderr, "xdpcap:", withRemedy(err.Error(), err))
 	// The verifier's whole log hides in an error's %+v.
 	var detailed interface {
 		error

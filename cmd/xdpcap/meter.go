@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -106,7 +107,7 @@ func runMeter[S any](o *meterOptions, open func() (counters[S], error)) (err err
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	if err := support.CheckPrivileges(); err != nil {
 		return err
 	}
 	// Before anything is attached: a signal must find its handler.

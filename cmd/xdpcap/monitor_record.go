@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // runRecord is monitor --record: from the privileges to the last event.
@@ -22,7 +22,7 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	if err := support.CheckPrivileges(); err != nil {
 		return err
 	}
 	ctx, cancel := untilSignal()

@@ -1,15 +1,13 @@
-package xdp
+package support
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
-// capabilities are those that make a difference, in the order in which they are named to the user.
+// capabilities are those that xdpcap uses, in the order in which they are shown.
 var capabilities = []struct {
 	name string
 	bit  int
@@ -21,12 +19,13 @@ var capabilities = []struct {
 	{"CAP_IPC_LOCK", unix.CAP_IPC_LOCK},
 }
 
-// grant is how to come by what is missing.
+// grant says how to get missing capabilities.
 const grant = "run it as root (sudo), or give the binary what it needs: " +
 	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon,cap_ipc_lock+ep FILE"
 
-// CheckPrivileges returns an error that names the capabilities which this process lacks to load,
-// attach and read an XDP program, or nil. CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON.
+// CheckPrivileges returns nil, or an error that names the capabilities that this process lacks to
+// load, attach and read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and
+// CAP_PERFMON.
 func CheckPrivileges() error {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -39,7 +38,7 @@ func CheckPrivileges() error {
 	return fmt.Errorf("missing privileges: %s; %s", strings.Join(missing, ", "), grant)
 }
 
-// heldCapabilities is the effective set, one bit for each.
+// heldCapabilities is the effective set of this process: bit n is capability number n.
 func heldCapabilities() (uint64, error) {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -47,6 +46,15 @@ func heldCapabilities() (uint64, error) {
 		return 0, fmt.Errorf("ask for this process's capabilities: %w", err)
 	}
 	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
+}
+
+// heldOrNone is the empty set where the kernel does not tell.
+func heldOrNone() uint64 {
+	held, err := heldCapabilities()
+	if err != nil {
+		return 0
+	}
+	return held
 }
 
 func has(held uint64, bit int) bool { return held&(1<<bit) != 0 }
@@ -65,23 +73,8 @@ func missingCapabilities(held uint64) []string {
 	return missing
 }
 
-// oldestKernel is the first that runs programs for packets of several buffers.
-const oldestKernel = 5<<16 | 18<<8
-
-// ExplainLoad says what was tried in an error of loading a program or making a map, and gives the cause where the kernel's
-// number, and what the library guesses from it, mislead: the capabilities have been checked by then.
-func ExplainLoad(tried string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
-			"or the kernel's lockdown forbids it", tried, unix.EPERM)
-	}
-	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
-		return fmt.Errorf("%s: %w: this needs Linux 5.18 or later, for packets of several buffers", tried, err)
-	}
-	return fmt.Errorf("%s: %w", tried, err)
-}
-
-// missingForTracing adds what it takes to open programs of others by their ids.
+// missingForTracing also names CAP_SYS_ADMIN, without which the kernel does not open the programs
+// of others by their ids.
 func missingForTracing() []string {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -96,14 +89,15 @@ func missingForTracing() []string {
 
 // Privileges are what this process may do.
 type Privileges struct {
-	Held    []string `json:"held"`    // of the capabilities that make a difference here
-	Missing []string `json:"missing"` // without which nothing can be captured
+	Held    []string `json:"held"`    // those of the capabilities that xdpcap uses
+	Missing []string `json:"missing"` // those without which nothing can be captured
 
-	// What a user may lock in memory, in bytes; nil = no limit. Perf rings count, except with
-	// CAP_IPC_LOCK.
+	// Memlock is how many bytes the user may lock in memory; nil = no limit. Perf rings count,
+	// except with CAP_IPC_LOCK.
 	Memlock *uint64 `json:"memlock_bytes"`
 
-	// The process is root of a container at most: the kernel does not count its capabilities.
+	// UserNamespace says that the capabilities are those of a user namespace (a container's root,
+	// for example). They do not count for BPF.
 	UserNamespace bool `json:"user_namespace"`
 
 	held uint64

@@ -1,4 +1,4 @@
-package xdp
+package support
 
 import (
 	"encoding/binary"
@@ -18,22 +18,25 @@ const (
 	netdevXDPActRxSG        = 1 << 5
 )
 
-var metadataNames = []string{"timestamp", "hash", "vlan_tag"} // by bit
+// metadataNames are the names of the bits of netdevAttrXDPRxMetadata.
+var metadataNames = []string{"timestamp", "hash", "vlan_tag"}
 
-// netdevFeatures is what a driver says of itself. nil = the kernel is too old to tell.
+// netdevFeatures are the bits that a driver reports. nil = the kernel is too old to tell.
 type netdevFeatures struct {
 	xdp      *uint64
 	metadata *uint64
 }
 
+// askNetdev asks the kernel for the features of an interface's driver.
 func askNetdev(ifindex int) (f netdevFeatures) {
 	family, err := netlink.GenlFamilyGet("netdev")
 	if err != nil {
 		return f
 	}
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	// struct genlmsghdr by hand: nl.Genlmsg sends two bytes of whatever lies behind it as the reserved
-	// field, and this family refuses all but 0.
+	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes shorter than
+	// that, so that the two bytes that lie behind it in memory are sent as the reserved field, and
+	// this family refuses all but zeros.
 	header := []byte{netdevCmdDevGet, 1, 0, 0}
 	req.AddRawData(append(header, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
 	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
@@ -64,7 +67,8 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 	return f
 }
 
-// kfuncs are the names of the metadata that XDP programs can ask the driver for.
+// kfuncs are the names of the metadata that XDP programs can ask the driver for with kernel
+// functions (kfuncs).
 func (f netdevFeatures) kfuncs() []string {
 	if f.metadata == nil {
 		return nil

@@ -1,4 +1,4 @@
-package xdp_test
+package support
 
 import (
 	"errors"
@@ -10,6 +10,33 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+// The report says of fentry what loading such a program says.
+func TestTracingAgrees(t *testing.T) {
+	testnet.RequireRoot(t)
+	loads := testnet.ProbeFentry()
+	r, err := Probe(ProbeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Yes
+	if loads != nil {
+		want = No
+	}
+	fentry, trampolines, beside := r.Kernel.Checks.Get("fentry"), r.Kernel.Checks.Get("trampolines"), r.Features.Get(FeatureBeside)
+	if fentry.Answer != want {
+		t.Errorf("fentry %+v, but a load says %v", fentry, loads)
+	}
+	if beside.Answer != want {
+		t.Errorf("beside %+v, but a load says %v", beside, loads)
+	}
+	if (trampolines.Answer == Yes) != (want == Yes) {
+		t.Errorf("trampolines %+v, but a load says %v", trampolines, loads)
+	}
+	if want == No && (fentry.Reason == "" || beside.Reason != fentry.Reason) {
+		t.Errorf("no without its reason: fentry %+v, beside %+v", fentry, beside)
+	}
+}
 
 // The kernel only has a number for the reason why a program takes no further tracer.
 func TestTooManyTracers(t *testing.T) {
@@ -32,11 +59,12 @@ func TestTooManyTracers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { tracer.Close() })
-		l, err := xdp.AttachTracer(tracer, xdp.Program{ID: 7, Name: "target"})
-		if err == nil {
-			t.Cleanup(func() { l.Close() })
+		l, err := xdp.AttachTracer(tracer)
+		if err != nil {
+			return ExplainTracer(err, xdp.Program{ID: 7, Name: "target"})
 		}
-		return err
+		t.Cleanup(func() { l.Close() })
+		return nil
 	}
 	for range 100 {
 		if err = again(); err != nil {

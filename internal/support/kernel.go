@@ -1,4 +1,4 @@
-package xdp
+package support
 
 import (
 	"errors"
@@ -16,17 +16,17 @@ import (
 
 const kernelBTF = "/sys/kernel/btf/vmlinux"
 
-// A Kernel is what the running kernel can do, by trying it.
+// A Kernel is what the running kernel can do. Each check is a trial.
 type Kernel struct {
 	Release string `json:"release"`
 	Machine string `json:"machine"`
 
-	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash, prog_array, xdp_helpers, fentry,
-	// fexit, trampolines, tp_btf, tracing_helpers.
+	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash, prog_array, xdp_helpers,
+	// fentry, fexit, trampolines, tp_btf, tracing_helpers.
 	Checks Checks `json:"checks"`
 }
 
-// xdpHelpers are those of bpf/*.c in XDP programs, with the kernel that brought the younger ones.
+// xdpHelpers are the helper functions that the XDP programs in bpf/*.c call.
 var xdpHelpers = []helper{
 	{asm.FnPerfEventOutput, "perf_event_output", "4.8"},
 	{asm.FnXdpGetBuffLen, "xdp_get_buff_len", "5.18"},
@@ -35,7 +35,8 @@ var xdpHelpers = []helper{
 	{asm.FnGetPrandomU32, "get_prandom_u32", "4.8"},
 }
 
-// tracingHelpers are those in fentry, fexit and tp_btf programs.
+// tracingHelpers are the helper functions that the fentry, fexit and tp_btf programs in bpf/*.c
+// call.
 var tracingHelpers = []helper{
 	{asm.FnXdpOutput, "xdp_output", "5.6"},
 	{asm.FnXdpGetBuffLen, "xdp_get_buff_len", "5.18"},
@@ -45,7 +46,7 @@ var tracingHelpers = []helper{
 type helper struct {
 	fn    asm.BuiltinFunc
 	name  string
-	since string
+	since string // the first Linux version that has it
 }
 
 func probeKernel() (Kernel, error) {
@@ -68,7 +69,7 @@ func probeKernel() (Kernel, error) {
 	if err != nil {
 		target = nil
 	}
-	tracing := checkTracing(target)
+	tracing := probeTracing(target)
 	k.Checks = Checks{
 		checkBTF(),
 		checkJIT(target),
@@ -90,12 +91,13 @@ func probeKernel() (Kernel, error) {
 
 func checkBTF() Check {
 	if !exists(kernelBTF) {
-		return Check{"btf", No, "there is no " + kernelBTF, "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
+		return no("btf", "there is no "+kernelBTF, "use a kernel with CONFIG_DEBUG_INFO_BTF=y")
 	}
-	return Check{Key: "btf", Answer: Yes}
+	return yes("btf")
 }
 
-// checkJIT looks at a program that was loaded; without one, at the setting, which only root may read.
+// checkJIT looks whether a program that was loaded is compiled. Where that does not tell, it looks
+// at the setting, which only root may read.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {
@@ -113,15 +115,15 @@ func checkJIT(target *ebpf.Program) Check {
 	}
 	switch answer {
 	case No:
-		return Check{"jit", No, "BPF programs are interpreted, which is slow and cannot be traced",
-			"sysctl net.core.bpf_jit_enable=1, then load the programs again"}
+		return no("jit", "BPF programs are interpreted, which is slow and cannot be traced",
+			"sysctl net.core.bpf_jit_enable=1, then load the programs again")
 	case Unknown:
-		return Check{"jit", Unknown, "only a program that is loaded tells", ""}
+		return unknown("jit", "only a program that is loaded tells")
 	}
-	return Check{Key: "jit", Answer: Yes}
+	return yes("jit")
 }
 
-// jited is Unknown where the kernel hides the program's code from this process.
+// jited is Unknown where the kernel does not show the program's code to this process.
 func jited(info *ebpf.ProgramInfo) Answer {
 	size, err := info.JitedSize()
 	switch {
@@ -133,68 +135,34 @@ func jited(info *ebpf.ProgramInfo) Answer {
 	return Unknown
 }
 
-func heldOrNone() uint64 {
-	held, err := heldCapabilities()
-	if err != nil {
-		return 0
-	}
-	return held
+// checkLoad makes a check of the result of loading something.
+func checkLoad(key, what string, err error, needs string) Check {
+	return judgeLoad(key, what, err, needs, missingCapabilities(heldOrNone()))
 }
 
-// checkLoad turns the result of a load into words. A refusal without the capabilities tells nothing.
-func checkLoad(key, what string, err error, needs string) Check {
-	switch missing := missingCapabilities(heldOrNone()); {
+// judgeLoad is checkLoad for a process that lacks the capabilities in missing. Without them, a
+// refusal does not tell whether the kernel could do it.
+func judgeLoad(key, what string, err error, needs string, missing []string) Check {
+	switch {
 	case err == nil:
-		return Check{Key: key, Answer: Yes}
+		return yes(key)
 	case len(missing) > 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
 		return notTried(key, missing)
 	case errors.Is(err, unix.EPERM):
-		return Check{key, No, "this kernel refuses " + what + " (" + unix.EPERM.Error() + ") " + refuser(), ""}
+		return no(key, "this kernel refuses "+what+" ("+unix.EPERM.Error()+") "+refuser(), "")
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG),
 		errors.Is(err, btf.ErrNotFound):
-		return Check{key, No, "this kernel has no " + what, "it takes " + needs}
+		return no(key, "this kernel has no "+what, "it takes "+needs)
 	}
-	return Check{key, No, what + ": " + err.Error(), "it takes " + needs}
+	return no(key, what+": "+err.Error(), "it takes "+needs)
 }
 
 func notTried(key string, missing []string) Check {
-	return Check{key, Unknown, "not tried: missing " + strings.Join(missing, ", "), ""}
+	return unknown(key, "not tried: missing "+strings.Join(missing, ", "))
 }
 
-// checkTracing tries to load fentry and fexit programs, and to attach them, for which the kernel makes
-// trampolines. The target is nil where XDP programs do not load.
-func checkTracing(target *ebpf.Program) Checks {
-	const fentry, fexit, trampolines = "fentry", "fexit", "trampolines"
-	missing := missingCapabilities(heldOrNone())
-	if len(missing) > 0 {
-		return Checks{notTried(fentry, missing), notTried(fexit, missing), notTried(trampolines, missing)}
-	}
-	const untried = "there is no program to try it with"
-	if target == nil {
-		return Checks{{fentry, Unknown, untried, ""}, {fexit, Unknown, untried, ""}, {trampolines, Unknown, untried, ""}}
-	}
-	checks := Checks{
-		tracingCheck(fentry, explainTracing(tryTrace(target, targetName, ebpf.AttachTraceFEntry, false))),
-		tracingCheck(fexit, explainTracing(tryTrace(target, targetName, ebpf.AttachTraceFExit, false))),
-		{trampolines, Unknown, untried, ""},
-	}
-	if checks[0].Answer == Yes && checks[1].Answer == Yes {
-		checks[2] = tracingCheck(trampolines, CheckTracing())
-	}
-	return checks
-}
-
-func tracingCheck(key string, err error) Check {
-	if err == nil {
-		return Check{Key: key, Answer: Yes}
-	}
-	var e *TracingError
-	if !errors.As(err, &e) {
-		return Check{key, No, err.Error(), ""}
-	}
-	return Check{key, No, e.Reason, e.Remedy}
-}
-
+// checkHelpers says yes with the names of all helpers, or what the check of the first one says that
+// is missing.
 func checkHelpers(key string, helpers []helper, have func(asm.BuiltinFunc) error) Check {
 	var names []string
 	for _, h := range helpers {
@@ -206,10 +174,11 @@ func checkHelpers(key string, helpers []helper, have func(asm.BuiltinFunc) error
 	return Check{Key: key, Answer: Yes, Reason: strings.Join(names, ", ")}
 }
 
-// loadTracepoint loads a program for a tracepoint's BTF, as monitor does, that begins with ins.
+// loadTracepoint loads a program for a tracepoint (tp_btf), and unloads it. The program begins with
+// ins.
 func loadTracepoint(ins asm.Instruction) error {
 	prog, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
-		Name:         targetName,
+		Name:         trialName,
 		Type:         ebpf.Tracing,
 		AttachType:   ebpf.AttachTraceRawTp,
 		AttachTo:     "xdp_exception",
@@ -222,8 +191,9 @@ func loadTracepoint(ins asm.Instruction) error {
 	return prog.Close()
 }
 
-// haveTracingHelper calls the helper without arguments. What the verifier objects to then tells whether
-// it knows the helper; the features package cannot try this type of program.
+// haveTracingHelper loads a tracing program that calls the helper without arguments. The verifier
+// refuses that. Its message tells whether it does not know the helper or misses the arguments. The
+// package cilium/ebpf/features does not try this type of program.
 func haveTracingHelper(fn asm.BuiltinFunc) error {
 	err := loadTracepoint(fn.Call())
 	var verifier *ebpf.VerifierError
@@ -236,7 +206,7 @@ func haveTracingHelper(fn asm.BuiltinFunc) error {
 			return ebpf.ErrNotSupported
 		}
 	}
-	if errors.Is(err, unix.EACCES) { // it misses the arguments
+	if errors.Is(err, unix.EACCES) { // the arguments are missing: the helper is known
 		return nil
 	}
 	return err
