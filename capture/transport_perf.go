@@ -11,6 +11,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A perfRing is one CPU's perf ring buffer, read in place. The kernel writes records between tail
@@ -75,7 +77,7 @@ func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 	if err != nil {
 		unix.Close(event)
 		if errors.Is(err, unix.EPERM) {
-			err = fmt.Errorf("%w: more locked memory than this user may have: ask for a smaller buffer, or grant CAP_IPC_LOCK", err)
+			err = xdp.Kind(ErrLockedMemory, "%w: more locked memory than this user may have", err)
 		}
 		return nil, fmt.Errorf("map a ring of %d KiB for CPU %d: %w", size>>10, cpu, err)
 	}

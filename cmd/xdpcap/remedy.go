@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -24,6 +25,8 @@ var remedies = []struct {
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
 	{kind: support.ErrLockedMemory, words: "a smaller -B, or grant CAP_IPC_LOCK"},
 	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
+	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
+	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},
 	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
 }
 
