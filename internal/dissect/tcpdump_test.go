@@ -1,4 +1,4 @@
-package main
+package dissect
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tcpdump returns what tcpdump prints for each packet, of which at most snaplen bytes were kept. Without tcpdump the test is
-// skipped, on CI it fails.
+// tcpdump returns what tcpdump prints for each packet, of which at most snaplen bytes were kept.
+// Without tcpdump the test is skipped, on CI it fails.
 func tcpdump(t *testing.T, packets []packet, snaplen int, args ...string) []string {
 	t.Helper()
 	if testnet.Emulated() {
@@ -71,20 +71,14 @@ func split(out string) []string {
 	return packets
 }
 
-// printed returns what the printer prints for each packet.
-func printed(t testing.TB, packets []packet, snaplen, verbosity int) []string {
-	t.Helper()
-	var out bytes.Buffer
-	p := newPrinter(&out, verbosity)
-	for i, pkt := range packets {
-		if err := p.print(stamp(i), pkt.data[:min(snaplen, len(pkt.data))], len(pkt.data)); err != nil {
-			t.Fatal(err)
-		}
+// lines returns the line of each packet, of which at most snaplen bytes were kept.
+func lines(packets []packet, snaplen, verbosity int) []string {
+	d := New(verbosity)
+	var out []byte
+	for i, p := range packets {
+		out = d.AppendLine(out, stamp(i), p.data[:min(snaplen, len(p.data))], len(p.data))
 	}
-	if err := p.flush(); err != nil {
-		t.Fatal(err)
-	}
-	return split(out.String())
+	return split(string(out))
 }
 
 // differs lists what is not tcpdump's, by the packets' names and the flag, with the reason.
@@ -117,7 +111,7 @@ func TestTcpdump(t *testing.T) {
 		verbosity int
 	}{{"-q", -1}, {"-n", 0}, {"-v", 1}} {
 		t.Run(tt.flag, func(t *testing.T) {
-			want, got := tcpdump(t, packets, 65535, tt.flag), printed(t, packets, 65535, tt.verbosity)
+			want, got := tcpdump(t, packets, 65535, tt.flag), lines(packets, 65535, tt.verbosity)
 			if len(want) != len(packets) || len(got) != len(packets) {
 				t.Fatalf("%d packets, tcpdump printed %d, we %d", len(packets), len(want), len(got))
 			}
@@ -132,17 +126,18 @@ func TestTcpdump(t *testing.T) {
 	}
 }
 
-// TestTcpdumpCut compares packets that a snaplen has cut. One is printed as tcpdump does, or as if it were whole, where
-// what is missing is not shown, or ends with a mark. Where the TCP or UDP header is here, only the options may differ.
+// TestTcpdumpCut compares packets that a snaplen has cut. One is printed as tcpdump does, or as if
+// it were whole, where what is missing is not shown, or ends with a mark. Where the TCP or UDP
+// header is here, only the options may differ.
 func TestTcpdumpCut(t *testing.T) {
 	packets := plainPackets(t)
-	whole := printed(t, packets, 65535, 0)
+	whole := lines(packets, 65535, 0)
 	for snaplen := range 120 {
 		var want []string
 		if snaplen > 14 {
 			want = tcpdump(t, packets, snaplen, "-n")
 		}
-		got := printed(t, packets, snaplen, 0)
+		got := lines(packets, snaplen, 0)
 		if len(got) != len(packets) {
 			t.Fatalf("cut to %d: %d lines of %d packets", snaplen, len(got), len(packets))
 		}
