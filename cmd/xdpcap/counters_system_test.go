@@ -64,7 +64,7 @@ func TestStatsMillion(t *testing.T) {
 			p, output := counting(t, pair, "stats", "-i", "rx0", "--action", action, "--interval", "100ms", "--json", "--per-cpu", "--per-queue")
 			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
 			p.interrupt()
-			r := lastObject[statsReading](t, output())
+			r := lastObject[statsReport](t, output())
 			for name, v := range r.Verdicts {
 				want := rate{Packets: 0}
 				if name == verdict {
@@ -95,7 +95,7 @@ func TestStatsRates(t *testing.T) {
 	p.interrupt()
 	sum, bits, lines := 0.0, 0.0, 0
 	for line := range strings.Lines(output()) {
-		r := lastObject[statsReading](t, line)
+		r := lastObject[statsReport](t, line)
 		sum += r.Total.PPS * r.Interval
 		bits += r.Total.BPS * r.Interval
 		lines++
@@ -114,7 +114,7 @@ func TestCountMillion(t *testing.T) {
 			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(200, 0), Count: million / 2, Flows: 10})
 			generate(t, pair, testnet.GeneratorOptions{Frame: testnet.TxToRx().TCPv6(testnet.Segment{SrcPort: 1, DstPort: 2, Ack: 1}), Raw: true, Count: million / 2})
 			p.interrupt()
-			r := lastObject[countReading](t, output())
+			r := lastObject[countReport](t, output())
 			got := fmt.Sprint(len(r.Protocols), r.Total.Packets, r.Total.Bytes)
 			for _, p := range r.Protocols {
 				got += fmt.Sprintf(" %s/%s:%d,%d", p.Family, p.Protocol, p.Packets, p.Bytes)
@@ -198,11 +198,11 @@ func TestStatsSideBySide(t *testing.T) {
 				processes[i].interrupt()
 			}
 			for i, output := range outputs[:len(outputs)-1] {
-				if r := lastObject[statsReading](t, output()); r.Verdicts["drop"].Packets != sent.Delivered || r.Total.Bytes != 100*sent.Delivered {
+				if r := lastObject[statsReport](t, output()); r.Verdicts["drop"].Packets != sent.Delivered || r.Total.Bytes != 100*sent.Delivered {
 					t.Errorf("reader %d: %+v, delivered %d", i, r.verdictRates, sent.Delivered)
 				}
 			}
-			if r := lastObject[countReading](t, outputs[len(outputs)-1]()); r.Total.Packets != sent.Delivered || len(r.Protocols) != 1 {
+			if r := lastObject[countReport](t, outputs[len(outputs)-1]()); r.Total.Packets != sent.Delivered || len(r.Protocols) != 1 {
 				t.Errorf("count: %+v, delivered %d", r, sent.Delivered)
 			}
 		})
@@ -349,7 +349,7 @@ func TestBenchCommand(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r := lastObject[benchReading](t, string(out))
+	r := lastObject[benchReport](t, string(out))
 	var names []string
 	for _, l := range r.Results {
 		names = append(names, l.Variant)

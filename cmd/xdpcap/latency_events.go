@@ -6,23 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // runEvents is latency --builtin --events: from the privileges to the totals, which go to stderr.
 func runEvents(o *latencyOptions) error {
-	signal.Ignore(unix.SIGPIPE)
-	if err := xdp.CheckPrivileges(); err != nil {
+	ctx, cancel, err := begin(o.guard())
+	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal()
 	defer cancel()
 	lines := newEventLines(os.Stdout, o.json)
 	began := time.Now()
@@ -43,8 +38,8 @@ func runEvents(o *latencyOptions) error {
 		err = readErr
 	}
 	if err == nil && !o.json {
-		took := time.Since(began)
-		l.reading(span[meter.LatencyCounts]{now: last, at: time.Now(), took: took, elapsed: took}).table(os.Stderr)
+		var start meter.Interval[meter.LatencyCounts]
+		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).table(os.Stderr)
 	}
 	return err
 }

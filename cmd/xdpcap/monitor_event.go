@@ -78,18 +78,3 @@ func (e *eventCase) words(event meter.Event) string {
 	}
 	return strings.Join(w, " ")
 }
-
-// compareCases is the order of a table's lines.
-func compareCases(a, b meter.Case) int {
-	return cmp.Or(
-		cmp.Compare(a.Event, b.Event),
-		cmp.Compare(a.MapID, b.MapID),
-		cmp.Compare(a.ToCPU, b.ToCPU),
-		cmp.Compare(a.From, b.From),
-		cmp.Compare(a.To, b.To),
-		cmp.Compare(a.Errno, b.Errno),
-		cmp.Compare(a.Verdict, b.Verdict),
-		cmp.Compare(a.Memory, b.Memory),
-		cmp.Compare(a.Message, b.Message),
-	)
-}

@@ -7,25 +7,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // runRecord is monitor --record: from the privileges to the last event.
 func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
-	signal.Ignore(unix.SIGPIPE)
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	ctx, cancel, err := begin(guard{})
+	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal()
 	defer cancel()
 	m, err := openMonitor(o)
 	if err != nil {

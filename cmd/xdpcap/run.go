@@ -13,15 +13,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // runCapture is the default command: from the flags to the closing lines.
 func runCapture(o *captureOptions) error {
 	// A reader that goes away is an error of write, not the end of the process.
 	signal.Ignore(unix.SIGPIPE)
-	if o.sink && !o.yes {
-		if err := refuseSink(o.interfaces); err != nil {
+	if o.sink {
+		if err := (guard{flag: "--sink", interfaces: o.interfaces, yes: o.yes}).check(); err != nil {
 			return err
 		}
 	}
@@ -58,25 +57,6 @@ func runCapture(o *captureOptions) error {
 		r.printer = newPrinter(os.Stdout, verbosity)
 	}
 	return r.run(ctx)
-}
-
-// refuseSink protects a machine from cutting itself off.
-func refuseSink(interfaces []string) error {
-	for _, name := range interfaces {
-		ifi, err := xdp.InterfaceByName(name)
-		if err != nil {
-			return err
-		}
-		talks, err := ifi.HasAddress()
-		if err != nil {
-			return err
-		}
-		if talks {
-			return fmt.Errorf("--sink drops every packet, and %s has an IP address: this machine would lose that "+
-				"network; add --yes if that is meant", name)
-		}
-	}
-	return nil
 }
 
 // A captureRun is one capture from its first packet to its closing lines.
@@ -145,18 +125,6 @@ func (r *captureRun) capture(ctx context.Context) error {
 		err = reader.explain(unix.EPIPE)
 	}
 	return err
-}
-
-// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's default:
-// it kills a process that hangs in a write.
-func untilSignal() (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
-	if !signal.Ignored(unix.SIGHUP) { // nohup
-		signals = append(signals, unix.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }
 
 // copyPackets returns nil at the end of the session, else what ended it early.

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -15,7 +14,7 @@ import (
 
 // statsOptions are the flags of the command stats.
 type statsOptions struct {
-	meterOptions
+	counterOptions
 	iface    string
 	program  string
 	action   string
@@ -58,37 +57,51 @@ func newStats() *cobra.Command {
 }
 
 func runStats(o *statsOptions) error {
-	if o.iface == "" {
-		return errNoInterface
-	}
-	open := meter.ActionsOptions{Interface: o.iface, Program: o.program}
-	var err error
-	if open.Verdict, err = parseAction(o.action); err != nil {
+	options, err := o.actions()
+	if err != nil {
 		return err
 	}
-	if open.Mode, err = xdp.ParseMode(o.mode); err != nil {
-		return fmt.Errorf("--xdp-mode: %w", err)
+	g := guard{interfaces: []string{o.iface}, yes: o.yes}
+	if options.Verdict != xdp.Pass {
+		g.flag = "--action " + o.action
 	}
-	return runMeter(&o.meterOptions, func() (counters[meter.ActionCounts], error) {
-		ifi, err := xdp.InterfaceByName(o.iface)
-		if err != nil {
-			return nil, err
-		}
-		if err := refuseAction(ifi, open.Verdict, o.yes); err != nil {
-			return nil, err
-		}
+	return runCounters(&o.counterOptions, g, func() (*counters[meter.ActionCounts], error) {
 		if o.perQueue {
-			open.Queues = ifi.RxQueues
+			ifi, err := xdp.InterfaceByName(o.iface)
+			if err != nil {
+				return nil, err
+			}
+			options.Queues = ifi.RxQueues
 		}
-		a, err := meter.OpenActions(open)
+		a, err := meter.OpenActions(options)
 		if err != nil {
 			return nil, err
 		}
-		return &stats{Actions: a, o: o, metrics: newStatsMetrics(o)}, nil
+		return &counters[meter.ActionCounts]{
+			openMeter:  a,
+			interfaces: []int{a.Interface().Index},
+			metrics:    statsMetrics(o),
+			report: func(i meter.Interval[meter.ActionCounts]) report {
+				return newStatsReport(o, a.Interface().Name, i)
+			},
+		}, nil
 	})
 }
 
-var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+// actions are the flags as internal/meter takes them.
+func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
+	if o.iface == "" {
+		return a, errNoInterface
+	}
+	a = meter.ActionsOptions{Interface: o.iface, Program: o.program}
+	if a.Verdict, err = parseAction(o.action); err != nil {
+		return a, err
+	}
+	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
+		return a, fmt.Errorf("--xdp-mode: %w", err)
+	}
+	return a, nil
+}
 
 func parseAction(name string) (xdp.Verdict, error) {
 	for _, v := range []xdp.Verdict{xdp.Pass, xdp.Drop} {
@@ -102,72 +115,13 @@ func parseAction(name string) (xdp.Verdict, error) {
 	return 0, fmt.Errorf("--action %q: must be pass, drop or abort", name)
 }
 
-// refuseAction protects a machine from cutting itself off.
-func refuseAction(ifi xdp.Interface, v xdp.Verdict, yes bool) error {
-	if v == xdp.Pass || yes || ifi.Type == "loopback" {
-		return nil
-	}
-	talks, err := ifi.HasDefaultRoute()
-	if err != nil {
-		return err
-	}
-	if talks {
-		return fmt.Errorf("--action lets no packet through, and the default route is over %s: this machine would be cut off; "+
-			"add --yes if that is meant", ifi.Name)
-	}
-	return nil
-}
-
-// stats is meter.Actions as a command shows it.
-type stats struct {
-	*meter.Actions
-	o       *statsOptions
-	metrics *statsMetrics
-}
-
-func (s *stats) interfaces() []int                 { return []int{s.Interface().Index} }
-func (s *stats) read() (meter.ActionCounts, error) { return s.Read() }
-func (s *stats) close() error                      { return s.Close() }
-
-func (s *stats) reading(sp span[meter.ActionCounts]) reading {
-	return newStatsReading(s.o, s.Interface().Name, sp)
-}
-
-func newStatsReading(o *statsOptions, iface string, sp span[meter.ActionCounts]) *statsReading {
-	r := &statsReading{moment: sp.moment(), Interface: iface}
-	r.verdictRates = newVerdictRates(sp, sp.before.Total(), sp.now.Total())
-	if o.perQueue {
-		for q := range sp.now {
-			// The last is for queues that the driver said it has not: shown only where it was wrong.
-			v := newVerdictRates(sp, sp.before.Queue(q), sp.now.Queue(q))
-			if q < len(sp.now)-1 || v.Total.Packets > 0 {
-				r.Queues = append(r.Queues, queueRates{queueName(sp.now, q), v})
-			}
-		}
-	}
-	if o.perCPU {
-		for cpu := range sp.now.CPUs() {
-			v := newVerdictRates(sp, sp.before.CPU(cpu), sp.now.CPU(cpu))
-			r.CPUs = append(r.CPUs, cpuRates{strconv.Itoa(cpu), v})
-		}
-	}
-	return r
-}
-
-func queueName(c meter.ActionCounts, queue int) string {
-	if queue == len(c)-1 {
-		return "other"
-	}
-	return strconv.Itoa(queue)
-}
-
-// statsReading is what stats prints with --json.
-type statsReading struct {
-	moment
+// statsReport is what stats prints, with --json as it is.
+type statsReport struct {
+	intervalKeys
 	Interface string `json:"interface"`
 	verdictRates
-	Queues []queueRates `json:"queues,omitempty"`
-	CPUs   []cpuRates   `json:"cpus,omitempty"`
+	Queues []queueRates `json:"queues,omitempty"` // with --per-queue
+	CPUs   []cpuRates   `json:"cpus,omitempty"`   // with --per-cpu
 }
 
 type verdictRates struct {
@@ -185,12 +139,44 @@ type cpuRates struct {
 	verdictRates
 }
 
-func newVerdictRates(sp span[meter.ActionCounts], before, now meter.VerdictTallies) verdictRates {
-	v := verdictRates{Verdicts: make(map[string]rate), Total: newRate(before.Sum(), now.Sum(), sp.took)}
+func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.ActionCounts]) *statsReport {
+	r := &statsReport{intervalKeys: newIntervalKeys(i), Interface: iface}
+	r.verdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
+	if o.perQueue {
+		for q := range i.Now {
+			v := newVerdictRates(i.Before.Queue(q), i.Now.Queue(q), i.Took)
+			// The last one is for packets of queues beyond those that the driver named. It is shown
+			// where there are such packets.
+			if q < len(i.Now)-1 || v.Total.Packets > 0 {
+				r.Queues = append(r.Queues, queueRates{queueName(i.Now, q), v})
+			}
+		}
+	}
+	if o.perCPU {
+		for cpu := range i.Now.CPUs() {
+			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
+			r.CPUs = append(r.CPUs, cpuRates{strconv.Itoa(cpu), v})
+		}
+	}
+	return r
+}
+
+func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) verdictRates {
+	v := verdictRates{
+		Verdicts: make(map[string]rate),
+		Total:    newRate(meter.NewRate(before.Sum(), now.Sum(), took)),
+	}
 	for i := range now {
-		v.Verdicts[verdictName(i)] = newRate(before[i], now[i], sp.took)
+		v.Verdicts[verdictName(i)] = newRate(meter.NewRate(before[i], now[i], took))
 	}
 	return v
+}
+
+func queueName(c meter.ActionCounts, queue int) string {
+	if queue == len(c)-1 {
+		return "other"
+	}
+	return strconv.Itoa(queue)
 }
 
 func verdictName(slot int) string {
@@ -200,9 +186,9 @@ func verdictName(slot int) string {
 	return "unknown"
 }
 
-func (r *statsReading) json() any { return r }
+func (r *statsReport) json() any { return r }
 
-func (r *statsReading) table(w io.Writer) {
+func (r *statsReport) table(w io.Writer) {
 	var t table
 	t.add(append([]string{"VERDICT"}, rateColumns...)...)
 	for i := range (meter.VerdictTallies{}) {
@@ -242,12 +228,7 @@ func (v verdictRates) addTo(t *table, name string) {
 }
 
 // statsMetrics are labelled by verdict, and by what else is counted by itself.
-type statsMetrics struct {
-	packets, bytes   *prometheus.Desc
-	perQueue, perCPU bool
-}
-
-func newStatsMetrics(o *statsOptions) *statsMetrics {
+func statsMetrics(o *statsOptions) metrics[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
 		labels = append(labels, "queue")
@@ -255,44 +236,52 @@ func newStatsMetrics(o *statsOptions) *statsMetrics {
 	if o.perCPU {
 		labels = append(labels, "cpu")
 	}
-	on := prometheus.Labels{"interface": o.iface}
-	return &statsMetrics{
-		packets:  prometheus.NewDesc("xdpcap_verdict_packets_total", "Packets by the XDP program's verdict.", labels, on),
-		bytes:    prometheus.NewDesc("xdpcap_verdict_bytes_total", "Bytes of packets by the XDP program's verdict.", labels, on),
-		perQueue: o.perQueue,
-		perCPU:   o.perCPU,
+	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, sendValue) {
+		return func(c meter.ActionCounts, send sendValue) {
+			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
+		}
+	}
+	return metrics[meter.ActionCounts]{
+		labels: map[string]string{"interface": o.iface},
+		all: []metric[meter.ActionCounts]{
+			{
+				name:   "xdpcap_verdict_packets_total",
+				help:   "Packets by the XDP program's verdict.",
+				labels: labels,
+				values: values(func(t meter.Tally) uint64 { return t.Packets }),
+			},
+			{
+				name:   "xdpcap_verdict_bytes_total",
+				help:   "Bytes of packets by the XDP program's verdict.",
+				labels: labels,
+				values: values(func(t meter.Tally) uint64 { return t.Bytes }),
+			},
+		},
 	}
 }
 
-func (s *stats) describe() []*prometheus.Desc {
-	return []*prometheus.Desc{s.metrics.packets, s.metrics.bytes}
-}
-
-func (s *stats) collect(c meter.ActionCounts, ch chan<- prometheus.Metric) { s.metrics.collect(c, ch) }
-
-func (m *statsMetrics) collect(c meter.ActionCounts, ch chan<- prometheus.Metric) {
-	send := func(v meter.VerdictTallies, labels ...string) {
-		for i, t := range v {
-			with := append([]string{verdictName(i)}, labels...)
-			ch <- counter(m.packets, t.Packets, with...)
-			ch <- counter(m.bytes, t.Bytes, with...)
+// eachTally sends every tally of a snapshot with its labels.
+func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
+	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
+		for i, t := range tallies {
+			send(t, append([]string{verdictName(i)}, labels...)...)
 		}
 	}
 	switch {
-	case !m.perQueue && !m.perCPU:
-		send(c.Total())
-	case !m.perQueue:
+	case !o.perQueue && !o.perCPU:
+		verdicts(c.Total())
+	case !o.perQueue:
 		for cpu := range c.CPUs() {
-			send(c.CPU(cpu), strconv.Itoa(cpu))
+			verdicts(c.CPU(cpu), strconv.Itoa(cpu))
 		}
-	case !m.perCPU:
+	case !o.perCPU:
 		for q := range c {
-			send(c.Queue(q), queueName(c, q))
+			verdicts(c.Queue(q), queueName(c, q))
 		}
 	default:
 		for q := range c {
 			for cpu, v := range c[q] {
-				send(v, queueName(c, q), strconv.Itoa(cpu))
+				verdicts(v, queueName(c, q), strconv.Itoa(cpu))
 			}
 		}
 	}

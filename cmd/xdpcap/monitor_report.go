@@ -3,24 +3,21 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// monitorReading is what monitor prints with --json.
-type monitorReading struct {
-	moment
+// monitorReport is what monitor prints, with --json as it is.
+type monitorReport struct {
+	intervalKeys
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // those that there were
 	Missed    uint64       `json:"missed"`            // events in none of them: there were too many different ones
 
-	all []meter.Event
+	all []meter.Event // what can occur here
 }
 
 // eventRates are the counters of one case: cumulative, and rates over the interval.
@@ -32,9 +29,7 @@ type eventRates struct {
 	PacketRate float64 `json:"packets_per_s"`
 	DropRate   float64 `json:"drops_per_s"`
 
-	event  meter.Event
-	lately meter.EventCount // in the interval
-	took   time.Duration
+	counted meter.EventRate // what these keys are made of
 }
 
 // eventSums are cumulative.
@@ -48,59 +43,42 @@ type eventSums struct {
 	Redirected uint64 `json:"redirected,omitempty"` // likewise
 }
 
-func newMonitorReading(m *monitor, sp span[meter.EventCounts]) *monitorReading {
-	r := &monitorReading{moment: sp.moment(), Events: []eventRates{}, Missed: sp.now.Missed, all: m.Events()}
+func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorReport {
+	r := &monitorReport{
+		intervalKeys: newIntervalKeys(i),
+		Events:       []eventRates{},
+		Missed:       i.Now.Missed,
+		all:          m.Events(),
+	}
 	if m.iface != nil {
 		r.Interface = m.iface.Name
 	}
 	if m.program != nil {
 		r.Program = m.program.ID
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(sp.now.Cases), compareCases) {
-		before, now := sp.before.Cases[c], sp.now.Cases[c]
-		if m.o.perCPU {
-			for cpu, count := range now {
-				if count.Events > 0 {
-					e := newEventRates(c, at(before, cpu), count, sp.took)
-					e.CPU = &cpu
-					r.Events = append(r.Events, e)
-				}
-			}
-		}
-		r.Events = append(r.Events, newEventRates(c, sumEvents(before), sumEvents(now), sp.took))
+	for _, e := range meter.EventRates(i, m.o.perCPU) {
+		r.Events = append(r.Events, newEventRates(e))
 	}
 	return r
 }
 
-// at is the slot of a CPU, also where nothing had been counted yet.
-func at(counts []meter.EventCount, cpu int) (c meter.EventCount) {
-	if cpu < len(counts) {
-		c = counts[cpu]
+func newEventRates(e meter.EventRate) eventRates {
+	n := e.Count
+	r := eventRates{
+		eventCase:  newEventCase(e.Case),
+		eventSums:  eventSums{n.Events, n.Packets, n.Drops, n.Sched, n.Passed, n.Dropped, n.Redirected},
+		EventRate:  e.Events,
+		PacketRate: e.Packets,
+		DropRate:   e.Drops,
+		counted:    e,
 	}
-	return c
+	if e.CPU != meter.AllCPUs {
+		r.CPU = &e.CPU
+	}
+	return r
 }
 
-func sumEvents(counts []meter.EventCount) (sum meter.EventCount) {
-	for _, c := range counts {
-		sum.Add(c)
-	}
-	return sum
-}
-
-func newEventRates(c meter.Case, before, now meter.EventCount, took time.Duration) eventRates {
-	return eventRates{
-		eventCase:  newEventCase(c),
-		eventSums:  eventSums{now.Events, now.Packets, now.Drops, now.Sched, now.Passed, now.Dropped, now.Redirected},
-		EventRate:  perSecond(before.Events, now.Events, took),
-		PacketRate: perSecond(before.Packets, now.Packets, took),
-		DropRate:   perSecond(before.Drops, now.Drops, took),
-		event:      c.Event,
-		lately:     now.Sub(before),
-		took:       took,
-	}
-}
-
-func (r *monitorReading) json() any { return r }
+func (r *monitorReport) json() any { return r }
 
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
@@ -108,7 +86,7 @@ const (
 )
 
 // table has a line for each event that can occur, also for those that did not.
-func (r *monitorReading) table(w io.Writer) {
+func (r *monitorReport) table(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(shorten(fmt.Sprintf(monitorLine, cells...), maxColumns), " "))
 	}
@@ -116,7 +94,7 @@ func (r *monitorReading) table(w io.Writer) {
 	for _, event := range r.all {
 		idle := true
 		for _, e := range r.Events {
-			if e.event == event {
+			if e.counted.Case.Event == event {
 				idle = false
 				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropRate), e.extra())
 				if v := e.verdicts(); v != "" {
@@ -149,7 +127,7 @@ func (e *eventRates) where() string {
 
 // pps is a rate of events where these are not about packets.
 func (e *eventRates) pps() string {
-	switch e.event {
+	switch e.counted.Case.Event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
 		return plain(e.EventRate)
 	}
@@ -159,16 +137,16 @@ func (e *eventRates) pps() string {
 // extra is the words of the case, cut where they are too long, and what is behind them.
 func (e *eventRates) extra() string {
 	behind := fmt.Sprintf("[%d]", e.Count)
-	if e.event == meter.CPUMapKthread {
-		behind = "sched/s " + plain(perSecond(0, e.lately.Sched, e.took)) + " " + behind
+	if e.counted.Case.Event == meter.CPUMapKthread {
+		behind = "sched/s " + plain(e.counted.Sched) + " " + behind
 	}
-	switch e.event {
+	switch e.counted.Case.Event {
 	case meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue, meter.CPUMapKthread:
-		if n := e.lately.Events; n > 0 {
-			behind = fmt.Sprintf("bulk-avg %.2f ", float64(e.lately.Packets+e.lately.Drops)/float64(n)) + behind
+		if e.counted.Events > 0 {
+			behind = fmt.Sprintf("bulk-avg %.2f ", e.counted.PacketsPerEvent) + behind
 		}
 	}
-	if words := e.words(e.event); words != "" {
+	if words := e.words(e.counted.Case.Event); words != "" {
 		return shorten(words, extraColumns-1-len(behind)) + " " + behind
 	}
 	return behind
@@ -179,8 +157,8 @@ func (e *eventRates) verdicts() string {
 	if e.Passed+e.Dropped+e.Redirected == 0 {
 		return ""
 	}
-	return fmt.Sprintf("pass/s %s drop/s %s redirect/s %s", plain(perSecond(0, e.lately.Passed, e.took)),
-		plain(perSecond(0, e.lately.Dropped, e.took)), plain(perSecond(0, e.lately.Redirected, e.took)))
+	return fmt.Sprintf("pass/s %s drop/s %s redirect/s %s",
+		plain(e.counted.Passed), plain(e.counted.Dropped), plain(e.counted.Redirected))
 }
 
 // plain is a rate with the digits that matter.
