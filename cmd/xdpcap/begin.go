@@ -11,11 +11,12 @@ import (
 )
 
 // begin is the beginning of every command that attaches something, and comes before that. It checks
-// that the command may do so and does not cut this machine off, and it catches signals first, because
-// a signal that finds no handler would leave the command no time to detach and to print its totals.
-// The context ends with a signal to end.
+// that the command may do so and does not cut this machine off, and it catches signals first,
+// because a signal that finds no handler would leave the command no time to detach and to print its
+// totals. The context ends with a signal to end.
 func begin(g guard) (ctx context.Context, cancel context.CancelFunc, err error) {
-	// A reader of standard output that goes away becomes an error of write, not the end of the process.
+	// A reader of standard output that goes away becomes an error of write, not the end of the
+	// process.
 	signal.Ignore(unix.SIGPIPE)
 	if err := xdp.CheckPrivileges(); err != nil {
 		return nil, nil, err

@@ -77,7 +77,7 @@ func runBench(out io.Writer, o *benchOptions) error {
 		return explainPrint(json.NewEncoder(out).Encode(r))
 	}
 	var text bytes.Buffer
-	r.table(&text)
+	r.writeTable(&text)
 	_, err = out.Write(text.Bytes())
 	return explainPrint(err)
 }
@@ -160,7 +160,7 @@ func newBenchReport(results []meter.BenchResult, cpus []int) *benchReport {
 	return b
 }
 
-func (b *benchReport) table(w io.Writer) {
+func (b *benchReport) writeTable(w io.Writer) {
 	fmt.Fprintf(w, "Performance comparison on CPU %v, all at the same time\n", b.CPUs)
 	t := &table{}
 	t.add("VARIANT", "PACKETS", "MPPS", "NS/PACKET", "SPREAD", "SPEED-UP", "INSNS", "HOT", "CYCLES", "NATIVE")

@@ -68,7 +68,7 @@ func runCount(o *countOptions) error {
 			openMeter:  p,
 			interfaces: []int{p.Interface().Index},
 			metrics:    countMetrics(o),
-			report: func(i meter.Interval[meter.ProtocolCounts]) report {
+			newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
 				return newCountReport(o, p.Interface().Name, i)
 			},
 		}, nil
@@ -96,15 +96,16 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	return p, nil
 }
 
-// countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever was.
-func countMetrics(o *countOptions) metrics[meter.ProtocolCounts] {
+// countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
+// was.
+func countMetrics(o *countOptions) metricSet[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
 	if o.perCPU {
 		byClass = append(byClass, "cpu")
 	}
 	bySize := []string{"size"}
-	m := metrics[counts]{labels: map[string]string{"interface": o.iface}}
+	m := metricSet[counts]{labels: map[string]string{"interface": o.iface}}
 	add := func(name, help string, labels []string, values func(counts, sendValue)) {
 		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
 	}

@@ -17,7 +17,7 @@ type countReport struct {
 	Total     rate           `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
-	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: most bytes in the interval first
+	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows, by bytes in the interval
 	Overflow  *flowOverflow  `json:"flow_overflow,omitempty"` // with --flows
 }
 
@@ -106,9 +106,9 @@ func flowRates(flows []meter.FlowRate) []flowRate {
 	return rates
 }
 
-func (r *countReport) json() any { return r }
+func (r *countReport) object() any { return r }
 
-func (r *countReport) table(w io.Writer) {
+func (r *countReport) writeTable(w io.Writer) {
 	t := &table{left: 1}
 	t.add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
 	for _, p := range r.Protocols {
@@ -151,7 +151,8 @@ func (r *countReport) sizeTable(w io.Writer) {
 	t.write(w)
 }
 
-// flowTable has no column of packets, because two IPv6 addresses and their ports leave no room for it.
+// flowTable has no column of packets, because two IPv6 addresses and their ports leave no room for
+// it.
 func (r *countReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
@@ -168,8 +169,8 @@ func (r *countReport) flowTable(w io.Writer) {
 	}
 }
 
-// endpoint is an address with its port. An IPv6 address with eight groups of four digits has no room
-// in a line and is cut.
+// endpoint is an address with its port. An IPv6 address with eight groups of four digits has no
+// room in a line and is cut.
 func endpoint(addr string, port uint16) string {
 	const room = 34
 	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
@@ -178,8 +179,8 @@ func endpoint(addr string, port uint16) string {
 	return shortenMiddle(addr, room)
 }
 
-// shortenMiddle cuts the middle out of an address that is too long. The network is at its beginning and
-// the port at its end.
+// shortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
+// and the port at its end.
 func shortenMiddle(s string, columns int) string {
 	if len(s) <= columns {
 		return s

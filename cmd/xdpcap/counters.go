@@ -47,14 +47,14 @@ func (o *counterOptions) check() error {
 var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
 
 // counters are those of one command once they are attached, and how the command shows them. S is a
-// snapshot, a type of internal/meter: cumulative since the counters were opened, and its zero value is
-// that nothing was counted. All rates come from two snapshots, so that the kernel's counters need not
-// be reset and several readers do not disturb each other.
+// snapshot, a type of internal/meter: cumulative since the counters were opened, and its zero value
+// is that nothing was counted. All rates come from two snapshots, so that the kernel's counters
+// need not be reset and several readers do not disturb each other.
 type counters[S any] struct {
 	openMeter[S]
 	interfaces []int // indices of those without which there is nothing to count; may be none
-	report     func(meter.Interval[S]) report
-	metrics    metrics[S]
+	newReport  func(meter.Interval[S]) report
+	metrics    metricSet[S]
 }
 
 // An openMeter is one of internal/meter's types.
@@ -136,8 +136,8 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 			}
 			return err
 		}
-		// Who adds up JSON objects needs the last interval, which a signal has cut short. A table is
-		// followed by the totals, which have it.
+		// Who adds up JSON objects needs the last interval, which a signal has cut short. A table
+		// is followed by the totals, which have it.
 		if !ended || r.o.json {
 			if err := r.print(); err != nil {
 				return err
@@ -170,7 +170,7 @@ func (r *counterRun[S]) read() error {
 
 func (r *counterRun[S]) print() error {
 	if r.o.json {
-		return explainPrint(json.NewEncoder(r.out).Encode(r.counters.report(r.last).json()))
+		return explainPrint(json.NewEncoder(r.out).Encode(r.counters.newReport(r.last).object()))
 	}
 	block := r.block(r.last.End.Format("15:04:05.000"), r.last)
 	if r.screen != nil {

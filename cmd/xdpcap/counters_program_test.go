@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Behind a dispatcher one of its programs is counted on request; else the dispatcher, whose verdict is what becomes of the
-// packet. Counters on it are none of its programs.
+// Behind a dispatcher one of its programs is counted on request; else the dispatcher, whose verdict
+// is what becomes of the packet. Counters on it are none of its programs.
 func TestCounterPrograms(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := newPair(t, testnet.PairOptions{})
@@ -75,7 +75,8 @@ func TestCounterPrograms(t *testing.T) {
 	}
 }
 
-// Of a program that runs for two interfaces, what came in on the one that was asked for is counted and measured.
+// Of a program that runs for two interfaces, what came in on the one that was asked for is counted
+// and measured.
 func TestCountOneOfTwo(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := newPair(t, testnet.PairOptions{})

@@ -10,8 +10,8 @@ import (
 
 // A report is what a counter command prints for one interval, in one of two forms.
 type report interface {
-	table(w io.Writer) // whole lines of at most maxColumns
-	json() any         // one object: embed intervalKeys
+	writeTable(w io.Writer) // whole lines of at most maxColumns
+	object() any            // one object: embed intervalKeys
 }
 
 // intervalKeys are the keys that the JSON objects of all counter commands have.

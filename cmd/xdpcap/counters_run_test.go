@@ -40,8 +40,8 @@ func (m *fakeMeter) Close() error          { return nil }
 func (m *fakeMeter) counters() *counters[uint64] {
 	return &counters[uint64]{
 		openMeter: m,
-		report:    func(i meter.Interval[uint64]) report { return fakeReport(i) },
-		metrics: metrics[uint64]{all: []metric[uint64]{{
+		newReport: func(i meter.Interval[uint64]) report { return fakeReport(i) },
+		metrics: metricSet[uint64]{all: []metric[uint64]{{
 			name: "xdpcap_fake_total", help: "Looks, by ten.",
 			values: func(now uint64, send sendValue) { send(float64(now)) },
 		}}},
@@ -50,11 +50,11 @@ func (m *fakeMeter) counters() *counters[uint64] {
 
 type fakeReport meter.Interval[uint64]
 
-func (r fakeReport) table(w io.Writer) {
+func (r fakeReport) writeTable(w io.Writer) {
 	fmt.Fprintln(w, r.Now, r.Now-r.Before, meter.PerSecond(r.Before, r.Now, r.Took))
 }
 
-func (r fakeReport) json() any {
+func (r fakeReport) object() any {
 	return struct {
 		intervalKeys
 		Value uint64 `json:"value"`
@@ -86,7 +86,8 @@ func TestCountersBlocks(t *testing.T) {
 	})
 }
 
-// One object per line, the last one for the interval that the signal cut short, so that nothing is missing.
+// One object per line, the last one for the interval that the signal cut short, so that nothing is
+// missing.
 func TestCountersJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)

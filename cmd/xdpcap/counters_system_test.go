@@ -160,7 +160,8 @@ func TestScrapeBesideReader(t *testing.T) {
 	}
 }
 
-// Two processes beside each other on somebody's program, and one more on what a first one attached: all have all.
+// Two processes beside each other on somebody's program, and one more on what a first one attached:
+// all have all.
 func TestStatsSideBySide(t *testing.T) {
 	testnet.RequireFentry(t)
 	for _, owner := range []string{"somebody", "xdpcap"} {
@@ -360,8 +361,8 @@ func TestBenchCommand(t *testing.T) {
 	}
 }
 
-// notEmulated skips a test that needs every packet it sends: an emulated machine's receive queue drops some.
-// The tests of internal/meter count exactly what arrives there.
+// notEmulated skips a test that needs every packet it sends: an emulated machine's receive queue
+// drops some. The tests of internal/meter count exactly what arrives there.
 func notEmulated(t *testing.T) {
 	t.Helper()
 	if testnet.Emulated() {

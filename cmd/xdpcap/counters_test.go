@@ -164,9 +164,9 @@ func TestCountTables(t *testing.T) {
 func checkReport(t *testing.T, name string, r report) {
 	t.Helper()
 	var out bytes.Buffer
-	r.table(&out)
+	r.writeTable(&out)
 	golden(t, name+".txt", out.String())
-	text, err := json.MarshalIndent(r.json(), "", " ")
+	text, err := json.MarshalIndent(r.object(), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestBenchTable(t *testing.T) {
 		{Name: "ultra", Packets: 37115040, Mpps: 12634.5, Ns: 1234.5, Spread: 10.25, Instructions: 334},
 	}, []int{0, 1})
 	var out bytes.Buffer
-	r.table(&out)
+	r.writeTable(&out)
 	golden(t, "bench.txt", out.String())
 	text, _ := json.MarshalIndent(r, "", " ")
 	golden(t, "bench.json", string(text)+"\n")
@@ -199,7 +199,7 @@ func TestTitleWidth(t *testing.T) {
 }
 
 // linted is what a scrape asks for the metrics of a snapshot, after the linter has passed them.
-func linted[S any](t *testing.T, snapshot S, m metrics[S]) *prometheus.Registry {
+func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registry {
 	t.Helper()
 	r := newRegistry(func() (S, error) { return snapshot, nil }, m)
 	problems, err := testutil.GatherAndLint(r)
@@ -213,7 +213,7 @@ func linted[S any](t *testing.T, snapshot S, m metrics[S]) *prometheus.Registry 
 }
 
 // addMetrics notes the names and types of what a command exports.
-func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metrics[S]) {
+func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metricSet[S]) {
 	t.Helper()
 	families, err := linted(t, snapshot, m).Gather()
 	if err != nil {

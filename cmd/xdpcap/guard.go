@@ -14,8 +14,8 @@ type guard struct {
 	yes        bool // --yes was given: the user means it
 }
 
-// check returns an error where packets would be dropped on an interface over which this machine talks:
-// one that has an IP address or carries the default route.
+// check returns an error where packets would be dropped on an interface over which this machine
+// talks: one that has an IP address or carries the default route.
 func (g guard) check() error {
 	if g.flag == "" || g.yes {
 		return nil
@@ -40,8 +40,8 @@ func (g guard) check() error {
 	return nil
 }
 
-// refuse returns the error for an interface of which this is known, or nil. Of both reasons it gives
-// the default route, because more is lost with that.
+// refuse returns the error for an interface of which this is known, or nil. Of both reasons it
+// gives the default route, because more is lost with that.
 func (g guard) refuse(name string, address, defaultRoute bool) error {
 	var reason string
 	switch {

@@ -33,8 +33,8 @@ func TestGuardReasons(t *testing.T) {
 	}
 }
 
-// What drops packets is refused in the same way, whatever it is, and --yes and what lets all packets
-// pass is not.
+// What drops packets is refused in the same way, whatever it is, and --yes and what lets all
+// packets pass is not.
 func TestGuard(t *testing.T) {
 	addressed, silent := newPair(t, testnet.PairOptions{Addresses: true}), newPair(t, testnet.PairOptions{})
 	for _, test := range []struct {

@@ -101,7 +101,7 @@ func runLatency(o *latencyOptions) error {
 	case o.events:
 		return runEvents(o)
 	}
-	return runCounters(&o.counterOptions, o.guard(), func() (*counters[meter.LatencyCounts], error) {
+	return runCounters(&o.counterOptions, o.dropGuard(), func() (*counters[meter.LatencyCounts], error) {
 		open := openTraced
 		if o.builtin {
 			open = func(o *latencyOptions) (*latency, error) { return openBuiltin(o, nil) }
@@ -114,13 +114,13 @@ func runLatency(o *latencyOptions) error {
 			openMeter:  l,
 			interfaces: []int{l.Interface().Index},
 			metrics:    latencyMetrics(o.iface),
-			report:     func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
+			newReport:  func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
 		}, nil
 	})
 }
 
-// guard is for --drop, which the built-in program alone knows.
-func (o *latencyOptions) guard() guard {
+// dropGuard is for --drop, which the built-in program alone knows.
+func (o *latencyOptions) dropGuard() guard {
 	g := guard{interfaces: []string{o.iface}, yes: o.yes}
 	if o.drop > 0 {
 		g.flag = fmt.Sprintf("--drop %g", o.drop)
@@ -186,12 +186,12 @@ func openRuntime(o *latencyOptions) (*counters[meter.RuntimeCounts], error) {
 		openMeter:  m,
 		interfaces: []int{m.Interface().Index},
 		metrics:    runtimeMetrics(o.iface),
-		report:     func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
+		newReport:  func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
 	}, nil
 }
 
-func latencyMetrics(iface string) metrics[meter.LatencyCounts] {
-	return metrics[meter.LatencyCounts]{
+func latencyMetrics(iface string) metricSet[meter.LatencyCounts] {
+	return metricSet[meter.LatencyCounts]{
 		labels: map[string]string{"interface": iface},
 		all: []metric[meter.LatencyCounts]{
 			{
@@ -213,8 +213,8 @@ func latencyMetrics(iface string) metrics[meter.LatencyCounts] {
 	}
 }
 
-func runtimeMetrics(iface string) metrics[meter.RuntimeCounts] {
-	return metrics[meter.RuntimeCounts]{
+func runtimeMetrics(iface string) metricSet[meter.RuntimeCounts] {
+	return metricSet[meter.RuntimeCounts]{
 		labels: map[string]string{"interface": iface},
 		all: []metric[meter.RuntimeCounts]{
 			{

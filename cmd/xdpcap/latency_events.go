@@ -14,7 +14,7 @@ import (
 
 // runEvents is latency --builtin --events: from the privileges to the totals, which go to stderr.
 func runEvents(o *latencyOptions) error {
-	ctx, cancel, err := begin(o.guard())
+	ctx, cancel, err := begin(o.dropGuard())
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func runEvents(o *latencyOptions) error {
 	}
 	if err == nil && !o.json {
 		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).table(os.Stderr)
+		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).writeTable(os.Stderr)
 	}
 	return err
 }

@@ -10,23 +10,25 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// latencyReport is what latency prints, with --json as it is. Times are in nanoseconds, which is how
-// JSON shows a time.Duration, and since the start.
+// latencyReport is what latency prints, with --json as it is. Times are in nanoseconds, which is
+// how JSON shows a time.Duration, and since the start.
 type latencyReport struct {
 	intervalKeys
 	Interface string              `json:"interface"`
 	Program   string              `json:"program"`
 	ProgramID uint32              `json:"program_id"`
 	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
-	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // fentry-fexit: to each packet
-	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // fentry-fexit: what they measure of nothing
-	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name, those that there were
+	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit: to each packet
+	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // of nothing, likewise
+	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; those that occurred
 	Total     runTimes            `json:"total"`
-	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu, those that ran it
-	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without ranges that are empty
-	Lost      uint64              `json:"lost"`           // builtin: measurements that did not get through the ring; they are counted here
+	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu; those that ran it
+	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without empty ranges
 
-	total meter.Histogram
+	// Lost is how many measurements of builtin did not get through the ring. They are counted here.
+	Lost uint64 `json:"lost"`
+
+	total meter.Histogram // of all verdicts
 }
 
 // runTimes are a meter.RunTimes with the keys of JSON objects.
@@ -100,9 +102,9 @@ func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool
 // jsonSteps is how many ranges JSON has in each power of two.
 const jsonSteps = 4
 
-func (r *latencyReport) json() any { return r }
+func (r *latencyReport) object() any { return r }
 
-func (r *latencyReport) table(w io.Writer) {
+func (r *latencyReport) writeTable(w io.Writer) {
 	t := newTimesTable("VERDICT")
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		if times, ok := r.Verdicts[verdictName(v)]; ok {
@@ -169,8 +171,8 @@ func (r *latencyReport) draw(w io.Writer) {
 	t.write(w)
 }
 
-// bar is never empty where n is not 0. It has spaces at its end, because the table aligns its columns to
-// the right.
+// bar is never empty where n is not 0. It has spaces at its end, because the table aligns its
+// columns to the right.
 func bar(n, most uint64) string {
 	length := int((n*barWidth + most - 1) / most)
 	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)
@@ -201,7 +203,7 @@ type runtimeReport struct {
 	Rate         float64       `json:"runs_per_s"`
 	Sum          time.Duration `json:"sum_ns"`
 	Mean         time.Duration `json:"mean_ns"`          // since the start
-	IntervalMean time.Duration `json:"interval_mean_ns"` // in the interval, 0 where there was no run
+	IntervalMean time.Duration `json:"interval_mean_ns"` // in the interval; 0 if no run
 }
 
 func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *runtimeReport {
@@ -219,9 +221,9 @@ func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *
 	}
 }
 
-func (r *runtimeReport) json() any { return r }
+func (r *runtimeReport) object() any { return r }
 
-func (r *runtimeReport) table(w io.Writer) {
+func (r *runtimeReport) writeTable(w io.Writer) {
 	t := table{}
 	t.add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
 	lately := "-"

@@ -15,7 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// observed is a distribution of run times: passes around 100 ns, and drops of which some take much longer.
+// observed is a distribution of run times: passes around 100 ns, and drops of which some take much
+// longer.
 func observed() (c meter.LatencyCounts) {
 	for i := range 1000 {
 		c.Verdict(xdp.Pass).Observe(90 + time.Duration(i%30))
@@ -62,12 +63,12 @@ func TestLatencyTable(t *testing.T) {
 		"latency-most":    fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
-		r.table(&out)
+		r.writeTable(&out)
 		golden(t, name+".txt", out.String())
 	}
 	var out bytes.Buffer
-	(&runtimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).table(&out)
-	(&runtimeReport{Program: "lb"}).table(&out)
+	(&runtimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).writeTable(&out)
+	(&runtimeReport{Program: "lb"}).writeTable(&out)
 	golden(t, "latency-kernel-stats.txt", out.String())
 }
 
@@ -82,7 +83,7 @@ func TestLatencyJSON(t *testing.T) {
 		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-kernel-stats.json": &runtimeReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
 	} {
-		b, err := json.MarshalIndent(r.json(), "", " ")
+		b, err := json.MarshalIndent(r.object(), "", " ")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +224,8 @@ func TestLatencyKernelStats(t *testing.T) {
 	}
 }
 
-// Somebody else's program is measured where the kernel allows that; where not, the error says what does work.
+// Somebody else's program is measured where the kernel allows that; where not, the error says what
+// does work.
 func TestLatencyTrace(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})

@@ -14,15 +14,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// metrics are what a counter command exports to Prometheus. S is a snapshot of its counters.
-type metrics[S any] struct {
+// A metricSet is what a counter command exports to Prometheus. S is a snapshot of its counters.
+type metricSet[S any] struct {
 	labels map[string]string // with their values; all metrics have them
 	all    []metric[S]
 }
 
 // A metric is one name, and how its values are found in a snapshot: by values, which makes it a
-// counter, or by times, which makes it a histogram of seconds. Each function calls send once for every
-// combination of labels that there is, with the values of the labels in their order.
+// counter, or by times, which makes it a histogram of seconds. Each function calls send once for
+// every combination of labels that there is, with the values of the labels in their order.
 type metric[S any] struct {
 	name, help string
 	labels     []string
@@ -46,7 +46,7 @@ type collector[S any] struct {
 	descs   []*prometheus.Desc // one for each metric
 }
 
-func newRegistry[S any](read func() (S, error), m metrics[S]) *prometheus.Registry {
+func newRegistry[S any](read func() (S, error), m metricSet[S]) *prometheus.Registry {
 	c := &collector[S]{read: read, metrics: m.all}
 	for _, one := range m.all {
 		c.descs = append(c.descs, prometheus.NewDesc(one.name, one.help, one.labels, m.labels))
@@ -111,12 +111,12 @@ func newExporter(address string) (*exporter, error) {
 }
 
 // serve begins to answer scrapes.
-func (e *exporter) serve(metrics prometheus.Gatherer) {
+func (e *exporter) serve(g prometheus.Gatherer) {
 	if e == nil {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
 	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	e.finished = make(chan struct{})
 	go func() {
@@ -131,7 +131,8 @@ func (e *exporter) announce(w io.Writer) {
 	}
 }
 
-// close gives a scrape a second to end, and returns when no goroutine is left. Further calls do nothing.
+// close gives a scrape a second to end, and returns when no goroutine is left. Further calls do
+// nothing.
 func (e *exporter) close() {
 	if e == nil {
 		return

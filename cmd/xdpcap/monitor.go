@@ -73,7 +73,7 @@ func runMonitor(o *monitorOptions) error {
 		c := &counters[meter.EventCounts]{
 			openMeter: m,
 			metrics:   monitorMetrics(o),
-			report:    func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
+			newReport: func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
 		}
 		if m.iface != nil {
 			c.interfaces = []int{m.iface.Index}
@@ -149,13 +149,13 @@ func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 }
 
 // monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
-func monitorMetrics(o *monitorOptions) metrics[meter.EventCounts] {
+func monitorMetrics(o *monitorOptions) metricSet[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
 	if o.perCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
-	m := metrics[meter.EventCounts]{labels: make(map[string]string)}
+	m := metricSet[meter.EventCounts]{labels: make(map[string]string)}
 	if o.iface != "" {
 		m.labels["interface"] = o.iface
 	}
@@ -195,7 +195,8 @@ func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter
 	}
 }
 
-// ofKthreads sends the values of every cpumap's thread. values need not send the labels that all have.
+// ofKthreads sends the values of every cpumap's thread. values need not send the labels that all
+// have.
 func (o *monitorOptions) ofKthreads(values func(meter.EventCount, sendValue)) func(meter.EventCounts, sendValue) {
 	return func(counts meter.EventCounts, send sendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
@@ -209,8 +210,8 @@ func (o *monitorOptions) ofKthreads(values func(meter.EventCount, sendValue)) fu
 	}
 }
 
-// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU and its
-// number.
+// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU and
+// its number.
 func (o *monitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
 		if !o.perCPU {

@@ -74,8 +74,8 @@ type recordLine struct {
 	Packets  uint64  `json:"packets"`
 	Drops    uint64  `json:"drops"`
 	Program  uint32  `json:"program,omitempty"`   // id
-	Index    *uint32 `json:"index,omitempty"`     // redirects: the interface, or the map's entry, that was aimed at
-	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: the number that the program returned
+	Index    *uint32 `json:"index,omitempty"`     // redirects: the target's interface or map entry
+	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: what the program returned
 	MemoryID uint32  `json:"memory_id,omitempty"` // mem_*
 	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: it had slept or made way
 }

@@ -15,7 +15,7 @@ type monitorReport struct {
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // those that there were
-	Missed    uint64       `json:"missed"`            // events in none of them: there were too many different ones
+	Missed    uint64       `json:"missed"`            // events beyond the largest number of cases
 
 	all []meter.Event // what can occur here
 }
@@ -34,13 +34,16 @@ type eventRates struct {
 
 // eventSums are cumulative.
 type eventSums struct {
-	Count      uint64 `json:"count"` // events
-	Packets    uint64 `json:"packets"`
-	Drops      uint64 `json:"drops"`
-	Sched      uint64 `json:"sched,omitempty"`      // cpumap_kthread: bulks before which the thread had slept or made way
-	Passed     uint64 `json:"passed,omitempty"`     // cpumap_kthread: verdicts of the program in the map
-	Dropped    uint64 `json:"dropped,omitempty"`    // likewise
-	Redirected uint64 `json:"redirected,omitempty"` // likewise
+	Count   uint64 `json:"count"` // events
+	Packets uint64 `json:"packets"`
+	Drops   uint64 `json:"drops"`
+
+	// Of cpumap_kthread: bulks before which the thread had slept or made way, and the verdicts of
+	// the program in the map.
+	Sched      uint64 `json:"sched,omitempty"`
+	Passed     uint64 `json:"passed,omitempty"`
+	Dropped    uint64 `json:"dropped,omitempty"`
+	Redirected uint64 `json:"redirected,omitempty"`
 }
 
 func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorReport {
@@ -78,7 +81,7 @@ func newEventRates(e meter.EventRate) eventRates {
 	return r
 }
 
-func (r *monitorReport) json() any { return r }
+func (r *monitorReport) object() any { return r }
 
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
@@ -86,7 +89,7 @@ const (
 )
 
 // table has a line for each event that can occur, also for those that did not.
-func (r *monitorReport) table(w io.Writer) {
+func (r *monitorReport) writeTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(shorten(fmt.Sprintf(monitorLine, cells...), maxColumns), " "))
 	}

@@ -63,7 +63,7 @@ func TestMonitorTable(t *testing.T) {
 		"monitor-most":    fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
-		r.table(&out)
+		r.writeTable(&out)
 		golden(t, name+".txt", out.String())
 	}
 }
@@ -71,7 +71,7 @@ func TestMonitorTable(t *testing.T) {
 // The keys are those of the README.
 func TestMonitorJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).json()); err != nil {
+	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).object()); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 1 {
@@ -100,7 +100,7 @@ func TestMonitorMetrics(t *testing.T) {
 }
 
 // scraped are the lines of a scrape, one for each series.
-func scraped[S any](t *testing.T, snapshot S, m metrics[S]) string {
+func scraped[S any](t *testing.T, snapshot S, m metricSet[S]) string {
 	t.Helper()
 	families, err := linted(t, snapshot, m).Gather()
 	if err != nil {

@@ -15,12 +15,14 @@ type printer struct {
 	line      []byte // reused for every packet
 }
 
-// newPrinter collects lines for out until flush is called or its buffer is full. See dissect.New for the verbosity.
+// newPrinter collects lines for out until flush is called or its buffer is full. See dissect.New
+// for the verbosity.
 func newPrinter(out io.Writer, verbosity int) *printer {
 	return &printer{out: bufio.NewWriterSize(out, 64<<10), dissector: dissect.New(verbosity)}
 }
 
-// print adds the line of a packet of which data was kept out of wireLen bytes. Errors are those of writing.
+// print adds the line of a packet of which data was kept out of wireLen bytes. Errors are those of
+// writing.
 func (p *printer) print(at time.Time, data []byte, wireLen int) error {
 	p.line = p.dissector.AppendLine(p.line[:0], at, data, wireLen)
 	_, err := p.out.Write(p.line)

@@ -16,8 +16,8 @@ import (
 // maxColumns is how wide a counter command's output may be.
 const maxColumns = 100
 
-// A table is aligned text. The first column is aligned to the left, the others to the right, and two
-// spaces are in between.
+// A table is aligned text. The first column is aligned to the left, the others to the right, and
+// two spaces are in between.
 type table struct {
 	left int // further columns that are aligned to the left
 	rows [][]string
@@ -55,7 +55,7 @@ func (t *table) write(w io.Writer) {
 func (r *counterRun[S]) block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, shorten(fmt.Sprintf("%s  %v, over %.3f s", when, r.counters, i.Took.Seconds()), maxColumns))
-	r.counters.report(i).table(&b)
+	r.counters.newReport(i).writeTable(&b)
 	return b.Bytes()
 }
 
@@ -81,8 +81,8 @@ func newScreen(f *os.File) *screen {
 	return &screen{size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
 }
 
-// redraw is a block with the escape sequences that put it into the place of the one before. It is cut
-// to the screen, because a line that wraps or scrolls would move the place of the next block.
+// redraw is a block with the escape sequences that put it into the place of the one before. It is
+// cut to the screen, because a line that wraps or scrolls would move the place of the next block.
 func (s *screen) redraw(block []byte) []byte {
 	const home, clear, clearRestOfLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 	columns, rows, err := s.size()

@@ -23,7 +23,7 @@ const MaxBucket = time.Duration(1) << maxBits
 type LatencyCounts struct {
 	Verdicts [latencyLimitVERDICTS]Histogram // by verdict, UnknownVerdict as the last
 	CPUs     []Histogram                     // by possible CPU, all verdicts together
-	Lost     uint64                          // measurements that did not get to BuiltinOptions.Event: the ring was full
+	Lost     uint64                          // not handed to BuiltinOptions.Event, as the ring was full
 }
 
 // Total is all verdicts together.
@@ -39,7 +39,8 @@ func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
 	return &c.Verdicts[min(v, UnknownVerdict)]
 }
 
-// A Histogram is the distribution of run times, with 32 buckets in each power of two. The zero value is empty.
+// A Histogram is the distribution of run times, with 32 buckets in each power of two. The zero
+// value is empty.
 type Histogram struct {
 	Count    uint64
 	Sum      time.Duration
@@ -73,7 +74,8 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
-// Observe adds one value. The kernel does so for what it measures; this is for what user space does.
+// Observe adds one value. The kernel does so for what it measures; this is for what user space
+// does.
 func (h *Histogram) Observe(d time.Duration) {
 	one := Histogram{Count: 1, Sum: d, Min: d, Max: d}
 	one.buckets[bucketOf(d)] = 1
@@ -88,8 +90,8 @@ func (h *Histogram) Mean() time.Duration {
 	return time.Duration(math.Round(float64(h.Sum) / float64(h.Count)))
 }
 
-// Quantile is a value that the share q (0 to 1) of all values does not exceed, within 1.6 %, and never
-// outside Min and Max. It is 0 for an empty histogram.
+// Quantile is a value that the share q (0 to 1) of all values does not exceed, within 1.6 %, and
+// never outside Min and Max. It is 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -106,8 +108,8 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.Max // a slot that was read while it was written
 }
 
-// Below is how many values are less than a bound. It is exact for bounds of buckets: powers of two up to
-// 2^34 ns and what divides the way from one to the next into 2, 4, 8, 16 or 32 whole steps.
+// Below is how many values are less than a bound. It is exact for bounds of buckets: powers of two
+// up to 2^34 ns and what divides the way from one to the next into 2, 4, 8, 16 or 32 whole steps.
 func (h *Histogram) Below(bound time.Duration) (n uint64) {
 	for i := range h.buckets {
 		if _, to := bucketBounds(i); to > bound {

@@ -11,9 +11,9 @@ type Range struct {
 	Runs     uint64
 }
 
-// Ranges cuts a histogram at every power of two, and each part in between into equal steps, of which
-// there are 1, 2, 4, 8, 16 or 32. The first and the last range are not empty, and each begins where the
-// one before ends. Runs longer than MaxBucket are in the last range.
+// Ranges cuts a histogram at every power of two, and each part in between into equal steps, of
+// which there are 1, 2, 4, 8, 16 or 32. The first and the last range are not empty, and each begins
+// where the one before ends. Runs longer than MaxBucket are in the last range.
 func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	if h.Count == 0 {
 		return nil
@@ -23,7 +23,8 @@ func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	for exp := max(bits.Len64(least)-1, 0); from <= last; exp++ {
 		for step := 1; step <= steps && from <= last; step++ {
 			to := stepBound(exp, step, steps)
-			if to == from || least >= to { // a step of less than a nanosecond, or before the first run
+			// Skips steps of less than a nanosecond, and those before the first run.
+			if to == from || least >= to {
 				continue
 			}
 			if len(ranges) == 0 && least > 0 {
@@ -37,8 +38,8 @@ func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	return ranges
 }
 
-// FewRanges are the Ranges with as many steps, up to 8, as make at most so many ranges, or those with
-// one step where that is not possible.
+// FewRanges are the Ranges with as many steps, up to 8, as make at most so many ranges, or those
+// with one step where that is not possible.
 func (h *Histogram) FewRanges(most int) (ranges []Range) {
 	for steps := 8; steps >= 1; steps /= 2 {
 		if ranges = h.Ranges(steps); len(ranges) <= most {

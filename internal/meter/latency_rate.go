@@ -2,8 +2,8 @@ package meter
 
 import "time"
 
-// RunTimes are what a histogram of run times comes to. All but Rate are cumulative; times are 0 where
-// there was no run.
+// RunTimes are what a histogram of run times comes to. All but Rate are cumulative; times are 0
+// where there was no run.
 type RunTimes struct {
 	Runs uint64
 	Rate float64 // runs per second, in the interval

@@ -12,8 +12,8 @@ type ClassRate struct {
 	Rate
 }
 
-// ClassRates are those of all classes of which there were packets since the counters were opened. The
-// class with most bytes is first.
+// ClassRates are those of all classes of which there were packets since the counters were opened.
+// The class with most bytes is first.
 func ClassRates(i Interval[ProtocolCounts]) []ClassRate {
 	return classRates(i, ProtocolCounts.Class)
 }
@@ -34,7 +34,8 @@ func classRates(i Interval[ProtocolCounts], tally func(ProtocolCounts, Class) Ta
 	return rates
 }
 
-// A FlowRate is the packets of one flow. Packets and Bytes are those since the flow came into the table.
+// A FlowRate is the packets of one flow. Packets and Bytes are those since the flow came into the
+// table.
 type FlowRate struct {
 	Flow Flow
 	Rate

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Classes are in the order of their bytes, and of their numbers where these are equal. Those without a
-// packet are left out.
+// Classes are in the order of their bytes, and of their numbers where these are equal. Those
+// without a packet are left out.
 func TestClassRates(t *testing.T) {
 	tally := func(n uint64) Tally { return Tally{Packets: n, Bytes: 100 * n} }
 	i := Interval[ProtocolCounts]{Took: 2 * time.Second}
@@ -48,7 +48,7 @@ func TestTopFlows(t *testing.T) {
 	var (
 		old      = flow(IPv4(6), "192.0.2.1:1", "192.0.2.2:443")
 		busy     = flow(IPv4(6), "192.0.2.1:2", "192.0.2.2:443")
-		returned = flow(IPv4(6), "192.0.2.1:3", "192.0.2.2:443") // pushed out of the table, and there again
+		returned = flow(IPv4(6), "192.0.2.1:3", "192.0.2.2:443") // counted from zero again
 		sameUDP  = flow(IPv4(17), "192.0.2.1:4", "192.0.2.2:5")
 		sameTCP  = flow(IPv4(6), "192.0.2.1:4", "192.0.2.2:5")
 		sameFrom = flow(IPv4(6), "192.0.2.1:4", "192.0.2.2:6")

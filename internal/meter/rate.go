@@ -11,8 +11,8 @@ type Interval[S any] struct {
 	Elapsed     time.Duration // from the opening of the counters to Now, CLOCK_MONOTONIC
 }
 
-// Next is the interval from the end of this one to a later snapshot. The zero Interval ends when the
-// counters were opened. elapsed is the time since then.
+// Next is the interval from the end of this one to a later snapshot. The zero Interval ends when
+// the counters were opened. elapsed is the time since then.
 func (i Interval[S]) Next(now S, end time.Time, elapsed time.Duration) Interval[S] {
 	return Interval[S]{Before: i.Now, Now: now, End: end, Took: elapsed - i.Elapsed, Elapsed: elapsed}
 }
@@ -22,8 +22,8 @@ func (i Interval[S]) Whole() Interval[S] {
 	return Interval[S]{Now: i.Now, End: i.End, Took: i.Elapsed, Elapsed: i.Elapsed}
 }
 
-// PerSecond is how fast a cumulative counter rose from before to now. It is 0 where the counter fell,
-// because it was replaced by a new one, and where no time has passed.
+// PerSecond is how fast a cumulative counter rose from before to now. It is 0 where the counter
+// fell, because it was replaced by a new one, and where no time has passed.
 func PerSecond(before, now uint64, took time.Duration) float64 {
 	if took <= 0 || now < before {
 		return 0
@@ -31,7 +31,8 @@ func PerSecond(before, now uint64, took time.Duration) float64 {
 	return float64(now-before) / took.Seconds()
 }
 
-// A Rate is packets and bytes since the counters were opened, and how fast they came in an interval.
+// A Rate is packets and bytes since the counters were opened, and how fast they came in an
+// interval.
 type Rate struct {
 	Packets, Bytes   uint64  // cumulative
 	PacketsPerSecond float64 // in the interval

@@ -23,9 +23,9 @@ type EventRate struct {
 // AllCPUs is the CPU of an EventRate that is a sum.
 const AllCPUs = -1
 
-// EventRates are those of all cases that there were since the counters were opened. They are ordered
-// by event, and within an event by what tells its cases apart. With perCPU the sum of each case comes
-// after its CPUs, of which those are left out that had no event.
+// EventRates are those of all cases that there were since the counters were opened. They are
+// ordered by event, and within an event by what tells its cases apart. With perCPU the sum of each
+// case comes after its CPUs, of which those are left out that had no event.
 func EventRates(i Interval[EventCounts], perCPU bool) (rates []EventRate) {
 	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
 		before, now := i.Before.Cases[c], i.Now.Cases[c]
