@@ -17,7 +17,7 @@ type countReport struct {
 	Total     rate           `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
-	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows, by bytes in the interval
+	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: the largest
 	Overflow  *flowOverflow  `json:"flow_overflow,omitempty"` // with --flows
 }
 
@@ -48,7 +48,7 @@ type flowRate struct {
 	rate
 }
 
-// flowOverflow is what the flows do not have, because the table was full.
+// flowOverflow is the packets of flows that had to make room for others in the kernel's table.
 type flowOverflow struct {
 	Flows uint64 `json:"flows"`
 	rate

@@ -19,7 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A fakeMeter counts ten more with every look at it.
+// A fakeMeter counts ten more with every snapshot.
 type fakeMeter struct {
 	value atomic.Uint64
 	fail  error
@@ -36,7 +36,7 @@ func (m *fakeMeter) String() string {
 func (m *fakeMeter) Read() (uint64, error) { return m.value.Add(10), m.fail }
 func (m *fakeMeter) Close() error          { return nil }
 
-// counters are those of a command that shows nothing else.
+// counters is the fakeMeter as a command hands it to runCounters.
 func (m *fakeMeter) counters() *counters[uint64] {
 	return &counters[uint64]{
 		openMeter: m,
@@ -70,7 +70,7 @@ func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *screen) (
 	return out.String(), err
 }
 
-// Blocks and totals: differences between two readings, totals over the whole run.
+// Each block has the difference between two snapshots, and the totals are over the whole run.
 func TestCountersBlocks(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC // the clock of synctest begins at midnight UTC
@@ -148,7 +148,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A scrape takes a snapshot of its own, and nothing away from who prints.
+// A scrape takes a snapshot of its own and does not change what is printed.
 func TestCountersListen(t *testing.T) {
 	e, err := newExporter("127.0.0.1:0")
 	if err != nil {

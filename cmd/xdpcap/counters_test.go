@@ -134,7 +134,8 @@ func widestProtocols() meter.ProtocolCounts {
 	perCPU[999] = meter.Tally{Packets: most, Bytes: most}
 	c := meter.ProtocolCounts{Classes: map[meter.Class][]meter.Tally{meter.EtherType(0x8863): perCPU}}
 	c.Sizes[5] = meter.Tally{Packets: most, Bytes: most}
-	c.Flows = map[meter.Flow]meter.Tally{wideFlow: {Packets: most, Bytes: 2.4e11}} // at nearly a terabit per second
+	// Nearly a terabit per second.
+	c.Flows = map[meter.Flow]meter.Tally{wideFlow: {Packets: most, Bytes: 2.4e11}}
 	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: most}}
 	return c
 }
@@ -276,7 +277,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The values, with labels that tell everything apart: the sum over them is what was counted.
+// However the labels divide the packets, the sum over all of them is what was counted.
 func TestMetricValues(t *testing.T) {
 	for _, o := range []statsOptions{
 		{}, {perQueue: true}, {counterOptions: counterOptions{perCPU: true}}, {perQueue: true, counterOptions: counterOptions{perCPU: true}},

@@ -119,7 +119,7 @@ func runLatency(o *latencyOptions) error {
 	})
 }
 
-// dropGuard is for --drop, which the built-in program alone knows.
+// dropGuard is the guard for --drop.
 func (o *latencyOptions) dropGuard() guard {
 	g := guard{interfaces: []string{o.iface}, yes: o.yes}
 	if o.drop > 0 {
@@ -128,7 +128,7 @@ func (o *latencyOptions) dropGuard() guard {
 	return g
 }
 
-// A latency is an open meter.Latency, and what is said about it.
+// A latency is an open meter.Latency, and what the report says beside its counters.
 type latency struct {
 	*meter.Latency
 	method string

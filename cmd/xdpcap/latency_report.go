@@ -18,7 +18,7 @@ type latencyReport struct {
 	Program   string              `json:"program"`
 	ProgramID uint32              `json:"program_id"`
 	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
-	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit: to each packet
+	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit, per packet
 	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // of nothing, likewise
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; those that occurred
 	Total     runTimes            `json:"total"`
@@ -149,7 +149,7 @@ func (rt *runTimes) addTo(t *table, of string) {
 }
 
 const (
-	maxBars  = 20 // lines of a histogram, so that it fits onto a terminal with the table
+	maxBars  = 20 // lines of a histogram: with the table above it, it fits onto a terminal
 	barWidth = 50
 )
 
@@ -178,7 +178,7 @@ func bar(n, most uint64) string {
 	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)
 }
 
-// brief is a time in seven characters.
+// brief is a time in at most seven characters.
 func brief(d time.Duration) string {
 	ns := float64(d.Nanoseconds())
 	switch {

@@ -25,7 +25,7 @@ func observed() (c meter.LatencyCounts) {
 	return c
 }
 
-// manyObserved is the widest: the largest numbers that there can be.
+// manyObserved has numbers as large as they can get, so that the table is as wide as it can get.
 func manyObserved() (c meter.LatencyCounts) {
 	for v := range c.Verdicts {
 		for _, d := range []time.Duration{0, 1, 999_949, 999_949_999, 17 * time.Second} {
@@ -39,7 +39,7 @@ func manyObserved() (c meter.LatencyCounts) {
 	return c
 }
 
-// fakeLatency shows them, of which those before are from earlier intervals.
+// fakeLatency is a report of what was counted between two snapshots.
 func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReport {
 	r := &latencyReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
 	if cost != nil {

@@ -97,7 +97,7 @@ type exporter struct {
 	finished chan struct{} // closed when the server has ended
 }
 
-// newExporter takes the address, and is nil where that is empty.
+// newExporter listens on an address. It returns nil where that is empty.
 func newExporter(address string) (*exporter, error) {
 	if address == "" {
 		return nil, nil

@@ -135,7 +135,7 @@ func (m *monitor) String() string {
 	return s
 }
 
-// checkRecord finds flags that single events have no use for.
+// checkRecord refuses flags that have no effect on single events.
 func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 	if o.record == 0 {
 		return errors.New("--record 0: must be at least 1")

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// eventNames are what an event is called in the table, and by the kernel.
+// eventNames are the names of the events: in the table, and of the tracepoint in the kernel.
 var eventNames = map[meter.Event]struct{ table, kernel string }{
 	meter.Redirect:        {"XDP_REDIRECT", "xdp_redirect"},
 	meter.RedirectErr:     {"XDP_REDIRECT", "xdp_redirect_err"},
@@ -52,7 +52,7 @@ func newEventCase(c meter.Case) eventCase {
 	return e
 }
 
-// words are what the table's last column begins with.
+// words are the beginning of the last column of the table: what tells the case from others.
 func (e *eventCase) words(event meter.Event) string {
 	var w []string
 	add := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// runRecord is monitor --record: from the privileges to the last event.
+// runRecord is monitor --record. It prints single events until there were as many as asked for.
 func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err

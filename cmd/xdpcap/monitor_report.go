@@ -14,10 +14,10 @@ type monitorReport struct {
 	intervalKeys
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
-	Events    []eventRates `json:"events"`            // those that there were
+	Events    []eventRates `json:"events"`            // the cases that occurred
 	Missed    uint64       `json:"missed"`            // events beyond the largest number of cases
 
-	all []meter.Event // what can occur here
+	all []meter.Event // those that can occur on this kernel
 }
 
 // eventRates are the counters of one case: cumulative, and rates over the interval.
@@ -29,7 +29,7 @@ type eventRates struct {
 	PacketRate float64 `json:"packets_per_s"`
 	DropRate   float64 `json:"drops_per_s"`
 
-	counted meter.EventRate // what these keys are made of
+	counted meter.EventRate // all of what the keys show a part of
 }
 
 // eventSums are cumulative.
@@ -88,7 +88,7 @@ const (
 	extraColumns = maxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
 )
 
-// table has a line for each event that can occur, also for those that did not.
+// writeTable writes a line for each event that can occur, also for those that did not.
 func (r *monitorReport) writeTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(shorten(fmt.Sprintf(monitorLine, cells...), maxColumns), " "))
@@ -114,7 +114,7 @@ func (r *monitorReport) writeTable(w io.Writer) {
 	}
 }
 
-// idleWords tell apart what is called the same.
+// idleWords tell apart the two events that have the same name in the table.
 var idleWords = map[meter.Event]string{meter.Redirect: "Success", meter.RedirectErr: "Error"}
 
 func (e *eventRates) where() string {
@@ -128,7 +128,8 @@ func (e *eventRates) where() string {
 	return where
 }
 
-// pps is a rate of events where these are not about packets.
+// pps is the cell of packets per second. For events that are not about packets it has their own
+// rate.
 func (e *eventRates) pps() string {
 	switch e.counted.Case.Event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
@@ -137,7 +138,8 @@ func (e *eventRates) pps() string {
 	return plain(e.PacketRate)
 }
 
-// extra is the words of the case, cut where they are too long, and what is behind them.
+// extra is the last column: the words of the case, cut where they are too long, and the numbers
+// that come behind them.
 func (e *eventRates) extra() string {
 	behind := fmt.Sprintf("[%d]", e.Count)
 	if e.counted.Case.Event == meter.CPUMapKthread {
@@ -155,7 +157,8 @@ func (e *eventRates) extra() string {
 	return behind
 }
 
-// verdicts is a second line, where a cpumap's entry has a program.
+// verdicts is a second line for a cpumap whose entry has a program: how often that returned what.
+// It is empty for everything else.
 func (e *eventRates) verdicts() string {
 	if e.Passed+e.Dropped+e.Redirected == 0 {
 		return ""
@@ -164,7 +167,7 @@ func (e *eventRates) verdicts() string {
 		plain(e.counted.Passed), plain(e.counted.Dropped), plain(e.counted.Redirected))
 }
 
-// plain is a rate with the digits that matter.
+// plain is a rate without a prefix. It has one decimal below 10 and none above.
 func plain(rate float64) string {
 	if rate > 0 && rate < 10 {
 		return strconv.FormatFloat(rate, 'f', 1, 64)

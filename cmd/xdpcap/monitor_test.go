@@ -22,7 +22,7 @@ var allEvents = []meter.Event{
 	meter.CPUMapKthread, meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed,
 }
 
-// eventCounts is one of each event, on CPU 1 of 2, so often.
+// eventCounts has each event n times, all on CPU 1 of 2.
 func eventCounts(n uint64) meter.EventCounts {
 	on1 := func(c meter.EventCount) []meter.EventCount { return []meter.EventCount{{}, c} }
 	bulk := on1(meter.EventCount{Events: n, Packets: 7 * n, Drops: n})

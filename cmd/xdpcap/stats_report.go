@@ -112,7 +112,7 @@ func newSubTable(of string) *table {
 	return t
 }
 
-// addTo adds the verdicts that there were.
+// addTo adds a row for each verdict that occurred.
 func (v verdictRates) addTo(t *table, name string) {
 	for i := range (meter.VerdictTallies{}) {
 		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {

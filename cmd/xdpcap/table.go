@@ -19,7 +19,7 @@ const maxColumns = 100
 // A table is aligned text. The first column is aligned to the left, the others to the right, and
 // two spaces are in between.
 type table struct {
-	left int // further columns that are aligned to the left
+	left int // how many columns after the first are aligned to the left, too
 	rows [][]string
 }
 
@@ -90,7 +90,7 @@ func (s *screen) redraw(block []byte) []byte {
 		columns, rows = 80, 24
 	}
 	lines := strings.Split(strings.TrimSuffix(string(block), "\n"), "\n")
-	if most := rows - 1; len(lines) > most { // the cursor's line stays free
+	if most := rows - 1; len(lines) > most { // the cursor stands in the last line
 		more := fmt.Sprintf("… %d more lines: a larger window or a pipe shows them", len(lines)-most+1)
 		lines = append(lines[:most-1:most-1], more)
 	}

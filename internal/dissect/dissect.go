@@ -69,8 +69,8 @@ func (d *Dissector) decode(first gopacket.LayerType, data []byte) {
 func (d *Dissector) add(s string)                 { d.line = append(d.line, s...) }
 func (d *Dissector) addf(format string, a ...any) { d.line = fmt.Appendf(d.line, format, a...) }
 
-// mark stands for a header that could not be decoded: tcpdump's [|tcp] where bytes of the packet
-// are missing, or else, for one that is wrong or unknown, [odd tcp].
+// mark ends the line at a header that could not be decoded. Where bytes of the packet are missing
+// it is tcpdump's own mark, such as [|tcp]; a header that is wrong or unknown becomes [odd tcp].
 func (d *Dissector) mark(header string) {
 	d.hosts()
 	why := "odd "
@@ -80,8 +80,8 @@ func (d *Dissector) mark(header string) {
 	d.line = append(bytes.TrimRight(d.line, " "), " ["+why+header+"]"...)
 }
 
-// layer prints the next layer and sets what comes after it. It is false for one that gopacket could
-// not decode: that is a layer less, a DecodeFailure, or a layer with fields left empty.
+// layer appends the next layer and sets what comes after it. It is false where gopacket could not
+// decode the header: then a layer is missing, is a DecodeFailure, or has fields that are empty.
 func (d *Dissector) layer() bool {
 	if len(d.rest) == 0 {
 		return false
@@ -145,7 +145,8 @@ var etherMarks = map[layers.EthernetType]string{
 	layers.EthernetTypeTransparentEthernetBridging: "ether",
 }
 
-// etherType goes on to length bytes of type t, or ends the line with the type.
+// etherType says that length bytes of EtherType t come next. A type without a format of its own
+// ends the line.
 func (d *Dissector) etherType(t layers.EthernetType, length int) {
 	d.length, d.want = length, etherMarks[t]
 	if t < 0x600 {
@@ -176,7 +177,7 @@ func (d *Dissector) arp(a *layers.ARP) bool {
 	return true
 }
 
-// addr is an address as tcpdump writes it: net.IP would print ::ffff:10.0.0.1 without its prefix.
+// addr is an address as tcpdump writes it. net.IP would leave the prefix of ::ffff:10.0.0.1 away.
 func addr(b []byte) netip.Addr {
 	a, _ := netip.AddrFromSlice(b)
 	return a

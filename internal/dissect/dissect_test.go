@@ -10,8 +10,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// TestLines pins the lines that have no equal in tcpdump: tags, what has no decoder, odd and cut
-// headers.
+// TestLines has packets whose lines differ from those of tcpdump: with tags, with protocols that
+// have no format here, and with headers that are wrong or cut.
 func TestLines(t *testing.T) {
 	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))[14:50] // without the frame's padding
 	udp6 := frame(t, true, 0x86dd, ip6(17), badUDP(8))[14:]

@@ -11,9 +11,9 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// icmpFormats are texts by type and code. Their values are the ID, the sequence number, which is
-// the MTU in its place, and of the packet that an error is about: the destination, the protocol by
-// number and name, and the port.
+// icmpFormats are formats by type and code. The values that they may show are, in this order: the
+// ID; the sequence number, in whose place some errors have the MTU; and of the packet that an error
+// is about the destination, the protocol by number, the protocol by name, and the port.
 var icmpFormats = map[layers.ICMPv4TypeCode]string{
 	0x0000: "echo reply, id %[1]d, seq %[2]d", 0x0800: "echo request, id %[1]d, seq %[2]d",
 	0x0300: "net %[3]s unreachable", 0x0301: "host %[3]s unreachable", 0x0302: "%[3]s protocol %[4]d unreachable",
@@ -36,8 +36,8 @@ func (d *Dissector) icmp(i *layers.ICMPv4) bool {
 		if !ok || ip.DstIP == nil || len(ip.Payload) < 4 {
 			return false
 		}
-		// The port is read here: 8 bytes of the header are enough for an error, but not for
-		// gopacket's TCP.
+		// The port is read here, because an error has only 8 bytes of the transport header, and
+		// gopacket decodes no TCP header that is cut.
 		dst, proto, port = addr(ip.DstIP), ip.Protocol, binary.BigEndian.Uint16(ip.Payload[2:])
 	}
 	if format, ok := icmpFormats[i.TypeCode]; ok {
@@ -74,8 +74,8 @@ func (d *Dissector) icmp6(i *layers.ICMPv6) bool {
 	return true
 }
 
-// icmp6Message prints what gopacket has as a layer under ICMPv6. Of the types without a case the
-// name is enough.
+// icmp6Message appends what gopacket decodes as a layer of its own below ICMPv6. For types that
+// have no case here, tcpdump's line has no more than the name, which is there already.
 func (d *Dissector) icmp6Message(l gopacket.Layer) bool {
 	switch l := l.(type) {
 	case *layers.ICMPv6Echo:

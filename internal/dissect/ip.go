@@ -7,13 +7,14 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// network has the addresses of an IP header until the transport header tells the ports.
+// network has the addresses of an IP header. They are printed once the transport header was read,
+// because the ports stand beside them.
 type network struct {
 	src, dst netip.Addr
 	named    bool // the addresses are already printed
 }
 
-// hosts prints the addresses, once.
+// hosts appends the addresses, unless the line has them already.
 func (d *Dissector) hosts() {
 	if n := &d.net; !n.named {
 		d.addf("%s > %s: ", n.src, n.dst)
@@ -21,7 +22,8 @@ func (d *Dissector) hosts() {
 	}
 }
 
-// ports prints the addresses with ports, or after IPv6's extension headers the ports alone.
+// ports appends the addresses with ports, or the ports alone where the line has the addresses
+// already, which is so behind an extension header of IPv6.
 func (d *Dissector) ports(src, dst uint16) {
 	if n := &d.net; n.named {
 		d.addf("%d > %d: ", src, dst)
@@ -31,7 +33,8 @@ func (d *Dissector) ports(src, dst uint16) {
 	}
 }
 
-// protocols have tcpdump's name and the mark of those that have a format.
+// protocols are tcpdump's names of protocols. Those that have a format of their own here have a
+// mark, too.
 var protocols = map[layers.IPProtocol]struct{ name, mark string }{
 	0: {"Options", "ip6"}, 1: {"ICMP", "icmp"}, 2: {"IGMP", ""}, 4: {"IPIP", "ip"}, 6: {"TCP", "tcp"}, 17: {"UDP", "udp"},
 	41: {"IPv6", "ip6"}, 43: {"Routing", "ip6"}, 44: {"Fragment", "ip6"}, 47: {"GRE", "gre"}, 50: {"ESP", ""},
@@ -41,7 +44,8 @@ var protocols = map[layers.IPProtocol]struct{ name, mark string }{
 
 func protoName(proto layers.IPProtocol) string { return cmp.Or(protocols[proto].name, "unknown") }
 
-// protocol goes on to length bytes of proto, or ends the line with it.
+// protocol says that length bytes of proto come next. A protocol without a format of its own ends
+// the line.
 func (d *Dissector) protocol(proto layers.IPProtocol, length int) {
 	known, ok := protocols[proto]
 	d.length, d.want = length, known.mark
@@ -83,7 +87,8 @@ func (d *Dissector) ip4(ip *layers.IPv4) bool {
 	return true
 }
 
-// ip4Header prints the fields that -v shows in front of a line of its own.
+// ip4Header appends the fields that verbosity 1 adds. The rest of the packet goes onto a second
+// line.
 func (d *Dissector) ip4Header(ip *layers.IPv4) {
 	d.addf("(tos 0x%x%s", ip.TOS, [4]string{"", ",ECT(1)", ",ECT(0)", ",CE"}[ip.TOS&3])
 	if ip.TTL > 0 {
@@ -94,8 +99,8 @@ func (d *Dissector) ip4Header(ip *layers.IPv4) {
 		ip.Id, int(ip.FragOffset)*8, flags, protoName(ip.Protocol), ip.Protocol, ip.Length)
 }
 
-// firstFragment decodes a first fragment, which has the transport header: gopacket decodes no
-// fragments.
+// firstFragment decodes the payload of a first fragment, which begins with the transport header.
+// gopacket itself decodes no fragments.
 func (d *Dissector) firstFragment(proto layers.IPProtocol, payload []byte) {
 	d.decode(proto.LayerType(), payload)
 	d.truncated = true
@@ -128,7 +133,7 @@ func (d *Dissector) ip6(ip *layers.IPv6) bool {
 	return true
 }
 
-// ip6Extension prints an IPv6 extension header and goes on to what follows it.
+// ip6Extension appends an IPv6 extension header, and says what comes next.
 func (d *Dissector) ip6Extension(text string, contents []byte, next layers.IPProtocol) bool {
 	if contents == nil {
 		return false

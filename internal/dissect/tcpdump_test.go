@@ -81,7 +81,7 @@ func lines(packets []packet, snaplen, verbosity int) []string {
 	return split(string(out))
 }
 
-// differs lists what is not tcpdump's, by the packets' names and the flag, with the reason.
+// differs lists the packets whose lines are not those of tcpdump with a flag, and why.
 var differs = []struct{ names, flag, why string }{
 	{"^icmp (unreachable|time exceeded|reassembly)", "-v", "it shows the packet that the error is about"},
 	{"^icmp6 .*(solicitation|advertisement|too big|echo|reply|report)", "-v", "it shows options, and a length before them or none"},
@@ -100,7 +100,7 @@ func isKnown(name, flag string) bool {
 	return false
 }
 
-// sums are tcpdump's verdicts on checksums, which are not shown here.
+// sums is what tcpdump says about checksums, and dissect does not.
 var sums = regexp.MustCompile(`, cksum 0x[0-9a-f]{4} \((in)?correct[^)]*\)|\[(udp|icmp6) sum ok\] |\[bad (udp|icmp6) cksum [^]]*\] |, bad cksum [^!]*!`)
 
 // TestTcpdump compares the plain packets with tcpdump's own output.
@@ -116,7 +116,7 @@ func TestTcpdump(t *testing.T) {
 				t.Fatalf("%d packets, tcpdump printed %d, we %d", len(packets), len(want), len(got))
 			}
 			for i, p := range packets {
-				// Where the list says that a line differs, it must, or the list is no longer true.
+				// A line that the list says differs must do so, or the list is no longer true.
 				known, want := isKnown(p.name, tt.flag), sums.ReplaceAllString(want[i], "")
 				if (want == got[i]) == known {
 					t.Errorf("%s, differs: %t\n-%s+%s", p.name, known, want, got[i])
@@ -126,9 +126,9 @@ func TestTcpdump(t *testing.T) {
 	}
 }
 
-// TestTcpdumpCut compares packets that a snaplen has cut. One is printed as tcpdump does, or as if
-// it were whole, where what is missing is not shown, or ends with a mark. Where the TCP or UDP
-// header is here, only the options may differ.
+// TestTcpdumpCut compares packets that a snaplen has cut. The line of such a packet is that of the
+// whole packet, where the line shows nothing of what is missing, or it ends with a mark. A packet
+// of which the whole TCP or UDP header is there has tcpdump's line; only TCP options may differ.
 func TestTcpdumpCut(t *testing.T) {
 	packets := plainPackets(t)
 	whole := lines(packets, 65535, 0)

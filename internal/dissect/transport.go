@@ -51,7 +51,7 @@ var tcpOptions = map[[2]uint8]string{
 	{5, 34}: "sack 4 {%d:%d}{%d:%d}{%d:%d}{%d:%d}",
 }
 
-// tcpOptions prints the options. It is false where they are cut or wrong.
+// tcpOptions appends the options. It is false where they are cut or wrong.
 func (d *Dissector) tcpOptions(t *layers.TCP) bool {
 	d.add(", options [")
 	size := 20
