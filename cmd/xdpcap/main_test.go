@@ -18,8 +18,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The test binary is xdpcap itself when this is set: what is tested is the real process, its exit status
-// and its streams.
+// The test binary is xdpcap itself when this is set: what is tested is the real process, its exit
+// status and its streams.
 const beXdpcap = "XDPCAP_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -193,8 +193,9 @@ func flood(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) testnet
 	return r
 }
 
-// delivered is how many of the frames sent at full speed the receiving interface took. That is all of them, except
-// on emulated machines: on Linux 6.1 there, some found its queue full, probably as its polling was left to ksoftirqd.
+// delivered is how many of the frames sent at full speed the receiving interface took. That is all
+// of them, except on emulated machines: on Linux 6.1 there, some found its queue full, probably as
+// its polling was left to ksoftirqd.
 func delivered(t *testing.T, pair *testnet.Pair, sent uint64) uint64 {
 	t.Helper()
 	s, err := pair.Stats()

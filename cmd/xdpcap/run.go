@@ -5,35 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // runCapture is the default command: from the flags to the closing lines.
 func runCapture(o *captureOptions) error {
-	// A reader that goes away is an error of write, not the end of the process.
-	signal.Ignore(unix.SIGPIPE)
-	if o.sink && !o.yes {
-		if err := refuseSink(o.interfaces); err != nil {
-			return err
-		}
+	g := guard{interfaces: o.interfaces, yes: o.yes}
+	if o.sink {
+		g.flag = "--sink"
 	}
+	ctx, cancel, err := begin(g)
+	if err != nil {
+		return err
+	}
+	defer cancel()
 	var file *outputFile
 	if o.write != "" {
-		var err error
 		if file, err = openOutput(o.write); err != nil {
 			return err
 		}
 	}
-	// Before Open: a signal must find its handler as soon as something is attached.
-	ctx, cancel := untilSignal()
-	defer cancel()
 	s, err := capture.Open(o.session())
 	if err != nil {
 		if file != nil {
@@ -44,25 +40,6 @@ func runCapture(o *captureOptions) error {
 	defer s.Close()
 	r := &captureRun{o: o, session: s, file: file, started: time.Now()}
 	return r.run(ctx)
-}
-
-// refuseSink protects a machine from cutting itself off.
-func refuseSink(interfaces []string) error {
-	for _, name := range interfaces {
-		ifi, err := xdp.InterfaceByName(name)
-		if err != nil {
-			return err
-		}
-		talks, err := ifi.HasAddress()
-		if err != nil {
-			return err
-		}
-		if talks {
-			return fmt.Errorf("--sink drops every packet, and %s has an IP address: this machine would lose that "+
-				"network; add --yes if that is meant", name)
-		}
-	}
-	return nil
 }
 
 // A captureRun is one capture from its first packet to its closing lines.
@@ -115,7 +92,7 @@ func (r *captureRun) outputs() (outputs []capture.Output, err error) {
 		if r.o.quiet {
 			verbosity = -1
 		}
-		outputs = append(outputs, printOutput{newPrinter(os.Stdout, verbosity)})
+		outputs = append(outputs, newPrinter(os.Stdout, verbosity))
 	}
 	return outputs, nil
 }
@@ -162,39 +139,4 @@ func (r *captureRun) startReporter() *reporter {
 		live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
 	}
 	return startReporter(os.Stderr, r.session, size, live)
-}
-
-// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's
-// default: it kills a process that hangs in a write.
-func untilSignal() (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
-	if !signal.Ignored(unix.SIGHUP) { // nohup
-		signals = append(signals, unix.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
-// A printOutput prints packets on standard output.
-type printOutput struct{ *printer }
-
-func (o printOutput) Begin(capture.Description) error { return nil }
-
-func (o printOutput) Write(p *capture.Packet) error {
-	return o.explain(o.print(time.Unix(0, p.Time), p.Data, p.WireLen))
-}
-
-func (o printOutput) Flush() error { return o.explain(o.flush()) }
-
-// End counts what could not be printed as captured.
-func (o printOutput) End(final capture.Accounts) (capture.Accounts, error) {
-	return final, o.Flush()
-}
-
-func (o printOutput) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return stdout.explain(err)
 }

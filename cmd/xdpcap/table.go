@@ -9,14 +9,17 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
 // maxColumns is how wide a counter command's output may be.
 const maxColumns = 100
 
-// A table is aligned text: the first column to the left, the others to the right, two spaces in between.
+// A table is aligned text. The first column is aligned to the left, the others to the right, and
+// two spaces are in between.
 type table struct {
-	left int // further columns that are aligned to the left
+	left int // how many columns after the first are aligned to the left, too
 	rows [][]string
 }
 
@@ -48,15 +51,15 @@ func (t *table) write(w io.Writer) {
 	}
 }
 
-// block is one reading under its title.
-func (r *meterRun[S]) block(when string, s span[S]) []byte {
+// block is the table of one interval under its title.
+func (r *counterRun[S]) block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, shorten(fmt.Sprintf("%s  %v, over %.3f s", when, r.meter, s.took.Seconds()), maxColumns))
-	r.meter.reading(s).table(&b)
+	fmt.Fprintln(&b, shorten(fmt.Sprintf("%s  %v, over %.3f s", when, r.counters, i.Took.Seconds()), maxColumns))
+	r.counters.newReport(i).writeTable(&b)
 	return b.Bytes()
 }
 
-// shorten cuts a line or cell that is too long, visibly.
+// shorten cuts a line or cell that is too long, and ends it with … then.
 func shorten(s string, columns int) string {
 	if utf8.RuneCountInString(s) <= columns {
 		return s
@@ -72,14 +75,14 @@ type screen struct {
 
 // newScreen is nil where f is not a terminal.
 func newScreen(f *os.File) *screen {
-	if !isTerminal(f) {
+	if !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
 	return &screen{size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
 }
 
-// redraw is a block with the escape sequences that put it into the place of the one before. It is cut to
-// the screen: a line that wraps or scrolls would move the next block's place.
+// redraw is a block with the escape sequences that put it into the place of the one before. It is
+// cut to the screen, because a line that wraps or scrolls would move the place of the next block.
 func (s *screen) redraw(block []byte) []byte {
 	const home, clear, clearRestOfLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 	columns, rows, err := s.size()
@@ -87,7 +90,7 @@ func (s *screen) redraw(block []byte) []byte {
 		columns, rows = 80, 24
 	}
 	lines := strings.Split(strings.TrimSuffix(string(block), "\n"), "\n")
-	if most := rows - 1; len(lines) > most { // the cursor's line stays free
+	if most := rows - 1; len(lines) > most { // the cursor stands in the last line
 		more := fmt.Sprintf("… %d more lines: a larger window or a pipe shows them", len(lines)-most+1)
 		lines = append(lines[:most-1:most-1], more)
 	}

@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strconv"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// countReading is what count prints: with --json as it is.
-type countReading struct {
-	moment
+// countReport is what count prints, with --json as it is.
+type countReport struct {
+	intervalKeys
 	Interface string         `json:"interface"`
 	Protocols []protocolRate `json:"protocols"` // most bytes first
 	Total     rate           `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
-	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: most bytes in the interval first
+	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: the largest
 	Overflow  *flowOverflow  `json:"flow_overflow,omitempty"` // with --flows
 }
 
@@ -45,15 +48,67 @@ type flowRate struct {
 	rate
 }
 
-// flowOverflow is what the flows do not have, because the table was full.
+// flowOverflow is the packets of flows that had to make room for others in the kernel's table.
 type flowOverflow struct {
 	Flows uint64 `json:"flows"`
 	rate
 }
 
-func (r *countReading) json() any { return r }
+func newCountReport(o *countOptions, iface string, i meter.Interval[meter.ProtocolCounts]) *countReport {
+	r := &countReport{
+		intervalKeys: newIntervalKeys(i),
+		Interface:    iface,
+		Protocols:    protocolRates(meter.ClassRates(i)),
+		Total:        newRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
+	}
+	if o.perCPU {
+		for cpu := range i.Now.CPUs() {
+			r.CPUs = append(r.CPUs, countCPU{strconv.Itoa(cpu), protocolRates(meter.CPUClassRates(i, cpu))})
+		}
+	}
+	if o.sizes {
+		for k, name := range meter.SizeNames {
+			r.Sizes = append(r.Sizes, sizeRate{name, newRate(meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took))})
+		}
+	}
+	if o.flows > 0 {
+		r.Flows = flowRates(meter.TopFlows(i, o.flows))
+		r.Overflow = &flowOverflow{
+			Flows: i.Now.Overflow.Flows,
+			rate:  newRate(meter.NewRate(i.Before.Overflow.Tally, i.Now.Overflow.Tally, i.Took)),
+		}
+	}
+	return r
+}
 
-func (r *countReading) table(w io.Writer) {
+// protocolRates returns a list also where there is nothing, so that JSON has [] instead of null.
+func protocolRates(classes []meter.ClassRate) []protocolRate {
+	rates := []protocolRate{}
+	for _, c := range classes {
+		rates = append(rates, protocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), newRate(c.Rate)})
+	}
+	return rates
+}
+
+func flowRates(flows []meter.FlowRate) []flowRate {
+	rates := []flowRate{}
+	for _, f := range flows {
+		rates = append(rates, flowRate{
+			Family:          f.Flow.Class.Family(),
+			Protocol:        f.Flow.Class.Protocol(),
+			Source:          f.Flow.Source.Addr().String(),
+			SourcePort:      f.Flow.Source.Port(),
+			Destination:     f.Flow.Destination.Addr().String(),
+			DestinationPort: f.Flow.Destination.Port(),
+			rate:            newRate(f.Rate),
+		})
+	}
+	return rates
+}
+
+func (r *countReport) object() any { return r }
+
+func (r *countReport) writeTable(w io.Writer) {
 	t := &table{left: 1}
 	t.add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
 	for _, p := range r.Protocols {
@@ -66,7 +121,7 @@ func (r *countReading) table(w io.Writer) {
 	r.flowTable(w)
 }
 
-func (r *countReading) cpuTable(w io.Writer) {
+func (r *countReport) cpuTable(w io.Writer) {
 	if r.CPUs == nil {
 		return
 	}
@@ -80,7 +135,7 @@ func (r *countReading) cpuTable(w io.Writer) {
 	t.write(w)
 }
 
-func (r *countReading) sizeTable(w io.Writer) {
+func (r *countReport) sizeTable(w io.Writer) {
 	if r.Sizes == nil {
 		return
 	}
@@ -96,8 +151,9 @@ func (r *countReading) sizeTable(w io.Writer) {
 	t.write(w)
 }
 
-// flowTable has no column of packets: two IPv6 addresses and their ports leave no room.
-func (r *countReading) flowTable(w io.Writer) {
+// flowTable has no column of packets, because two IPv6 addresses and their ports leave no room for
+// it.
+func (r *countReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
 	}
@@ -113,8 +169,8 @@ func (r *countReading) flowTable(w io.Writer) {
 	}
 }
 
-// endpoint is an address with its port, cut to what a line has room for. Only IPv6 addresses with eight
-// groups of four digits are longer.
+// endpoint is an address with its port. An IPv6 address with eight groups of four digits has no
+// room in a line and is cut.
 func endpoint(addr string, port uint16) string {
 	const room = 34
 	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
@@ -123,11 +179,12 @@ func endpoint(addr string, port uint16) string {
 	return shortenMiddle(addr, room)
 }
 
-// shortenMiddle keeps both ends of an address: the network and the port.
+// shortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
+// and the port at its end.
 func shortenMiddle(s string, columns int) string {
 	if len(s) <= columns {
 		return s
 	}
-	head := (columns - 1) / 2
-	return s[:head] + "…" + s[len(s)-(columns-1-head):]
+	kept := (columns - 1) / 2
+	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
 }

@@ -15,17 +15,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A fakeMeter counts ten more with every look at it.
+// A fakeMeter counts ten more with every snapshot.
 type fakeMeter struct {
 	value atomic.Uint64
 	fail  error
 	name  string // "" = fake0
 }
-
-var fakeDesc = prometheus.NewDesc("xdpcap_fake_total", "Looks, by ten.", nil, nil)
 
 func (m *fakeMeter) String() string {
 	if m.name != "" {
@@ -34,43 +33,50 @@ func (m *fakeMeter) String() string {
 	return "fake0"
 }
 
-func (m *fakeMeter) interfaces() []int              { return nil }
-func (m *fakeMeter) read() (uint64, error)          { return m.value.Add(10), m.fail }
-func (m *fakeMeter) describe() []*prometheus.Desc   { return []*prometheus.Desc{fakeDesc} }
-func (m *fakeMeter) close() error                   { return nil }
-func (m *fakeMeter) reading(s span[uint64]) reading { return fakeReading(s) }
-func (m *fakeMeter) collect(v uint64, ch chan<- prometheus.Metric) {
-	ch <- counter(fakeDesc, v)
+func (m *fakeMeter) Read() (uint64, error) { return m.value.Add(10), m.fail }
+func (m *fakeMeter) Close() error          { return nil }
+
+// counters is the fakeMeter as a command hands it to runCounters.
+func (m *fakeMeter) counters() *counters[uint64] {
+	return &counters[uint64]{
+		openMeter: m,
+		newReport: func(i meter.Interval[uint64]) report { return fakeReport(i) },
+		metrics: metricSet[uint64]{all: []metric[uint64]{{
+			name: "xdpcap_fake_total", help: "Looks, by ten.",
+			values: func(now uint64, send sendValue) { send(float64(now)) },
+		}}},
+	}
 }
 
-type fakeReading span[uint64]
+type fakeReport meter.Interval[uint64]
 
-func (r fakeReading) table(w io.Writer) {
-	fmt.Fprintln(w, r.now, r.now-r.before, perSecond(r.before, r.now, r.took))
+func (r fakeReport) writeTable(w io.Writer) {
+	fmt.Fprintln(w, r.Now, r.Now-r.Before, meter.PerSecond(r.Before, r.Now, r.Took))
 }
 
-func (r fakeReading) json() any {
-	s := span[uint64](r)
+func (r fakeReport) object() any {
 	return struct {
-		moment
+		intervalKeys
 		Value uint64 `json:"value"`
-	}{s.moment(), r.now}
+	}{newIntervalKeys(meter.Interval[uint64](r)), r.Now}
 }
 
-func runFake(ctx context.Context, o meterOptions, m *fakeMeter, scr *screen) (string, error) {
+func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *screen) (string, error) {
 	var out bytes.Buffer
-	r := &meterRun[uint64]{o: &o, meter: m, out: &out, screen: scr, gone: func() int { return 0 }, started: time.Now()}
+	r := &counterRun[uint64]{
+		o: &o, counters: m.counters(), out: &out, screen: scr, gone: func() int { return 0 }, started: time.Now(),
+	}
 	err := r.run(ctx)
 	return out.String(), err
 }
 
-// Blocks and totals: differences between two readings, totals over the whole run.
-func TestMeterBlocks(t *testing.T) {
+// Each block has the difference between two snapshots, and the totals are over the whole run.
+func TestCountersBlocks(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC // the clock of synctest begins at midnight UTC
 	defer func() { time.Local = zone }()
 	synctest.Test(t, func(t *testing.T) {
-		got, err := runFake(t.Context(), meterOptions{interval: 2 * time.Second, count: 2}, &fakeMeter{}, nil)
+		got, err := runFake(t.Context(), counterOptions{interval: 2 * time.Second, count: 2}, &fakeMeter{}, nil)
 		want := "00:00:02.000  fake0, over 2.000 s\n10 10 5\n\n" +
 			"00:00:04.000  fake0, over 2.000 s\n20 10 5\n\n" +
 			"total  fake0, over 4.000 s\n20 20 5\n"
@@ -80,12 +86,13 @@ func TestMeterBlocks(t *testing.T) {
 	})
 }
 
-// One object per line, the last one for the interval that the signal cut short, so that nothing is missing.
-func TestMeterJSON(t *testing.T) {
+// One object per line, the last one for the interval that the signal cut short, so that nothing is
+// missing.
+func TestCountersJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
-		got, err := runFake(ctx, meterOptions{interval: time.Second, json: true}, &fakeMeter{}, nil)
+		got, err := runFake(ctx, counterOptions{interval: time.Second, json: true}, &fakeMeter{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,17 +113,17 @@ func TestMeterJSON(t *testing.T) {
 	})
 }
 
-func TestMeterError(t *testing.T) {
+func TestCountersError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		if _, err := runFake(t.Context(), meterOptions{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
+		if _, err := runFake(t.Context(), counterOptions{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 	})
 }
 
 // On a terminal the second block is where the first was, cut to the screen in both directions.
-func TestMeterScreen(t *testing.T) {
+func TestCountersScreen(t *testing.T) {
 	s := &screen{size: func() (int, int, error) { return 10, 4, nil }}
 	block := []byte("0123456789\n0123456789a\n2\n3\n")
 	const want = "0123456789\x1b[K\n012345678…\x1b[K\n… 2 more …\x1b[K\n\x1b[J"
@@ -141,13 +148,14 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A scrape takes a snapshot of its own, and nothing away from who prints.
-func TestMeterListen(t *testing.T) {
+// A scrape takes a snapshot of its own and does not change what is printed.
+func TestCountersListen(t *testing.T) {
 	e, err := newExporter("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve(e, &fakeMeter{})
+	c := (&fakeMeter{}).counters()
+	e.serve(newRegistry(c.Read, c.metrics))
 	defer e.close()
 	for _, want := range []string{"xdpcap_fake_total 10\n", "xdpcap_fake_total 20\n"} {
 		r, err := http.Get("http://" + e.listener.Addr().String() + "/metrics")

@@ -1,4 +1,4 @@
-package main
+package dissect
 
 import (
 	"bytes"
@@ -19,7 +19,8 @@ var (
 	ip6B = net.ParseIP("fe80::2:0:0:3")
 )
 
-// frame serializes layers below an Ethernet header of the given type. Lengths are set; checksums where sums is true.
+// frame serializes layers below an Ethernet header of the given type. Lengths are set; checksums
+// where sums is true.
 func frame(t testing.TB, sums bool, eth layers.EthernetType, l ...gopacket.SerializableLayer) []byte {
 	t.Helper()
 	buf := gopacket.NewSerializeBuffer()

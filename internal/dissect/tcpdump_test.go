@@ -1,4 +1,4 @@
-package main
+package dissect
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tcpdump returns what tcpdump prints for each packet, of which at most snaplen bytes were kept. Without tcpdump the test is
-// skipped, on CI it fails.
+// tcpdump returns what tcpdump prints for each packet, of which at most snaplen bytes were kept.
+// Without tcpdump the test is skipped, on CI it fails.
 func tcpdump(t *testing.T, packets []packet, snaplen int, args ...string) []string {
 	t.Helper()
 	if testnet.Emulated() {
@@ -71,23 +71,17 @@ func split(out string) []string {
 	return packets
 }
 
-// printed returns what the printer prints for each packet.
-func printed(t testing.TB, packets []packet, snaplen, verbosity int) []string {
-	t.Helper()
-	var out bytes.Buffer
-	p := newPrinter(&out, verbosity)
-	for i, pkt := range packets {
-		if err := p.print(stamp(i), pkt.data[:min(snaplen, len(pkt.data))], len(pkt.data)); err != nil {
-			t.Fatal(err)
-		}
+// lines returns the line of each packet, of which at most snaplen bytes were kept.
+func lines(packets []packet, snaplen, verbosity int) []string {
+	d := New(verbosity)
+	var out []byte
+	for i, p := range packets {
+		out = d.AppendLine(out, stamp(i), p.data[:min(snaplen, len(p.data))], len(p.data))
 	}
-	if err := p.flush(); err != nil {
-		t.Fatal(err)
-	}
-	return split(out.String())
+	return split(string(out))
 }
 
-// differs lists what is not tcpdump's, by the packets' names and the flag, with the reason.
+// differs lists the packets whose lines are not those of tcpdump with a flag, and why.
 var differs = []struct{ names, flag, why string }{
 	{"^icmp (unreachable|time exceeded|reassembly)", "-v", "it shows the packet that the error is about"},
 	{"^icmp6 .*(solicitation|advertisement|too big|echo|reply|report)", "-v", "it shows options, and a length before them or none"},
@@ -106,7 +100,7 @@ func isKnown(name, flag string) bool {
 	return false
 }
 
-// sums are tcpdump's verdicts on checksums, which are not shown here.
+// sums is what tcpdump says about checksums, and dissect does not.
 var sums = regexp.MustCompile(`, cksum 0x[0-9a-f]{4} \((in)?correct[^)]*\)|\[(udp|icmp6) sum ok\] |\[bad (udp|icmp6) cksum [^]]*\] |, bad cksum [^!]*!`)
 
 // TestTcpdump compares the plain packets with tcpdump's own output.
@@ -117,12 +111,12 @@ func TestTcpdump(t *testing.T) {
 		verbosity int
 	}{{"-q", -1}, {"-n", 0}, {"-v", 1}} {
 		t.Run(tt.flag, func(t *testing.T) {
-			want, got := tcpdump(t, packets, 65535, tt.flag), printed(t, packets, 65535, tt.verbosity)
+			want, got := tcpdump(t, packets, 65535, tt.flag), lines(packets, 65535, tt.verbosity)
 			if len(want) != len(packets) || len(got) != len(packets) {
 				t.Fatalf("%d packets, tcpdump printed %d, we %d", len(packets), len(want), len(got))
 			}
 			for i, p := range packets {
-				// Where the list says that a line differs, it must, or the list is no longer true.
+				// A line that the list says differs must do so, or the list is no longer true.
 				known, want := isKnown(p.name, tt.flag), sums.ReplaceAllString(want[i], "")
 				if (want == got[i]) == known {
 					t.Errorf("%s, differs: %t\n-%s+%s", p.name, known, want, got[i])
@@ -132,17 +126,18 @@ func TestTcpdump(t *testing.T) {
 	}
 }
 
-// TestTcpdumpCut compares packets that a snaplen has cut. One is printed as tcpdump does, or as if it were whole, where
-// what is missing is not shown, or ends with a mark. Where the TCP or UDP header is here, only the options may differ.
+// TestTcpdumpCut compares packets that a snaplen has cut. The line of such a packet is that of the
+// whole packet, where the line shows nothing of what is missing, or it ends with a mark. A packet
+// of which the whole TCP or UDP header is there has tcpdump's line; only TCP options may differ.
 func TestTcpdumpCut(t *testing.T) {
 	packets := plainPackets(t)
-	whole := printed(t, packets, 65535, 0)
+	whole := lines(packets, 65535, 0)
 	for snaplen := range 120 {
 		var want []string
 		if snaplen > 14 {
 			want = tcpdump(t, packets, snaplen, "-n")
 		}
-		got := printed(t, packets, snaplen, 0)
+		got := lines(packets, snaplen, 0)
 		if len(got) != len(packets) {
 			t.Fatalf("cut to %d: %d lines of %d packets", snaplen, len(got), len(packets))
 		}

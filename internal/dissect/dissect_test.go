@@ -1,9 +1,6 @@
-package main
+package dissect
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +10,9 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// TestPrint pins the lines that have no equal in tcpdump: tags, what has no decoder, odd and cut headers.
-func TestPrint(t *testing.T) {
+// TestLines has packets whose lines differ from those of tcpdump: with tags, with protocols that
+// have no format here, and with headers that are wrong or cut.
+func TestLines(t *testing.T) {
 	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))[14:50] // without the frame's padding
 	udp6 := frame(t, true, 0x86dd, ip6(17), badUDP(8))[14:]
 	const udpLine = "IP 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 8"
@@ -74,42 +72,31 @@ func TestPrint(t *testing.T) {
 		{"cut payload", eth(0x0800, udp)[:14+30], 20, udpLine},
 	}
 	for _, tt := range tests {
-		var out bytes.Buffer
-		p := newPrinter(&out, 0)
-		if err := p.print(stamp(1), tt.data, len(tt.data)+tt.cut); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.flush(); err != nil {
-			t.Fatal(err)
-		}
+		got := New(0).AppendLine(nil, stamp(1), tt.data, len(tt.data)+tt.cut)
 		want := stamp(1).Local().Format("15:04:05.000000 ") + tt.want + "\n"
-		if diff := cmp.Diff(want, out.String()); diff != "" {
+		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }
 
-// failing is a writer whose reader has gone.
-type failing struct{}
-
-var errGone = errors.New("gone")
-
-func (failing) Write([]byte) (int, error) { return 0, errGone }
-
-// TestPrintError: the error of a closed pipe must reach whoever prints, to end the capture.
-func TestPrintError(t *testing.T) {
-	p := newPrinter(failing{}, 0)
-	if err := p.print(stamp(0), nil, 0); err != nil {
-		t.Errorf("a line that fits into the buffer: %v", err)
-	}
-	if err := p.flush(); !errors.Is(err, errGone) {
-		t.Errorf("flush: %v", err)
+// What the caller's slice had before the line stays as it was, and the lines of one Dissector do
+// not depend on each other.
+func TestAppendLine(t *testing.T) {
+	d := New(0)
+	packets := plainPackets(t)
+	for i, p := range packets {
+		before := "what was there "
+		got := string(d.AppendLine([]byte(before), stamp(i), p.data, len(p.data)))
+		if diff := cmp.Diff(before+string(New(0).AppendLine(nil, stamp(i), p.data, len(p.data))), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", p.name, diff)
+		}
 	}
 }
 
-// FuzzPrint prints any bytes with any claim about their length: no panic, whole lines, and the lines after the first are
-// indented, so that a packet can be told from the next one.
-func FuzzPrint(f *testing.F) {
+// FuzzAppendLine takes any bytes with any claim about their length: no panic, whole lines, and the
+// lines after the first are indented, so that a packet can be told from the next one.
+func FuzzAppendLine(f *testing.F) {
 	for i, p := range plainPackets(f) {
 		f.Add(p.data, uint16(0), int8(i%4-1))
 		f.Add(p.data[:len(p.data)*3/4], uint16(len(p.data)/4), int8(i%4-1))
@@ -118,15 +105,8 @@ func FuzzPrint(f *testing.F) {
 	solicitation := append([]byte{133, 0, 0, 0, 0, 0, 0, 0}, 1, 0, 0, 0, 0, 0, 0, 0)
 	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), int8(1))
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16, verbosity int8) {
-		var out bytes.Buffer
-		p := newPrinter(&out, int(verbosity))
-		if err := p.print(stamp(0), data, len(data)+int(cut)); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.flush(); err != nil {
-			t.Fatal(err)
-		}
-		text, whole := strings.CutSuffix(out.String(), "\n")
+		out := New(int(verbosity)).AppendLine(nil, stamp(0), data, len(data)+int(cut))
+		text, whole := strings.CutSuffix(string(out), "\n")
 		if !whole {
 			t.Fatalf("no newline at the end of %q", text)
 		}
@@ -147,18 +127,17 @@ func FuzzPrint(f *testing.F) {
 	})
 }
 
-func BenchmarkPrint(b *testing.B) {
+func BenchmarkAppendLine(b *testing.B) {
 	for _, pkt := range plainPackets(b) {
 		if pkt.name != "tcp syn" && pkt.name != "tcp6 ack" && pkt.name != "udp 22" {
 			continue
 		}
 		b.Run(pkt.name, func(b *testing.B) {
-			p := newPrinter(io.Discard, 0)
+			d := New(0)
+			var line []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.print(time.Unix(1700000000, 0), pkt.data, len(pkt.data)); err != nil {
-					b.Fatal(err)
-				}
+				line = d.AppendLine(line[:0], time.Unix(1700000000, 0), pkt.data, len(pkt.data))
 			}
 		})
 	}
