@@ -238,9 +238,32 @@ func TestPairAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		buf := make([]byte, 16)
-		rx.SetReadDeadline(time.Now().Add(5 * time.Second))
+		rx.SetReadDeadline(time.Now().Add(time.Minute))
 		if n, err := rx.Read(buf); string(buf[:n]) != "hello" {
 			t.Errorf("%v received %q, %v", ip, buf[:n], err)
+		}
+	}
+}
+
+// Both ends of a new pair answer neighbour solicitations at once: an end that
+// does so a moment later costs a second, or the packet.
+func TestPairAddressesAreReady(t *testing.T) {
+	for range 10 { // without the wait, about every third pair has an end that is late
+		p := newPair(t, PairOptions{IPv6: true})
+		for _, end := range []struct {
+			ns *Namespace
+			ip net.IP
+		}{{p.Tx, TxEndpoint.IPv6}, {p.Rx, RxEndpoint.IPv6}} {
+			err := end.ns.Do(func() error {
+				ok, err := hasLocalRoute(end.ip)
+				if err == nil && !ok {
+					t.Errorf("%v has no local route yet", end.ip)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
