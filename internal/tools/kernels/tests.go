@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -22,43 +20,32 @@ type test struct {
 	Binary  string
 }
 
-const testnetPath = "github.com/xdpcap/xdpcap/internal/testnet"
-
-// buildTests builds the test binaries of the packages whose tests use testnet.
-// The others' tests do not ask the kernel for anything.
+// buildTests builds the test binaries of the packages that need a kernel.
 func buildTests(ctx context.Context, dir string) ([]test, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	os.Setenv("CGO_ENABLED", "0") // nobody else's libraries are in the guest
-	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}} {{join .TestImports ","}},{{join .XTestImports ","}}{{end}}`
-	list, err := output(ctx, "", "go", "list", "-f", format, "./...")
-	if err != nil {
-		return nil, err
-	}
+	os.Setenv("CGO_ENABLED", "0") // the guest has no C library for it
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
+	all, err := listPackages(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := needKernel(all)
+	if err != nil {
+		return nil, err
+	}
 	var tests []test
-	for line := range strings.Lines(list) {
-		f := strings.Fields(line)
-		if f[1] != testnetPath && !slices.Contains(strings.Split(f[2], ","), testnetPath) {
-			continue
-		}
-		rel, err := filepath.Rel(root, f[0])
-		if err != nil {
-			return nil, err
-		}
-		t := test{rel, filepath.Join(dir, strings.ReplaceAll(rel, "/", "-")+".test")}
+	for _, p := range chosen {
+		t := test{p.relative, filepath.Join(dir, strings.ReplaceAll(p.relative, "/", "-")+".test")}
 		// Stripped of what only a debugger reads: it is copied into the guest's memory.
-		if _, err := output(ctx, "", "go", "test", "-c", "-ldflags=-s -w", "-o", t.Binary, f[1]); err != nil {
+		if _, err := output(ctx, "", "go", "test", "-c", "-ldflags=-s -w", "-o", t.Binary, p.ImportPath); err != nil {
 			return nil, err
 		}
 		tests = append(tests, t)
-	}
-	if len(tests) == 0 {
-		return nil, fmt.Errorf("no package's tests use %s", testnetPath)
 	}
 	return tests, nil
 }
