@@ -155,7 +155,7 @@ func lintMetrics(t *testing.T, c prometheus.Collector) string {
 // The real command counts what happens on its interface, and SIGINT prints the totals.
 func TestMonitor(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Aborted, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestMonitor(t *testing.T) {
 // --record prints so many events and ends by itself.
 func TestMonitorRecord(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Aborted, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,7 +267,7 @@ func TestLatencyErrors(t *testing.T) {
 			t.Errorf("%v does not say %q", err, name)
 		}
 	}
-	v, err := testnet.AttachVerdict(n.pair.Rx, n.pair.RxName, testnet.Pass, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(n.pair.Rx, n.pair.RxName, xdp.Pass, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestLatencyErrors(t *testing.T) {
 func TestLatencyTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	n := newNetwork(t)
-	v, err := testnet.AttachVerdict(n.pair.Rx, n.pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(n.pair.Rx, n.pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,13 +114,13 @@ func TestActionsMillion(t *testing.T) {
 func TestActionsTrace(t *testing.T) {
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
-	const unknown = testnet.Action(77)
-	for action, verdict := range map[testnet.Action]xdp.Verdict{
-		testnet.Drop: xdp.Drop, testnet.Pass: xdp.Pass, testnet.TX: xdp.Tx, unknown: UnknownVerdict,
+	const unknown = xdp.Verdict(77)
+	for action, verdict := range map[xdp.Verdict]xdp.Verdict{
+		xdp.Drop: xdp.Drop, xdp.Pass: xdp.Pass, xdp.Tx: xdp.Tx, unknown: UnknownVerdict,
 	} {
 		t.Run(verdict.String(), func(t *testing.T) {
 			pair := newPair(t)
-			v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, action, testnet.VerdictOptions{Count: true})
+			v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, action, testnet.ReceiverOptions{Count: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +157,7 @@ func TestProtocolsTrace(t *testing.T) {
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
 			pair := newPair(t)
-			program, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+			program, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
 			if err != nil {
 				t.Fatal(err)
 			}

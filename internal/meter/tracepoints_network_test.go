@@ -236,7 +236,7 @@ func (n *network) addVeth(name string, up bool) (index int) {
 // gro makes an interface take what is redirected to its peer, by a program on it.
 func (n *network) gro(name string) {
 	n.t.Helper()
-	v, err := testnet.AttachVerdict(n.pair.Rx, name, testnet.Drop, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(n.pair.Rx, name, xdp.Drop, testnet.ReceiverOptions{})
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestBulkTx(t *testing.T) {
 	refused := Case{Event: BulkTx, Errno: unix.ENXIO, From: "rx0"}
 	n.expect(tp, map[Case]EventCount{refused: {Events: frames, Drops: frames}})
 
-	v, err := testnet.AttachVerdict(n.pair.Tx, n.pair.TxName, testnet.Drop, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(n.pair.Tx, n.pair.TxName, xdp.Drop, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

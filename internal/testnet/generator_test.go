@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 func newGenerator(tb testing.TB, p *Pair) *Generator {
@@ -42,20 +44,20 @@ func run(tb testing.TB, g *Generator, opts GeneratorOptions) Result {
 
 func TestGeneratorLosesNothing(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		size   int
-		count  uint64
-		action Action
+		name    string
+		size    int
+		count   uint64
+		verdict xdp.Verdict
 	}{
-		{"drop 60", 60, 1_000_000, Drop},
-		{"drop 1514", 1514, 300_000, Drop},
-		{"drop largest", MaxLiveFrame, 100_000, Drop},
-		{"pass 60", 60, 200_000, Pass},
+		{"drop 60", 60, 1_000_000, xdp.Drop},
+		{"drop 1514", 1514, 300_000, xdp.Drop},
+		{"drop largest", MaxLiveFrame, 100_000, xdp.Drop},
+		{"pass 60", 60, 200_000, xdp.Pass},
 	} {
 		c.count = Volume(c.count)
 		t.Run(c.name, func(t *testing.T) {
 			p := newPair(t, PairOptions{MTU: 3498})
-			v := attach(t, p, c.action, VerdictOptions{Sequence: true})
+			v := attach(t, p, c.verdict, ReceiverOptions{Sequence: true})
 			g := newGenerator(t, p)
 			r := run(t, g, GeneratorOptions{Frame: UDPFrame(c.size, 0), Count: c.count, Flows: 7})
 			t.Logf("%.2f Mpps", r.Rate()/1e6)
@@ -82,7 +84,7 @@ func TestGeneratorLosesNothing(t *testing.T) {
 
 func TestGeneratorNumbersRunOn(t *testing.T) {
 	p := newPair(t, PairOptions{})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	v := attach(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	g := newGenerator(t, p)
 	if err := g.SetSequence(1 << 40); err != nil {
 		t.Fatal(err)
@@ -107,7 +109,7 @@ func TestGeneratorsOnTwoCPUs(t *testing.T) {
 	}
 	count := Volume(500_000)
 	p := newPair(t, PairOptions{Queues: 2})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	v := attach(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	var group sync.WaitGroup
 	for cpu := range 2 {
 		g := newGenerator(t, p)
@@ -160,7 +162,7 @@ func TestGeneratorKeepsPace(t *testing.T) {
 				}
 			}
 			p := newPair(t, PairOptions{})
-			v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+			v := attach(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 			g := newGenerator(t, p)
 			// Other load on the machine may delay the last frame of a run,
 			// and with it the rate: one undisturbed run is enough.
@@ -186,7 +188,7 @@ func TestGeneratorKeepsPace(t *testing.T) {
 func TestGeneratorStops(t *testing.T) {
 	for _, rate := range []float64{0, 10, 50e3} {
 		p := newPair(t, PairOptions{})
-		v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+		v := attach(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 		g := newGenerator(t, p)
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
@@ -210,7 +212,7 @@ func TestGeneratorStops(t *testing.T) {
 func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 	const count = 50_000
 	p := newPair(t, PairOptions{})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	v := attach(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	g := newGenerator(t, p)
 	over := make(chan struct{})
 	var group sync.WaitGroup
@@ -285,25 +287,25 @@ func TestGeneratorRefuses(t *testing.T) {
 // BenchmarkGenerator gives the limit that a capture is measured against.
 func BenchmarkGenerator(b *testing.B) {
 	for _, c := range []struct {
-		name   string
-		size   int
-		action Action
-		opts   VerdictOptions
-		batch  int
+		name    string
+		size    int
+		verdict xdp.Verdict
+		opts    ReceiverOptions
+		batch   int
 	}{
-		{"drop/60", 60, Drop, VerdictOptions{}, 0},
-		{"drop/1514", 1514, Drop, VerdictOptions{}, 0},
-		{"drop-count/60", 60, Drop, VerdictOptions{Count: true}, 0},
-		{"pass/60", 60, Pass, VerdictOptions{}, 0},
-		{"pass/1514", 1514, Pass, VerdictOptions{}, 0},
-		{"drop/60/batch=1", 60, Drop, VerdictOptions{}, 1},
-		{"drop/60/batch=16", 60, Drop, VerdictOptions{}, 16},
-		{"drop/60/batch=128", 60, Drop, VerdictOptions{}, 128},
-		{"drop/60/batch=256", 60, Drop, VerdictOptions{}, 256},
+		{"drop/60", 60, xdp.Drop, ReceiverOptions{}, 0},
+		{"drop/1514", 1514, xdp.Drop, ReceiverOptions{}, 0},
+		{"drop-count/60", 60, xdp.Drop, ReceiverOptions{Count: true}, 0},
+		{"pass/60", 60, xdp.Pass, ReceiverOptions{}, 0},
+		{"pass/1514", 1514, xdp.Pass, ReceiverOptions{}, 0},
+		{"drop/60/batch=1", 60, xdp.Drop, ReceiverOptions{}, 1},
+		{"drop/60/batch=16", 60, xdp.Drop, ReceiverOptions{}, 16},
+		{"drop/60/batch=128", 60, xdp.Drop, ReceiverOptions{}, 128},
+		{"drop/60/batch=256", 60, xdp.Drop, ReceiverOptions{}, 256},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := newPair(b, PairOptions{})
-			attach(b, p, c.action, c.opts)
+			attach(b, p, c.verdict, c.opts)
 			g := newGenerator(b, p)
 			b.ResetTimer()
 			r := run(b, g, GeneratorOptions{Frame: UDPFrame(c.size, 0), Count: uint64(b.N), Batch: c.batch})

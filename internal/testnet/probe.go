@@ -8,6 +8,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // TB is what the Require functions use of a testing.TB. Programs that are not
@@ -105,7 +107,7 @@ func RequireFentry(tb TB) {
 func ProbeLiveFrames() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.XDP,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(Drop)), asm.Return()},
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop)), asm.Return()},
 	})
 	if err != nil {
 		return fmt.Errorf("load XDP program: %w", err)
@@ -117,17 +119,17 @@ func ProbeLiveFrames() error {
 // ProbeFentry says why an fentry program on an XDP program does not load here,
 // if it does not. Needs root.
 func ProbeFentry() (err error) {
-	v := &Verdict{}
-	if err := v.loadCounting(Pass, VerdictOptions{}); err != nil {
+	r := &Receiver{}
+	if err := r.loadCounting(xdp.Pass, ReceiverOptions{}); err != nil {
 		return fmt.Errorf("load XDP program: %w", err)
 	}
-	defer func() { err = errors.Join(err, v.Close()) }()
+	defer func() { err = errors.Join(err, r.Close()) }()
 
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.Tracing,
 		AttachType:   ebpf.AttachTraceFEntry,
 		AttachTo:     "count_packets",
-		AttachTarget: v.prog,
+		AttachTarget: r.prog,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 		License:      "Dual BSD/GPL",
 	})

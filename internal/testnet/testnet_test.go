@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 func newPair(tb testing.TB, opts PairOptions) *Pair {
@@ -28,9 +30,9 @@ func newPair(tb testing.TB, opts PairOptions) *Pair {
 	return p
 }
 
-func attach(tb testing.TB, p *Pair, action Action, opts VerdictOptions) *Verdict {
+func attach(tb testing.TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Receiver {
 	tb.Helper()
-	v, err := AttachVerdict(p.Rx, p.RxName, action, opts)
+	v, err := AttachReceiver(p.Rx, p.RxName, verdict, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func arrived(tb testing.TB, p *Pair, sent uint64) uint64 {
 	return sent - s.Dropped
 }
 
-func total(tb testing.TB, v *Verdict) Counts {
+func total(tb testing.TB, v *Receiver) Counts {
 	tb.Helper()
 	c, err := v.Total()
 	if err != nil {
@@ -67,7 +69,7 @@ func total(tb testing.TB, v *Verdict) Counts {
 
 // waitFor waits until the verdict has seen n packets: frames are handed over
 // to the receiver's polling, which may be a moment late.
-func waitFor(tb testing.TB, v *Verdict, n uint64) Counts {
+func waitFor(tb testing.TB, v *Receiver, n uint64) Counts {
 	tb.Helper()
 	deadline := time.Now().Add(5 * time.Second)
 	for {
@@ -195,7 +197,7 @@ func TestPairLeavesNothing(t *testing.T) {
 
 func TestPairIsSilent(t *testing.T) {
 	p := newPair(t, PairOptions{})
-	v := attach(t, p, Pass, VerdictOptions{Count: true})
+	v := attach(t, p, xdp.Pass, ReceiverOptions{Count: true})
 	err := p.Tx.Do(func() error {
 		addrs, err := net.InterfaceAddrs()
 		for _, a := range addrs {
@@ -270,7 +272,7 @@ func TestPairAddressesAreReady(t *testing.T) {
 
 func TestSender(t *testing.T) {
 	p := newPair(t, PairOptions{MTU: 9000})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	v := attach(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	s, err := NewSender(p.Tx, p.TxName)
 	if err != nil {
 		t.Fatal(err)
