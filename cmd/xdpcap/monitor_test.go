@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,14 +164,8 @@ func TestMonitor(t *testing.T) {
 	tables, objects := newPipe(t), newPipe(t)
 	p := listening(t, pair.Rx, tables.in, "monitor", "-i", pair.RxName, "-v", "--interval", "100ms")
 	q := listening(t, pair.Rx, objects.in, "monitor", "--program", "count_packets", "-i", pair.RxName, "--json")
-	sender := newSender(t, pair)
 	const sent = 50
-	for i := range uint64(sent) {
-		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(300 * time.Millisecond) // a few intervals, the packets among them or not
+	testnet.Send(t, pair, slices.Repeat([][]byte{testnet.UDPFrame(100, 0)}, sent)...)
 	if stderr := p.interrupt(); !strings.Contains(stderr, "listening on xdp tracepoints of rx0") {
 		t.Error(stderr)
 	}

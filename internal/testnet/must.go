@@ -111,11 +111,10 @@ func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint6
 func Send(tb TB, p *Pair, frames ...[]byte) {
 	tb.Helper()
 	before := MustStats(tb, p)
-	s, err := NewSender(p.Tx, p.TxName)
+	s, err := p.sender()
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
-	defer s.Close()
 	for _, f := range frames {
 		if err := s.Send(f); err != nil {
 			tb.Fatalf("%v", err)

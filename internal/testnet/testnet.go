@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -42,6 +43,9 @@ type Pair struct {
 
 	owned []*Namespace
 	tx    *netlink.Handle
+
+	mu     sync.Mutex
+	opened *Sender // Send's, nil before its first call
 }
 
 // NewPair makes a pair and sets it up, or leaves nothing behind. Needs root.
@@ -241,9 +245,23 @@ func (p *Pair) Stats() (PairStats, error) {
 	return PairStats{Delivered: s.TxPackets, Dropped: s.TxDropped}, nil
 }
 
+// sender is the pair's own, for all calls of Send: the kernel needs some ten
+// milliseconds to close a packet socket.
+func (p *Pair) sender() (s *Sender, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opened == nil {
+		p.opened, err = NewSender(p.Tx, p.TxName)
+	}
+	return p.opened, err
+}
+
 // Close removes the pair, and the namespaces that were made for it.
 func (p *Pair) Close() error {
 	var errs []error
+	if p.opened != nil {
+		errs = append(errs, p.opened.Close())
+	}
 	if p.tx != nil {
 		// One end takes the other with it. It may be gone: a test removes it
 		// to see what the capture does.
