@@ -30,7 +30,7 @@ build: ## build bin/xdpcap, one static binary
 run: build ## capture: on IFACE=eth0, or on a demo network of its own; FLAGS='-c 10' are added
 ifeq ($(IFACE),)
 	@$(call need,$(TEST_PACKAGES))
-	$(GO) build -o bin/demo ./internal/testnet/demo
+	$(GO) build -o bin/demo ./internal/tools/demo
 	$(SUDO) bin/demo $(BIN) out.pcapng $(FLAGS)
 else
 	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
@@ -43,7 +43,7 @@ test: build ## run all tests, as root; installs what they need where it is missi
 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES))
-	$(GO) build -o bin/kernels ./internal/testnet/kernels
+	$(GO) build -o bin/kernels ./internal/tools/kernels
 	bin/kernels -run '$(RUN)' $(KERNEL)
 
 lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
@@ -68,7 +68,7 @@ generate: ## compile bpf/*.c into the committed Go and object files
 
 bench: build ## measure against xdpdump, tcpdump, dumpcap and no capture: a table of ratios
 	@$(call need,$(BENCH_PACKAGES))
-	$(GO) build -o bin/bench ./internal/testnet/bench
+	$(GO) build -o bin/bench ./internal/tools/bench
 	$(SUDO) bin/bench $(BIN)
 
 fuzz: ## run every fuzz target for FUZZTIME

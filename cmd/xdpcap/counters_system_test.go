@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // counting runs a counter command with its output in a file.
@@ -174,7 +175,7 @@ func TestStatsSideBySide(t *testing.T) {
 				processes, outputs = append(processes, p), append(outputs, output)
 			}
 			if owner == "somebody" {
-				v, err := testnet.AttachVerdict(pair.Rx, "rx0", testnet.Drop, testnet.VerdictOptions{Count: true})
+				v, err := testnet.AttachReceiver(pair.Rx, "rx0", xdp.Drop, testnet.ReceiverOptions{Count: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -258,7 +259,7 @@ func TestStatsCount(t *testing.T) {
 func TestCounterErrors(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{Addresses: true})
 	addPair(t, pair, "busy0", 1, 1)
-	v, err := testnet.AttachVerdict(pair.Rx, "busy0", testnet.Pass, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}

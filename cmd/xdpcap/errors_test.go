@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 func longestAccount() capture.Account {
@@ -25,7 +26,7 @@ func TestErrors(t *testing.T) {
 	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("down0")})
 	addLink(t, pair, &netlink.Tuntap{LinkAttrs: attrs("tun0"), Mode: netlink.TUNTAP_MODE_TUN})
 	addPair(t, pair, "busy0", 1, 1)
-	v, err := testnet.AttachVerdict(pair.Rx, "busy0", testnet.Pass, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func addPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 // A program without BTF cannot be traced, and a kernel without trampolines traces none: one line says which it is.
 func TestTracingRefused(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Pass, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestTracingRefused(t *testing.T) {
 	if err := newSender(t, pair).Send(testnet.UDPFrame(64, 0)); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the target to count on", func() bool { return verdicts(t, target)[testnet.Pass] == 1 })
+	waitFor(t, "the target to count on", func() bool { return verdicts(t, target)[xdp.Pass] == 1 })
 }
 
 // A driver without native XDP is captured in generic mode, and that is said.

@@ -201,7 +201,7 @@ func TestLatencyEvents(t *testing.T) {
 // The kernel's counters are those of the frames that were sent.
 func TestLatencyKernelStats(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestLatencyKernelStats(t *testing.T) {
 // does work.
 func TestLatencyTrace(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestLatencyTrace(t *testing.T) {
 func TestLatencyErrors(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
 	addPair(t, pair, "busy0", 1, 1)
-	v, err := testnet.AttachVerdict(pair.Rx, "busy0", testnet.Pass, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

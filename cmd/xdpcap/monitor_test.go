@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,7 +132,7 @@ func scraped[S any](t *testing.T, snapshot S, m metricSet[S]) string {
 // The real command counts what happens on its interface, and SIGINT prints the totals.
 func TestMonitor(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Aborted, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,14 +140,8 @@ func TestMonitor(t *testing.T) {
 	tables, objects := newPipe(t), newPipe(t)
 	p := listening(t, pair.Rx, tables.in, "monitor", "-i", pair.RxName, "-v", "--interval", "100ms")
 	q := listening(t, pair.Rx, objects.in, "monitor", "--program", "count_packets", "-i", pair.RxName, "--json")
-	sender := newSender(t, pair)
 	const sent = 50
-	for i := range uint64(sent) {
-		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(300 * time.Millisecond) // a few intervals, the packets among them or not
+	testnet.Send(t, pair, slices.Repeat([][]byte{testnet.UDPFrame(100, 0)}, sent)...)
 	if stderr := p.interrupt(); !strings.Contains(stderr, "listening on xdp tracepoints of rx0") {
 		t.Error(stderr)
 	}
@@ -168,7 +163,7 @@ func TestMonitor(t *testing.T) {
 // --record prints so many events and ends by itself.
 func TestMonitorRecord(t *testing.T) {
 	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Aborted, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

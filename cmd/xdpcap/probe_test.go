@@ -62,7 +62,7 @@ func TestProbe(t *testing.T) {
 	}
 	checkDetached(t, pair)
 
-	v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Pass, testnet.VerdictOptions{Count: true})
+	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A stack is what reaches the kernel's stack on the receiving side of a pair.
@@ -165,7 +166,7 @@ func TestStackBehindTrace(t *testing.T) {
 			t.Errorf("verdict %d: %d times alone and %d times traced", v, n, both[v]-n)
 		}
 	}
-	if len(want) != int(alone[testnet.Pass])-1 || len(want) == len(frames) {
+	if len(want) != int(alone[xdp.Pass])-1 || len(want) == len(frames) {
 		t.Errorf("%d of %d frames reached the stack: %v", len(want), len(frames), alone)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 func attachTarget(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind) *testnet.Target {
@@ -89,7 +90,7 @@ func readTraced(t *testing.T, path string) []traced {
 var answers = []struct {
 	port    uint16
 	verdict int64
-}{{9, 1}, {10, 0}, {11, 3}, {12, testnet.UnknownVerdict}, {53, 2}, {443, 2}}
+}{{9, 1}, {10, 0}, {11, 3}, {12, int64(testnet.NoVerdict)}, {53, 2}, {443, 2}}
 
 func sendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	t.Helper()
@@ -340,7 +341,7 @@ func TestTailCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer called.Close()
-	if err := target.Hook().Put(uint32(testnet.Pass), called.Program()); err != nil {
+	if err := target.Hook().Put(uint32(xdp.Pass), called.Program()); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -357,7 +358,7 @@ func TestTailCall(t *testing.T) {
 			t.Errorf("%v: %d packets, want %d", test.args, s.Captured, test.want)
 		}
 	}
-	if verdicts(t, called)[testnet.Pass] != 3 {
+	if verdicts(t, called)[xdp.Pass] != 3 {
 		t.Error("the program was not called")
 	}
 }

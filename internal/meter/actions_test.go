@@ -82,8 +82,11 @@ func TestActionQueues(t *testing.T) {
 		}
 		var want VerdictTallies
 		want[xdp.Pass] = Tally{1, 60}
-		if got.Queue(test.slot) != want || got.Total() != want {
-			t.Errorf("%+v: %v", test, got)
+		if diff := cmp.Diff(want, got.Queue(test.slot)); diff != "" {
+			t.Errorf("%d queues, slot %d: %s", test.queues, test.slot, diff)
+		}
+		if diff := cmp.Diff(want, got.Total()); diff != "" {
+			t.Errorf("%d queues, total: %s", test.queues, diff)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -31,8 +30,13 @@ func TestBuckets(t *testing.T) {
 		}
 		next = to
 	}
-	if next != 1<<maxBits || bucketOf(next) != buckets-1 || bucketOf(math.MaxInt64) != buckets-1 {
-		t.Errorf("they end at %d", next)
+	if next != 1<<maxBits {
+		t.Errorf("they end at %d, want %d", next, 1<<maxBits)
+	}
+	for _, d := range []time.Duration{next, math.MaxInt64} {
+		if got := bucketOf(d); got != buckets-1 {
+			t.Errorf("%d is in bucket %d, want the last, %d", d, got, buckets-1)
+		}
 	}
 }
 
@@ -111,15 +115,27 @@ func TestQuantiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := c.Total()
-			if h.Count != 5000 || h.Sum != sum || h.Min != values[0] || h.Max != values[4999] {
-				t.Errorf("count %d, sum %d, min %d, max %d", h.Count, h.Sum, h.Min, h.Max)
+			if h.Count != 5000 {
+				t.Errorf("count %d, want 5000", h.Count)
+			}
+			if h.Sum != sum {
+				t.Errorf("sum %d, want %d", h.Sum, sum)
+			}
+			if h.Min != values[0] {
+				t.Errorf("min %d, want %d", h.Min, values[0])
+			}
+			if h.Max != values[4999] {
+				t.Errorf("max %d, want %d", h.Max, values[4999])
 			}
 			var cpus Histogram
 			for i := range c.CPUs {
 				cpus.Add(&c.CPUs[i])
 			}
-			if cpus != h || len(c.CPUs) != ebpf.MustPossibleCPU() {
-				t.Errorf("%d CPUs have %d values", len(c.CPUs), cpus.Count)
+			if cpus != h {
+				t.Errorf("the CPUs' sum differs from the total: %d values of %d", cpus.Count, h.Count)
+			}
+			if got, want := len(c.CPUs), ebpf.MustPossibleCPU(); got != want {
+				t.Errorf("%d CPUs, want %d", got, want)
 			}
 			// 5 and 6 are no verdicts.
 			if n := c.Verdict(UnknownVerdict).Count; n != 5000/7*2 {
@@ -142,38 +158,14 @@ func TestQuantiles(t *testing.T) {
 
 func TestEmptyHistogram(t *testing.T) {
 	var h Histogram
-	if h.Quantile(0.5) != 0 || h.Mean() != 0 || h.Below(time.Second) != 0 {
-		t.Error("something from nothing")
+	if got := h.Quantile(0.5); got != 0 {
+		t.Errorf("median %v", got)
 	}
-}
-
-// generate sends frames, and returns how many the receiver's program has seen when it has seen them all. A
-// slow machine's ring may be full for some.
-func generate(t *testing.T, pair *testnet.Pair, count uint64) (seen uint64) {
-	t.Helper()
-	testnet.RequireLiveFrames(t)
-	g, err := testnet.NewGenerator(pair)
-	if err != nil {
-		t.Fatal(err)
+	if got := h.Mean(); got != 0 {
+		t.Errorf("mean %v", got)
 	}
-	defer g.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: count, CPU: -1})
-	if err != nil || r.Sent != count {
-		t.Fatalf("sent %d: %v", r.Sent, err)
-	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		s, err := pair.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Delivered+s.Dropped == count {
-			return s.Delivered
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("of %d frames %+v", count, s)
-		}
+	if got := h.Below(time.Second); got != 0 {
+		t.Errorf("%d below a second", got)
 	}
 }
 
@@ -191,12 +183,12 @@ func TestBuiltin(t *testing.T) {
 				if m.Verdict == xdp.Drop {
 					dropped.Add(1)
 				}
-				if m.Took <= 0 || m.Took > time.Second || m.Time.Sub(began).Abs() > patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
+				if m.Took <= 0 || m.Took > testnet.Patience || m.Time.Sub(began).Abs() > testnet.Patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
 					strange.Store(&m)
 				}
 			}})
 		})
-		sent := generate(t, n.pair, 100_000)
+		_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: 100_000, CPU: -1})
 		var c LatencyCounts
 		err := n.pair.Rx.Do(func() (err error) {
 			c, err = l.Read()
@@ -210,15 +202,21 @@ func TestBuiltin(t *testing.T) {
 		}
 		total := c.Total()
 		drops := c.Verdict(xdp.Drop).Count
-		if total.Count != sent || drops+c.Verdict(xdp.Pass).Count != sent {
-			t.Errorf("%d runs of %d, %d dropped", total.Count, sent, drops)
+		if total.Count != sent {
+			t.Errorf("%d runs, want %d", total.Count, sent)
+		}
+		if passed := c.Verdict(xdp.Pass).Count; drops+passed != sent {
+			t.Errorf("%d dropped and %d passed, want %d together", drops, passed, sent)
 		}
 		sigma := math.Sqrt(float64(sent) * drop * (1 - drop))
 		if math.Abs(float64(drops)-float64(sent)*drop) > 5*sigma {
 			t.Errorf("%d dropped, want %v within %v", drops, float64(sent)*drop, 5*sigma)
 		}
-		if events.Load()+c.Lost != sent || events.Load() == 0 {
-			t.Errorf("%d measurements handed over, %d lost, of %d", events.Load(), c.Lost, sent)
+		if events.Load()+c.Lost != sent {
+			t.Errorf("%d measurements handed over and %d lost, want %d together", events.Load(), c.Lost, sent)
+		}
+		if events.Load() == 0 {
+			t.Error("no measurement was handed over")
 		}
 		if c.Lost == 0 && dropped.Load() != drops {
 			t.Errorf("%d dropped, and as measured %d", drops, dropped.Load())
@@ -249,8 +247,17 @@ func TestRuntime(t *testing.T) {
 			return err
 		})
 		want := uint64(frames * (2 - i))
-		if err != nil || c.Runs != want || c.Time <= 0 || c.Mean(RuntimeCounts{}) != c.Time/time.Duration(want) {
-			t.Errorf("%+v, want %d runs: %v", c, want, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Runs != want {
+			t.Errorf("%d runs, want %d", c.Runs, want)
+		}
+		if c.Time <= 0 {
+			t.Errorf("they took %v", c.Time)
+		}
+		if got, want := c.Mean(RuntimeCounts{}), c.Time/time.Duration(want); got != want {
+			t.Errorf("mean %v, want %v", got, want)
 		}
 	}
 }
@@ -267,12 +274,8 @@ func TestLatencyErrors(t *testing.T) {
 			t.Errorf("%v does not say %q", err, name)
 		}
 	}
-	v, err := testnet.AttachVerdict(n.pair.Rx, n.pair.RxName, testnet.Pass, testnet.VerdictOptions{Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	err = n.pair.Rx.Do(func() error { _, err := OpenBuiltin("rx0", BuiltinOptions{}); return err })
+	testnet.MustReceiver(t, n.pair, xdp.Pass, testnet.ReceiverOptions{Count: true})
+	err := n.pair.Rx.Do(func() error { _, err := OpenBuiltin("rx0", BuiltinOptions{}); return err })
 	if !errors.Is(err, xdp.ErrBusy) {
 		t.Error(err)
 	}
@@ -291,16 +294,12 @@ func TestLatencyErrors(t *testing.T) {
 func TestLatencyTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	n := newNetwork(t)
-	v, err := testnet.AttachVerdict(n.pair.Rx, n.pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	testnet.MustReceiver(t, n.pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	var readers [2]*Latency
 	for i := range readers {
 		readers[i] = openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenLatency(n.pair.RxName) })
 	}
-	sent := generate(t, n.pair, 20_000)
+	_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: 20_000, CPU: -1})
 	for _, l := range readers {
 		defer l.Close()
 		var c LatencyCounts
@@ -312,8 +311,17 @@ func TestLatencyTraced(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, total := c.Verdict(xdp.Drop), c.Total()
-		if h.Count != sent || total.Count != sent || h.Min <= 0 || h.Max < h.Quantile(0.999) {
-			t.Errorf("%d runs, min %v, max %v", h.Count, h.Min, h.Max)
+		if h.Count != sent {
+			t.Errorf("%d runs with the verdict drop, want %d", h.Count, sent)
+		}
+		if total.Count != sent {
+			t.Errorf("%d runs, want %d", total.Count, sent)
+		}
+		if h.Min <= 0 {
+			t.Errorf("the shortest run took %v", h.Min)
+		}
+		if h.Max < h.Quantile(0.999) {
+			t.Errorf("the longest run took %v, one in a thousand %v", h.Max, h.Quantile(0.999))
 		}
 	}
 }

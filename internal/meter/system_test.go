@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -12,39 +11,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func newPair(t *testing.T) *testnet.Pair {
-	t.Helper()
-	pair, err := testnet.NewPair(testnet.PairOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pair.Close() })
-	return pair
-}
-
 func inNamespace(t *testing.T, ns *testnet.Namespace, f func() error) {
 	t.Helper()
 	if err := ns.Do(f); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func send(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) {
-	t.Helper()
-	g, err := testnet.NewGenerator(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	r, err := g.Run(ctx, o)
-	if err != nil || r.Sent != o.Count {
-		t.Fatalf("sent %d: %v", r.Sent, err)
-	}
-	// An emulated machine may be too slow for the receiver's queue: no program saw what that had no room for.
-	if s, err := pair.Stats(); testnet.Emulated() && err == nil && s.Dropped > 0 {
-		t.Skipf("the receiver's queue dropped %d of %d frames", s.Dropped, r.Sent)
 	}
 }
 
@@ -62,7 +32,7 @@ func TestActionsMillion(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
 		t.Run(verdict.String(), func(t *testing.T) {
-			pair := newPair(t)
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			var a *Actions
 			inNamespace(t, pair.Rx, func() (err error) {
 				a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: verdict, Queues: 1})
@@ -83,22 +53,27 @@ func TestActionsMillion(t *testing.T) {
 						default:
 						}
 						c, err := a.read()
-						if err != nil || c.Total()[verdict].Packets < before {
-							t.Errorf("%v after %d: %v", c.Total(), before, err)
+						if err != nil {
+							t.Error(err)
+							return
 						}
-						before = c.Total()[verdict].Packets
+						now := c.Total()[verdict].Packets
+						if now < before {
+							t.Errorf("%d packets after %d", now, before)
+						}
+						before = now
 						time.Sleep(time.Millisecond)
 					}
 				})
 			}
 			stop := sync.OnceFunc(func() { close(done); readers.Wait() })
-			defer stop() // send may end the test, and Close is not for what is being read
+			defer stop() // Generate may end the test, and Close is not for what is being read
 			const frames, size = 1_000_000, 100
-			send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
 			stop()
 
 			var want VerdictTallies
-			want[verdict] = Tally{frames, frames * size}
+			want[verdict] = Tally{delivered, delivered * size}
 			got := read(t, pair, a.Read)
 			if diff := cmp.Diff(want, got.Total()); diff != "" {
 				t.Error(diff)
@@ -114,17 +89,17 @@ func TestActionsMillion(t *testing.T) {
 func TestActionsTrace(t *testing.T) {
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
-	const unknown = testnet.Action(77)
-	for action, verdict := range map[testnet.Action]xdp.Verdict{
-		testnet.Drop: xdp.Drop, testnet.Pass: xdp.Pass, testnet.TX: xdp.Tx, unknown: UnknownVerdict,
+	for _, test := range []struct {
+		returned, counted xdp.Verdict
+	}{
+		{xdp.Drop, xdp.Drop},
+		{xdp.Pass, xdp.Pass},
+		{xdp.Tx, xdp.Tx},
+		{testnet.NoVerdict, UnknownVerdict},
 	} {
-		t.Run(verdict.String(), func(t *testing.T) {
-			pair := newPair(t)
-			v, err := testnet.AttachVerdict(pair.Rx, pair.RxName, action, testnet.VerdictOptions{Count: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer v.Close()
+		t.Run(test.returned.String(), func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			traced := testnet.MustReceiver(t, pair, test.returned, testnet.ReceiverOptions{Count: true})
 			var readers [2]*Actions
 			for i := range readers {
 				inNamespace(t, pair.Rx, func() (err error) {
@@ -134,13 +109,16 @@ func TestActionsTrace(t *testing.T) {
 				defer readers[i].Close()
 			}
 			const frames, size = 1_000_000, 100
-			send(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
-			c, err := v.Total()
-			if err != nil || c.Packets != frames {
-				t.Errorf("the traced program saw %v: %v", c, err)
+			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			c, err := traced.Total()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Packets != delivered {
+				t.Errorf("the traced program saw %d packets of %d", c.Packets, delivered)
 			}
 			var want VerdictTallies
-			want[verdict] = Tally{c.Packets, c.Packets * size}
+			want[test.counted] = Tally{delivered, delivered * size}
 			for _, a := range readers {
 				if diff := cmp.Diff(want, read(t, pair, a.Read).Total()); diff != "" {
 					t.Error(diff)
@@ -156,12 +134,8 @@ func TestProtocolsTrace(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
-			pair := newPair(t)
-			program, err := testnet.AttachVerdict(pair.Rx, pair.RxName, testnet.Drop, testnet.VerdictOptions{Count: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer program.Close()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			testnet.MustReceiver(t, pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 			var p *Protocols
 			inNamespace(t, pair.Rx, func() (err error) {
 				p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Variant: v, Sizes: true, Flows: true})
@@ -174,8 +148,8 @@ func TestProtocolsTrace(t *testing.T) {
 				if len(test.packet) > 1500+18 {
 					continue // the pair's MTU
 				}
-				send(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: 20})
-				tally := Tally{20, 20 * uint64(len(test.packet))}
+				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: 20})
+				tally := Tally{delivered, delivered * uint64(len(test.packet))}
 				addTo(classes, test.class.String(), tally)
 				sizes[test.size].Add(tally)
 				if test.flow != nil {
@@ -201,7 +175,7 @@ func TestProtocolsMillion(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
-			pair := newPair(t)
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			var p *Protocols
 			inNamespace(t, pair.Rx, func() (err error) {
 				p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Variant: v, Sizes: true})
@@ -222,8 +196,8 @@ func TestProtocolsMillion(t *testing.T) {
 				{tcp6, IPv6(6), 1, 200_000},
 				{txRx.ARPRequest(), EtherType(0x0806), 0, 100_000},
 			} {
-				send(t, pair, testnet.GeneratorOptions{Frame: test.frame, Raw: true, Count: test.count})
-				tally := Tally{test.count, test.count * uint64(len(test.frame))}
+				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.frame, Raw: true, Count: test.count})
+				tally := Tally{delivered, delivered * uint64(len(test.frame))}
 				addTo(want, test.class.String(), tally)
 				sizes[test.size].Add(tally)
 			}
@@ -241,7 +215,7 @@ func TestProtocolsMillion(t *testing.T) {
 // What is counted ends with the program or the interface, and Read says so.
 func TestGone(t *testing.T) {
 	testnet.RequireLiveFrames(t)
-	pair := newPair(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var a *Actions
 	inNamespace(t, pair.Rx, func() (err error) {
 		a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass})
@@ -253,5 +227,4 @@ func TestGone(t *testing.T) {
 	if err := pair.Rx.Do(func() error { _, err := a.Read(); return err }); err == nil {
 		t.Error("the program has gone, and no error")
 	}
-	pair.Close()
 }

@@ -18,19 +18,10 @@ import (
 // The kernel makes a page pool for each run of live frames, and disconnects it at the end. It belongs to no
 // interface. Other such runs on the machine count, too.
 func TestMemDisconnect(t *testing.T) {
-	testnet.RequireLiveFrames(t)
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
 	all, restricted := n.openAll(TracepointOptions{}), n.open(TracepointOptions{})
-	g, err := testnet.NewGenerator(n.pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	o := testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1}
-	if _, err := g.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1})
 	n.wait(all, func(c map[Case]EventCount) bool {
 		return c[Case{Event: MemDisconnect, Memory: 2}].Events > 0
 	})

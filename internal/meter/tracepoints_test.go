@@ -94,7 +94,7 @@ func TestBulkTx(t *testing.T) {
 	refused := Case{Event: BulkTx, Errno: unix.ENXIO, From: "rx0"}
 	n.expect(tp, map[Case]EventCount{refused: {Events: frames, Drops: frames}})
 
-	v, err := testnet.AttachVerdict(n.pair.Tx, n.pair.TxName, testnet.Drop, testnet.VerdictOptions{})
+	v, err := testnet.AttachReceiver(n.pair.Tx, n.pair.TxName, xdp.Drop, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +174,11 @@ func TestTracepointsPerCPU(t *testing.T) {
 	n.wait(tp, func(c map[Case]EventCount) bool { return c[aborted].Events >= uint64(min(cpus, 2)*frames) })
 	for range 2 {
 		c, err := tp.Read()
-		if diff := cmp.Diff(want, c.Cases[aborted]); diff != "" || err != nil {
-			t.Error(err, diff)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Cases[aborted]); diff != "" {
+			t.Error(diff)
 		}
 	}
 }
@@ -194,7 +197,7 @@ func TestRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := r.Time.Sub(before); d < -time.Millisecond || d > patience {
+		if d := r.Time.Sub(before); d < -time.Millisecond || d > testnet.Patience {
 			t.Errorf("time stamp off by %v", d)
 		}
 		r.Time, r.CPU = time.Time{}, 0

@@ -2,7 +2,6 @@ package testnet
 
 import (
 	"context"
-	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -11,22 +10,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-func newGenerator(tb testing.TB, p *Pair) *Generator {
-	tb.Helper()
-	RequireLiveFrames(tb)
-	g, err := NewGenerator(p)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return g
-}
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
 
 func run(tb testing.TB, g *Generator, opts GeneratorOptions) Result {
 	tb.Helper()
@@ -40,50 +28,54 @@ func run(tb testing.TB, g *Generator, opts GeneratorOptions) Result {
 	return r
 }
 
+// checkReceived waits until the frames of a pair's only run have arrived, and
+// compares what the receiver counted with those that found room: their numbers
+// have gaps only if some did not.
+func checkReceived(tb testing.TB, p *Pair, r *Receiver, sent, size uint64) {
+	tb.Helper()
+	delivered := WaitArrived(tb, p, PairStats{}, sent)
+	want := Counts{Packets: delivered, Bytes: delivered * size}
+	got := total(tb, r)
+	if delivered != sent {
+		got.Gaps = 0
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		tb.Errorf("receiver of %d frames: %s", sent, diff)
+	}
+}
+
 func TestGeneratorLosesNothing(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		size   int
-		count  uint64
-		action Action
+		name    string
+		size    int
+		count   uint64
+		verdict xdp.Verdict
 	}{
-		{"drop 60", 60, 1_000_000, Drop},
-		{"drop 1514", 1514, 300_000, Drop},
-		{"drop largest", MaxLiveFrame, 100_000, Drop},
-		{"pass 60", 60, 200_000, Pass},
+		{"drop 60", 60, 1_000_000, xdp.Drop},
+		{"drop 1514", 1514, 300_000, xdp.Drop},
+		{"drop largest", MaxLiveFrame, 100_000, xdp.Drop},
+		{"pass 60", 60, 200_000, xdp.Pass},
 	} {
 		c.count = Volume(c.count)
 		t.Run(c.name, func(t *testing.T) {
-			p := newPair(t, PairOptions{MTU: 3498})
-			v := attach(t, p, c.action, VerdictOptions{Sequence: true})
-			g := newGenerator(t, p)
+			p := MustPair(t, PairOptions{MTU: 3498})
+			receiver := MustReceiver(t, p, c.verdict, ReceiverOptions{Sequence: true})
+			g := MustGenerator(t, p)
 			r := run(t, g, GeneratorOptions{Frame: UDPFrame(c.size, 0), Count: c.count, Flows: 7})
 			t.Logf("%.2f Mpps", r.Rate()/1e6)
 
-			count := arrived(t, p, c.count)
-			want := Counts{Packets: count, Bytes: count * uint64(c.size)}
-			got := waitFor(t, v, count)
-			if count != c.count {
-				got.Gaps = 0
-			}
-			if got != want {
-				t.Errorf("receiver counted %+v, want %+v", got, want)
-			}
-			s, err := p.Stats()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := (PairStats{Delivered: count, Dropped: c.count - count}); s != want {
-				t.Errorf("pair counted %+v, want %+v", s, want)
+			checkReceived(t, p, receiver, c.count, uint64(c.size))
+			if s := MustStats(t, p); s.Dropped != 0 && !Emulated() {
+				t.Errorf("of %d frames %d found the queue full", c.count, s.Dropped)
 			}
 		})
 	}
 }
 
 func TestGeneratorNumbersRunOn(t *testing.T) {
-	p := newPair(t, PairOptions{})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
-	g := newGenerator(t, p)
+	p := MustPair(t, PairOptions{})
+	receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
+	g := MustGenerator(t, p)
 	if err := g.SetSequence(1 << 40); err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +87,7 @@ func TestGeneratorNumbersRunOn(t *testing.T) {
 		}
 		next += n
 	}
-	want := Counts{Packets: 1078, Bytes: 1078 * MinFrame}
-	if got := waitFor(t, v, want.Packets); got != want {
-		t.Errorf("receiver counted %+v, want %+v", got, want)
-	}
+	checkReceived(t, p, receiver, 1078, MinFrame)
 }
 
 func TestGeneratorsOnTwoCPUs(t *testing.T) {
@@ -106,11 +95,11 @@ func TestGeneratorsOnTwoCPUs(t *testing.T) {
 		skip(t, "needs two CPUs")
 	}
 	count := Volume(500_000)
-	p := newPair(t, PairOptions{Queues: 2})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
+	p := MustPair(t, PairOptions{Queues: 2})
+	receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	var group sync.WaitGroup
 	for cpu := range 2 {
-		g := newGenerator(t, p)
+		g := MustGenerator(t, p)
 		if err := g.SetSequence(uint64(cpu) << 32); err != nil {
 			t.Fatal(err)
 		}
@@ -122,21 +111,20 @@ func TestGeneratorsOnTwoCPUs(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := arrived(t, p, 2*count); n != 2*count {
-		if got := waitFor(t, v, n); got.Packets != n {
-			t.Errorf("receiver counted %+v, want %d packets", got, n)
+	if delivered := WaitArrived(t, p, PairStats{}, 2*count); delivered != 2*count {
+		if got := total(t, receiver); got.Packets != delivered {
+			t.Errorf("receiver counted %+v, want %d packets", got, delivered)
 		}
 		return
 	}
-	waitFor(t, v, 2*count)
-	got, err := v.Counts()
+	got, err := receiver.Counts()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Counts{Packets: count, Bytes: count * MinFrame}
 	for cpu := range 2 {
-		if got[cpu] != want {
-			t.Errorf("receiver counted %+v on CPU %d, want %+v", got[cpu], cpu, want)
+		if diff := cmp.Diff(want, got[cpu]); diff != "" {
+			t.Errorf("receiver on CPU %d: %s", cpu, diff)
 		}
 	}
 }
@@ -152,56 +140,63 @@ func TestGeneratorKeepsPace(t *testing.T) {
 		{"200 kpps", 200e3, 100_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			within := 0.05
+			least := 0.75 * c.rate
 			if Emulated() {
-				within = 0.5
+				least = 0.5 * c.rate
 				if c.rate > Rate(c.rate) {
 					t.Skip("an emulated machine does not keep this pace")
 				}
 			}
-			p := newPair(t, PairOptions{})
-			v := attach(t, p, Drop, VerdictOptions{Sequence: true})
-			g := newGenerator(t, p)
-			// Other load on the machine may delay the last frame of a run,
-			// and with it the rate: one undisturbed run is enough.
+			p := MustPair(t, PairOptions{})
+			receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
+			g := MustGenerator(t, p)
+			// No run may be faster. Other load on the machine may delay the
+			// last frame of a run, and with it the rate: one undisturbed run
+			// is enough.
 			var sent uint64
-			for try := range 5 {
+			best := 0.0
+			for try := 0; try < 5 && best < least; try++ {
 				r := run(t, g, GeneratorOptions{Frame: UDPFrame(MinFrame, 0), Count: c.count, Rate: c.rate})
 				sent += r.Sent
 				t.Logf("%.1f pps", r.Rate())
-				if math.Abs(r.Rate()-c.rate) <= c.rate*within {
-					break
+				if most := 1.001 * c.rate; r.Rate() > most {
+					t.Errorf("rate %.1f pps, want at most %.1f", r.Rate(), most)
 				}
-				if try == 4 {
-					t.Errorf("rate %.0f pps, want %.0f within %.0f %%", r.Rate(), c.rate, 100*within)
-				}
+				best = max(best, r.Rate())
 			}
-			if got := waitFor(t, v, sent); got.Packets != sent || got.Gaps != 0 {
-				t.Errorf("receiver counted %+v, want %d packets", got, sent)
+			if best < least {
+				t.Errorf("best rate %.1f pps, want at least %.1f", best, least)
 			}
+			checkReceived(t, p, receiver, sent, MinFrame)
 		})
 	}
 }
 
 func TestGeneratorStops(t *testing.T) {
 	for _, rate := range []float64{0, 10, 50e3} {
-		p := newPair(t, PairOptions{})
-		v := attach(t, p, Drop, VerdictOptions{Sequence: true})
-		g := newGenerator(t, p)
-		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		p := MustPair(t, PairOptions{})
+		receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
+		g := MustGenerator(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		begin := time.Now()
-		r, err := g.Run(ctx, GeneratorOptions{Frame: UDPFrame(MinFrame, 0), Rate: rate})
-		if err != nil {
-			t.Fatal(err)
+		var r Result
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			r, err = g.Run(ctx, GeneratorOptions{Frame: UDPFrame(MinFrame, 0), Rate: rate})
+			ended <- err
+		}()
+		WaitFor(t, "the first frame", func() bool { return total(t, receiver).Packets > 0 })
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(Patience):
+			t.Fatalf("at rate %v: Run goes on after its context's end", rate)
 		}
-		if took := time.Since(begin); took > 10*time.Second {
-			t.Errorf("at rate %v: Run took %v after its context's 200ms", rate, took)
-		}
-		n := arrived(t, p, r.Sent)
-		if got := waitFor(t, v, n); r.Sent == 0 || got.Packets != n || n == r.Sent && got.Gaps != 0 {
-			t.Errorf("at rate %v: sent %d, receiver counted %+v", rate, r.Sent, got)
-		}
+		checkReceived(t, p, receiver, r.Sent, MinFrame)
 	}
 }
 
@@ -209,9 +204,9 @@ func TestGeneratorStops(t *testing.T) {
 // and only the rest.
 func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 	const count = 50_000
-	p := newPair(t, PairOptions{})
-	v := attach(t, p, Drop, VerdictOptions{Sequence: true})
-	g := newGenerator(t, p)
+	p := MustPair(t, PairOptions{})
+	receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
+	g := MustGenerator(t, p)
 	over := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -233,38 +228,19 @@ func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 			}
 		}
 	})
-	r := run(t, g, GeneratorOptions{Frame: UDPFrame(MinFrame, 0), Count: count, Rate: 100e3})
+	run(t, g, GeneratorOptions{Frame: UDPFrame(MinFrame, 0), Count: count, Rate: 100e3})
 	close(over)
 	group.Wait()
-	n := arrived(t, p, count)
-	want := Counts{Packets: n, Bytes: n * MinFrame}
-	got := waitFor(t, v, n)
-	if n != count {
-		got.Gaps = 0
-	}
-	if got != want {
-		t.Errorf("receiver counted %+v, want %+v; result %+v", got, want, r)
-	}
+	checkReceived(t, p, receiver, count, MinFrame)
 }
 
 func TestGeneratorNeedsOnlyGRO(t *testing.T) {
-	p := newPair(t, PairOptions{GRO: true})
-	g := newGenerator(t, p)
+	p := MustPair(t, PairOptions{GRO: true})
+	g := MustGenerator(t, p)
 	frame := VLAN(TxToRx().ARPRequest(), 5)
 	run(t, g, GeneratorOptions{Frame: frame, Raw: true, Count: 1000})
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		s, err := p.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s == (PairStats{Delivered: 1000}) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("pair counted %+v, want 1000 delivered", s)
-		}
-		time.Sleep(time.Millisecond)
+	if delivered := WaitArrived(t, p, PairStats{}, 1000); delivered == 0 {
+		t.Error("of 1000 frames none arrived")
 	}
 }
 
@@ -285,34 +261,30 @@ func TestGeneratorRefuses(t *testing.T) {
 // BenchmarkGenerator gives the limit that a capture is measured against.
 func BenchmarkGenerator(b *testing.B) {
 	for _, c := range []struct {
-		name   string
-		size   int
-		action Action
-		opts   VerdictOptions
-		batch  int
+		name    string
+		size    int
+		verdict xdp.Verdict
+		opts    ReceiverOptions
+		batch   int
 	}{
-		{"drop/60", 60, Drop, VerdictOptions{}, 0},
-		{"drop/1514", 1514, Drop, VerdictOptions{}, 0},
-		{"drop-count/60", 60, Drop, VerdictOptions{Count: true}, 0},
-		{"pass/60", 60, Pass, VerdictOptions{}, 0},
-		{"pass/1514", 1514, Pass, VerdictOptions{}, 0},
-		{"drop/60/batch=1", 60, Drop, VerdictOptions{}, 1},
-		{"drop/60/batch=16", 60, Drop, VerdictOptions{}, 16},
-		{"drop/60/batch=128", 60, Drop, VerdictOptions{}, 128},
-		{"drop/60/batch=256", 60, Drop, VerdictOptions{}, 256},
+		{"drop/60", 60, xdp.Drop, ReceiverOptions{}, 0},
+		{"drop/1514", 1514, xdp.Drop, ReceiverOptions{}, 0},
+		{"drop-count/60", 60, xdp.Drop, ReceiverOptions{Count: true}, 0},
+		{"pass/60", 60, xdp.Pass, ReceiverOptions{}, 0},
+		{"pass/1514", 1514, xdp.Pass, ReceiverOptions{}, 0},
+		{"drop/60/batch=1", 60, xdp.Drop, ReceiverOptions{}, 1},
+		{"drop/60/batch=16", 60, xdp.Drop, ReceiverOptions{}, 16},
+		{"drop/60/batch=128", 60, xdp.Drop, ReceiverOptions{}, 128},
+		{"drop/60/batch=256", 60, xdp.Drop, ReceiverOptions{}, 256},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			p := newPair(b, PairOptions{})
-			attach(b, p, c.action, c.opts)
-			g := newGenerator(b, p)
+			p := MustPair(b, PairOptions{})
+			MustReceiver(b, p, c.verdict, c.opts)
+			g := MustGenerator(b, p)
 			b.ResetTimer()
 			r := run(b, g, GeneratorOptions{Frame: UDPFrame(c.size, 0), Count: uint64(b.N), Batch: c.batch})
 			b.ReportMetric(r.Rate()/1e6, "Mpps")
-			s, err := p.Stats()
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(100*float64(s.Dropped)/float64(b.N), "%dropped")
+			b.ReportMetric(100*float64(MustStats(b, p).Dropped)/float64(b.N), "%dropped")
 		})
 	}
 }

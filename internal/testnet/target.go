@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // UDP destination ports to which a Target does not answer XDP_PASS.
@@ -16,11 +18,12 @@ const (
 	DropPort    = 9
 	AbortPort   = 10
 	TxPort      = 11
-	UnknownPort = 12 // UnknownVerdict, which the kernel has no name for
+	UnknownPort = 12 // NoVerdict
 )
 
-// UnknownVerdict is what a Target returns for UnknownPort.
-const UnknownVerdict = 77
+// NoVerdict is what a Target returns for UnknownPort: a number that the kernel
+// knows no verdict for.
+const NoVerdict xdp.Verdict = 77
 
 // A TargetKind is one of the programs of testdata/target.c.
 type TargetKind string
@@ -124,7 +127,7 @@ func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, fi
 			Instructions: asm.Instructions{
 				asm.LoadMapPtr(asm.R1, m.FD()),
 				asm.Mov.Imm(asm.R2, 0),
-				asm.Mov.Imm(asm.R3, int32(Aborted)), // without an entry
+				asm.Mov.Imm(asm.R3, int32(xdp.Aborted)), // without an entry
 				asm.FnRedirectMap.Call(),
 				asm.Return(),
 			},

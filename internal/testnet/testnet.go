@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -42,6 +43,9 @@ type Pair struct {
 
 	owned []*Namespace
 	tx    *netlink.Handle
+
+	mu     sync.Mutex
+	opened *Sender // Send's, nil before its first call
 }
 
 // NewPair makes a pair and sets it up, or leaves nothing behind. Needs root.
@@ -86,17 +90,20 @@ func (p *Pair) make(opts PairOptions) error {
 	if p.RxIndex, err = setUp(p.Rx, p.RxName, RxEndpoint, opts); err != nil {
 		return err
 	}
-	if err := p.Tx.Do(func() error { return waitRunning(p.TxName) }); err != nil {
-		return err
-	}
-	return p.Rx.Do(func() error {
-		if opts.GRO {
-			if err := setGRO(p.RxName); err != nil {
-				return err
-			}
+	for _, end := range []struct {
+		ns   *Namespace
+		name string
+		Endpoint
+	}{{p.Tx, p.TxName, TxEndpoint}, {p.Rx, p.RxName, RxEndpoint}} {
+		err := end.ns.Do(func() error { return waitReady(end.name, end.Endpoint, opts) })
+		if err != nil {
+			return err
 		}
-		return waitRunning(p.RxName)
-	})
+	}
+	if opts.GRO {
+		return p.Rx.Do(func() error { return setGRO(p.RxName) })
+	}
+	return nil
 }
 
 // veth asks for queues on both sides alike: with fewer on the receiver than on
@@ -157,22 +164,66 @@ func setUp(ns *Namespace, name string, e Endpoint, opts PairOptions) (index int,
 	return index, nil
 }
 
-// waitRunning waits until an interface sends. The kernel makes it so some time
-// after both ends are up, and drops silently what comes earlier. It runs inside
-// the namespace.
-func waitRunning(name string) error {
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		link, err := netlink.LinkByName(name)
+// readyLimit guards against waiting for ever: an emulated machine under load
+// takes seconds.
+const readyLimit = time.Minute
+
+// waitReady waits until an interface sends, and answers for its addresses. It
+// runs inside the namespace.
+func waitReady(name string, e Endpoint, opts PairOptions) error {
+	for deadline := time.Now().Add(readyLimit); ; time.Sleep(time.Millisecond) {
+		missing, err := notReady(name, e, opts)
 		if err != nil {
-			return err
+			return fmt.Errorf("wait for %s: %w", name, err)
 		}
-		if link.Attrs().OperState == netlink.OperUp {
+		if missing == "" {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is %s, 5 s after it was set up", name, link.Attrs().OperState)
+			return fmt.Errorf("%v after it was set up, %s", readyLimit, missing)
 		}
 	}
+}
+
+// notReady says what an interface still lacks, "" for nothing.
+func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
+	// The kernel lets an interface send some time after both ends are up, and
+	// silently drops what comes earlier.
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return "", err
+	}
+	if state := link.Attrs().OperState; state != netlink.OperUp {
+		return fmt.Sprintf("%s is %s", name, state), nil
+	}
+	if !opts.IPv6 {
+		return "", nil
+	}
+	// A worker of the kernel makes a new IPv6 address work, also without
+	// duplicate address detection: it joins the group that neighbour
+	// solicitations for the address are sent to, and then adds the address's
+	// local route. Earlier solicitations are ignored; the other end repeats
+	// them twice, a second apart, before it gives up and drops the packet.
+	// The worker can be later than that: it waits for a lock that the removal
+	// of other namespaces holds for long.
+	ok, err := hasLocalRoute(e.IPv6)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return fmt.Sprintf("%s has no local route for %v", name, e.IPv6), nil
+	}
+	return "", nil
+}
+
+// hasLocalRoute says whether the namespace takes what is sent to an IPv6 address.
+func hasLocalRoute(ip net.IP) (bool, error) {
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{
+		Table: unix.RT_TABLE_LOCAL,
+		Type:  unix.RTN_LOCAL,
+		Dst:   &net.IPNet{IP: ip, Mask: net.CIDRMask(128, 128)},
+	}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE|netlink.RT_FILTER_DST)
+	return len(routes) > 0, err
 }
 
 // PairStats are a pair's counters for the direction from Tx to Rx, cumulative
@@ -194,9 +245,23 @@ func (p *Pair) Stats() (PairStats, error) {
 	return PairStats{Delivered: s.TxPackets, Dropped: s.TxDropped}, nil
 }
 
+// sender is the pair's own, for all calls of Send: the kernel needs some ten
+// milliseconds to close a packet socket.
+func (p *Pair) sender() (s *Sender, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opened == nil {
+		p.opened, err = NewSender(p.Tx, p.TxName)
+	}
+	return p.opened, err
+}
+
 // Close removes the pair, and the namespaces that were made for it.
 func (p *Pair) Close() error {
 	var errs []error
+	if p.opened != nil {
+		errs = append(errs, p.opened.Close())
+	}
 	if p.tx != nil {
 		// One end takes the other with it. It may be gone: a test removes it
 		// to see what the capture does.

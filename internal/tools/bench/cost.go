@@ -19,6 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // How often two rates are compared, and for how long: what is looked for is a few nanoseconds.
@@ -75,7 +76,7 @@ func medianAdded(rates, before []float64) float64 {
 func quietTool(args ...string) *tool {
 	return &tool{
 		args:     args,
-		verdict:  testnet.Drop,
+		verdict:  xdp.Drop,
 		ready:    "listening on",
 		captured: func(string) (uint64, error) { return 0, nil },
 	}
@@ -101,7 +102,7 @@ func (n *network) compare(ctx context.Context, what string, a, b *tool) (ratesA,
 
 func (n *network) unpaced(ctx context.Context, t *tool) (float64, error) {
 	if t == nil {
-		return n.withoutTool(ctx, testnet.Drop, testnet.MinFrame)
+		return n.withoutTool(ctx, xdp.Drop, testnet.MinFrame)
 	}
 	trial, err := n.withTool(ctx, t, testnet.MinFrame, 0)
 	return trial.rate, err
@@ -122,7 +123,7 @@ func filterCost(expr string) (float64, error) {
 		return 0, err
 	}
 	body[0] = body[0].WithSymbol("filter")
-	drop := asm.Instructions{asm.Mov.Imm(asm.R0, int32(testnet.Drop)), asm.Return()}
+	drop := asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop)), asm.Return()}
 	programs := []asm.Instructions{drop, slices.Concat(asm.Instructions{asm.Call.Label("filter")}, drop, body)}
 	packet := testnet.TxToRx().TCP(testnet.Segment{SrcPort: 40000, DstPort: 443})
 

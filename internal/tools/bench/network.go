@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // its door, for want of an address or of a socket with room, would make XDP_PASS look cheaper than it is.
 type network struct {
 	pair, onward *testnet.Pair
-	end          *testnet.Verdict // of the traffic
+	end          *testnet.Receiver // of the traffic
 	generator    *testnet.Generator
 	runTime      time.Duration
 }
@@ -45,7 +46,7 @@ func (n *network) make() (err error) {
 	if n.onward, err = testnet.NewPair(testnet.PairOptions{Tx: n.pair.Rx, TxName: "out0", RxName: "far0"}); err != nil {
 		return err
 	}
-	if n.end, err = testnet.AttachVerdict(n.onward.Rx, n.onward.RxName, testnet.Drop, testnet.VerdictOptions{}); err != nil {
+	if n.end, err = testnet.AttachReceiver(n.onward.Rx, n.onward.RxName, xdp.Drop, testnet.ReceiverOptions{}); err != nil {
 		return err
 	}
 	if err := n.pair.Rx.Do(n.route); err != nil {
@@ -125,8 +126,8 @@ func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet
 
 // withoutTool is the highest rate of the traffic alone, under an XDP program
 // that does nothing but return the verdict. Nothing is lost: Generator.Run.
-func (n *network) withoutTool(ctx context.Context, verdict testnet.Action, size int) (rate float64, err error) {
-	v, err := testnet.AttachVerdict(n.pair.Rx, rxName, verdict, testnet.VerdictOptions{})
+func (n *network) withoutTool(ctx context.Context, verdict xdp.Verdict, size int) (rate float64, err error) {
+	v, err := testnet.AttachReceiver(n.pair.Rx, rxName, verdict, testnet.ReceiverOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +152,7 @@ func (t trial) cpuPerPacket() float64 {
 // withTool sends past a tool at a rate, 0 for as many as it can.
 func (n *network) withTool(ctx context.Context, t *tool, size int, rate float64) (tr trial, err error) {
 	if t.onStack {
-		v, err := testnet.AttachVerdict(n.pair.Rx, rxName, t.verdict, testnet.VerdictOptions{})
+		v, err := testnet.AttachReceiver(n.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
 		if err != nil {
 			return trial{}, err
 		}

@@ -166,7 +166,7 @@ func (a *apt) run(name string, args ...string) (string, error) {
 
 var (
 	depends = regexp.MustCompile(`(?m)^Depends:.*`)
-	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-\S*\d\S*`)
+	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-[^\s,]*\d[^\s,]*`)
 )
 
 // parts are the package and what it depends on of its kernel: an image, which
@@ -177,7 +177,7 @@ func (a *apt) parts(name string) ([]string, error) {
 		return nil, err
 	}
 	names := []string{name}
-	for _, dependency := range part.FindAllString(depends.FindString(out), -1) {
+	for _, dependency := range partsIn(out) {
 		more, err := a.parts(dependency)
 		if err != nil {
 			return nil, err
@@ -186,6 +186,10 @@ func (a *apt) parts(name string) ([]string, error) {
 	}
 	return names, nil
 }
+
+// partsIn are the packages of the kernel itself among those that a package,
+// shown by apt-cache, depends on.
+func partsIn(shown string) []string { return part.FindAllString(depends.FindString(shown), -1) }
 
 // output runs a program and returns what it prints; where that fails, all that
 // it printed is in the error.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A tool is a capture program, and how to run it: with its defaults, writing
@@ -20,7 +20,7 @@ type tool struct {
 
 	// verdict is what becomes of a packet. The traffic without the tool is
 	// measured under an XDP program that does nothing else.
-	verdict testnet.Action
+	verdict xdp.Verdict
 
 	// onStack says that the tool sits in the kernel's stack and brings no XDP
 	// program: an empty one with the verdict is attached for it, as the
@@ -45,7 +45,7 @@ func tools(xdpcap string) []tool {
 		{
 			name:     sinkName,
 			args:     []string{xdpcap, "-i", dev, "--sink", "-w", "/dev/null", "--json"},
-			verdict:  testnet.Drop,
+			verdict:  xdp.Drop,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
 			captured: fromJSON,
@@ -53,7 +53,7 @@ func tools(xdpcap string) []tool {
 		{
 			name:     passName,
 			args:     []string{xdpcap, "-i", dev, "-w", "/dev/null", "--json"},
-			verdict:  testnet.Pass,
+			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
 			captured: fromJSON,
@@ -61,7 +61,7 @@ func tools(xdpcap string) []tool {
 		{
 			name:     xdpdumpName,
 			args:     []string{"xdpdump", "-i", dev, "--load-xdp-program", "-w", "/dev/null"},
-			verdict:  testnet.Pass,
+			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`(?m)^(\d+) packets captured`),
@@ -69,7 +69,7 @@ func tools(xdpcap string) []tool {
 		{
 			name:     "tcpdump",
 			args:     []string{"tcpdump", "-i", dev, "-w", "/dev/null"},
-			verdict:  testnet.Pass,
+			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
@@ -78,7 +78,7 @@ func tools(xdpcap string) []tool {
 		{
 			name:     "dumpcap",
 			args:     []string{"dumpcap", "-i", dev, "-q", "-w", "/dev/null"},
-			verdict:  testnet.Pass,
+			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "File: ", // "Capturing on" comes before it does
 			handOver: 1200 * time.Millisecond,

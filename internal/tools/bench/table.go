@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Names of the rows that others are compared with.
@@ -72,7 +72,7 @@ All tools write whole packets to /dev/null, with their default buffers:
 		switch {
 		case t.onStack:
 			under = "in the stack, above an empty XDP_PASS"
-		case t.verdict == testnet.Drop:
+		case t.verdict == xdp.Drop:
 			under = "XDP_DROP, its own"
 		}
 		fmt.Fprintf(out, "    %-52s %s\n", t.commandLine(), under)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // frameSizes are what a program sees of frames of 64 bytes, the shortest, and
@@ -59,7 +60,7 @@ func (r row) times(other row) float64 {
 
 // kept is the traffic's own rate as a part of that without the tool.
 func (s *sheet) kept(r row) float64 {
-	if r.tool.verdict == testnet.Drop {
+	if r.tool.verdict == xdp.Drop {
 		return medianRatio(r.unpaced, s.drop.unpaced)
 	}
 	return medianRatio(r.unpaced, s.pass.unpaced)
@@ -92,11 +93,11 @@ func measure(ctx context.Context, n *network, all []tool, size int) (sheet, erro
 
 // round measures unpaced traffic without a tool and with each.
 func (s *sheet) round(ctx context.Context, n *network) error {
-	drop, err := n.withoutTool(ctx, testnet.Drop, s.size)
+	drop, err := n.withoutTool(ctx, xdp.Drop, s.size)
 	if err != nil {
 		return err
 	}
-	pass, err := n.withoutTool(ctx, testnet.Pass, s.size)
+	pass, err := n.withoutTool(ctx, xdp.Pass, s.size)
 	if err != nil {
 		return err
 	}

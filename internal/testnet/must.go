@@ -1,0 +1,157 @@
+package testnet
+
+import (
+	"context"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Patience is how long a test waits for what must happen. It guards against a
+// hang only: an emulated machine under load needs many seconds for what takes
+// milliseconds elsewhere.
+const Patience = time.Minute
+
+// WaitFor waits until a condition holds, and ends the test if that takes longer
+// than Patience. What is waited for completes the sentence "waited for".
+func WaitFor(tb TB, what string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited %v for %s", Patience, what)
+			return
+		}
+	}
+}
+
+// closeAfter closes something at the end of the test.
+func closeAfter(tb TB, what string, close func() error) {
+	tb.Cleanup(func() {
+		if err := close(); err != nil {
+			tb.Errorf("close the %s: %v", what, err)
+		}
+	})
+}
+
+// MustPair makes a pair for the length of a test. Without root it skips the
+// test.
+func MustPair(tb TB, opts PairOptions) *Pair {
+	tb.Helper()
+	RequireRoot(tb)
+	p, err := NewPair(opts)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, "pair", p.Close)
+	return p
+}
+
+// MustSender opens a sender on the pair's Tx for the length of a test.
+func MustSender(tb TB, p *Pair) *Sender {
+	tb.Helper()
+	s, err := NewSender(p.Tx, p.TxName)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, "sender", s.Close)
+	return s
+}
+
+// MustReceiver attaches a receiver to the pair's Rx for the length of a test.
+func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Receiver {
+	tb.Helper()
+	r, err := AttachReceiver(p.Rx, p.RxName, verdict, opts)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, "receiver", r.Close)
+	return r
+}
+
+// MustGenerator loads a generator for the length of a test. Where a generator
+// cannot work it skips the test.
+func MustGenerator(tb TB, p *Pair) *Generator {
+	tb.Helper()
+	RequireLiveFrames(tb)
+	g, err := NewGenerator(p)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, "generator", g.Close)
+	return g
+}
+
+// MustStats reads a pair's counters.
+func MustStats(tb TB, p *Pair) PairStats {
+	tb.Helper()
+	s, err := p.Stats()
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	return s
+}
+
+// WaitArrived waits until Rx has dealt with so many frames more than before,
+// and returns how many of them found room in its ring: XDP programs saw these
+// and no others. Under load, and on emulated machines, it may be fewer than
+// were sent.
+func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint64) {
+	tb.Helper()
+	want := before.Delivered + before.Dropped + sent
+	var now PairStats
+	WaitFor(tb, "the frames to arrive", func() bool {
+		now = MustStats(tb, p)
+		return now.Delivered+now.Dropped >= want
+	})
+	return now.Delivered - before.Delivered
+}
+
+// Send sends frames by a system call each, and waits until they have arrived.
+// It ends the test if one of them found Rx's ring full: no test sends so many.
+func Send(tb TB, p *Pair, frames ...[]byte) {
+	tb.Helper()
+	before := MustStats(tb, p)
+	s, err := p.sender()
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	for _, f := range frames {
+		if err := s.Send(f); err != nil {
+			tb.Fatalf("%v", err)
+		}
+	}
+	sent := uint64(len(frames))
+	if delivered := WaitArrived(tb, p, before, sent); delivered != sent {
+		tb.Fatalf("of %d frames %d arrived", sent, delivered)
+	}
+}
+
+// Generate sends opts.Count frames from the kernel, slower on an emulated
+// machine as Rate says, and waits until they have arrived. What a test counts
+// must be compared with the number of those delivered, as WaitArrived has it.
+// Where a generator cannot work it skips the test.
+func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64) {
+	tb.Helper()
+	RequireLiveFrames(tb)
+	before := MustStats(tb, p)
+	g, err := NewGenerator(p)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	defer g.Close()
+	limit := Patience
+	if opts.Rate > 0 {
+		opts.Rate = Rate(opts.Rate)
+		limit += time.Duration(float64(opts.Count) / opts.Rate * float64(time.Second))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	r, err = g.Run(ctx, opts)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	if r.Sent != opts.Count {
+		tb.Fatalf("sent %d of %d frames in %v", r.Sent, opts.Count, limit)
+	}
+	return r, WaitArrived(tb, p, before, r.Sent)
+}

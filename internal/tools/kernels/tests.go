@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A plan is what the guest has to do; it is /plan.json in the initramfs.
+type plan struct {
+	Kernel string // which of the kernels it is
+	Run    string // regular expression of the tests' names; "": all
+	Tests  []test
+}
+
+// A test is the test binary of a package.
+type test struct {
+	Package string // its directory, relative to the root of the module
+	Binary  string
+}
+
+// buildTests builds the test binaries of the packages that need a kernel.
+func buildTests(ctx context.Context, dir string) ([]test, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	os.Setenv("CGO_ENABLED", "0") // the guest has no C library for it
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	all, err := listPackages(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := needKernel(all)
+	if err != nil {
+		return nil, err
+	}
+	var tests []test
+	for _, p := range chosen {
+		t := test{p.relative, filepath.Join(dir, strings.ReplaceAll(p.relative, "/", "-")+".test")}
+		// Stripped of what only a debugger reads: it is copied into the guest's memory.
+		if _, err := output(ctx, "", "go", "test", "-c", "-ldflags=-s -w", "-o", t.Binary, p.ImportPath); err != nil {
+			return nil, err
+		}
+		tests = append(tests, t)
+	}
+	return tests, nil
+}
