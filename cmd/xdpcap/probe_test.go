@@ -15,6 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // probe runs the command in the receiving namespace.

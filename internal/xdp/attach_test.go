@@ -1,4 +1,4 @@
-package xdp
+package xdp_test
 
 import (
 	"errors"
@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // inNamespace makes a veth pair in a namespace of its own, and runs f there with one end that has
 // one receive queue.
-func inNamespace(t *testing.T, peerQueues int, f func(ifi Interface) error) {
+func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
@@ -38,7 +39,7 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi Interface) error) {
 				return err
 			}
 		}
-		ifi, err := EthernetInterface("veth0")
+		ifi, err := xdp.EthernetInterface("veth0")
 		if err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi Interface) error) {
 }
 
 func TestEthernetInterface(t *testing.T) {
-	inNamespace(t, 1, func(ifi Interface) error {
+	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		l, err := netlink.LinkByName(ifi.Name)
 		if err == nil {
 			err = netlink.LinkSetDown(l)
@@ -68,7 +69,7 @@ func TestEthernetInterface(t *testing.T) {
 			// More may follow: the kernel makes tunnels in new namespaces where it has the modules.
 			"nosuch": `interface "nosuch" does not exist; there are: lo, `,
 		} {
-			if _, err := EthernetInterface(name); err == nil || !strings.HasPrefix(err.Error(), want) {
+			if _, err := xdp.EthernetInterface(name); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", name, err, want)
 			}
 		}
@@ -80,15 +81,15 @@ func TestEthernetInterface(t *testing.T) {
 // gives. Other users of the netlink package do not notice, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {
 	prog := loadNamed(t, "refused")
-	inNamespace(t, 4, func(ifi Interface) error {
-		for _, mode := range []Mode{Auto, Native} {
-			l, _, err := Attach(prog, ifi, mode)
+	inNamespace(t, 4, func(ifi xdp.Interface) error {
+		for _, mode := range []xdp.Mode{xdp.Auto, xdp.Native} {
+			l, _, err := xdp.Attach(prog, ifi, mode)
 			if err == nil {
 				l.Close()
 				return fmt.Errorf("mode %v: it was attached", mode)
 			}
-			if !errors.Is(err, ErrNoNative) {
-				t.Errorf("mode %v: %v is not of the kind %v", mode, err, ErrNoNative)
+			if !errors.Is(err, xdp.ErrNoNative) {
+				t.Errorf("mode %v: %v is not of the kind %v", mode, err, xdp.ErrNoNative)
 			}
 			for _, want := range []string{"attach an XDP program to veth0 in native mode: driver veth: ", "number of rx queues"} {
 				if !strings.Contains(err.Error(), want) {
@@ -106,18 +107,18 @@ func TestRefusedByDriver(t *testing.T) {
 // What netlink attaches when the second try succeeds is taken away again.
 func TestDriverMessageUndone(t *testing.T) {
 	prog := loadNamed(t, "accepted")
-	inNamespace(t, 1, func(ifi Interface) error {
+	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		refused := unix.EINVAL
-		if err := driverMessage(prog, ifi, refused); !errors.Is(err, refused) {
+		if err := xdp.DriverMessage(prog, ifi, refused); !errors.Is(err, refused) {
 			t.Errorf("%v, want the first error, %v", err, refused)
 		}
 		return nothingAttached(t, ifi)
 	})
 }
 
-func nothingAttached(t *testing.T, ifi Interface) error {
+func nothingAttached(t *testing.T, ifi xdp.Interface) error {
 	t.Helper()
-	now, err := InterfaceByName(ifi.Name)
+	now, err := xdp.InterfaceByName(ifi.Name)
 	if len(now.Programs) > 0 {
 		t.Errorf("%s stays attached", now.Programs[0])
 	}
@@ -127,19 +128,19 @@ func nothingAttached(t *testing.T, ifi Interface) error {
 // An interface that runs a program is left alone, and the error names that program.
 func TestAttachBusy(t *testing.T) {
 	first, other := loadNamed(t, "first"), loadNamed(t, "other")
-	inNamespace(t, 1, func(ifi Interface) error {
-		for _, mode := range []Mode{Native, Generic} {
-			l, got, err := Attach(first, ifi, mode)
+	inNamespace(t, 1, func(ifi xdp.Interface) error {
+		for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
+			l, got, err := xdp.Attach(first, ifi, mode)
 			if err != nil {
 				return err
 			}
 			if got != mode {
 				t.Errorf("it runs in mode %v, want %v", got, mode)
 			}
-			for _, second := range []Mode{Auto, mode} {
-				_, _, err = Attach(other, ifi, second)
-				if !errors.Is(err, ErrBusy) {
-					t.Errorf("mode %v beside %v: %v is not of the kind %v", second, mode, err, ErrBusy)
+			for _, second := range []xdp.Mode{xdp.Auto, mode} {
+				_, _, err = xdp.Attach(other, ifi, second)
+				if !errors.Is(err, xdp.ErrBusy) {
+					t.Errorf("mode %v beside %v: %v is not of the kind %v", second, mode, err, xdp.ErrBusy)
 				} else if !strings.Contains(err.Error(), "veth0 already runs an XDP program, first (id ") {
 					t.Errorf("mode %v beside %v: %v", second, mode, err)
 				}

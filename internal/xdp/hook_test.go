@@ -1,4 +1,4 @@
-package xdp
+package xdp_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 func loadNamed(t *testing.T, name string) *ebpf.Program {
@@ -17,7 +18,7 @@ func loadNamed(t *testing.T, name string) *ebpf.Program {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         name,
 		Type:         ebpf.XDP,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(Pass)), asm.Return()},
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -27,14 +28,14 @@ func loadNamed(t *testing.T, name string) *ebpf.Program {
 }
 
 // newHookMap makes a hook map that is not pinned anywhere.
-func newHookMap(t *testing.T) *HookMap {
+func newHookMap(t *testing.T) *xdp.HookMap {
 	t.Helper()
 	testnet.RequireRoot(t)
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: Slots})
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: xdp.Slots})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &HookMap{path: "/hook", m: m, lock: -1}
+	h := xdp.NewHookMap("/hook", m)
 	t.Cleanup(func() { h.Close() })
 	return h
 }
@@ -53,11 +54,11 @@ func TestHookMapLeftovers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHookMap(t)
 			if test.inSlot != "" {
-				if err := h.m.Put(uint32(Tx), loadNamed(t, test.inSlot)); err != nil {
+				if err := h.Map().Put(uint32(xdp.Tx), loadNamed(t, test.inSlot)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := h.take("ours")
+			err := h.Take("ours")
 			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
@@ -67,16 +68,16 @@ func TestHookMapLeftovers(t *testing.T) {
 
 func TestHookMapLock(t *testing.T) {
 	h := newHookMap(t)
-	if err := h.take(""); err != nil {
+	if err := h.Take(""); err != nil {
 		t.Fatal(err)
 	}
-	m, err := h.m.Clone()
+	m, err := h.Map().Clone()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &HookMap{path: "/hook", m: m, lock: -1}
+	again := xdp.NewHookMap("/hook", m)
 	defer again.Close()
-	if err := again.take(""); err == nil || !strings.Contains(err.Error(), "another xdpcap captures there") {
+	if err := again.Take(""); err == nil || !strings.Contains(err.Error(), "another xdpcap captures there") {
 		t.Errorf("a second one: %v", err)
 	}
 }
@@ -85,7 +86,7 @@ func TestHookMapLock(t *testing.T) {
 // Close.
 func TestHookMapClose(t *testing.T) {
 	h := newHookMap(t)
-	drop, err := h.Put(Drop, loadNamed(t, "ours"))
+	drop, err := h.Put(xdp.Drop, loadNamed(t, "ours"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,15 +96,15 @@ func TestHookMapClose(t *testing.T) {
 		}
 	}
 	var id uint32
-	if err := h.m.Lookup(uint32(Drop), &id); !errors.Is(err, ebpf.ErrKeyNotExist) {
+	if err := h.Map().Lookup(uint32(xdp.Drop), &id); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Errorf("the slot holds program %d, %v", id, err)
 	}
 
-	pass, err := h.Put(Pass, loadNamed(t, "ours"))
+	pass, err := h.Put(xdp.Pass, loadNamed(t, "ours"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.m.Delete(uint32(Pass)); err != nil {
+	if err := h.Map().Delete(uint32(xdp.Pass)); err != nil {
 		t.Fatal(err)
 	}
 	const want = "empty slot pass of hook map /hook: "
