@@ -27,8 +27,8 @@ func cases(tb testing.TB, normal int) int {
 	return filtertest.Budget(tb, normal)
 }
 
-// TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong translation, and code that the
-// verifier refuses.
+// TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong
+// translation, and code that the verifier refuses.
 func TestKernel(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkts, corners := filtertest.Truncations(filtertest.Packets(), 5), filtertest.Corners
@@ -55,7 +55,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// randomProgram makes a valid classic program that jumps about.
+// randomProgram makes a valid classic program that no expression compiles to.
 func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	n := 1 + r.IntN(40)
 	var ops []uint16
@@ -93,8 +93,8 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.RetA}[r.IntN(2)], K: r.Uint32()})
 }
 
-// TestRandomPrograms catches what expressions never compile to: unreachable code, shifts by X, loads at any offset, merges of
-// ways that have read more and less of the packet.
+// TestRandomPrograms has what expressions never compile to: unreachable code, shifts by X, loads at
+// any offset, and jumps to one place from places where different packet lengths were checked.
 func TestRandomPrograms(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
@@ -114,7 +114,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// TestLargePacket reads on both sides of where the instruction's offset and the verifier's limit end.
+// TestLargePacket reads on both sides of where the instruction's offset ends, and of where the
+// verifier's limit is.
 func TestLargePacket(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkt := make([]byte, 3000)
@@ -129,8 +130,8 @@ func TestLargePacket(t *testing.T) {
 	}
 }
 
-// TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program too
-// complex for the verifier.
+// TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program
+// too complex for the verifier.
 func TestManyHosts(t *testing.T) {
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
@@ -164,7 +165,7 @@ func TestManyHosts(t *testing.T) {
 	}
 }
 
-// TestLongestProgram catches a jump offset that does not fit.
+// TestLongestProgram catches a jump whose offset does not fit.
 func TestLongestProgram(t *testing.T) {
 	testnet.RequireRoot(t)
 	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
@@ -174,7 +175,8 @@ func TestLongestProgram(t *testing.T) {
 	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.RetA}), filtertest.Packets())
 }
 
-// TestTranslateRefuses catches loads that would read something else than a socket filter's author meant.
+// TestTranslateRefuses catches the translation of a load that means something else on a socket than
+// at XDP.
 func TestTranslateRefuses(t *testing.T) {
 	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
 	for name, ins := range map[string]bpf.RawInstruction{
@@ -192,7 +194,8 @@ func TestTranslateRefuses(t *testing.T) {
 	}
 }
 
-// TestReplace catches a body cut short or too long: functions stand before and behind, and labels inside.
+// TestReplace catches a function that is cut short, or one that swallows its neighbour. There are
+// functions before and behind the one that is replaced, and labels inside it.
 func TestReplace(t *testing.T) {
 	testnet.RequireRoot(t)
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
@@ -242,7 +245,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// BenchmarkFilter measures a program with and without the filter's body: the difference is the filter's cost per packet.
+// BenchmarkFilter measures programs with a filter, and as "none" one without. The difference is
+// what the filter costs per packet.
 func BenchmarkFilter(b *testing.B) {
 	testnet.RequireRoot(b)
 	pkts := map[string][]byte{

@@ -5,8 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// peephole rewrites short sequences of statements: a store and a load of the same word, a sum in front
-// of an indexed load, and a subtraction, a mask or a known value in front of the jump.
+// peephole rewrites short sequences of statements: a store and a load of the same word, a sum in
+// front of an indexed load, and a subtraction, a mask or a known value in front of the jump.
 func (o *optimiser) peephole(b *node) {
 	if len(b.Stmts) == 0 {
 		return
@@ -61,8 +61,8 @@ func (o *optimiser) pair(b *node, i, j int) {
 	if s.Code != cbpf.LdImm || b.out>>atomX&1 == 1 {
 		return
 	}
-	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" behind the first
-	// instruction, becomes part of the last load: "ld [x + n+k]".
+	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" behind the
+	// first instruction, becomes part of the last load: "ld [x + n+k]".
 	at := func(i int) *graph.Stmt {
 		if i < len(b.Stmts) {
 			return b.Stmts[i]

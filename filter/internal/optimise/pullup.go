@@ -2,13 +2,14 @@ package optimise
 
 import "github.com/xdpcap/xdpcap/filter/internal/graph"
 
-// pullUp brings tests of one value together. It looks at a chain of tests below node b that all leave to
-// the same node on exit `same`, as those of an "or" do when they are true (and those of an "and" when
-// they are false). Where all predecessors of b have tested a value v that some test farther down
-// compares again, that test moves up to them. The order of the tests in a chain makes no difference to
-// its result, and where v has just been loaded the test needs no load of its own.
+// pullUp brings tests of one value together. It looks at a chain of tests below node b that all
+// leave to the same node on exit `same`, as those of an "or" do when they are true (and those of an
+// "and" when they are false). Where all predecessors of b have tested a value v that some test
+// farther down compares again, that test moves up to them. The order of the tests in a chain makes
+// no difference to its result, and where v has just been loaded the test needs no load of its own.
 //
-// With v a port, w the packet's length, and OnTrue for `same`, a chain of "v = 1 or w < 60 or v = 2":
+// With v a port, w the packet's length, and OnTrue for `same`, a chain of "v = 1 or w < 60 or v =
+// 2":
 //
 //	before                      after
 //
