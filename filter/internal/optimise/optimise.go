@@ -105,7 +105,7 @@ func (o *optimiser) evaluate(b *node, alter bool) {
 		o.deleteDead(b)
 	}
 	if b.operand = b.values[atomX]; b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
-		b.operand = o.numbering.constant(b.Last.K)
+		b.operand = o.numbering.ofConstant(b.Last.K)
 	}
 }
 

@@ -30,12 +30,12 @@ func (o *optimiser) peephole(b *node) {
 			b.edges[graph.OnFalse].to = b.to(graph.OnTrue)
 		}
 	}
-	if x := o.numbering.consts[b.values[atomX]]; x.is && b.Last.Code&cbpf.SrcMask == cbpf.SrcX {
+	if x := o.numbering.constants[b.values[atomX]]; x.known && b.Last.Code&cbpf.SrcMask == cbpf.SrcX {
 		b.Last.Code &^= cbpf.SrcX
-		b.Last.K = x.v
+		b.Last.K = x.k
 	}
-	if a := o.numbering.consts[b.values[atomA]]; a.is && b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
-		o.decide(b, a.v)
+	if a := o.numbering.constants[b.values[atomA]]; a.known && b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
+		o.decide(b, a.k)
 	}
 }
 
@@ -86,10 +86,10 @@ func (o *optimiser) pair(b *node, i, j int) {
 
 // beforeEqual makes the last operation before a comparison with a constant part of the comparison.
 func (o *optimiser) beforeEqual(b *node, last *graph.Stmt) {
-	x := o.numbering.consts[b.values[atomX]]
+	x := o.numbering.constants[b.values[atomX]]
 	switch {
-	case last.Code == cbpf.SubX && x.is:
-		b.Last.K += x.v
+	case last.Code == cbpf.SubX && x.known:
+		b.Last.K += x.k
 	case last.Code == cbpf.SubX && b.Last.K == 0:
 		b.Last.Code = cbpf.JeqX
 	case last.Code == cbpf.Sub:
