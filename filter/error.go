@@ -10,19 +10,19 @@ import (
 // Kinds of errors that a caller can remedy by other means than another expression. errors.Is finds
 // them in an *Error; their texts are not part of the error's own.
 var (
-	// ErrUnsupported is the kind of what this compiler cannot do. A program that was compiled elsewhere
-	// can, and ParseRaw reads it.
+	// ErrUnsupported is the kind of what this compiler cannot do. A program that was compiled
+	// elsewhere can, and ParseRaw reads it.
 	ErrUnsupported = fault.ErrUnsupported
 	// ErrInterface is the kind of a filter that chooses an interface, which only its caller can.
 	ErrInterface = fault.ErrInterface
 )
 
-// Error says which word of an expression cannot be had, why, and what to write instead. Compile returns no other type of
-// error for a faulty expression.
+// Error says which word of an expression is to blame, for what, and what to write instead. Compile
+// returns no other type of error for a faulty expression.
 type Error struct {
 	Text    string // the whole expression
 	Pos     int    // byte offset of Word in Text
-	Word    string // the offending word; empty at the end of the expression, all of Text if no word is to blame
+	Word    string // the word to blame; empty at the end of Text, all of Text if it is no single word
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
 	Kind    error  // ErrUnsupported or ErrInterface; nil for all other errors
@@ -40,7 +40,7 @@ func newError(text string, f *fault.Fault) *Error {
 	return e
 }
 
-// Error is one line: message, word, hint.
+// Error is one line: the message, the word, the hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -54,8 +54,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Caret renders the expression with the offending word underlined, then the message and the hint, a line each. There is no
-// newline at the end.
+// Caret is the expression with the word underlined, then the message and the hint, each on a line.
+// There is no newline at the end.
 func (e *Error) Caret() string {
 	// A tab or newline would move the underline away from its word.
 	flat := strings.Map(func(r rune) rune {

@@ -10,7 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// TestCaret shows what users read. It catches an underline under the wrong word and a hint that is gone.
+// TestCaret shows what users read. It catches an underline under the wrong word and a hint that is
+// gone.
 func TestCaret(t *testing.T) {
 	for _, want := range []string{
 		`tcp prot 80
@@ -89,7 +90,8 @@ no filter has this character`,
 	}
 }
 
-// TestCaretControl catches an underline that a tab, a newline or a character of several bytes moves.
+// TestCaretControl catches an underline that a tab, a newline or a character of several bytes
+// moves.
 func TestCaretControl(t *testing.T) {
 	e := &Error{Text: "ip\tand\nfü $", Pos: strings.Index("ip\tand\nfü $", "$"), Word: "$", Message: "m"}
 	if diff := cmp.Diff("ip and fü $\n          ^\nm", e.Caret()); diff != "" {
@@ -105,8 +107,8 @@ func TestErrorLine(t *testing.T) {
 	}
 }
 
-// TestKinds catches an error that its caller cannot tell from those that only another expression helps
-// against, and a kind's text in the error's own.
+// TestKinds catches an error that its caller cannot tell from those that only another expression
+// helps against, and a kind's text in the error's own.
 func TestKinds(t *testing.T) {
 	for _, c := range []struct {
 		expr string

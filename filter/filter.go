@@ -1,21 +1,22 @@
-// Package filter compiles pcap-filter(7) expressions to classic BPF, without cgo. Package filter/ebpf
-// translates the result, or any classic program, to eBPF.
+// Package filter compiles pcap-filter(7) expressions to classic BPF, without cgo. Package
+// filter/ebpf translates the result, or any classic program, to eBPF.
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
-// An expression means what it means to tcpdump on an Ethernet interface. The compiler takes the steps
-// of libpcap 1.10, and those of its optimizer, too: they decide whether a packet that ends before
-// a test's bytes still matches.
+// An expression means what it means to tcpdump on an Ethernet interface. The compiler takes the
+// steps of libpcap 1.10, and those of its optimizer, too: they decide whether a packet that ends
+// before a test's bytes still matches.
 //
 // # Differences from libpcap
 //
 //   - inbound is true and outbound is false: XDP sees received packets only.
 //   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. ParseRaw reads
-//     what "tcpdump -ddd" makes of such an expression, but for protochain's program, which has a loop.
+//     what "tcpdump -ddd" makes of such an expression, but for protochain's program, which has a
+//     loop.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
-//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which
-//     refuses it.
+//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel,
+//     which refuses it.
 //   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the
 //     packet without its outer tag, so that "tcp port 443" matches it: see Options.VLANAware.
 package filter
@@ -43,12 +44,12 @@ type Options struct {
 	SnapLen   int        // bytes a matching program returns; 0 = DefaultSnapLen
 	Netmask   net.IPMask // IPv4 netmask of the interface, for "ip broadcast"; nil = not known
 	Resolver  Resolver   // looks names up; nil = SystemResolver()
-	VLANAware bool       // match behind up to two VLAN tags as well, unless the expression itself has vlan in it
+	VLANAware bool       // match behind one or two VLAN tags, too, unless the expression names vlan
 }
 
-// Compile turns an expression into a classic program. The empty expression matches every packet. A faulty expression gives an
-// *Error. Compile may be called concurrently if the Resolver may; it looks names up in files and the DNS and can take as long as
-// that takes.
+// Compile turns an expression into a classic program. The empty expression matches every packet. A
+// faulty expression gives an *Error. Compile may be called concurrently if the Resolver may. It
+// takes as long as the Resolver does, which looks names up in files and in the DNS.
 func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	raw, err := CompileRaw(text, o)
 	if err != nil {
@@ -58,8 +59,8 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	return prog, nil
 }
 
-// CompileRaw is Compile for those who go on with a listing, or with filter/ebpf. The instructions are
-// those that tcpdump prints.
+// CompileRaw is Compile for those who go on with a listing, or with filter/ebpf. The instructions
+// are those that tcpdump prints.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -90,6 +91,7 @@ func compile(text string, o Options) []bpf.RawInstruction {
 	return prog
 }
 
+// setDefaults checks the options and fills in what is not given.
 func (o *Options) setDefaults() error {
 	if o.SnapLen < 0 || int64(o.SnapLen) > 0x7fffffff {
 		return fmt.Errorf("snapshot length %d is not between 0 and %d", o.SnapLen, 0x7fffffff)

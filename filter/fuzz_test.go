@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// FuzzCompile catches a panic for any text, and a program the kernel would refuse.
+// FuzzCompile catches a panic, whatever the text, and a program that the kernel would refuse.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range filtertest.Corners {
 		f.Add(expr, false)
@@ -37,7 +37,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzParseRaw catches a panic, and a program that came through without passing Check.
+// FuzzParseRaw catches a panic, and a program that ParseRaw returns although Check refuses it.
 func FuzzParseRaw(f *testing.F) {
 	f.Add("4\n40 0 0 12\n21 0 1 2048\n6 0 0 262144\n6 0 0 0\n")
 	f.Add("1,6 0 0 0")

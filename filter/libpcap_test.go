@@ -12,8 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// differences are the expressions that libpcap takes and Compile refuses, with the reason. The package documentation lists them.
-// What else libpcap makes of an expression, Compile makes too.
+// differences are expressions that libpcap takes and Compile refuses, with the reason that Compile
+// gives. The package documentation lists them, too. Every other expression that libpcap takes,
+// Compile takes with the same meaning.
 var differences = []struct{ name, expr, reason string }{
 	{"protochain", "ip protochain 6", "needs a loop"},
 	{"protochain 6", `ip6 protochain \tcp`, "needs a loop"},
@@ -21,7 +22,8 @@ var differences = []struct{ name, expr, reason string }{
 	{"netmask", "ip broadcast", "the interface's netmask is not known"},
 }
 
-// TestDifferences catches a difference that is listed but is none any more, and one whose reason the user is not told.
+// TestDifferences catches a difference that is listed but no longer exists, and one whose reason
+// the user is not told.
 func TestDifferences(t *testing.T) {
 	needTcpdump(t)
 	for _, d := range differences {
@@ -37,8 +39,9 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// sameAsLibpcap holds Compile against libpcap on one expression: both refuse it, or both programs give the same for every
-// packet. It tells what libpcap did.
+// sameAsLibpcap compares Compile with libpcap on one expression. Both must refuse it, or both
+// programs must give the same result for every packet. accepted tells whether libpcap took it,
+// identical whether the programs are equal.
 func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identical bool) {
 	tb.Helper()
 	want, wantErr := libpcapProgram(tb, expr)
@@ -63,8 +66,9 @@ func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identic
 	return true, cmp.Equal(want, got)
 }
 
-// TestLibpcap holds random expressions against libpcap, on packets of all kinds and cut at every length. It catches a wrong
-// offset, a wrong qualifier inherited, a wrong precedence, and loads in another order than libpcap's.
+// TestLibpcap compares Compile with libpcap on random expressions, and packets of all kinds that
+// are cut at every length. It catches a wrong offset, a wrong qualifier inherited, a wrong
+// precedence, and loads in another order than libpcap's.
 func TestLibpcap(t *testing.T) {
 	needTcpdump(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 1)
@@ -100,7 +104,8 @@ func TestLibpcap(t *testing.T) {
 	}
 }
 
-// TestKnown holds the expressions above against libpcap, and the three listings against tcpdump's.
+// TestKnown compares Compile with libpcap on the listed expressions, and the three listings with
+// tcpdump's.
 func TestKnown(t *testing.T) {
 	needTcpdump(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 1)
@@ -119,8 +124,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestOpcodes compares the listing of every instruction with tcpdump's, which reads none; so the expected text is written down
-// for those that its compiler never makes.
+// TestOpcodes has the listings of instructions that libpcap's compiler never makes. tcpdump cannot
+// read a program, so the expected text is written down here.
 func TestOpcodes(t *testing.T) {
 	got := Listing([]bpf.RawInstruction{{Op: cbpf.LdxImm, K: 0xffffffff}, {Op: cbpf.ClassALU | cbpf.OpXor | cbpf.SrcX}, {Op: cbpf.Ja, K: 1}, {Op: 0xfff}, {Op: cbpf.Neg},
 		{Op: cbpf.Lsh, K: 3}, {Op: cbpf.ClassJMP | cbpf.OpJset | cbpf.SrcX, Jt: 1}, {Op: cbpf.RetA}, {Op: cbpf.LdAbs, K: 0xfffff000}})

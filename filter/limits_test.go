@@ -7,7 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// TestTooManyHosts catches a program that the kernel would refuse, and a graph that would fill the memory.
+// TestTooManyHosts catches a program that the kernel would refuse, and a graph that would fill the
+// memory.
 func TestTooManyHosts(t *testing.T) {
 	_, err := Compile(filtertest.ManyHosts(800), Options{})
 	if err == nil || !strings.Contains(err.Error(), "instructions, the kernel takes 4096") {

@@ -49,13 +49,15 @@ var (
 	sizeNames = map[uint16]string{cbpf.SizeW: "ld", cbpf.SizeH: "ldh", cbpf.SizeB: "ldb"}
 )
 
-// ancillaryNames are what Linux's sockets hand a filter beside the packet, by offset from SKF_AD_OFF (uapi/linux/filter.h).
+// ancillaryNames are what Linux's sockets offer a filter besides the packet, by the offset from
+// SKF_AD_OFF (uapi/linux/filter.h).
 var ancillaryNames = map[uint32]string{0: "proto", 4: "type", 8: "ifidx", 12: "nla", 16: "nlan", 20: "mark", 24: "queue",
 	28: "hatype", 32: "rxhash", 36: "cpu", 40: "xor_x", 44: "vlan_tci", 48: "vlanp", 52: "poff", 56: "random", 60: "vlan_tpid"}
 
+// ancillaryOffset is SKF_AD_OFF.
 const ancillaryOffset = 0xfffff000
 
-// mnemonic gives name and operand of an instruction. Numbers are signed, as in tcpdump.
+// mnemonic is the name and the operand of instruction n. Numbers are signed, as in tcpdump.
 func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
 	if !cbpf.Known(i.Op) || i.Op == cbpf.LdxLen {
@@ -99,6 +101,7 @@ func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	return name, fmt.Sprintf("#%d", k)
 }
 
+// loadMnemonic is mnemonic for loads.
 func loadMnemonic(i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
 	if i.Op == cbpf.LdxMsh {

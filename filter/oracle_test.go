@@ -11,7 +11,8 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// needTcpdump skips a test where libpcap cannot be asked. On CI that is a failure: the differential tests are the point.
+// needTcpdump skips a test where libpcap cannot be asked. On CI that is a failure, because nothing
+// else compares the compiler with libpcap.
 func needTcpdump(tb testing.TB) {
 	tb.Helper()
 	if _, err := exec.LookPath("tcpdump"); err != nil {
@@ -22,7 +23,8 @@ func needTcpdump(tb testing.TB) {
 	}
 }
 
-// libpcap compiles an expression with tcpdump; format is -d, -dd or -ddd. The error is libpcap's refusal.
+// libpcap compiles an expression with tcpdump. format is -d, -dd or -ddd. The error is what libpcap
+// says when it refuses the expression.
 func libpcap(tb testing.TB, format, expr string) (string, error) {
 	tb.Helper()
 	cmd := exec.Command("tcpdump", "-y", "EN10MB", "-s", "262144", format, "--", expr)
@@ -39,6 +41,7 @@ func libpcap(tb testing.TB, format, expr string) (string, error) {
 	return out.String(), nil
 }
 
+// libpcapProgram is the program that libpcap makes of an expression.
 func libpcapProgram(tb testing.TB, expr string) ([]bpf.RawInstruction, error) {
 	tb.Helper()
 	text, err := libpcap(tb, "-ddd", expr)

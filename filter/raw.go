@@ -9,8 +9,9 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// ParseRaw reads a classic program as text: the output of "tcpdump -ddd", a line with the count and then one of "op jt jf k" for
-// each instruction, or the same with commas instead of newlines, as iptables and tc take it. The program has passed Check.
+// ParseRaw reads a classic program as text: what "tcpdump -ddd" prints, a line with the number of
+// instructions and then a line "op jt jf k" for each. Commas may stand instead of newlines, as
+// iptables and tc want them. ParseRaw returns only programs that pass Check.
 func ParseRaw(text string) ([]bpf.RawInstruction, error) {
 	var lines []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ',' }) {
@@ -43,6 +44,7 @@ func ParseRaw(text string) ([]bpf.RawInstruction, error) {
 	return prog, nil
 }
 
+// parseInstruction reads "op jt jf k".
 func parseInstruction(line string) (ins bpf.RawInstruction, err error) {
 	words := strings.Fields(line)
 	if len(words) != 4 {

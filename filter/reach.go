@@ -9,7 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// ReadsLength tells whether the program asks for the length of the packet: where it does not, wire_len may be anything.
+// ReadsLength tells whether the program asks for the length of the packet. If it does not, the
+// translated function works with any wire_len.
 func ReadsLength(prog []bpf.RawInstruction) bool {
 	return slices.ContainsFunc(prog, func(ins bpf.RawInstruction) bool {
 		class := ins.Op & cbpf.ClassMask
@@ -17,8 +18,8 @@ func ReadsLength(prog []bpf.RawInstruction) bool {
 	})
 }
 
-// Reach is how many bytes from the beginning of a packet the program may load; math.MaxInt32 where it computes an
-// offset from something other than an IP header's length.
+// Reach is how many bytes from the beginning of a packet the program may load. It is math.MaxInt32
+// where the program computes an offset from something other than the length of an IP header.
 func Reach(prog []bpf.RawInstruction) int {
 	const maxHeader = 60 // 4 * (byte & 0xf)
 	reach, headers, indexed := 0, true, false

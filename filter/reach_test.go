@@ -32,7 +32,7 @@ func TestReadsLength(t *testing.T) {
 func TestReach(t *testing.T) {
 	for expr, want := range map[string]int{
 		"ip":                     14,
-		"tcp port 80":            14 + 60 + 4 + 0, // the IPv4 header's 60 and the ports; IPv6's are nearer
+		"tcp port 80":            14 + 60 + 4 + 0, // the longest IPv4 header, and the ports
 		"ether[100:4] == 1":      104,
 		"ether[len - 4:2] == 1":  math.MaxInt32,
 		"tcp[tcpflags] & 2 != 0": 14 + 60 + 14,

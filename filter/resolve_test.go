@@ -9,8 +9,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// TestResolve compares an expression with names to the same one with numbers. It catches a transport forgotten, an address of
-// the wrong family, octets of a network on the wrong side.
+// TestResolve compares an expression with names to the same one with numbers. It catches a
+// transport that is forgotten, an address of the wrong family, and octets of a network on the wrong
+// side.
 func TestResolve(t *testing.T) {
 	for _, c := range []struct{ names, numbers string }{
 		{"host both.example", "host 2001:db8::5 or host 192.0.2.5"},
@@ -49,7 +50,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestNetmask catches the host part of the mask taken for the network part.
+// TestNetmask catches a mask whose host part is taken for the network part.
 func TestNetmask(t *testing.T) {
 	prog, err := CompileRaw("ip broadcast", Options{Netmask: net.CIDRMask(24, 32)})
 	if err != nil {
@@ -63,7 +64,7 @@ func TestNetmask(t *testing.T) {
 	}
 }
 
-// TestDirection catches a capture that sees nothing because of "inbound".
+// TestDirection catches a capture that sees nothing because its filter says inbound.
 func TestDirection(t *testing.T) {
 	in, err := CompileRaw("inbound and tcp", Options{})
 	if err != nil {

@@ -13,7 +13,8 @@ func tagged(pkt []byte, tags ...[]byte) []byte {
 	return filtertest.Frame(append([][]byte{pkt[:12]}, append(tags, pkt[12:])...)...)
 }
 
-// readsRaw tells whether an expression looks at the frame or its length as a whole, which a tag does change.
+// readsRaw tells whether an expression looks at the frame or its length as a whole, which differs
+// with a tag.
 func readsRaw(expr string) bool {
 	for _, word := range []string{"ether[", "byte ", "len", "less", "greater", "vlan", "outbound"} {
 		if strings.Contains(expr, word) {
@@ -23,8 +24,9 @@ func readsRaw(expr string) bool {
 	return false
 }
 
-// TestVLANAware holds the VLAN-aware program on a tagged frame against libpcap's on the same frame without its tags, which is
-// what a socket hands to tcpdump. It catches offsets not shifted, and "not" answered by the wrong one of the three readings.
+// TestVLANAware compares the VLAN-aware program on a tagged frame with libpcap's program on the
+// same frame without its tags, which is the frame that a socket hands to tcpdump. It catches
+// offsets that are not shifted, and a "not" that the reading for another number of tags answers.
 func TestVLANAware(t *testing.T) {
 	needTcpdump(t)
 	var plain [][]byte
@@ -67,7 +69,8 @@ func TestVLANAware(t *testing.T) {
 	}
 }
 
-// TestVLANNamed catches an expression with vlan in it being shifted: it says itself where the tags are.
+// TestVLANNamed catches an expression that is shifted although it says itself, with vlan, where the
+// tags are.
 func TestVLANNamed(t *testing.T) {
 	for _, expr := range []string{"vlan", "vlan 5 and tcp", "tcp or (vlan and udp)", "not vlan"} {
 		aware, err := CompileRaw(expr, Options{VLANAware: true})

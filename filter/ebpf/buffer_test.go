@@ -16,7 +16,8 @@ import (
 
 const bufferSize = 4096
 
-// loadBuffer translates a classic program for a buffer and loads it into an XDP program that copies the packet there.
+// loadBuffer translates a classic program for a buffer, and loads it as part of an XDP program that
+// copies the packet into that buffer.
 func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
 	body, err := TranslateBuffer(prog, bufferSize)
@@ -35,7 +36,8 @@ func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	return loadSpec(tb, spec, prog, body)
 }
 
-// bufferStub is as clang would make it: xdp copies up to bufferSize bytes and returns filter(head, wire_len, length).
+// bufferStub is a program as clang would make it: xdp copies up to bufferSize bytes, and returns
+// filter(head, wire_len, length).
 func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	unsigned := &btf.Int{Name: "unsigned int", Size: 4}
@@ -86,6 +88,7 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 	}
 }
 
+// TestTranslateBufferRefuses has the sizes that a load cannot address.
 func TestTranslateBufferRefuses(t *testing.T) {
 	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
 		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: cbpf.RetK, K: 1}}, size); err == nil {
@@ -94,7 +97,8 @@ func TestTranslateBufferRefuses(t *testing.T) {
 	}
 }
 
-// What lies behind the packet, or behind the buffer, cannot be had; the verifier takes the program all the same.
+// TestBufferEnds loads behind the packet and behind the buffer. Neither may match, and the verifier
+// must take both programs.
 func TestBufferEnds(t *testing.T) {
 	testnet.RequireRoot(t)
 	const length = 3000

@@ -11,38 +11,44 @@ import (
 // facts are what is known at a classic instruction.
 type facts struct {
 	reached bool
-	// need is how long a packet must be that matches on any way from here; never is longer than any packet. A shorter one can be
-	// rejected at once: that it would be rejected later makes no difference, for a filter does nothing else.
+	// need is the least length of a packet that can still match from here on. A shorter packet will
+	// be rejected on every way, so it can be rejected here: a filter has no other effect than its
+	// result.
 	need uint32
-	have uint32 // packet bytes checked for on every way to here
-	// guard is what a load has to check for, 0 if enough has been checked already.
+	// have is the packet length that has been checked for on every way to this instruction.
+	have uint32
+	// guard is the packet length that this instruction's load has to check for first. It is 0 where
+	// have is enough.
 	guard uint32
 }
 
+// never is the need of instructions from which no packet can match.
 const never = 1 << 30
 
-// Loads at offsets from here on are the kernel's extensions, relative to headers or not in the packet at all.
+// Loads at offsets between these two are the kernel's extensions for sockets. They are relative to
+// headers, or read what is not in the packet at all.
 const (
 	ancillaryFirst = 0xffe00000 // SKF_LL_OFF
 	ancillaryLast  = 0xfffff040 // SKF_AD_OFF + SKF_AD_MAX
 )
 
-// beyond tells whether a load cannot succeed.
+// beyond tells whether a load cannot succeed, because it asks for bytes that no program can reach.
 func (t *translator) beyond(ins bpf.RawInstruction) bool {
 	constant, indexed := cbpf.PacketLoad(ins)
 	return (constant || indexed) && ins.K > t.packet.limit()-uint32(cbpf.LoadSize(ins))
 }
 
-// analyse fills in flow. Classic jumps go forward only, so one pass in each direction is enough.
+// analyse computes the facts. Classic jumps go forward only, so one pass in each direction is
+// enough: from the end for need, from the start for have.
 func (t *translator) analyse() error {
-	t.flow = make([]facts, len(t.prog)+1)
+	t.facts = make([]facts, len(t.prog)+1)
 	for i := len(t.prog) - 1; i >= 0; i-- {
-		t.flow[i].need = t.need(i)
-		t.flow[i].have = never
+		t.facts[i].need = t.need(i)
+		t.facts[i].have = never
 	}
 	t.reach(0, 0)
 	for i, ins := range t.prog {
-		f := &t.flow[i]
+		f := &t.facts[i]
 		if !f.reached {
 			continue
 		}
@@ -73,12 +79,13 @@ func (t *translator) analyse() error {
 	return nil
 }
 
+// reach notes that instruction i is reached with have bytes checked for.
 func (t *translator) reach(i int, have uint32) {
-	t.flow[i].reached = true
-	t.flow[i].have = min(t.flow[i].have, have)
+	t.facts[i].reached = true
+	t.facts[i].have = min(t.facts[i].have, have)
 }
 
-// need computes facts.need from those of the instructions behind i.
+// need computes facts.need of instruction i from those of the instructions behind it.
 func (t *translator) need(i int) uint32 {
 	ins := t.prog[i]
 	constant, _ := cbpf.PacketLoad(ins)
@@ -88,11 +95,11 @@ func (t *translator) need(i int) uint32 {
 	case ins.Op&cbpf.ClassMask == cbpf.ClassRET:
 		return 0
 	case ins.Op == cbpf.Ja:
-		return t.flow[i+1+int(ins.K)].need
+		return t.facts[i+1+int(ins.K)].need
 	case ins.Op&cbpf.ClassMask == cbpf.ClassJMP:
-		return min(t.flow[i+1+int(ins.Jt)].need, t.flow[i+1+int(ins.Jf)].need)
+		return min(t.facts[i+1+int(ins.Jt)].need, t.facts[i+1+int(ins.Jf)].need)
 	case constant:
-		return max(ins.K+uint32(cbpf.LoadSize(ins)), t.flow[i+1].need)
+		return max(ins.K+uint32(cbpf.LoadSize(ins)), t.facts[i+1].need)
 	}
-	return t.flow[i+1].need
+	return t.facts[i+1].need
 }

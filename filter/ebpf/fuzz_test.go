@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// decodeProgram reads eight bytes an instruction.
+// decodeProgram makes a program of bytes, eight for an instruction.
 func decodeProgram(data []byte) []bpf.RawInstruction {
 	var prog []bpf.RawInstruction
 	for ; len(data) >= 8 && len(prog) < 200; data = data[8:] {
@@ -20,7 +20,8 @@ func decodeProgram(data []byte) []bpf.RawInstruction {
 	return append(prog, bpf.RawInstruction{Op: cbpf.RetA})
 }
 
-// FuzzTranslate catches a panic, and, as root, code that the verifier refuses or that gives another result than the interpreter.
+// FuzzTranslate catches a panic. As root it also catches code that the verifier refuses, and code
+// that gives another result than the interpreter.
 func FuzzTranslate(f *testing.F) {
 	f.Add([]byte{0x28, 0, 0, 0, 0, 0, 0, 12, 0x15, 0, 1, 0, 0, 0, 8, 0}, []byte("0123456789ab\x08\x00E"))
 	f.Add([]byte{0xb1, 0, 0, 0, 0, 0, 0, 14, 0x48, 0, 1, 0, 0, 0, 0, 14, 0x7c, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 64))

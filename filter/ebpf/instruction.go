@@ -35,6 +35,7 @@ func (t *translator) instruction(i int) {
 	}
 }
 
+// load emits the code of a load into A or X.
 func (t *translator) load(i int, ins bpf.RawInstruction) {
 	to := regA
 	if ins.Op&cbpf.ClassMask == cbpf.ClassLDX {
@@ -55,7 +56,7 @@ func (t *translator) load(i int, ins bpf.RawInstruction) {
 		case ins.Op&cbpf.ModeMask == cbpf.ModeIND:
 			t.packet.loadX(t, ins.K, loadSize(ins))
 		default:
-			t.packet.load(t, to, ins.K, loadSize(ins), t.flow[i].guard)
+			t.packet.load(t, to, ins.K, loadSize(ins), t.facts[i].guard)
 		}
 		if ins.Op == cbpf.LdxMsh {
 			t.emit(asm.And.Imm32(regX, 0xf), asm.LSh.Imm32(regX, 2))
@@ -63,9 +64,11 @@ func (t *translator) load(i int, ins bpf.RawInstruction) {
 	}
 }
 
+// aluOps are the eBPF operations of the classic ones.
 var aluOps = map[uint16]asm.ALUOp{cbpf.OpAdd: asm.Add, cbpf.OpSub: asm.Sub, cbpf.OpMul: asm.Mul, cbpf.OpDiv: asm.Div, cbpf.OpOr: asm.Or, cbpf.OpAnd: asm.And,
 	cbpf.OpLsh: asm.LSh, cbpf.OpRsh: asm.RSh, cbpf.OpMod: asm.Mod, cbpf.OpXor: asm.Xor}
 
+// arithmetic emits the code of a calculation with A.
 func (t *translator) arithmetic(ins bpf.RawInstruction) {
 	code := ins.Op & cbpf.OpMask
 	alu := aluOps[code]
@@ -78,7 +81,7 @@ func (t *translator) arithmetic(ins bpf.RawInstruction) {
 		t.jumpTo(reject, jumpK(asm.JEq, asm.Jump32Class, regX, 0))
 		t.emit(alu.Reg32(regA, regX))
 	case code == cbpf.OpLsh || code == cbpf.OpRsh:
-		// eBPF takes the shift modulo 32, a classic one of 32 and more leaves nothing.
+		// eBPF shifts by X modulo 32, but a classic shift by 32 or more gives 0.
 		over := jumpK(asm.JLE, asm.Jump32Class, regX, 31)
 		over.Offset = 2
 		t.emit(over, asm.Mov.Imm32(regA, 0), always64(1), alu.Reg32(regA, regX))
@@ -87,11 +90,14 @@ func (t *translator) arithmetic(ins bpf.RawInstruction) {
 	}
 }
 
+// jumpOps are the eBPF comparisons of the classic ones.
 var jumpOps = map[uint16]asm.JumpOp{cbpf.OpJeq: asm.JEq, cbpf.OpJgt: asm.JGT, cbpf.OpJge: asm.JGE, cbpf.OpJset: asm.JSet}
 
-// opposites save a jump where the true branch is the next instruction.
+// opposites are the comparisons that jump where the other does not. Where the true exit is the next
+// instruction, jumping on the opposite saves a jump. JSet has no opposite.
 var opposites = map[asm.JumpOp]asm.JumpOp{asm.JEq: asm.JNE, asm.JGT: asm.JLE, asm.JGE: asm.JLT}
 
+// branch emits the code of a jump.
 func (t *translator) branch(i int, ins bpf.RawInstruction) {
 	if ins.Op == cbpf.Ja {
 		t.jumpTo(i+1+int(ins.K), always64(0))

@@ -13,7 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len) and returns what that returns.
+// stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len), and
+// returns what that returns.
 func stub() *ebpf.ProgramSpec {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	unsigned := &btf.Int{Name: "unsigned int", Size: 4}
@@ -37,7 +38,7 @@ func stub() *ebpf.ProgramSpec {
 	}
 }
 
-// loadFilter translates a classic program and loads it in the stub's place.
+// loadFilter translates a classic program, and loads it in the place of the stub's function.
 func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
 	body, err := Translate(prog)
@@ -51,6 +52,7 @@ func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	return loadSpec(tb, spec, prog, body)
 }
 
+// loadSpec loads a program. If the verifier refuses it, the test fails with the verifier's log.
 func loadSpec(tb testing.TB, spec *ebpf.ProgramSpec, prog []bpf.RawInstruction, body asm.Instructions) *ebpf.Program {
 	tb.Helper()
 	p, err := ebpf.NewProgram(spec)
@@ -65,11 +67,11 @@ func loadSpec(tb testing.TB, spec *ebpf.ProgramSpec, prog []bpf.RawInstruction, 
 	return p
 }
 
-// minimalFrame is the least that BPF_PROG_RUN takes for XDP.
+// minimalFrame is the shortest frame that BPF_PROG_RUN takes for XDP.
 const minimalFrame = 14
 
-// compareKernel runs a program in the kernel, on the packet and on a copy, and in the interpreter, and counts the packets that
-// match.
+// compareKernel runs a program in the kernel, once on the packet and once on a copy, and in the
+// interpreter. It counts the packets that match.
 func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
 	tb.Helper()
 	matches = compareLoaded(tb, what, loadFilter(tb, prog), prog, pkts)
@@ -77,6 +79,7 @@ func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [
 	return matches
 }
 
+// compareLoaded is the part of compareKernel for one loaded program.
 func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
 	tb.Helper()
 	defer p.Close()

@@ -2,11 +2,12 @@ package ebpf
 
 import "github.com/cilium/ebpf/asm"
 
-// directAccess loads from the packet in place, through the pointers in struct xdp_md. No pointer derived from X outlives its
-// load: where two ways meet it would stand for another place on each.
+// directAccess loads from the packet in place, through the pointers in struct xdp_md. A pointer
+// that is computed from X is used for one load only: where two ways meet, the same register would
+// hold a pointer to another place on each.
 type directAccess struct{}
 
-// maxPacketOffset is the verifier's MAX_PACKET_OFF: it lets no program reach farther.
+// maxPacketOffset is the verifier's MAX_PACKET_OFF, the farthest that a program can reach.
 const maxPacketOffset = 0xffff
 
 func (directAccess) limit() uint32 { return maxPacketOffset }
@@ -23,7 +24,7 @@ func (directAccess) load(t *translator, to asm.Register, offset uint32, size asm
 	}
 	if offset <= 0x7fff {
 		t.emit(asm.LoadMem(to, regData, int16(offset), size))
-	} else { // out of reach of the instruction's 16 bits with a sign
+	} else { // the instruction's own offset has 16 bits and a sign
 		t.emit(asm.Mov.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(offset)), asm.LoadMem(to, regSpare, 0, size))
 	}
 	toHost(t, to, size)
@@ -32,7 +33,8 @@ func (directAccess) load(t *translator, to asm.Register, offset uint32, size asm
 func (directAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	end := offset + uint32(size.Sizeof())
 	t.emit(asm.Mov.Reg(regSpare, regX))
-	// The verifier has to see that the sum stays below its limit; 64 bits keep it from wrapping.
+	// The verifier must see that the sum stays below its limit. The sum has 64 bits, so it cannot
+	// wrap.
 	t.jumpTo(reject, jumpK(asm.JGT, asm.JumpClass, regSpare, maxPacketOffset-end))
 	t.emit(asm.Add.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(end)))
 	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))
@@ -40,6 +42,7 @@ func (directAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	toHost(t, regA, size)
 }
 
+// toHost emits the change from network to host byte order.
 func toHost(t *translator, r asm.Register, size asm.Size) {
 	if size != asm.Byte {
 		t.emit(asm.HostTo(asm.BE, r, size))

@@ -9,9 +9,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Replace puts insns in the place of the function called symbol in spec, before the program is loaded. The function's first
-// instruction hands its metadata, which has the name and the BTF of the function, to the first one of insns; the stub should
-// therefore begin with an instruction that needs no relocation. insns may be used again.
+// Replace puts insns in the place of the function called symbol in spec, before the program is
+// loaded. The metadata of the function's first instruction, which has its name and its BTF, goes to
+// the first one of insns; that instruction of the stub should therefore need no relocation. Replace
+// does not change insns, which may be used again.
 func Replace(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error {
 	if len(insns) == 0 {
 		return errors.New("replace " + symbol + ": no instructions")
@@ -27,7 +28,8 @@ func Replace(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) erro
 	return nil
 }
 
-// functionEnd is the index of the next function. A symbol may be a label, too: then something jumps to it.
+// functionEnd is the index where the function that starts at first ends: at the next symbol that no
+// jump refers to, since a symbol may also be a label inside the function.
 func functionEnd(insns asm.Instructions, first int) int {
 	labels := map[string]bool{}
 	for _, ins := range insns {

@@ -18,22 +18,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// cases is how many random cases a test has: on an emulated machine a twentieth.
+// cases is how many random cases a test has: on an emulated machine a thirtieth.
 func cases(tb testing.TB, normal int) int {
 	tb.Helper()
 	if testnet.Emulated() {
-		normal /= 20
+		normal /= 30
 	}
 	return filtertest.Budget(tb, normal)
 }
 
-// TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong translation, and code that the
-// verifier refuses.
+// TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong
+// translation, and code that the verifier refuses.
 func TestKernel(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkts, corners := filtertest.Truncations(filtertest.Packets(), 5), filtertest.Corners
 	if testnet.Emulated() {
-		pkts, corners = filtertest.Packets(), corners[:40]
+		pkts, corners = filtertest.Packets(), corners[:20]
 	}
 	matches := 0
 	for seed, left := uint64(1e6), cases(t, 400); left > 0; seed++ {
@@ -55,7 +55,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// randomProgram makes a valid classic program that jumps about.
+// randomProgram makes a valid classic program that no expression compiles to.
 func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	n := 1 + r.IntN(40)
 	var ops []uint16
@@ -93,8 +93,8 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.RetA}[r.IntN(2)], K: r.Uint32()})
 }
 
-// TestRandomPrograms catches what expressions never compile to: unreachable code, shifts by X, loads at any offset, merges of
-// ways that have read more and less of the packet.
+// TestRandomPrograms has what expressions never compile to: unreachable code, shifts by X, loads at
+// any offset, and jumps to one place from places where different packet lengths were checked.
 func TestRandomPrograms(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
@@ -114,7 +114,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// TestLargePacket reads on both sides of where the instruction's offset and the verifier's limit end.
+// TestLargePacket reads on both sides of where the instruction's offset ends, and of where the
+// verifier's limit is.
 func TestLargePacket(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkt := make([]byte, 3000)
@@ -129,8 +130,8 @@ func TestLargePacket(t *testing.T) {
 	}
 }
 
-// TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program too
-// complex for the verifier.
+// TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program
+// too complex for the verifier.
 func TestManyHosts(t *testing.T) {
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
@@ -140,10 +141,10 @@ func TestManyHosts(t *testing.T) {
 	}{
 		{false, 300, 7},
 		{true, 300, 14},
-		{true, 100, 4},
+		{true, 60, 4},
 	} {
-		if testnet.Emulated() && test.vlanAware && test.hosts == 300 {
-			continue // it takes 20 seconds to compile there
+		if testnet.Emulated() && test.hosts == 300 {
+			continue // compiling and verifying each takes 10 to 20 seconds there
 		}
 		start := time.Now()
 		prog, err := filter.CompileRaw(filtertest.ManyHosts(test.hosts), filter.Options{VLANAware: test.vlanAware})
@@ -164,17 +165,22 @@ func TestManyHosts(t *testing.T) {
 	}
 }
 
-// TestLongestProgram catches a jump offset that does not fit.
+// TestLongestProgram catches a jump whose offset does not fit.
 func TestLongestProgram(t *testing.T) {
 	testnet.RequireRoot(t)
 	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
 	for len(prog) < cbpf.MaxInstructions-1 {
 		prog = append(prog, bpf.RawInstruction{Op: cbpf.LdInd | cbpf.SizeH, K: uint32(len(prog)) % 20})
 	}
-	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.RetA}), filtertest.Packets())
+	pkts := filtertest.Packets()
+	if testnet.Emulated() {
+		pkts = pkts[:10]
+	}
+	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.RetA}), pkts)
 }
 
-// TestTranslateRefuses catches loads that would read something else than a socket filter's author meant.
+// TestTranslateRefuses catches the translation of a load that means something else on a socket than
+// at XDP.
 func TestTranslateRefuses(t *testing.T) {
 	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
 	for name, ins := range map[string]bpf.RawInstruction{
@@ -192,7 +198,8 @@ func TestTranslateRefuses(t *testing.T) {
 	}
 }
 
-// TestReplace catches a body cut short or too long: functions stand before and behind, and labels inside.
+// TestReplace catches a function that is cut short, or one that swallows its neighbour. There are
+// functions before and behind the one that is replaced, and labels inside it.
 func TestReplace(t *testing.T) {
 	testnet.RequireRoot(t)
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
@@ -242,7 +249,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// BenchmarkFilter measures a program with and without the filter's body: the difference is the filter's cost per packet.
+// BenchmarkFilter measures programs with a filter, and as "none" one without. The difference is
+// what the filter costs per packet.
 func BenchmarkFilter(b *testing.B) {
 	testnet.RequireRoot(b)
 	pkts := map[string][]byte{

@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// Program assembles the graph that begins with block first. Each block comes before those that it jumps
-// to, because classic jumps go forward only.
+// Program assembles the graph that begins with block first. Each block comes before those that it
+// jumps to, because classic jumps go forward only.
 //
-// A classic conditional jump reaches 255 instructions. A block with an exit that is farther away gets an
-// unconditional jump behind it. That makes the program longer, and may put other exits out of reach, so
-// blocks are placed again until all jumps reach.
+// A classic conditional jump reaches 255 instructions. A block with an exit that is farther away
+// gets an unconditional jump behind it. That makes the program longer, and may put other exits out
+// of reach, so blocks are placed again until all jumps reach.
 func Program(first *graph.Block) []bpf.RawInstruction {
 	blocks := layout(first)
 	for place(blocks); lengthen(blocks); place(blocks) {
@@ -117,8 +117,9 @@ func (b *placed) encode(out []bpf.RawInstruction) []bpf.RawInstruction {
 	return append(append(out, last), far...)
 }
 
-// distance is how many statements lie between statement i and a later one of the same block. Only code
-// that package optimise has not touched jumps inside a block, so the later one is always there.
+// distance is how many statements lie between statement i and a later one of the same block. Only
+// code that package optimise has not touched jumps inside a block, so the later one is always
+// there.
 func (b *placed) distance(i int, to *graph.Stmt) uint8 {
 	return uint8(slices.Index(b.stmts[i+1:], to))
 }

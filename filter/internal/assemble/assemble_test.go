@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// filler is n instructions that do nothing to A.
+// filler is n instructions that leave A as it is.
 func filler(n int) []*graph.Stmt {
 	var out []*graph.Stmt
 	for range n {
@@ -19,8 +19,9 @@ func filler(n int) []*graph.Stmt {
 	return out
 }
 
-// TestFarJumps has either exit of a test, and both, on each side of the 255 instructions a classic jump reaches. It catches an
-// offset cut to 8 bits, and one that does not count the jumps put behind the test.
+// TestFarJumps has a test whose true exit, false exit, or both are just within and just beyond the
+// 255 instructions that a classic jump reaches. It catches an offset that is cut to 8 bits, and one
+// that does not count the jumps behind the test.
 func TestFarJumps(t *testing.T) {
 	for n := 250; n <= 260; n++ {
 		first := func() *graph.Block {

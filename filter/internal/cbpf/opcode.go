@@ -54,8 +54,8 @@ const (
 	RvalA    = 0x10
 )
 
-// Whole opcodes. LdAbs and LdInd still need a size. Arithmetic and jumps take K as their operand, or X
-// where the name ends with X.
+// Whole opcodes. LdAbs and LdInd still need a size. Arithmetic and jumps take K as their operand,
+// or X where the name ends with X.
 const (
 	LdImm = ClassLD | ModeIMM
 	LdAbs = ClassLD | ModeABS

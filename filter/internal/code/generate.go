@@ -1,8 +1,9 @@
-// Package code is the third stage: it generates the code of a tree. A tree with its meanings goes in, and
-// a control-flow graph of classic instructions comes out, block for block the one that libpcap makes.
+// Package code is the third stage: it generates the code of a tree. A tree with its meanings goes
+// in, and a control-flow graph of classic instructions comes out, block for block the one that
+// libpcap makes.
 //
-// generate.go goes through the tree. The other files hold the tests, by header: link, llc, encap, geneve,
-// protocol, host, port and calculation. field.go loads what they compare.
+// generate.go goes through the tree. The other files hold the tests, by header: link, llc, encap,
+// geneve, protocol, host, port and calculation. field.go loads what they compare.
 package code
 
 import (
@@ -20,8 +21,8 @@ type Options struct {
 	VLANAware bool
 }
 
-// generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a load
-// past the end of a packet ends the filter with "no match".
+// generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
+// load past the end of a packet ends the filter with "no match".
 type generator struct {
 	netmask uint32
 	hasMask bool
@@ -63,8 +64,9 @@ func newGenerator(o Options, shift uint32) *generator {
 	return g
 }
 
-// Generate makes the graph of a whole expression, whose tree is nil if it is empty. It gives back the
-// first block. verbatim says that there are jumps inside blocks, which package optimise cannot follow.
+// Generate makes the graph of a whole expression, whose tree is nil if it is empty. It gives back
+// the first block. verbatim says that there are jumps inside blocks, which package optimise cannot
+// follow.
 func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
 	accept, reject := graph.New(cbpf.RetK, o.SnapLen), graph.New(cbpf.RetK, 0)
 	if root == nil {

@@ -14,8 +14,8 @@ func (g *generator) geneve(s *syntax.Special) *graph.Block {
 	v4 := g.geneveIn(s, wire.EtherIP, fromIPv4Body)
 	v4 = graph.And(v4, graph.New(cbpf.JeqX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
 	v6 := g.geneveIn(s, wire.EtherIP6, fromIPv6Body)
-	// The last block of each version leaves the variable part of the UDP header's offset in A and X.
-	// Its test is always true.
+	// The last block of each version leaves the variable part of the UDP header's offset in A and
+	// X. Its test is always true.
 	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
 	if g.payload.variable {
 		start = append(start, graph.Op(cbpf.AddX, 0))

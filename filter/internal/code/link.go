@@ -61,7 +61,8 @@ func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	default:
 		t.Fail("", "behind an MPLS label only IPv4 and IPv6 can be told")
 	}
-	bottom := g.masked(field{fromNetwork, ^uint32(1)}, cbpf.SizeB, 1, 1) // -2: the label's third byte
+	const thirdByte = ^uint32(1) // of the label before the network header: -2
+	bottom := g.masked(field{fromNetwork, thirdByte}, cbpf.SizeB, 1, 1)
 	return graph.And(bottom, g.masked(field{fromNetwork, 0}, cbpf.SizeB, version, 0xf0))
 }
 

@@ -65,8 +65,8 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		link := g.linkIs(t, wire.EtherIP)
 		return graph.And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case syntax.ProtoIP6:
-		// The protocol follows directly, or behind a fragment header. Other extension headers are not
-		// looked behind, as in libpcap.
+		// The protocol follows directly, or behind a fragment header. Other extension headers are
+		// not looked behind, as in libpcap.
 		link := g.linkIs(t, wire.EtherIP6)
 		fragment := g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPFragment)
 		inner := graph.And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))

@@ -1,5 +1,5 @@
-// Package fault carries what is wrong with an expression out of the stage that finds it. A stage calls
-// Raise, or a token's Fail, which panics; Catch around all stages turns that into a value.
+// Package fault carries what is wrong with an expression out of the stage that finds it. A stage
+// calls Raise, or a token's Fail, which panics; Catch around all stages turns that into a value.
 package fault
 
 import (
@@ -31,8 +31,8 @@ func Raise(hint, format string, args ...any) {
 // Throw ends the current stage.
 func (f Fault) Throw() { panic(&f) }
 
-// Catch runs the stages, and gives back the fault that ended them; nil if none did. Any other panic is
-// a bug, and goes on.
+// Catch runs the stages, and gives back the fault that ended them; nil if none did. Any other panic
+// is a bug, and goes on.
 func Catch(stages func()) (f *Fault) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -1,5 +1,5 @@
-// Package filtertest is what the tests of the compiler's stages and of its translator share: expressions,
-// packets, and an interpreter of classic programs that both are held against.
+// Package filtertest is what the tests of the compiler's stages and of its translator share:
+// expressions, packets, and an interpreter of classic programs that both are held against.
 package filtertest
 
 import (

@@ -27,10 +27,11 @@ type Block struct {
 	Last  Stmt      // the jump or return
 	Exits [2]*Block // where the jump goes; nil behind a return
 
-	// While an expression is built, its last block stands for all of it. first is where the expression
-	// begins. The exits of its blocks that leave it have no target yet: those that are taken when it is
-	// true are chained, from the last block on, through the exits themselves, and so are those that are
-	// taken when it is false. inverted tells which exit of a block is in which chain.
+	// While an expression is built, its last block stands for all of it. first is where the
+	// expression begins. The exits of its blocks that leave it have no target yet: those that are
+	// taken when it is true are chained, from the last block on, through the exits themselves, and
+	// so are those that are taken when it is false. inverted tells which exit of a block is in
+	// which chain.
 	first    *Block
 	inverted bool // OnFalse is the exit that makes the expression true
 }

@@ -1,6 +1,6 @@
-// Package names is the second stage: it gives the identifiers of a tree their meaning. A tree goes in,
-// and the same tree comes out with the Meaning of every primitive filled in. Qualifiers that do not fit
-// an identifier are refused here.
+// Package names is the second stage: it gives the identifiers of a tree their meaning. A tree goes
+// in, and the same tree comes out with the Meaning of every primitive filled in. Qualifiers that do
+// not fit an identifier are refused here.
 package names
 
 import (
@@ -145,7 +145,8 @@ func (p identifier) resolveNumber() {
 		p.checkProto()
 	default:
 		p.Addr, p.Netmask = v<<(32-n), ^uint32(0)<<(32-n)
-		// A network that is given as one number is short for the one with zeros behind it: 10 is 10.0.0.0.
+		// A network that is given as one number is short for the one with zeros behind it: 10 is
+		// 10.0.0.0.
 		for !dotted && p.Qual.Type == syntax.AddrNet && p.Addr != 0 && p.Addr>>24 == 0 {
 			p.Addr, p.Netmask = p.Addr<<8, p.Netmask<<8
 		}

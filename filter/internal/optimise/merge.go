@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// merge makes equal nodes one. It goes through the nodes from the last to the first, and so mostly sees
-// a node's successors before the node itself: then one pass merges whole tails that are equal.
+// merge makes equal nodes one. It goes through the nodes from the last to the first, and so mostly
+// sees a node's successors before the node itself: then one pass merges whole tails that are equal.
 func (o *optimiser) merge() {
 	for again := true; again; {
 		again = false

@@ -5,8 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// node is a block and what is known of it. While the passes run, edges say where the block's jump goes;
-// finish writes that back to the block's own Exits.
+// node is a block and what is known of it. While the passes run, edges say where the block's jump
+// goes; finish writes that back to the block's own Exits.
 type node struct {
 	*graph.Block
 	edges [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil behind a return
@@ -17,7 +17,8 @@ type node struct {
 	dom   bitset  // ids of the nodes that every way to this one goes through
 	in    []*edge // edges that lead here
 
-	use, kill, out uint32 // sets of atoms: read before they are written, written, needed behind the node
+	// Sets of atoms: those read before they are written, those written, those needed behind the node.
+	use, kill, out uint32
 
 	values  [atoms]int // value number of every atom behind the node's statements
 	operand int        // value number of what the jump compares A with
@@ -47,12 +48,14 @@ type optimiser struct {
 	work      bool // in this round, and otherwise than by moving branches
 }
 
-// maxNodes bounds the memory for the sets of edges, which grows with the square: 128 MiB at the limit.
-// A filter of more tests than that would not come out shorter than the kernel's 4096 instructions.
+// maxNodes bounds the memory for the sets of edges, which grows with the square: 128 MiB at the
+// limit. A filter of more tests than that would not come out shorter than the kernel's 4096
+// instructions.
 const maxNodes = 16384
 
-// newOptimiser makes a node of every block. The nodes' order, and the edges' numbers, are libpcap's: of
-// several edges that shortcut could jump over, the one with the lowest number decides.
+// newOptimiser makes a node of every block. The nodes' order, and the edges' numbers, are
+// libpcap's: of several edges that shortcut could jump over, the one with the lowest number
+// decides.
 func newOptimiser(first *graph.Block) *optimiser {
 	o := &optimiser{}
 	seen := map[*graph.Block]*node{}

@@ -13,8 +13,8 @@ const unknown = 0
 // numbering gives numbers to the values that instructions compute. Values with equal numbers are
 // equal at run time.
 type numbering struct {
-	known  map[expression]int
-	consts []known
+	numbers   map[expression]int
+	constants []constant // by value number
 }
 
 // expression is an opcode and its operands, which are constants or value numbers.
@@ -23,30 +23,32 @@ type expression struct {
 	x, y uint32
 }
 
-// known is a constant value: v, if is is set.
-type known struct {
-	is bool
-	v  uint32
+// constant is what is known of a value.
+type constant struct {
+	known bool // it is always k
+	k     uint32
 }
 
+// reset forgets all values.
 func (v *numbering) reset() {
-	v.known = map[expression]int{}
-	v.consts = append(v.consts[:0], known{})
+	v.numbers = map[expression]int{}
+	v.constants = append(v.constants[:0], constant{})
 }
 
 // of is the number of an expression's value.
 func (v *numbering) of(code int, x, y uint32) int {
 	e := expression{code, x, y}
-	if n, ok := v.known[e]; ok {
+	if n, ok := v.numbers[e]; ok {
 		return n
 	}
-	n := len(v.consts)
-	v.known[e] = n
-	v.consts = append(v.consts, known{is: code == cbpf.LdImm, v: x})
+	n := len(v.constants)
+	v.numbers[e] = n
+	v.constants = append(v.constants, constant{known: code == cbpf.LdImm, k: x})
 	return n
 }
 
-func (v *numbering) constant(k uint32) int { return v.of(cbpf.LdImm, k, 0) }
+// ofConstant is the number of a constant value.
+func (v *numbering) ofConstant(k uint32) int { return v.of(cbpf.LdImm, k, 0) }
 
 // set notes that a statement writes the value n to an atom. If alter is set, and the atom has that
 // value already, it deletes the statement.
@@ -71,13 +73,13 @@ func (o *optimiser) statement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	case cbpf.ClassLDX:
 		switch s.Code {
 		case cbpf.LdxImm:
-			set(s, &val[atomX], v.constant(s.K), alter)
+			set(s, &val[atomX], v.ofConstant(s.K), alter)
 		case cbpf.LdxMsh:
 			set(s, &val[atomX], v.of(s.Code, s.K, 0), alter)
 		case cbpf.LdxMem:
 			n := val[s.K]
-			if alter && v.consts[n].is {
-				s.Code, s.K = cbpf.LdxImm, v.consts[n].v
+			if alter && v.constants[n].known {
+				s.Code, s.K = cbpf.LdxImm, v.constants[n].k
 				o.progress()
 			}
 			set(s, &val[atomX], n, alter)
@@ -106,9 +108,9 @@ func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 		n = v.of(s.Code, s.K, 0)
 	case cbpf.ModeIND:
 		x := val[atomX]
-		if alter && v.consts[x].is {
+		if alter && v.constants[x].known {
 			s.Code = cbpf.LdAbs | s.Code&cbpf.SizeMask
-			s.K += v.consts[x].v
+			s.K += v.constants[x].k
 			n = v.of(s.Code, s.K, 0)
 			o.progress()
 		} else {
@@ -117,11 +119,11 @@ func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	case cbpf.ModeLEN:
 		n = v.of(s.Code, 0, 0)
 	case cbpf.ModeIMM:
-		n = v.constant(s.K)
+		n = v.ofConstant(s.K)
 	case cbpf.ModeMEM:
 		n = val[s.K]
-		if alter && v.consts[n].is {
-			s.Code, s.K = cbpf.LdImm, v.consts[n].v
+		if alter && v.constants[n].known {
+			s.Code, s.K = cbpf.LdImm, v.constants[n].k
 			o.progress()
 		}
 	}
@@ -133,9 +135,9 @@ func (o *optimiser) arithmetic(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	switch {
 	case s.Code == cbpf.Neg:
-		if a := v.consts[val[atomA]]; alter && a.is {
-			s.Code, s.K = cbpf.LdImm, -a.v
-			val[atomA] = v.constant(s.K)
+		if a := v.constants[val[atomA]]; alter && a.known {
+			s.Code, s.K = cbpf.LdImm, -a.k
+			val[atomA] = v.ofConstant(s.K)
 		} else {
 			val[atomA] = v.of(s.Code, uint32(val[atomA]), 0)
 		}
@@ -156,38 +158,38 @@ func (o *optimiser) arithmeticK(s *graph.Stmt, val *[atoms]int, alter bool) {
 			return
 		case cbpf.OpMul, cbpf.OpAnd:
 			s.Code = cbpf.LdImm
-			val[atomA] = v.constant(0)
+			val[atomA] = v.ofConstant(0)
 			return
 		case cbpf.OpDiv, cbpf.OpMod:
 			fault.Raise("", "division by zero")
 		}
 	}
-	if a := v.consts[val[atomA]]; alter && a.is {
-		o.fold(s, a.v, s.K)
-		val[atomA] = v.constant(s.K)
+	if a := v.constants[val[atomA]]; alter && a.known {
+		o.fold(s, a.k, s.K)
+		val[atomA] = v.ofConstant(s.K)
 		return
 	}
-	val[atomA] = v.of(s.Code, uint32(val[atomA]), uint32(v.constant(s.K)))
+	val[atomA] = v.of(s.Code, uint32(val[atomA]), uint32(v.ofConstant(s.K)))
 }
 
 // arithmeticX is arithmetic with the operand in X.
 func (o *optimiser) arithmeticX(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
-	a, x, code := v.consts[val[atomA]], v.consts[val[atomX]], s.Code&cbpf.OpMask
+	a, x, code := v.constants[val[atomA]], v.constants[val[atomX]], s.Code&cbpf.OpMask
 	switch {
-	case alter && x.is && a.is:
-		o.fold(s, a.v, x.v)
-		val[atomA] = v.constant(s.K)
+	case alter && x.known && a.known:
+		o.fold(s, a.k, x.k)
+		val[atomA] = v.ofConstant(s.K)
 		return
-	case alter && x.is:
-		s.Code, s.K = cbpf.ClassALU|cbpf.SrcK|code, x.v
+	case alter && x.known:
+		s.Code, s.K = cbpf.ClassALU|cbpf.SrcK|code, x.k
 		if (code == cbpf.OpLsh || code == cbpf.OpRsh) && s.K > 31 {
 			fault.Raise("", "shift by more than 31 bits")
 		}
 		o.progress()
-		val[atomA] = v.of(s.Code, uint32(val[atomA]), uint32(v.constant(s.K)))
+		val[atomA] = v.of(s.Code, uint32(val[atomA]), uint32(v.ofConstant(s.K)))
 		return
-	case alter && a.is && a.v == 0:
+	case alter && a.known && a.k == 0:
 		switch code {
 		case cbpf.OpAdd, cbpf.OpOr, cbpf.OpXor:
 			s.Code = cbpf.Txa
@@ -195,7 +197,7 @@ func (o *optimiser) arithmeticX(s *graph.Stmt, val *[atoms]int, alter bool) {
 			return
 		case cbpf.OpMul, cbpf.OpDiv, cbpf.OpMod, cbpf.OpAnd, cbpf.OpLsh, cbpf.OpRsh:
 			s.Code, s.K = cbpf.LdImm, 0
-			set(s, &val[atomA], v.constant(0), alter)
+			set(s, &val[atomA], v.ofConstant(0), alter)
 			return
 		}
 	}

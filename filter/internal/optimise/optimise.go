@@ -1,13 +1,13 @@
-// Package optimise is the fourth stage: it removes what is computed twice, for nothing, or with a known
-// result. A control-flow graph goes in, and a smaller one comes out.
+// Package optimise is the fourth stage: it removes what is computed twice, for nothing, or with a
+// known result. A control-flow graph goes in, and a smaller one comes out.
 //
-// It takes libpcap's steps in libpcap's order, because they can be seen from outside: whether a load is
-// left out or done earlier decides what becomes of a packet that ends before it.
+// It takes libpcap's steps in libpcap's order, because they can be seen from outside: whether a
+// load is left out or done earlier decides what becomes of a packet that ends before it.
 //
-// optimise.go has the passes, and what they do with one block. What they need to know is computed by
-// numbering.go (which values are equal), order.go (levels and dominators) and uses.go (which values
-// are needed). What they rewrite is in peephole.go (statements), shortcut.go and pullup.go (branches),
-// and merge.go (equal blocks).
+// optimise.go has the passes, and what they do with one block. What they need to know is computed
+// by numbering.go (which values are equal), order.go (levels and dominators) and uses.go (which
+// values are needed). What they rewrite is in peephole.go (statements), shortcut.go and pullup.go
+// (branches), and merge.go (equal blocks).
 package optimise
 
 import (
@@ -26,8 +26,8 @@ func Graph(first *graph.Block) *graph.Block {
 	return o.finish()
 }
 
-// maxIdleRounds bounds the rounds in a row that only move branches. Moving branches need not come to an
-// end, since two moves may undo each other.
+// maxIdleRounds bounds the rounds in a row that only move branches. Moving branches need not come
+// to an end, since two moves may undo each other.
 const maxIdleRounds = 100
 
 // repeat runs a pass until it changes nothing.
@@ -73,8 +73,8 @@ func (o *optimiser) rewriteStatements() {
 // progress notes a change that is more than a moved branch.
 func (o *optimiser) progress() { o.changed, o.work = true, true }
 
-// evaluate computes the values behind a block from those behind its predecessors. If alter is set, it
-// simplifies the block's statements by what it finds out.
+// evaluate computes the values behind a block from those behind its predecessors. If alter is set,
+// it simplifies the block's statements by what it finds out.
 func (o *optimiser) evaluate(b *node, alter bool) {
 	for i, e := range b.in {
 		if i == 0 {
@@ -105,7 +105,7 @@ func (o *optimiser) evaluate(b *node, alter bool) {
 		o.deleteDead(b)
 	}
 	if b.operand = b.values[atomX]; b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
-		b.operand = o.numbering.constant(b.Last.K)
+		b.operand = o.numbering.ofConstant(b.Last.K)
 	}
 }
 

@@ -84,7 +84,8 @@ func (o *optimiser) findInEdges() {
 	for _, b := range o.nodes {
 		b.in = b.in[:0]
 	}
-	// libpcap puts each edge before those that it found earlier, so the lists are turned round at the end.
+	// libpcap puts each edge before those that it found earlier, so the lists are turned round at
+	// the end.
 	o.down(func(b *node) {
 		if b.to(graph.OnTrue) == nil {
 			return

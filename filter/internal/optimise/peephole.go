@@ -5,8 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// peephole rewrites short sequences of statements: a store and a load of the same word, a sum in front
-// of an indexed load, and a subtraction, a mask or a known value in front of the jump.
+// peephole rewrites short sequences of statements: a store and a load of the same word, a sum in
+// front of an indexed load, and a subtraction, a mask or a known value in front of the jump.
 func (o *optimiser) peephole(b *node) {
 	if len(b.Stmts) == 0 {
 		return
@@ -30,12 +30,12 @@ func (o *optimiser) peephole(b *node) {
 			b.edges[graph.OnFalse].to = b.to(graph.OnTrue)
 		}
 	}
-	if x := o.numbering.consts[b.values[atomX]]; x.is && b.Last.Code&cbpf.SrcMask == cbpf.SrcX {
+	if x := o.numbering.constants[b.values[atomX]]; x.known && b.Last.Code&cbpf.SrcMask == cbpf.SrcX {
 		b.Last.Code &^= cbpf.SrcX
-		b.Last.K = x.v
+		b.Last.K = x.k
 	}
-	if a := o.numbering.consts[b.values[atomA]]; a.is && b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
-		o.decide(b, a.v)
+	if a := o.numbering.constants[b.values[atomA]]; a.known && b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
+		o.decide(b, a.k)
 	}
 }
 
@@ -61,8 +61,8 @@ func (o *optimiser) pair(b *node, i, j int) {
 	if s.Code != cbpf.LdImm || b.out>>atomX&1 == 1 {
 		return
 	}
-	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" behind the first
-	// instruction, becomes part of the last load: "ld [x + n+k]".
+	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" behind the
+	// first instruction, becomes part of the last load: "ld [x + n+k]".
 	at := func(i int) *graph.Stmt {
 		if i < len(b.Stmts) {
 			return b.Stmts[i]
@@ -86,10 +86,10 @@ func (o *optimiser) pair(b *node, i, j int) {
 
 // beforeEqual makes the last operation before a comparison with a constant part of the comparison.
 func (o *optimiser) beforeEqual(b *node, last *graph.Stmt) {
-	x := o.numbering.consts[b.values[atomX]]
+	x := o.numbering.constants[b.values[atomX]]
 	switch {
-	case last.Code == cbpf.SubX && x.is:
-		b.Last.K += x.v
+	case last.Code == cbpf.SubX && x.known:
+		b.Last.K += x.k
 	case last.Code == cbpf.SubX && b.Last.K == 0:
 		b.Last.Code = cbpf.JeqX
 	case last.Code == cbpf.Sub:

@@ -2,21 +2,21 @@ package optimise
 
 import "github.com/xdpcap/xdpcap/filter/internal/graph"
 
-// pullUp brings tests of one value together. It looks at a chain of tests below node b that all leave to
-// the same node on exit `same`, as those of an "or" do when they are true (and those of an "and" when
-// they are false). Where all predecessors of b have tested a value v that some test farther down
-// compares again, that test moves up to them. The order of the tests in a chain makes no difference to
-// its result, and where v has just been loaded the test needs no load of its own.
+// pullUp brings tests of one value together. It looks at a chain of tests below node b that all
+// leave to the same node on exit `same`, as those of an "or" do when they are true (and those of an
+// "and" when they are false). Where all predecessors of b have tested a value v that some test
+// farther down compares again, that test moves up to them. The order of the tests in a chain makes
+// no difference to its result, and where v has just been loaded the test needs no load of its own.
 //
-// With v a port, w the packet's length, and OnTrue for `same`, a chain of "v = 1 or w < 60 or v = 2":
+// The chain "v = 1 or w > 60 or v = 2", where v is a port, w the packet's length, and `same` OnTrue:
 //
 //	before                      after
 //
 //	p: v = 1 ? --true--> T      p: v = 1 ? --true--> T
 //	   | false                     | false
-//	b: w < 60? --true--> T      c: v = 2 ? --true--> T     c is pulled up, and needs no load
+//	b: w > 60? --true--> T      c: v = 2 ? --true--> T     c is pulled up, and needs no load
 //	   | false                     | false
-//	c: v = 2 ? --true--> T      b: w < 60? --true--> T
+//	c: v = 2 ? --true--> T      b: w > 60? --true--> T
 //	   | false                     | false
 //	d: ...                      d: ...
 //
@@ -27,9 +27,9 @@ func (o *optimiser) pullUp(b *node, same int) {
 	if len(in) == 0 {
 		return
 	}
-	val := in[0].from.values[atomA]
+	v := in[0].from.values[atomA]
 	for _, e := range in[1:] {
-		if e.from.values[atomA] != val {
+		if e.from.values[atomA] != v {
 			return
 		}
 	}
@@ -40,30 +40,29 @@ func (o *optimiser) pullUp(b *node, same int) {
 	chained := func(c *node) bool {
 		return c != nil && c.to(same) == b.to(same) && c.dom.has(b.id)
 	}
-	other, top := first, true
-	for ; ; other, top = &other.to.edges[1-same], false {
-		if !chained(other.to) {
-			return
+	// find goes down the chain from e. It gives back the edge to the first test of v, or of another value.
+	find := func(e *edge, ofV bool) *edge {
+		for ; chained(e.to); e = &e.to.edges[1-same] {
+			if (e.to.values[atomA] == v) == ofV {
+				return e
+			}
 		}
-		if other.to.values[atomA] != val {
-			break
-		}
+		return nil
 	}
-	found := &other.to.edges[1-same]
-	for ; ; found = &found.to.edges[1-same] {
-		if !chained(found.to) {
-			return
-		}
-		if found.to.values[atomA] == val {
-			break
-		}
+	place := find(first, false)
+	if place == nil {
+		return
 	}
-	pulled := found.to
-	found.to = pulled.to(1 - same)
-	pulled.edges[1-same].to = other.to
-	if !top {
-		other.to = pulled
-	} else {
+	above := find(&place.to.edges[1-same], true)
+	if above == nil {
+		return
+	}
+	pulled := above.to
+	above.to = pulled.to(1 - same)
+	pulled.edges[1-same].to = place.to
+	if place != first {
+		place.to = pulled
+	} else { // all ways to b lead to the test now
 		for _, e := range in {
 			if e.from.to(graph.OnTrue) == b {
 				e.from.edges[graph.OnTrue].to = pulled

@@ -1,7 +1,7 @@
 // Package syntax is the first stage: the text of an expression goes in, a tree comes out.
 //
-// scan cuts the text into tokens, and Parse builds the tree by recursive descent. Names, addresses and
-// qualifiers are still as they were written; package names gives them their meaning.
+// scan cuts the text into tokens, and Parse builds the tree by recursive descent. Names, addresses
+// and qualifiers are still as they were written; package names gives them their meaning.
 package syntax
 
 import (

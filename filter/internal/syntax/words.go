@@ -25,8 +25,8 @@ var keywords = map[string]keyword{
 	"geneve": {KindEncap, uint32(EncapGeneve)}, "llc": {kind: KindLLC},
 }
 
-// protocols are the words that can stand alone, qualify, or be indexed. All names of link layers mean
-// "the link layer".
+// protocols are the words that can stand alone, qualify, or be indexed. All names of link layers
+// mean "the link layer".
 var protocols = map[string]Proto{
 	"link": ProtoLink, "ether": ProtoLink, "ppp": ProtoLink, "slip": ProtoLink, "fddi": ProtoLink, "tr": ProtoLink,
 	"wlan": ProtoLink, "arp": ProtoARP, "rarp": ProtoRARP, "ip": ProtoIP, "sctp": ProtoSCTP, "tcp": ProtoTCP,

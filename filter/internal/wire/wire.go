@@ -1,5 +1,5 @@
-// Package wire has the numbers that packet headers carry: types of Ethernet frames, access points of
-// 802.2, protocols above IP, ISO and PPP.
+// Package wire has the numbers that packet headers carry: types of Ethernet frames, access points
+// of 802.2, protocols above IP, ISO and PPP.
 package wire
 
 // Types of Ethernet frames (IEEE), and access points of 802.2.
