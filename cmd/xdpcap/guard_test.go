@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -37,6 +39,12 @@ func TestGuardReasons(t *testing.T) {
 // packets pass is not.
 func TestGuard(t *testing.T) {
 	addressed, silent := newPair(t, testnet.PairOptions{Addresses: true}), newPair(t, testnet.PairOptions{})
+	routed := newPair(t, testnet.PairOptions{})
+	everywhere := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
+	err := routed.Rx.Do(func() error { return netlink.RouteAdd(&netlink.Route{LinkIndex: routed.RxIndex, Dst: everywhere}) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name    string
 		g       guard
@@ -44,6 +52,7 @@ func TestGuard(t *testing.T) {
 		refused string // "" = allowed
 	}{
 		{"an address", guard{flag: "--sink", interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has an IP address"},
+		{"the default route", guard{flag: "--drop 1", interfaces: []string{"rx0"}}, routed, "--drop 1 drops packets, and the default route is over rx0"},
 		{"--yes", guard{flag: "--sink", interfaces: []string{"rx0"}, yes: true}, addressed, ""},
 		{"nothing drops", guard{interfaces: []string{"rx0"}}, addressed, ""},
 		{"no address", guard{flag: "--sink", interfaces: []string{"rx0"}}, silent, ""},

@@ -46,6 +46,7 @@ func TestTopFlows(t *testing.T) {
 		return Flow{Class: class, Source: netip.MustParseAddrPort(from), Destination: netip.MustParseAddrPort(to)}
 	}
 	var (
+		idle     = flow(IPv4(6), "192.0.2.1:0", "192.0.2.2:443")
 		old      = flow(IPv4(6), "192.0.2.1:1", "192.0.2.2:443")
 		busy     = flow(IPv4(6), "192.0.2.1:2", "192.0.2.2:443")
 		returned = flow(IPv4(6), "192.0.2.1:3", "192.0.2.2:443") // counted from zero again
@@ -55,12 +56,12 @@ func TestTopFlows(t *testing.T) {
 		sameTo   = flow(IPv4(6), "192.0.2.1:5", "192.0.2.2:5")
 	)
 	i := Interval[ProtocolCounts]{Took: time.Second}
-	i.Before.Flows = map[Flow]Tally{old: {100, 90_000}, busy: {10, 1000}, returned: {100, 50_000}}
+	i.Before.Flows = map[Flow]Tally{idle: {1, 60}, old: {100, 90_000}, busy: {10, 1000}, returned: {100, 50_000}}
 	i.Now.Flows = map[Flow]Tally{
-		old: {100, 90_000}, busy: {20, 3000}, returned: {2, 1200},
+		idle: {1, 60}, old: {100, 90_000}, busy: {20, 3000}, returned: {2, 1200},
 		sameTo: {1, 60}, sameFrom: {1, 60}, sameUDP: {1, 60}, sameTCP: {1, 60},
 	}
-	order := []Flow{busy, returned, sameTCP, sameUDP, sameFrom, sameTo, old}
+	order := []Flow{busy, returned, sameTCP, sameUDP, sameFrom, sameTo, old, idle}
 	for n := range len(order) + 2 {
 		got := []Flow{}
 		for _, f := range TopFlows(i, n) {

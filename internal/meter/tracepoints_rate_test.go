@@ -16,7 +16,7 @@ func TestEventRates(t *testing.T) {
 	idle := Case{Event: MemConnect, From: "eth0"}
 	i := Interval[EventCounts]{Took: 2 * time.Second}
 	i.Before.Cases = map[Case][]EventCount{
-		exception: {{Events: 2, Drops: 2}, {}},
+		exception: {{Events: 2, Drops: 1}, {}},
 		idle:      {{Events: 1}, {}},
 	}
 	i.Now.Cases = map[Case][]EventCount{
@@ -25,7 +25,7 @@ func TestEventRates(t *testing.T) {
 		idle:      {{Events: 1}, {}},
 	}
 	sums := []EventRate{
-		{Case: exception, CPU: AllCPUs, Count: EventCount{Events: 6, Drops: 6}, Events: 2, Drops: 2, PacketsPerEvent: 1},
+		{Case: exception, CPU: AllCPUs, Count: EventCount{Events: 6, Drops: 6}, Events: 2, Drops: 2.5, PacketsPerEvent: 1.25},
 		{Case: bulk, CPU: AllCPUs, Count: EventCount{4, 38, 2, 2, 4, 6, 8}, Events: 2, Packets: 19, Drops: 1,
 			Sched: 1, Passed: 2, Dropped: 3, Redirected: 4, PacketsPerEvent: 10},
 		{Case: idle, CPU: AllCPUs, Count: EventCount{Events: 1}},
