@@ -53,8 +53,10 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	$(GO) tool staticcheck ./...
 	@$(call forbid,./cmd/xdpcap,github.com/cilium)
 	@$(call forbid,./internal/pcapng,\.)
-	@$(call forbid,./capture ./filter ./internal/xdp,/meter$$|/cmd/)
-	@$(call forbid,./internal/meter ./filter ./internal/xdp,/capture$$|/cmd/)
+	@$(call forbid-deps,./filter,github.com/cilium)
+	@$(call forbid,./capture ./filter/... ./internal/xdp ./internal/support,/meter$$|/cmd/)
+	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/support,/capture$$|/cmd/)
+	@$(call forbid,./filter/... ./internal/xdp,/support$$)
 	clang-format-19 --dry-run --Werror $(C_FILES)
 	@sums="$$(sha256sum $(GENERATED))"; $(MAKE) --no-print-directory generate && \
 	[ "$$sums" = "$$(sha256sum $(GENERATED))" ] || \
@@ -86,6 +88,12 @@ help: ## list the targets
 define forbid
 found="$$($(GO) list -f '{{join .Imports "\n"}}' $(1) | grep -E '$(2)')"; \
 [ -z "$$found" ] || { echo "$(1) must not import $$found: DESIGN.md section 1"; exit 1; }
+endef
+
+# forbid-deps looks at everything that a package is linked with, where forbid looks at its own imports only.
+define forbid-deps
+found="$$($(GO) list -deps $(1) | grep -E '$(2)')"; \
+[ -z "$$found" ] || { echo "$(1) must not depend on $$found: DESIGN.md section 1"; exit 1; }
 endef
 
 # need installs the Debian packages that are not there.

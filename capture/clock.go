@@ -30,7 +30,8 @@ func newClock() (clock, error) {
 	return c, err
 }
 
-// refresh measures anew when the last measurement is older than clockInterval. now is CLOCK_MONOTONIC.
+// refresh measures anew when the last measurement is older than clockInterval. now is
+// CLOCK_MONOTONIC.
 func (c *clock) refresh(now int64) {
 	if now-c.measured < clockInterval {
 		return

@@ -1,7 +1,8 @@
 package capture_test
 
 import (
-	"io"
+	"context"
+	"fmt"
 	"log"
 	"os"
 	"os/signal"
@@ -11,46 +12,48 @@ import (
 
 // Capture the first 128 bytes of every packet on eth0 into a file until Ctrl-C.
 func Example() {
-	s, err := capture.Open(capture.Options{Interfaces: []string{"eth0"}, SnapLen: 128})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
 	f, err := os.Create("out.pcapng")
 	if err != nil {
 		log.Fatal(err)
 	}
+	account, err := captureInto(ctx, f, "eth0")
+	if err != nil {
+		log.Print(err) // the account is exact all the same
+	}
+	log.Printf("%d of %d packets captured, %d lost", account.Captured, account.Seen, account.Lost)
+}
+
+func captureInto(ctx context.Context, f *os.File, iface string) (capture.Account, error) {
 	defer f.Close()
-	w := capture.NewWriter(f, s, capture.WriterOptions{Application: "example"})
-
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
-	go func() {
-		<-interrupted
-		s.Stop()
-	}()
-
-	var p capture.Packet
-	for {
-		if !s.Pending() {
-			w.Flush() // an error stays, and Write returns it
-		}
-		if err = s.Read(&p); err != nil {
-			break
-		}
-		if err = w.Write(&p); err != nil {
-			break
-		}
+	s, err := capture.Open(capture.Options{Interfaces: []string{iface}, SnapLen: 128})
+	if err != nil {
+		return capture.Account{}, err
 	}
-	if err != io.EOF {
-		log.Print(err)
-	}
-	stats, err := s.Stats()
+	w := capture.NewWriter(f, capture.WriterOptions{Application: "example", Name: f.Name()})
+	accounts, err := s.Run(ctx, w)
+	return accounts[0].Total(), err
+}
+
+// Count the packets that the XDP program on eth0 drops, by their receive queue.
+func ExampleSession_Packets() {
+	s, err := capture.Open(capture.Options{
+		Interfaces: []string{"eth0"},
+		Hooks:      []capture.Hook{capture.Exit},
+		Verdicts:   []capture.Verdict{capture.Drop},
+		Count:      1000,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := w.Close(stats); err != nil {
-		log.Fatal(err)
+	defer s.Close()
+	queues := make(map[uint32]int)
+	for p, err := range s.Packets(context.Background()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		queues[p.Queue]++
 	}
-	log.Printf("%d of %d packets captured, %d lost", stats.Captured, stats.Seen, stats.Lost)
+	fmt.Println(queues)
 }

@@ -4,54 +4,87 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
-
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// addHookMap adds a program for each slot of a pinned hook map. All are one source: each tells its verdict in its
-// records.
-func (k *sampler) addHookMap(p plan) (err error) {
-	if k.hookMap, err = xdp.OpenHookMap(p.ifi.Name); err != nil {
-		return err
-	}
-	source := uint32(len(k.sources))
-	k.sources = append(k.sources, Interface{Interface: p.ifi, Hook: TailCall})
-	for verdict := range xdp.Verdict(xdp.Slots) {
-		prog, err := k.loadSlot(p, source, verdict, true)
-		if err != nil {
-			return err
-		}
-		k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
-			slot, err := k.hookMap.Put(verdict, prog)
-			if !errors.Is(err, unix.EINVAL) {
-				return slot, err
-			}
-			// What calls the map does not take packets of several buffers, and then the map takes no program that does.
-			plain, err := k.loadSlot(p, source, verdict, false)
-			if err != nil {
-				return nil, err
-			}
-			defer plain.Close() // the map holds on to it
-			return k.hookMap.Put(verdict, plain)
-		}})
-	}
-	return k.name(k.programs[len(k.programs)-1].prog)
+// A hook is where on an interface a session samples packets. Each kind is one file, hook_NAME.go;
+// Options.hooks chooses. The methods are called once and in this order, but that sources may be
+// called at any time, detach by another goroutine, and that an error leads on to detach and close.
+type hook interface {
+	// sources are where the hook's packets come from, in the order of a packet's way. Their modes
+	// and programs are known once the hook is attached.
+	sources() []Source
+	// load loads the programs. first is the index of the first of the hook's sources among the
+	// session's, index that of the hook.
+	load(k *sampler, first, index uint32) error
+	// attach begins to sample.
+	attach() error
+	// detach ends what attach began, or what of it was begun.
+	detach() error
+	// close releases the programs.
+	close() error
 }
 
-func (k *sampler) loadSlot(p plan, source uint32, verdict xdp.Verdict, frags bool) (*ebpf.Program, error) {
-	spec := k.spec.Copy()
-	if !frags {
-		spec.Programs[samplerProgSampleXdp].Flags &^= unix.BPF_F_XDP_HAS_FRAGS
+// sourcesOf are the hooks' sources in the order of the session.
+func sourcesOf(hooks []hook) (sources []Source) {
+	for _, h := range hooks {
+		sources = append(sources, h.sources()...)
 	}
-	prog, err := k.load(spec, samplerProgSampleXdp, constants{
-		samplerVarSource:  source,
-		samplerVarVerdict: uint32(verdict),
-	}, p.filter)
-	if err != nil {
-		return nil, xdp.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
-	}
-	return prog, nil
+	return sources
 }
+
+// attachHooks begins to sample at all hooks. After an error some are attached.
+func attachHooks(hooks []hook) error {
+	for _, h := range hooks {
+		if err := h.attach(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// detachHooks ends sampling, in the opposite order.
+func detachHooks(hooks []hook) error {
+	var errs []error
+	for _, h := range slices.Backward(hooks) {
+		errs = append(errs, h.detach())
+	}
+	return errors.Join(errs...)
+}
+
+func closeHooks(hooks []hook) error {
+	var errs []error
+	for _, h := range hooks {
+		errs = append(errs, h.close())
+	}
+	return errors.Join(errs...)
+}
+
+// A program is one of bpf/sampler.c's, loaded.
+type program struct {
+	*ebpf.Program
+	link io.Closer // nil = not attached. The garbage collector detaches what nobody holds.
+}
+
+// info asks the kernel what the program is called there.
+func (p *program) info() (Program, error) {
+	info, err := p.Info()
+	if err != nil {
+		return Program{}, fmt.Errorf("ask for the sampling program's id: %w", err)
+	}
+	id, _ := info.ID()
+	return Program{ID: uint32(id), Name: info.Name}, nil
+}
+
+func (p *program) detach() error {
+	if p.link == nil {
+		return nil
+	}
+	err := p.link.Close()
+	p.link = nil
+	return err
+}
+
+func (p *program) close() error { return p.Program.Close() } // takes nil

@@ -10,21 +10,21 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A bench is the sampling program of one source with its rings, not attached to anything.
-type bench struct {
+// A programTest is the sampling programs of two sources with their rings, not attached to anything.
+type programTest struct {
 	t       *testing.T
 	sampler *sampler
-	rings   []*ring
+	hooks   []hook
+	cursors []*cursor
 }
 
-func newBench(t *testing.T, o Options) *bench {
+func newProgramTest(t *testing.T, o Options) *programTest {
 	t.Helper()
 	testnet.RequireRoot(t)
 	o.Interfaces = []string{"lo"}
@@ -32,47 +32,61 @@ func newBench(t *testing.T, o Options) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ifis := []xdp.Interface{{Index: 1, Name: "lo"}, {Index: 2, Name: "other"}}
-	filters, err := o.filters(ifis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plans, err := o.plan(ifis, filters)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := newSampler(plans, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{t: t, sampler: k}
-	t.Cleanup(func() {
-		k.close()
-		for _, r := range b.rings {
-			r.close()
-		}
-	})
-	for cpu := range k.cpus() {
-		r, err := openRing(cpu, o.Buffer, o.Buffer/2, 2)
+	p := &programTest{t: t}
+	for i, name := range []string{"lo", "other"} {
+		ifi := xdp.Interface{Index: i + 1, Name: name}
+		f, err := o.filter(ifi)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.rings = append(b.rings, r)
-		if err := k.setRing(cpu, r.fd); err != nil {
+		hooks, err := o.hooksAt(place{ifi, f})
+		if err != nil {
 			t.Fatal(err)
 		}
+		p.hooks = append(p.hooks, hooks...)
 	}
-	return b
+	if p.sampler, err = newSampler(&o, sourcesOf(p.hooks), len(p.hooks)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	if err := p.sampler.loadHooks(p.hooks); err != nil {
+		t.Fatal(err)
+	}
+	rings, err := openPerf(p.sampler.maps, &o)
+	for _, r := range rings {
+		p.cursors = append(p.cursors, newCursor(r, len(p.hooks)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
-// run gives the packet to the program of a source, n times, and returns the last verdict. Not with one
-// system call: one that a signal interrupts is begun again.
-func (b *bench) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
-	b.t.Helper()
-	for range n {
-		v, err := b.sampler.programs[source].prog.Run(&ebpf.RunOptions{Data: packet})
+func (p *programTest) close() {
+	for _, err := range []error{closeHooks(p.hooks), p.sampler.close()} {
 		if err != nil {
-			b.t.Fatal(err)
+			p.t.Error(err)
+		}
+	}
+	for _, c := range p.cursors {
+		if err := c.ring.close(); err != nil {
+			p.t.Error(err)
+		}
+	}
+}
+
+func (p *programTest) program(source int) *ebpf.Program {
+	return p.hooks[source].(*xdpHook).program.Program
+}
+
+// run gives the packet to the program of a source, n times, and returns the last verdict. Not with
+// one system call: one that a signal interrupts is begun again.
+func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
+	p.t.Helper()
+	for range n {
+		v, err := p.program(source).Run(&ebpf.RunOptions{Data: packet})
+		if err != nil {
+			p.t.Fatal(err)
 		}
 		verdict = xdp.Verdict(v)
 	}
@@ -80,37 +94,40 @@ func (b *bench) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
 }
 
 // samples takes everything out of the rings.
-func (b *bench) samples() (samples []samplerSample, packets [][]byte) {
-	b.t.Helper()
-	for _, r := range b.rings {
-		r.refill()
+func (p *programTest) samples() (samples []samplerSample, packets [][]byte) {
+	p.t.Helper()
+	for _, c := range p.cursors {
+		c.ring.refill()
 		for {
-			found := r.advance()
+			found := c.advance()
 			if found == nothing {
 				break
 			}
 			if found == invalid {
-				b.t.Error("an invalid record")
+				p.t.Error("an invalid record")
 				continue
 			}
-			samples = append(samples, r.rec)
-			packets = append(packets, append([]byte(nil), r.packet...))
+			samples = append(samples, c.rec)
+			packets = append(packets, append([]byte(nil), c.data...))
 		}
-		r.release()
+		c.ring.release()
 	}
 	return samples, packets
 }
 
-func (b *bench) accounts() []samplerAccount {
-	b.t.Helper()
-	a, err := b.sampler.accounts()
+func (p *programTest) accounts() []programAccount {
+	p.t.Helper()
+	accounts, err := p.sampler.accounts()
 	if err != nil {
-		b.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	return a
+	return accounts
 }
 
-var ignoreLayout = cmpopts.IgnoreFields(samplerAccount{}, "_")
+var withSent = cmp.AllowUnexported(programAccount{})
+
+// counted is the account of a program that saw packets and sent records of some.
+func counted(a Account, sent uint64) programAccount { return programAccount{a, sent} }
 
 // A packet in; a verdict, a record and exactly these counters out.
 func TestProgram(t *testing.T) {
@@ -132,7 +149,7 @@ func TestProgram(t *testing.T) {
 		{"sink", Options{Sink: true}, 64, 64, xdp.Drop},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newBench(t, test.options)
+			b := newProgramTest(t, test.options)
 			packet := packetOf(test.size, 3)
 			before, err := gettime(1)
 			if err != nil {
@@ -150,7 +167,7 @@ func TestProgram(t *testing.T) {
 			if s.TimeNs < uint64(before) || s.TimeNs > uint64(after) {
 				t.Errorf("stamp %d, run between %d and %d", s.TimeNs, before, after)
 			}
-			if s.PacketId&(1<<48-1) != 1 || s.PacketId>>48 >= uint64(len(b.rings)) {
+			if s.PacketId&(1<<48-1) != 1 || s.PacketId>>48 >= uint64(len(b.cursors)) {
 				t.Errorf("packet id %x", s.PacketId)
 			}
 			if int(s.WireLen) != test.size || s.Source != 1 || s.Ifindex == 0 {
@@ -159,18 +176,18 @@ func TestProgram(t *testing.T) {
 			if diff := cmp.Diff(packet[:test.length], packets[0]); diff != "" {
 				t.Error(diff)
 			}
-			want := []samplerAccount{{}, {Seen: 1, Sampled: 1}}
-			if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+			want := []programAccount{{}, counted(Account{Seen: 1}, 1)}
+			if diff := cmp.Diff(want, b.accounts(), withSent); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// The longest record that MAX_SAMPLE_SIZE allows gets through: one byte more vanishes without any error,
-// as the comment in sampler.c says.
+// The longest record that MAX_SAMPLE_SIZE allows gets through: one byte more vanishes without any
+// error, as the comment in sampler.c says.
 func TestProgramLongestRecord(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newProgramTest(t, Options{})
 	// BPF_PROG_RUN takes packets of up to 17 fragments, about as much.
 	packet := packetOf(MaxSnapLen, 5)
 	b.run(0, packet, 1)
@@ -180,25 +197,27 @@ func TestProgramLongestRecord(t *testing.T) {
 	}
 }
 
-// Packets that find the ring full are lost, and counted by the program; the next record says how many.
+// Packets that find the ring full are lost, and counted by the program; the next record says how
+// many.
 func TestProgramLost(t *testing.T) {
-	b := newBench(t, Options{Buffer: MinBuffer})
+	b := newProgramTest(t, Options{Buffer: MinBuffer})
 	const frames = 10_000
 	b.run(0, packetOf(64, 0), frames)
 	samples, _ := b.samples()
 	lost := uint64(frames - len(samples))
-	want := []samplerAccount{{Seen: frames, Sampled: uint64(len(samples)), Lost: lost}, {}}
-	if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" || lost == 0 {
+	want := []programAccount{counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), {}}
+	if diff := cmp.Diff(want, b.accounts(), withSent); diff != "" || lost == 0 {
 		t.Errorf("%d lost\n%s", lost, diff)
 	}
 }
 
-// Of every n packets that follow each other on a CPU one is kept, at each place as often as at any other.
+// Of every n packets that follow each other on a CPU one is kept, at each place as often as at any
+// other.
 func TestProgramSample(t *testing.T) {
 	for _, n := range []uint32{2, 10, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			const frames = 10_000
-			b := newBench(t, Options{Sample: n})
+			b := newProgramTest(t, Options{Sample: n})
 			runtime.LockOSThread() // with its one CPU lost for good
 			one := unix.CPUSet{}
 			one.Set(0)
@@ -207,8 +226,8 @@ func TestProgramSample(t *testing.T) {
 			}
 			b.run(0, packetOf(64, 0), frames)
 			samples, _ := b.samples()
-			want := []samplerAccount{{Seen: frames, Sampled: frames / uint64(n), NotSampled: frames - frames/uint64(n)}, {}}
-			if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+			want := []programAccount{counted(Account{Seen: frames, NotSampled: frames - frames/uint64(n)}, frames/uint64(n)), {}}
+			if diff := cmp.Diff(want, b.accounts(), withSent); diff != "" {
 				t.Fatal(diff)
 			}
 			places := make([]float64, n)
@@ -231,13 +250,13 @@ func TestProgramSample(t *testing.T) {
 
 // The queue and the interface are those that the kernel gives.
 func TestProgramContext(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newProgramTest(t, Options{})
 	packet := packetOf(64, 0)
 	// struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
 	ctx := make([]byte, 24)
 	binary.LittleEndian.PutUint32(ctx[4:], uint32(len(packet)))
 	binary.LittleEndian.PutUint32(ctx[12:], 1) // lo has one queue, 0
-	if _, err := b.sampler.programs[0].prog.Run(&ebpf.RunOptions{Data: packet, Context: ctx, Repeat: 1}); err != nil {
+	if _, err := b.program(0).Run(&ebpf.RunOptions{Data: packet, Context: ctx, Repeat: 1}); err != nil {
 		t.Skipf("this kernel does not let lo be the ingress: %v", err)
 	}
 	samples, _ := b.samples()
@@ -254,15 +273,15 @@ func ethernet(etherType uint16, payload ...byte) []byte {
 // flowsOf counts the flows that the program tells apart, by keeping the first packet of each.
 func flowsOf(t *testing.T, packets ...[]byte) uint64 {
 	t.Helper()
-	b := newBench(t, Options{First: 1})
+	b := newProgramTest(t, Options{First: 1})
 	for _, p := range packets {
 		b.run(0, p, 1)
 	}
 	a := b.accounts()[0]
-	if a.Seen != uint64(len(packets)) || a.Seen != a.Sampled+a.NotSampled {
+	if a.Seen != uint64(len(packets)) || a.Seen != a.sent+a.NotSampled {
 		t.Errorf("%d packets, %+v", len(packets), a)
 	}
-	return a.Sampled
+	return a.sent
 }
 
 // What is one flow and what is not.
@@ -321,17 +340,17 @@ func TestProgramFlows(t *testing.T) {
 
 // --sample-flows keeps whole flows, the same ones in both directions, and one in N of them.
 func TestProgramSampleFlows(t *testing.T) {
-	b := newBench(t, Options{SampleFlows: 10})
+	b := newProgramTest(t, Options{SampleFlows: 10})
 	out := testnet.TxToRx()
 	kept := 0
 	const flows = 2000
 	for i := range uint16(flows) {
-		before := b.accounts()[0].Sampled
+		before := b.accounts()[0].sent
 		for range 3 {
 			b.run(0, out.UDP(1000+i, 53, nil), 1)
 			b.run(0, out.Reverse().UDP(53, 1000+i, nil), 1)
 		}
-		switch n := b.accounts()[0].Sampled - before; n {
+		switch n := b.accounts()[0].sent - before; n {
 		case 0:
 		case 6:
 			kept++
@@ -346,21 +365,21 @@ func TestProgramSampleFlows(t *testing.T) {
 }
 
 func TestProgramFirst(t *testing.T) {
-	b := newBench(t, Options{First: 3})
+	b := newProgramTest(t, Options{First: 3})
 	for port := range uint16(5) {
 		b.run(0, testnet.TxToRx().UDP(1000+port, 53, nil), 10)
 	}
-	want := []samplerAccount{{Seen: 50, Sampled: 15, NotSampled: 35}, {}}
-	if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+	want := []programAccount{counted(Account{Seen: 50, NotSampled: 35}, 15), {}}
+	if diff := cmp.Diff(want, b.accounts(), withSent); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // The bucket begins with one packet, and holds what a second brings.
 func TestProgramMaxRate(t *testing.T) {
-	b := newBench(t, Options{MaxRate: 2})
+	b := newProgramTest(t, Options{MaxRate: 2})
 	b.run(0, packetOf(64, 0), 50)
-	if a := b.accounts()[0]; a.Sampled != 1 || a.NotSampled != 49 {
+	if a := b.accounts()[0]; a.sent != 1 || a.NotSampled != 49 {
 		t.Errorf("at once: %+v", a)
 	}
 	// As if nothing had come since the machine was started.
@@ -368,14 +387,14 @@ func TestProgramMaxRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.run(1, packetOf(64, 0), 50) // all sources share the bucket
-	if a := b.accounts()[1]; a.Sampled != 2 || a.NotSampled != 48 {
+	if a := b.accounts()[1]; a.sent != 2 || a.NotSampled != 48 {
 		t.Errorf("after a long time: %+v", a)
 	}
 }
 
 // What the filter does not match is counted, and not looked at any further.
 func TestProgramFilter(t *testing.T) {
-	b := newBench(t, Options{Filter: "udp dst port 53 and len < 100", First: 1})
+	b := newProgramTest(t, Options{Filter: "udp dst port 53 and len < 100", First: 1})
 	out := testnet.TxToRx()
 	for _, packet := range [][]byte{
 		out.UDP(1000, 53, nil),
@@ -387,27 +406,27 @@ func TestProgramFilter(t *testing.T) {
 	} {
 		b.run(0, packet, 1)
 	}
-	want := []samplerAccount{{Seen: 6, FilteredOut: 4, NotSampled: 1, Sampled: 1}, {}}
-	if diff := cmp.Diff(want, b.accounts(), ignoreLayout); diff != "" {
+	want := []programAccount{counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), {}}
+	if diff := cmp.Diff(want, b.accounts(), withSent); diff != "" {
 		t.Error(diff)
 	}
-	b = newBench(t, Options{Filter: "udp dst port 53", VLANAware: true})
+	b = newProgramTest(t, Options{Filter: "udp dst port 53", VLANAware: true})
 	b.run(0, testnet.VLAN(out.UDP(1002, 53, nil), 5), 1)
-	if a := b.accounts()[0]; a.Sampled != 1 {
+	if a := b.accounts()[0]; a.sent != 1 {
 		t.Errorf("VLAN-aware: %+v", a)
 	}
 }
 
 // All that passes packets over, at once: the account adds up, and each takes its share.
 func TestProgramCombined(t *testing.T) {
-	b := newBench(t, Options{SampleFlows: 2, First: 50, Sample: 2, MaxRate: 1})
+	b := newProgramTest(t, Options{SampleFlows: 2, First: 50, Sample: 2, MaxRate: 1})
 	const flows, packets = 200, 100
 	start := time.Now()
 	for port := range uint16(flows) {
 		b.run(0, testnet.TxToRx().UDP(1000+port, 53, nil), packets)
 	}
 	a := b.accounts()[0]
-	if a.Seen != flows*packets || a.Seen != a.Sampled+a.NotSampled || a.Sampled == 0 || a.Sampled > 2+uint64(time.Since(start).Seconds()) {
+	if a.Seen != flows*packets || a.Seen != a.sent+a.NotSampled || a.sent == 0 || a.sent > 2+uint64(time.Since(start).Seconds()) {
 		t.Errorf("%+v after %v", a, time.Since(start))
 	}
 }

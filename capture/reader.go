@@ -1,11 +1,9 @@
 package capture
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"math"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,198 +16,123 @@ const (
 	// older than this is put in order with the other CPUs' records. A CPU held up for longer
 	// has its packet stamped with the time of the one before it in the session.
 	settleTime = time.Millisecond
-	// How long to wait, once detached, for records that the counters promise.
+	// How long to wait, once detached, for records that the programs' counters promise.
 	settleLimit = time.Second
 )
 
-// A tally is what the reader counts of one source.
-type tally struct {
-	captured, bytes, invalid, passedOver uint64
+// A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
+// It belongs to one goroutine.
+type reader struct {
+	merge     merge
+	clock     clock
+	ledger    *ledger
+	poller    *poller
+	immediate bool // Options.Immediate
+
+	// detached is when the last program was detached, in CLOCK_MONOTONIC ns; 0 = not yet.
+	detached *atomic.Int64
+	// programs reads what the programs counted of each source.
+	programs func() ([]programAccount, error)
+	// stop detaches; gone does so because an interface has left.
+	stop func()
+	gone func(index int)
+
+	err error // what read returns from now on
 }
 
-// Read waits for the next packet and puts it into p. After Stop, or when Options.Count is reached,
-// it returns the packets that were on their way and then io.EOF; after an interface was deleted, an error
-// that wraps ErrInterfaceGone instead. It allocates nothing.
-func (s *Session) Read(p *Packet) error {
+// read waits for the next packet and puts it into p. When the programs are detached it returns the
+// packets that were on their way, and then io.EOF. It allocates nothing.
+func (r *reader) read(p *Packet) error {
 	for {
-		if s.err != nil {
-			return s.err
+		if r.err != nil {
+			return r.err
 		}
-		if !s.Pending() {
-			s.err = s.round()
+		if !r.merge.isReady() {
+			r.err = r.round()
 			continue
 		}
-		if s.take(p) {
+		if r.take(p) {
 			return nil
 		}
 	}
 }
 
-// Pending tells whether Read has a packet at hand, so that it will not wait: when it has not, it is
-// time to flush an output.
-func (s *Session) Pending() bool {
-	return len(s.order) > 0 && s.order[0].rec.TimeNs <= s.horizon
-}
-
-// take fills p with the oldest sample. It reports false for one that is not to be returned.
-func (s *Session) take(p *Packet) bool {
-	r := s.order[0]
-	t := &s.tally[r.rec.Source]
-	taken := s.options.Count == 0 || s.captured < s.options.Count
+// take fills p with the oldest packet. It reports false for one that is not to be handed over.
+func (r *reader) take(p *Packet) bool {
+	c := r.merge.first()
+	taken := r.ledger.take(c.rec.Source, len(c.data))
 	if taken {
-		// Field by field: the compiler makes a literal elsewhere and copies it, which costs as much as all of this.
-		p.Data = r.packet
-		p.Time = s.clock.stamp(r.rec.TimeNs)
-		p.WireLen = int(r.rec.WireLen)
-		p.Interface = int(r.rec.Source)
-		p.Queue = r.rec.RxQueue
-		p.ID = r.rec.PacketId
-		p.Verdict = Verdict(r.rec.Verdict)
-		p.Dropped = r.dropped()
-		t.captured++
-		t.bytes += uint64(len(r.packet))
-		s.captured++
-	} else {
-		t.passedOver++
+		c.packet(p, &r.clock)
 	}
-	s.taken++
-	if s.advance(r) {
-		s.order.fixFirst()
-	} else {
-		s.order.popFirst()
-	}
-	if taken && s.captured == s.options.Count {
-		s.Stop()
+	r.merge.next()
+	if taken && r.ledger.isFull() {
+		r.stop()
 	}
 	return taken
 }
 
-// advance moves the ring to its next sample, counting invalid records on the way.
-func (s *Session) advance(r *ring) bool {
-	for {
-		switch r.advance() {
-		case valid:
-			return true
-		case nothing:
-			return false
-		}
-		// Whose record it was is not known if even its head is wrong.
-		t := &s.tally[0]
-		if int(r.rec.Source) < len(s.tally) {
-			t = &s.tally[r.rec.Source]
-		}
-		t.invalid++
-		s.taken++
-	}
-}
-
 // round waits until there is a packet whose place in the order is final, or the session has ended.
-func (s *Session) round() error {
-	s.publish()
-	for _, r := range s.rings {
-		r.release()
-	}
+func (r *reader) round() error {
+	r.ledger.publish()
+	r.merge.release()
 	for {
-		detached := s.detached.Load() // before the rings: what was sent until then is found below
+		// Before the rings are looked into: what was sent until then is found below.
+		detached := r.detached.Load()
 		now, err := gettime(unix.CLOCK_MONOTONIC)
 		if err != nil {
 			return err
 		}
-		s.clock.refresh(now)
-		s.horizon = uint64(now - int64(settleTime))
+		r.clock.refresh(now)
+		r.merge.horizon = uint64(now - int64(settleTime))
 		drain := detached != 0 && now-detached > int64(settleTime)
 		if drain {
-			s.horizon = math.MaxUint64
+			r.merge.horizon = math.MaxUint64
 		}
-		s.gather()
+		r.merge.gather()
 		switch {
-		case s.Pending():
+		case r.merge.isReady():
 			return nil
-		case drain && (s.settled() || now-detached > int64(settleLimit)):
-			return s.end()
+		case drain && (r.isSettled() || now-detached > int64(settleLimit)):
+			return r.end()
 		case detached != 0:
 			time.Sleep(settleTime)
 		default:
-			if err := s.wait(); err != nil {
+			if err := r.wait(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// gather puts every ring that has a sample into the order.
-func (s *Session) gather() {
-	for _, r := range s.rings {
-		idle := r.idle()
-		r.refill()
-		if idle && s.advance(r) {
-			s.order.push(r)
-		}
-	}
-}
-
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, an interface
-// has gone, or Stop was called.
-func (s *Session) wait() error {
+// has gone, or the session was stopped.
+func (r *reader) wait() error {
 	timeout := flushInterval
-	if s.options.Immediate && len(s.order) > 0 || slices.ContainsFunc(s.rings, (*ring).isFilling) {
+	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime
 	}
-	var events [8]unix.EpollEvent
-	n, err := unix.EpollWait(s.poll, events[:], int(timeout.Milliseconds()))
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("wait for the rings: %w", err)
+	gone, err := r.poller.wait(timeout)
+	if err != nil {
+		return err
 	}
-	for _, event := range events[:max(n, 0)] {
-		if int(event.Fd) != s.watcher.FD() {
-			continue
-		}
-		if gone := s.watcher.Gone(); gone != 0 {
-			s.cause = fmt.Errorf("interface %s %w", s.sampler.interfaceName(gone), ErrInterfaceGone)
-			s.Stop()
-		}
+	if gone != 0 {
+		r.gone(gone)
 	}
 	return nil
 }
 
-// settled tells whether every record that the programs sent has been taken out of the rings.
-func (s *Session) settled() bool {
-	accounts, err := s.sampler.accounts()
-	if err != nil {
-		return false
-	}
-	var sent uint64
-	for _, a := range accounts {
-		sent += a.Sampled
-	}
-	return sent == s.taken
+// isSettled tells whether every record that the programs sent has been taken out of the rings.
+func (r *reader) isSettled() bool {
+	programs, err := r.programs()
+	return err == nil && r.ledger.isSettled(programs)
 }
 
 // end closes the account.
-func (s *Session) end() error {
-	s.publish()
-	accounts, err := s.sampler.accounts()
+func (r *reader) end() error {
+	programs, err := r.programs()
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	final := s.count(accounts)
-	for i, a := range accounts {
-		t := s.published[i]
-		// Nothing, unless a record was promised and not seen within settleLimit.
-		final[i].Lost += a.Sampled - t.captured - t.invalid - t.passedOver
-	}
-	stats := total(final)
-	s.final = &stats
-	if s.cause != nil {
-		return s.cause
-	}
+	r.ledger.close(programs)
 	return io.EOF
-}
-
-func (s *Session) publish() {
-	s.mu.Lock()
-	copy(s.published, s.tally)
-	s.mu.Unlock()
 }

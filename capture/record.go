@@ -7,8 +7,8 @@ const (
 	maxPadding = 8 // perf pads a record to a multiple of eight bytes
 )
 
-// decode copies the head of a record of bpf/sampler.c into s and returns the packet bytes behind it.
-// It reports false for anything that the program cannot have sent.
+// decode copies the head of a record of bpf/sampler.c into s and returns the packet bytes behind
+// it. It reports false for anything that the program cannot have sent.
 func decode(raw []byte, s *samplerSample) ([]byte, bool) {
 	if len(raw) < sampleSize {
 		return nil, false
@@ -23,4 +23,35 @@ func decode(raw []byte, s *samplerSample) ([]byte, bool) {
 		return nil, false
 	}
 	return raw[sampleSize:end:end], true
+}
+
+// put moves the cursor onto the record in raw, if that passes the check. raw stays in use.
+func (c *cursor) put(raw []byte) found {
+	var ok bool
+	if c.data, ok = decode(raw, &c.rec); !ok || int(c.rec.Source) >= len(c.lost) {
+		return invalid
+	}
+	return valid
+}
+
+// packet turns the record under the cursor into p. It is to be called once for each record.
+func (c *cursor) packet(p *Packet, clock *clock) {
+	// Field by field: the compiler makes a literal elsewhere and copies it, which costs as much as
+	// all of this.
+	p.Data = c.data
+	p.Time = clock.stamp(c.rec.TimeNs)
+	p.WireLen = int(c.rec.WireLen)
+	p.Source = int(c.rec.Source)
+	p.Queue = c.rec.RxQueue
+	p.ID = c.rec.PacketId
+	p.Verdict = Verdict(c.rec.Verdict)
+	p.Dropped = c.dropped()
+}
+
+// dropped returns how many packets of the record's source were lost on this CPU since the record
+// before.
+func (c *cursor) dropped() uint64 {
+	before := c.lost[c.rec.Source]
+	c.lost[c.rec.Source] = c.rec.Lost
+	return c.rec.Lost - before
 }

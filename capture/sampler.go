@@ -3,90 +3,64 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A sampler is bpf/sampler.c in the kernel: maps that all its programs share, sources of packets, and the
-// programs that are to be attached for them.
+// A sampler is bpf/sampler.c in the kernel: the maps that all programs of a session share, and what
+// loads these programs.
 type sampler struct {
-	options  Options
+	options  *Options
+	sources  []Source
 	spec     *ebpf.CollectionSpec
-	maps     map[string]*ebpf.Map
-	rings    *ebpf.Map // by CPU
-	counts   *ebpf.Map // by source
-	flowSeed uint64    // each session has its own choice of flows, the same on all interfaces
-	sources  []Interface
-	programs []program
-	hookMap  *xdp.HookMap // nil without Options.HookMap
+	maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
+	flowSeed uint64               // sessions choose different flows, but the same on all interfaces
 }
 
-// A program is loaded, and attached by its function.
-type program struct {
-	prog   *ebpf.Program
-	attach func(p *ebpf.Program) (io.Closer, error)
-	link   io.Closer // nil = not attached. A link that is not held is closed by the garbage collector.
-}
-
-func newSampler(plans []plan, o Options) (*sampler, error) {
+// newSampler makes the maps for a session with these sources and so many hooks.
+func newSampler(o *Options, sources []Source, hooks int) (*sampler, error) {
 	spec, err := loadSampler()
 	if err != nil {
 		return nil, err
 	}
-	k := &sampler{options: o, spec: spec, maps: make(map[string]*ebpf.Map), flowSeed: rand.Uint64()}
-	if err := k.makeMaps(plans); err != nil {
-		k.close()
-		return nil, err
+	k := &sampler{
+		options:  o,
+		sources:  sources,
+		spec:     spec,
+		maps:     make(map[string]*ebpf.Map),
+		flowSeed: rand.Uint64(),
 	}
-	for i, p := range plans {
-		var err error
-		switch {
-		case p.target != nil:
-			err = k.addTracers(p, uint32(i))
-		case p.hooks[0] == TailCall:
-			err = k.addHookMap(p)
-		default:
-			err = k.addXDP(p)
-		}
-		if err != nil {
-			k.close()
-			return nil, err
-		}
+	spec.Maps[samplerMapAccounts].MaxEntries = uint32(len(sources))
+	spec.Maps[samplerMapPassages].MaxEntries = uint32(hooks)
+	if o.First == 0 {
+		spec.Maps[samplerMapFlows].MaxEntries = 1 // it would be large, and is not used
+	}
+	if err := k.makeMaps(); err != nil {
+		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
 }
 
-// makeMaps makes what the programs share: all but their constants.
-func (k *sampler) makeMaps(plans []plan) error {
-	sources := 0
-	for _, p := range plans {
-		sources += len(p.hooks)
-	}
-	k.spec.Maps[samplerMapAccounts].MaxEntries = uint32(sources)
-	k.spec.Maps[samplerMapPassages].MaxEntries = uint32(len(plans))
-	if k.options.First == 0 {
-		k.spec.Maps[samplerMapFlows].MaxEntries = 1 // nobody looks into it, and it would be large
-	}
-	for name, m := range k.spec.Maps {
+// makeMaps makes every map but the programs' constants, of which each program has its own.
+func (k *sampler) makeMaps() error {
+	for name, spec := range k.spec.Maps {
 		if name == ".rodata" {
 			continue
 		}
-		made, err := ebpf.NewMap(m)
+		m, err := ebpf.NewMap(spec)
 		if err != nil {
-			return xdp.ExplainLoad("create the map "+name, err)
+			return support.ExplainLoad("create the map "+name, err)
 		}
-		k.maps[name] = made
+		k.maps[name] = m
 	}
-	k.rings, k.counts = k.maps[samplerMapSamples], k.maps[samplerMapAccounts]
 	if k.options.MaxRate == 0 {
 		return nil
 	}
@@ -102,7 +76,8 @@ func (k *sampler) makeMaps(plans []plan) error {
 	return nil
 }
 
-// packetCost is the time that a packet pays with at so many packets per second, in the program's unit.
+// packetCost is the time that a packet pays with at so many packets per second, in the program's
+// unit.
 func packetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0
@@ -110,13 +85,53 @@ func packetCost(rate uint64) uint64 {
 	return uint64(time.Second) << samplerLimitTIME_SHIFT / rate
 }
 
-// constants are the programs' `volatile const` variables by name.
+// loadHooks loads the programs of all hooks.
+func (k *sampler) loadHooks(hooks []hook) error {
+	first := 0
+	for i, h := range hooks {
+		if err := h.load(k, uint32(first), uint32(i)); err != nil {
+			return err
+		}
+		first += len(h.sources())
+	}
+	return nil
+}
+
+// constants are values of `volatile const` variables of bpf/sampler.c, by their names.
 type constants map[string]any
 
-// load loads one program. What it decides by is the same for all but the filter; its place is in c.
-func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, f code) (*ebpf.Program, error) {
-	o := &k.options
-	for name, value := range (constants{
+// load loads one program. Its constants are those of the options, those of the filter, and its own;
+// adjust, which may be nil, changes its specification.
+func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*ebpf.ProgramSpec)) (program, error) {
+	spec := k.spec.Copy()
+	values := k.constants(f)
+	maps.Copy(values, own)
+	for name, value := range values {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return program{}, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	if f.body != nil {
+		if err := filterebpf.Replace(spec.Programs[name], f.stub, f.body); err != nil {
+			return program{}, err
+		}
+	}
+	if adjust != nil {
+		adjust(spec.Programs[name])
+	}
+	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: k.maps})
+	if err != nil {
+		return program{}, err
+	}
+	defer coll.Close()
+	return program{Program: coll.DetachProgram(name)}, nil
+}
+
+// constants are those by which all programs decide the same, and those of a filter.
+func (k *sampler) constants(f packetFilter) constants {
+	o := k.options
+	return constants{
 		samplerVarSnaplen:         uint32(o.SnapLen),
 		samplerVarFiltering:       f.body != nil,
 		samplerVarFilteringLength: f.length,
@@ -127,139 +142,50 @@ func (k *sampler) load(spec *ebpf.CollectionSpec, name string, c constants, f co
 		samplerVarFirstPackets:    o.First,
 		samplerVarPacketCost:      packetCost(o.MaxRate),
 		samplerVarVerdicts:        verdictBits(o.Verdicts),
-	}) {
-		c[name] = value
 	}
-	for name, value := range c {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("set %s: %w", name, err)
-		}
-	}
-	if f.body != nil {
-		if err := filter.Replace(spec.Programs[name], f.stub, f.body); err != nil {
-			return nil, err
-		}
-	}
-	for other := range spec.Programs {
-		if other != name {
-			delete(spec.Programs, other)
-		}
-	}
-	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: k.maps})
-	if err != nil {
-		return nil, err
-	}
-	defer coll.Close()
-	return coll.DetachProgram(name), nil
 }
 
-// keepBelow is the largest 32-bit number that one in n of all of them is not above.
+// keepBelow is the bound that a uniformly distributed 32-bit number does not exceed with a
+// probability of 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
-// addXDP adds a program of our own at the XDP hook.
-func (k *sampler) addXDP(p plan) error {
-	verdict := xdp.Pass
-	if k.options.Sink {
-		verdict = xdp.Drop
+// verdictBits has a bit for each verdict to keep. The last bit is for all verdicts from 63 on.
+func verdictBits(verdicts []Verdict) uint64 {
+	if len(verdicts) == 0 {
+		return ^uint64(0)
 	}
-	index := len(k.sources)
-	prog, err := k.load(k.spec.Copy(), samplerProgSampleXdp, constants{
-		samplerVarSource:  uint32(index),
-		samplerVarVerdict: uint32(verdict),
-	}, p.filter)
-	if err != nil {
-		return xdp.ExplainLoad("load the sampling program", err)
+	var mask uint64
+	for _, v := range verdicts {
+		mask |= 1 << min(v, 63)
 	}
-	k.programs = append(k.programs, program{prog: prog, attach: func(prog *ebpf.Program) (io.Closer, error) {
-		l, mode, err := xdp.Attach(prog, p.ifi, k.options.Mode)
-		k.sources[index].Mode = mode
-		return l, err
-	}})
-	k.sources = append(k.sources, Interface{Interface: p.ifi, Hook: XDP})
-	return k.name(prog)
+	return mask
 }
 
-// name notes the program in the source that was added last.
-func (k *sampler) name(prog *ebpf.Program) error {
-	info, err := prog.Info()
-	if err != nil {
-		return fmt.Errorf("ask for the sampling program's id: %w", err)
-	}
-	id, _ := info.ID()
-	k.sources[len(k.sources)-1].Program = xdp.Program{ID: uint32(id), Name: info.Name}
-	return nil
-}
-
-// attach begins to sample, with all programs or with none.
-func (k *sampler) attach() error {
-	for i := range k.programs {
-		p := &k.programs[i]
-		l, err := p.attach(p.prog)
-		if err != nil {
-			return err
-		}
-		p.link = l
-	}
-	return nil
-}
-
-// detach ends what attach began, backwards. An error can only say that the kernel was faster.
-func (k *sampler) detach() {
-	for _, p := range slices.Backward(k.programs) {
-		if p.link != nil {
-			p.link.Close()
-		}
-	}
-}
-
-func (k *sampler) close() error {
-	var errs []error
-	for _, m := range k.maps {
-		errs = append(errs, m.Close())
-	}
-	for _, p := range k.programs {
-		errs = append(errs, p.prog.Close())
-	}
-	if k.hookMap != nil {
-		errs = append(errs, k.hookMap.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// cpus is how many CPUs there can be.
-func (k *sampler) cpus() int { return int(k.rings.MaxEntries()) }
-
-func (k *sampler) setRing(cpu, fd int) error {
-	if err := k.rings.Put(uint32(cpu), uint32(fd)); err != nil {
-		return fmt.Errorf("hand the ring of CPU %d to the sampling program: %w", cpu, err)
-	}
-	return nil
-}
-
-// accounts reads each source's counters, summed over the CPUs.
-func (k *sampler) accounts() ([]samplerAccount, error) {
-	sums := make([]samplerAccount, len(k.sources))
+// accounts reads what the programs counted of each source, summed over the CPUs.
+func (k *sampler) accounts() ([]programAccount, error) {
+	sums := make([]programAccount, len(k.sources))
 	for i := range sums {
 		var perCPU []samplerAccount
-		if err := k.counts.Lookup(uint32(i), &perCPU); err != nil {
-			return nil, fmt.Errorf("read the counters of %s: %w", k.sources[i].Name, err)
+		if err := k.maps[samplerMapAccounts].Lookup(uint32(i), &perCPU); err != nil {
+			return nil, fmt.Errorf("read the counters of %s: %w", k.sources[i].Label(), err)
 		}
+		sum := &sums[i]
 		for _, a := range perCPU {
-			sums[i].Seen += a.Seen
-			sums[i].FilteredOut += a.FilteredOut
-			sums[i].NotSampled += a.NotSampled
-			sums[i].Lost += a.Lost
-			sums[i].Sampled += a.Sampled
+			sum.Seen += a.Seen
+			sum.FilteredOut += a.FilteredOut
+			sum.NotSampled += a.NotSampled
+			sum.Lost += a.Lost
+			sum.sent += a.Sampled
 		}
 	}
 	return sums, nil
 }
 
-func (k *sampler) interfaceName(index int) string {
-	for _, src := range k.sources {
-		if src.Index == index {
-			return src.Name
-		}
+// close releases the maps. The programs are the hooks' to close.
+func (k *sampler) close() error {
+	var errs []error
+	for _, m := range k.maps {
+		errs = append(errs, m.Close())
 	}
-	return fmt.Sprintf("number %d", index)
+	return errors.Join(errs...)
 }

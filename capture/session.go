@@ -1,8 +1,11 @@
 package capture
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"slices"
 	"sync"
@@ -11,40 +14,27 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ErrInterfaceGone is wrapped by Read's error after an interface of the session was deleted or
-// moved to another network namespace.
-var ErrInterfaceGone = errors.New("was deleted or moved to another network namespace")
-
-// A Session is a running capture. Read and Pending belong to one goroutine; Stop and Stats may be called
-// by any. Close comes last.
+// A Session is a running capture. Run and Packets are for one goroutine; every other method may be
+// called by any. Close comes last.
 type Session struct {
 	options Options
-	started int64 // ns since the Unix epoch
+	sources []Source
+	started time.Time
 	sampler *sampler
-	clock   clock
-	rings   []*ring
-	order   order  // the rings that stand on a sample
-	horizon uint64 // CLOCK_MONOTONIC ns up to which the order is final
-
-	poll    int // epoll: the rings, wake and watcher
-	wake    int // eventfd: Stop was called
-	watcher *xdp.Watcher
-
-	tally    []tally // by source, owned by the reader
-	captured uint64  // the sum over tally
-	taken    uint64  // records taken out of the rings, of whatever kind
-	err      error   // what Read returns from now on
-	cause    error   // what ended the session, io.EOF when the caller did
+	hooks   []hook
+	poller  *poller
+	ledger  *ledger
+	reader  reader
 
 	stop     sync.Once
 	detached atomic.Int64 // CLOCK_MONOTONIC ns; 0 = attached
 
-	mu        sync.Mutex
-	published []tally
-	final     *Stats // once Read has returned an error
+	mu     sync.Mutex
+	causes []error // what ended the session, and what went wrong with detaching
 }
 
 // Open attaches to the interfaces and begins to capture, or attaches to none.
@@ -53,170 +43,225 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	ifis, err := o.lookUp()
+	places, err := o.places()
 	if err != nil {
 		return nil, err
 	}
-	filters, err := o.filters(ifis)
+	if err := support.CheckPrivileges(); err != nil {
+		return nil, err
+	}
+	hooks, err := o.hooks(places)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, closeHooks(hooks))
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
-		return nil, err
-	}
-	plans, err := o.plan(ifis, filters)
-	defer closePlans(plans) // what is loaded holds on to its target
-	if err != nil {
-		return nil, err
-	}
-	s := &Session{options: o, poll: -1, wake: -1}
-	if err := s.open(plans); err != nil {
-		s.Close()
-		return nil, err
+	return open(o, hooks, openPerf)
+}
+
+// open makes a session of hooks whose records come by a transport. The hooks are closed with the
+// session, or at once after an error.
+func open(o Options, hooks []hook, t transport) (*Session, error) {
+	s := &Session{options: o, hooks: hooks}
+	if err := s.open(t); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Session) open(plans []plan) (err error) {
-	if s.clock, err = newClock(); err != nil {
+func (s *Session) open(t transport) (err error) {
+	s.sources = sourcesOf(s.hooks)
+	if s.sampler, err = newSampler(&s.options, s.sources, len(s.hooks)); err != nil {
 		return err
 	}
-	if s.sampler, err = newSampler(plans, s.options); err != nil {
+	s.ledger = newLedger(len(s.sources), s.options.Count)
+	if err := s.openReader(t); err != nil {
 		return err
 	}
-	sources := len(s.sampler.sources)
-	s.tally, s.published = make([]tally, sources), make([]tally, sources)
-	if err := s.openRings(sources); err != nil {
+	if err := s.sampler.loadHooks(s.hooks); err != nil {
 		return err
 	}
-	var indices []int
-	for _, p := range plans {
-		indices = append(indices, p.ifi.Index)
-	}
-	if s.watcher, err = xdp.Watch(indices); err != nil {
+	s.started = time.Now()
+	if err := attachHooks(s.hooks); err != nil {
 		return err
 	}
-	if err := s.poller(); err != nil {
-		return fmt.Errorf("wait for the rings: %w", err)
-	}
-	s.started = time.Now().UnixNano()
-	return s.sampler.attach()
-}
-
-// openRings makes a ring for every CPU that is online. A packet on a CPU that comes online later is
-// counted as lost.
-func (s *Session) openRings(sources int) error {
-	watermark := s.options.Buffer / ringParts
-	if s.options.Immediate {
-		watermark = 1
-	}
-	for cpu := range s.sampler.cpus() {
-		r, err := openRing(cpu, s.options.Buffer, watermark, sources)
-		if errors.Is(err, unix.ENODEV) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		s.rings = append(s.rings, r)
-		if err := s.sampler.setRing(cpu, r.fd); err != nil {
-			return err
-		}
-	}
+	s.sources = sourcesOf(s.hooks) // now with modes and programs
 	return nil
 }
 
-func (s *Session) poller() (err error) {
-	if s.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+func (s *Session) openReader(t transport) (err error) {
+	r := &s.reader
+	*r = reader{
+		merge:     merge{reject: s.ledger.reject},
+		ledger:    s.ledger,
+		immediate: s.options.Immediate,
+		detached:  &s.detached,
+		programs:  s.sampler.accounts,
+		stop:      s.Stop,
+		gone:      s.interfaceGone,
+	}
+	if r.clock, err = newClock(); err != nil {
 		return err
 	}
-	if s.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	rings, err := t(s.sampler.maps, &s.options)
+	for _, ring := range rings {
+		r.merge.cursors = append(r.merge.cursors, newCursor(ring, len(s.sources)))
+	}
+	if err != nil {
 		return err
 	}
-	fds := []int{s.wake, s.watcher.FD()}
-	for _, r := range s.rings {
-		fds = append(fds, r.fd)
+	var interfaces []int
+	for _, src := range s.sources {
+		interfaces = append(interfaces, src.Index)
 	}
-	for _, fd := range fds {
-		// Edge-triggered: nobody takes Stop's event out of the eventfd again.
-		event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
-		if err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.poller, err = newPoller(rings, interfaces)
+	r.poller = s.poller
+	return err
 }
 
-// Interfaces are where the session's packets come from: the interfaces in the order of Options.Interfaces, each with
-// its hooks.
-func (s *Session) Interfaces() []Interface { return slices.Clone(s.sampler.sources) }
+// Sources are where the session's packets come from: the interfaces in the order of
+// Options.Interfaces, each with its hooks.
+func (s *Session) Sources() []Source { return slices.Clone(s.sources) }
 
 // Options are the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 
-// Stop detaches from the interfaces; Read then returns what was on its way and ends.
+// Run writes the session's packets to the outputs until ctx is done, Stop is called, Options.Count
+// is reached, an interface goes, or an output fails. Whatever it was, Run then detaches, takes what
+// was on its way, ends every output, closes the session and returns.
+//
+// The accounts are those of the outputs, in their order: what the session captured and an output
+// did not take is lost there. The error is nil where the end was asked for. Else it joins what
+// ended the session, the first error of an output, and what went wrong while everything was
+// released.
+func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
+	defer context.AfterFunc(ctx, s.Stop)()
+	failed := s.write(outputs)
+	s.Stop()
+	for p := new(Packet); s.reader.read(p) == nil; {
+	}
+	final, err := s.Accounts()
+	ended := errors.Join(s.ended(), err)
+	accounts := make([]Accounts, len(outputs))
+	for i, out := range outputs {
+		accounts[i], err = out.End(final)
+		if failed == nil {
+			failed = err
+		}
+	}
+	return accounts, errors.Join(ended, failed, s.Close())
+}
+
+// write moves packets to the outputs until the session ends, and returns the error of an output.
+func (s *Session) write(outputs []Output) error {
+	description := s.Description()
+	for _, out := range outputs {
+		if err := out.Begin(description); err != nil {
+			return err
+		}
+	}
+	var p Packet
+	for {
+		if !s.reader.merge.isReady() { // there is time: the next read may have to wait
+			if err := flush(outputs); err != nil {
+				return err
+			}
+		}
+		if s.reader.read(&p) != nil {
+			return flush(outputs)
+		}
+		for _, out := range outputs {
+			if err := out.Write(&p); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func flush(outputs []Output) error {
+	var errs []error
+	for _, out := range outputs {
+		errs = append(errs, out.Flush())
+	}
+	return errors.Join(errs...)
+}
+
+// Packets returns the session's packets, each valid until the next one, until ctx is done or
+// anything else happens that ends Run. An error comes last, without a packet; an end that was asked
+// for is none. A loop that is left early leaves the session running. Close is still to be called.
+func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
+	return func(yield func(*Packet, error) bool) {
+		defer context.AfterFunc(ctx, s.Stop)()
+		var p Packet
+		for s.reader.read(&p) == nil {
+			if !yield(&p, nil) {
+				return
+			}
+		}
+		if err := s.ended(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// ended returns why the session has ended; nil where that was asked for.
+func (s *Session) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reader.err == io.EOF {
+		return errors.Join(s.causes...)
+	}
+	return errors.Join(append(s.causes, s.reader.err)...)
+}
+
+// fail notes an error for ended.
+func (s *Session) fail(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.causes = append(s.causes, err)
+	s.mu.Unlock()
+}
+
+// interfaceGone ends the session because an interface has left.
+func (s *Session) interfaceGone(index int) {
+	name := fmt.Sprintf("number %d", index)
+	for _, src := range s.sources {
+		if src.Index == index {
+			name = src.Name
+		}
+	}
+	s.fail(xdp.Kind(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name))
+	s.Stop()
+}
+
+// Stop detaches from the interfaces; Run and Packets then take what was on its way, and end.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
-		s.sampler.detach()
+		s.fail(detachHooks(s.hooks))
 		now, _ := gettime(unix.CLOCK_MONOTONIC)
 		s.detached.Store(now)
-		var one = [8]byte{1}
-		unix.Write(s.wake, one[:])
+		if s.poller != nil {
+			s.poller.wake()
+		}
 	})
 }
 
-// Stats returns the counters as they are now; after Read has returned an error, the final ones.
-func (s *Session) Stats() (Stats, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.final != nil {
-		return *s.final, nil
-	}
-	accounts, err := s.sampler.accounts()
-	if err != nil {
-		return Stats{}, err
-	}
-	return total(s.count(accounts)), nil
-}
+// Accounts returns the accounts of the sources as they are now; after the session has ended, the
+// final ones.
+func (s *Session) Accounts() (Accounts, error) { return s.ledger.accounts(s.sampler.accounts) }
 
-// count joins what the kernel counted with what the reader did. The caller holds mu.
-func (s *Session) count(accounts []samplerAccount) []Counters {
-	counters := make([]Counters, len(accounts))
-	for i, a := range accounts {
-		t := s.published[i]
-		counters[i] = Counters{
-			Seen:        a.Seen,
-			FilteredOut: a.FilteredOut,
-			NotSampled:  a.NotSampled + t.passedOver,
-			Lost:        a.Lost,
-			Invalid:     t.invalid,
-			Captured:    t.captured,
-			Bytes:       t.bytes,
-		}
-	}
-	return counters
-}
-
-// Close detaches and releases everything. Packets still in the rings are gone: call Stop and Read until
-// it ends to have them.
+// Close detaches and releases everything, and may be called again. Packets still in the rings are
+// gone. Run does it by itself.
 func (s *Session) Close() error {
-	var errs []error
+	s.Stop()
+	errs := s.reader.merge.close()
+	errs = append(errs, closeHooks(s.hooks))
 	if s.sampler != nil {
-		s.Stop()
 		errs = append(errs, s.sampler.close())
 	}
-	for _, r := range s.rings {
-		errs = append(errs, r.close())
+	if s.poller != nil {
+		errs = append(errs, s.poller.close())
 	}
-	if s.watcher != nil {
-		s.watcher.Close()
-	}
-	for _, fd := range []int{s.poll, s.wake} {
-		if fd >= 0 {
-			errs = append(errs, unix.Close(fd))
-		}
-	}
-	s.rings, s.order, s.err = nil, nil, os.ErrClosed
-	s.watcher, s.poll, s.wake = nil, -1, -1
+	s.hooks, s.poller, s.reader.err = nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

@@ -1,12 +1,15 @@
 package capture_test
 
 import (
+	"context"
 	"errors"
-	"io"
+	"iter"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -52,68 +55,138 @@ func send(t *testing.T, sender *testnet.Sender, n int) {
 	}
 }
 
-// Stop, called by another goroutine while Read waits, loses nothing of what was captured before.
+// sendSeen sends packets and waits until the session's program has seen them all: to send a packet
+// is not yet to receive it.
+func sendSeen(t *testing.T, sender *testnet.Sender, s *capture.Session, n int) {
+	t.Helper()
+	send(t, sender, n)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		accounts, err := s.Accounts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if accounts.Total().Seen >= uint64(n) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("of %d packets %d were seen in a minute", n, accounts.Total().Seen)
+		}
+	}
+}
+
+// reader returns a function that waits for the session's next packet; nil = there is none.
+func reader(t *testing.T, s *capture.Session) func() *capture.Packet {
+	t.Helper()
+	next, stop := iter.Pull2(s.Packets(t.Context()))
+	t.Cleanup(stop)
+	return func() *capture.Packet {
+		t.Helper()
+		p, err, ok := next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return nil
+		}
+		return p
+	}
+}
+
+func checkAccount(t *testing.T, s *capture.Session, want capture.Account) {
+	t.Helper()
+	got, err := s.Accounts()
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(capture.Accounts{want}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Stop, called by another goroutine while a loop waits for packets, loses nothing of what was
+// captured before.
 func TestStop(t *testing.T) {
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
-	send(t, sender, 100)
-	time.AfterFunc(10*time.Millisecond, s.Stop) // before Read would look into the rings by itself
-	var p capture.Packet
+	sendSeen(t, sender, s, 100)
+	next := reader(t, s)
+	go s.Stop()
 	for i := range 100 {
-		if err := s.Read(&p); err != nil {
-			t.Fatalf("packet %d: %v", i, err)
+		p := next()
+		if p == nil {
+			t.Fatalf("the session ended at packet %d", i)
 		}
-		if seq, ok := testnet.Sequence(p.Data); !ok || seq != uint64(i) || p.WireLen != 64 || p.Dropped != 0 {
-			t.Errorf("packet %d is %+v", i, p)
+		seq, _ := testnet.Sequence(p.Data)
+		if diff := cmp.Diff([]uint64{uint64(i), 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}); diff != "" {
+			t.Errorf("packet %d: number, length and losses: %s", i, diff)
 		}
 	}
+	if p := next(); p != nil {
+		t.Errorf("a packet after the end: %+v", p)
+	}
+	want := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
+	checkAccount(t, s, want)
 	for range 2 {
-		if err := s.Read(&p); err != io.EOF {
-			t.Errorf("Read after the end: %v", err)
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
-	want := capture.Counters{Seen: 100, Captured: 100, Bytes: 6400}
-	if st, err := s.Stats(); err != nil || st.Counters != want || st.Interfaces[0] != want {
-		t.Errorf("%+v, %v", st, err)
+	for _, err := range s.Packets(t.Context()) {
+		if !errors.Is(err, os.ErrClosed) {
+			t.Errorf("packets of a closed session: %v", err)
+		}
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := s.Read(&p); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Read after Close: %v", err)
-	}
-	if st, err := s.Stats(); err != nil || st.Counters != want {
-		t.Errorf("after Close: %+v, %v", st, err)
-	}
+	checkAccount(t, s, want)
 }
 
 // After Count packets the session ends by itself, and what came on top of them is accounted for.
 func TestCount(t *testing.T) {
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{Count: 10})
-	send(t, sender, 100)
-	var p capture.Packet
+	sendSeen(t, sender, s, 100)
 	n := 0
-	for ; s.Read(&p) == nil; n++ {
+	for _, err := range s.Packets(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
 	}
-	want := capture.Counters{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640}
-	if st, err := s.Stats(); err != nil || st.Counters != want || n != 10 {
-		t.Errorf("%d packets, %+v, %v", n, st.Counters, err)
+	if n != 10 {
+		t.Errorf("%d packets", n)
+	}
+	checkAccount(t, s, capture.Account{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640})
+}
+
+// A done context ends a loop over packets, after those that were on their way.
+func TestPacketsContext(t *testing.T) {
+	pair, sender := newPair(t)
+	s := open(t, pair, capture.Options{})
+	sendSeen(t, sender, s, 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := 0
+	for _, err := range s.Packets(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 20 {
+		t.Errorf("%d packets", n)
 	}
 }
 
 // Immediate hands a packet over without waiting for more or for the flush.
 func TestImmediate(t *testing.T) {
 	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{Immediate: true})
-	var p capture.Packet
+	next := reader(t, open(t, pair, capture.Options{Immediate: true}))
 	best := time.Hour
 	for range 20 {
 		time.Sleep(5 * time.Millisecond)
 		before := time.Now()
 		send(t, sender, 1)
-		if err := s.Read(&p); err != nil {
-			t.Fatal(err)
+		if next() == nil {
+			t.Fatal("the session ended")
 		}
 		best = min(best, time.Since(before))
 	}
@@ -122,11 +195,11 @@ func TestImmediate(t *testing.T) {
 	}
 }
 
-// A ring that has woken its reader is read as soon as the order of what it holds is final: it may be full before long.
+// A ring that has woken its reader is read as soon as the order of what it holds is final: it may
+// be full before long.
 func TestFilling(t *testing.T) {
 	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{Buffer: capture.MinBuffer})
-	var p capture.Packet
+	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer}))
 	best := time.Hour
 	for range 20 {
 		before := time.Now()
@@ -136,8 +209,8 @@ func TestFilling(t *testing.T) {
 			}
 		}
 		for range 40 {
-			if err := s.Read(&p); err != nil {
-				t.Fatal(err)
+			if next() == nil {
+				t.Fatal("the session ended")
 			}
 		}
 		best = min(best, time.Since(before))
@@ -147,23 +220,26 @@ func TestFilling(t *testing.T) {
 	}
 }
 
-// While a session runs, Stats may be asked by anyone.
-func TestStatsWhileRunning(t *testing.T) {
+// While a session runs, its accounts may be asked for by anyone.
+func TestAccountsWhileRunning(t *testing.T) {
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
-	send(t, sender, 50)
-	var p capture.Packet
+	sendSeen(t, sender, s, 50)
+	next := reader(t, s)
 	for range 50 {
-		if err := s.Read(&p); err != nil {
-			t.Fatal(err)
-		}
+		next()
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for range 100 {
-			if st, err := s.Stats(); err != nil || st.Seen != 50 {
-				t.Errorf("%+v, %v", st, err)
+			accounts, err := s.Accounts()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if seen := accounts.Total().Seen; seen != 50 {
+				t.Errorf("%d seen", seen)
 				return
 			}
 		}
@@ -172,8 +248,8 @@ func TestStatsWhileRunning(t *testing.T) {
 	s.Stop()
 }
 
-// A second session on the same interface samples the first one's program, or says why it cannot. Either way
-// the first goes on.
+// A second session on the same interface samples the first one's program, or says why it cannot.
+// Either way the first goes on.
 func TestSecondSession(t *testing.T) {
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
@@ -191,8 +267,7 @@ func TestSecondSession(t *testing.T) {
 		t.Errorf("the error does not name the program: %v", err)
 	}
 	send(t, sender, 1)
-	var p capture.Packet
-	if err := s.Read(&p); err != nil {
-		t.Error(err)
+	if reader(t, s)() == nil {
+		t.Error("the first session ended")
 	}
 }

@@ -1,10 +1,15 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A Format is a capture file format.
@@ -29,88 +34,89 @@ func ParseFormat(s string) (Format, error) {
 // WriterOptions say how to write. The zero value of each field is its default.
 type WriterOptions struct {
 	Format      Format // PCAPNG
+	Name        string // what errors call the file; "" = nothing
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
 
-	// Immediate writes each packet to the output at once. Otherwise packets collect in a buffer until
+	// Immediate writes each packet to the file at once. Otherwise packets collect in a buffer until
 	// it is full or Flush is called.
 	Immediate bool
 }
 
-// A Writer writes a session's packets to a capture file. Whatever reaches the output is whole blocks,
-// each call of its Write some of them. A Writer belongs to one goroutine; only Size may be called by any.
+// A Writer is an Output that makes a capture file. Whatever reaches the file is whole blocks, each
+// call of its Write some of them. A Writer belongs to one goroutine; only Size may be called by
+// any.
 type Writer struct {
 	out     io.Writer
 	options WriterOptions
 	enc     encoder
 	buf     []byte
 	queued  []queued // the packets in buf
-	written []Counters
+	taken   Accounts // Captured and Bytes: what reached the file
 	size    atomic.Int64
 	err     error
 }
 
 // queued is where a packet in the buffer ends, and what it counts for.
 type queued struct {
-	end, captured, source int
+	end, bytes, source int
 }
 
-// An encoder appends the blocks of one file format to a buffer.
+// An encoder appends the blocks of one file format to a buffer. Each format is one file,
+// output_NAME.go, and a line in newEncoder.
 type encoder interface {
 	header(b []byte) []byte
 	packet(b []byte, p *Packet) []byte
-	trailer(b []byte, s Stats) []byte
+	trailer(b []byte, accounts Accounts) []byte
 }
 
+func newEncoder(d *Description, o *WriterOptions) encoder {
+	if o.Format == PCAP {
+		return newPCAPEncoder(d)
+	}
+	return newPCAPNGEncoder(d, o)
+}
+
+// writeSize is how many bytes are collected for one write, at least.
 const writeSize = 256 << 10
 
-// NewWriter begins a file of the session's packets with its header, which reaches out with the first Flush.
-func NewWriter(out io.Writer, s *Session, o WriterOptions) *Writer {
-	return newWriter(out, newEncoder(s.describe(), o), o, len(s.Interfaces()))
+// NewWriter returns an Output that writes a capture file to out, which it does not close. Errors
+// call out by the name of the options.
+func NewWriter(out io.Writer, o WriterOptions) *Writer {
+	return &Writer{out: out, options: o, buf: make([]byte, 0, writeSize+2*MaxSnapLen)}
 }
 
-func newWriter(out io.Writer, enc encoder, o WriterOptions, sources int) *Writer {
-	w := &Writer{
-		out:     out,
-		options: o,
-		enc:     enc,
-		buf:     make([]byte, 0, writeSize+2*MaxSnapLen),
-		written: make([]Counters, sources),
-	}
-	w.buf = enc.header(w.buf)
-	return w
+// Begin makes the file's header, which reaches the file with the first Flush.
+func (w *Writer) Begin(d Description) error {
+	w.taken = make(Accounts, len(d.Sources))
+	w.enc = newEncoder(&d, &w.options)
+	w.buf = w.enc.header(w.buf)
+	return nil
 }
 
-func newEncoder(d description, o WriterOptions) encoder {
-	if o.Format == PCAP {
-		return newClassic(d)
-	}
-	return newNextGeneration(d, o)
-}
-
-// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the output, every
-// call returns that error.
+// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the file,
+// every call returns that error.
 func (w *Writer) Write(p *Packet) error {
 	if w.err != nil {
 		return w.err
 	}
 	w.buf = w.enc.packet(w.buf, p)
-	w.queued = append(w.queued, queued{end: len(w.buf), captured: len(p.Data), source: p.Interface})
+	w.queued = append(w.queued, queued{end: len(w.buf), bytes: len(p.Data), source: p.Source})
 	if w.options.Immediate || len(w.buf) >= writeSize {
 		return w.Flush()
 	}
 	return nil
 }
 
-// Flush hands what is buffered to the output. Of a write that was cut short, what is not a whole block
-// is removed again, where the output is a file or can Seek and Truncate like one.
+// Flush hands what is buffered to the file. Of a write that was cut short, what is not a whole
+// block is removed again, where the file can Seek and Truncate.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
 	}
 	n, err := w.out.Write(w.buf)
 	if err != nil {
-		w.err = fmt.Errorf("write packets: %w", err)
+		w.err = w.explain(err)
 	}
 	whole := 0
 	for _, q := range w.queued {
@@ -118,9 +124,9 @@ func (w *Writer) Flush() error {
 			break
 		}
 		whole = q.end
-		c := &w.written[q.source]
-		c.Captured++
-		c.Bytes += uint64(q.captured)
+		a := &w.taken[q.source]
+		a.Captured++
+		a.Bytes += uint64(q.bytes)
 	}
 	if n == len(w.buf) {
 		whole = n
@@ -133,8 +139,23 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// cut takes the beginning of a block off the end of the file. There is nobody to tell if that
-// fails: the error that led here is the one that counts.
+// explain says what was tried in an error of the file.
+func (w *Writer) explain(err error) error {
+	name := w.options.Name
+	if name == "" {
+		return fmt.Errorf("write packets: %w", err)
+	}
+	if errors.Is(err, unix.EPIPE) {
+		return xdp.Kind(unix.EPIPE, "%s: its reader has gone away", name)
+	}
+	if path := new(os.PathError); errors.As(err, &path) {
+		err = path.Err // which has a path of its own
+	}
+	return fmt.Errorf("write packets to %s: %w", name, err)
+}
+
+// cut takes the beginning of a block off the end of the file. If that fails, the error that led
+// here is still the one to report.
 func (w *Writer) cut(excess int64) {
 	f, ok := w.out.(interface {
 		io.Seeker
@@ -148,32 +169,21 @@ func (w *Writer) cut(excess int64) {
 	}
 }
 
-// Size is how many bytes the output has taken.
+// Size is how many bytes the file has taken.
 func (w *Writer) Size() int64 { return w.size.Load() }
 
-// Account returns the session's final counters with what did not reach the output as lost instead
-// of captured.
-func (w *Writer) Account(s Stats) Stats {
-	counters := make([]Counters, len(s.Interfaces))
-	for i, c := range s.Interfaces {
-		c.Lost += c.Captured - w.written[i].Captured
-		c.Captured, c.Bytes = w.written[i].Captured, w.written[i].Bytes
-		counters[i] = c
-	}
-	return total(counters)
-}
-
-// Close writes what is buffered and the session's final counters, also after an error, should the output
-// take it. It returns the first error of the output and does not close it.
-func (w *Writer) Close(s Stats) error {
+// End writes what is buffered and the final accounts, also after an error, should the file take it.
+// It returns the accounts of the file, and the first error that there was.
+func (w *Writer) End(final Accounts) (Accounts, error) {
 	err := w.Flush()
 	w.err = nil
-	w.buf = w.enc.trailer(w.buf, w.Account(s))
+	own := final.delivered(w.taken)
+	w.buf = w.enc.trailer(w.buf, own)
 	if last := w.Flush(); err == nil {
 		err = last
 	}
 	if w.err == nil {
 		w.err = os.ErrClosed
 	}
-	return err
+	return own, err
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/pcapgo"
-
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func describeTwo() description {
-	return description{
-		interfaces: []Interface{{Interface: xdp.Interface{Name: "a"}}, {Interface: xdp.Interface{Name: "b"}}},
-		options:    Options{SnapLen: MaxSnapLen, Sample: 1},
+func describeTwo() Description {
+	return Description{
+		Sources: []Source{{Name: "a"}, {Name: "b"}},
+		Options: Options{SnapLen: MaxSnapLen, Sample: 1},
 	}
 }
 
 func testWriter(out io.Writer, o WriterOptions) *Writer {
-	d := describeTwo()
-	return newWriter(out, newEncoder(d, o), o, len(d.interfaces))
+	w := NewWriter(out, o)
+	w.Begin(describeTwo()) // writes nothing yet
+	return w
 }
 
 // A limited output takes so many bytes and then has no room.
@@ -47,7 +46,7 @@ func (l *limited) Write(b []byte) (int, error) {
 
 func testPacket(i int) *Packet {
 	data := packetOf(60+i%40, byte(i))
-	return &Packet{Data: data, WireLen: len(data), Time: int64(i), Interface: i % 2}
+	return &Packet{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2}
 }
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
@@ -64,13 +63,13 @@ func TestWriterAccount(t *testing.T) {
 		for room := 0; room <= all.Len(); room += 7 {
 			out := &limited{room: room}
 			w := testWriter(out, WriterOptions{Format: format, Immediate: room%2 == 0})
-			var read [2]Counters
+			var read [2]Account
 			var err error
 			for i := 0; i < 50 && err == nil; i++ {
 				p := testPacket(i)
 				err = w.Write(p)
-				read[p.Interface].Captured++
-				read[p.Interface].Seen++
+				read[p.Source].Captured++
+				read[p.Source].Seen++
 			}
 			if err == nil {
 				err = w.Flush()
@@ -81,9 +80,10 @@ func TestWriterAccount(t *testing.T) {
 			if again := w.Write(testPacket(0)); room < all.Len() && !errors.Is(again, errNoRoom) {
 				t.Errorf("the error is forgotten: %v", again)
 			}
-			got := w.Account(total(read[:]))
+			accounts, _ := w.End(read[:])
+			got := accounts.Total()
 			if want := countPackets(format, out.Bytes()); got.Captured != want || got.Seen != got.Lost+got.Captured {
-				t.Errorf("format %d, room for %d: %d packets are whole, the account is %+v", format, room, want, got.Counters)
+				t.Errorf("format %d, room for %d: %d packets are whole, the account is %+v", format, room, want, got)
 			}
 		}
 	}
@@ -115,10 +115,10 @@ func TestWriterCuts(t *testing.T) {
 	}
 	defer f.Close()
 	w := testWriter(&halting{File: f, room: 2000}, WriterOptions{})
-	var counters [2]Counters
+	var counters [2]Account
 	for i := range 50 {
 		p := testPacket(i)
-		counters[p.Interface].Captured++
+		counters[p.Source].Captured++
 		w.Write(p)
 	}
 	if err := w.Flush(); !errors.Is(err, errNoRoom) {
@@ -141,8 +141,11 @@ func TestWriterCuts(t *testing.T) {
 		}
 		n++
 	}
-	if got := w.Account(total(counters[:])); got.Captured != uint64(n) || n == 0 || int64(len(file)) != w.Size() {
-		t.Errorf("%d packets and %d bytes in the file, the account says %d, Size %d", n, len(file), got.Captured, w.Size())
+	if n == 0 || int64(len(file)) != w.Size() {
+		t.Errorf("%d packets and %d bytes in the file, Size %d", n, len(file), w.Size())
+	}
+	if accounts, _ := w.End(counters[:]); accounts.Total().Captured != uint64(n) {
+		t.Errorf("%d packets in the file, the account says %d", n, accounts.Total().Captured)
 	}
 }
 
@@ -165,8 +168,8 @@ func (h *halting) Write(b []byte) (int, error) {
 func TestWriterStatistics(t *testing.T) {
 	var out bytes.Buffer
 	w := testWriter(&out, WriterOptions{Application: "xdpcap test"})
-	want := []Counters{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
-	if err := w.Close(total(want)); err != nil {
+	want := Accounts{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
+	if _, err := w.End(want); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Write(testPacket(0)); !errors.Is(err, os.ErrClosed) {
@@ -196,7 +199,7 @@ func TestWholeBlocksPerWrite(t *testing.T) {
 	for i := range 10_000 {
 		w.Write(testPacket(i))
 	}
-	w.Close(Stats{Interfaces: make([]Counters, 2)})
+	w.End(make(Accounts, 2))
 	if out.writes < 3 || out.torn > 0 {
 		t.Errorf("%d writes, %d of them not whole blocks", out.writes, out.torn)
 	}
@@ -220,28 +223,29 @@ func (o *blocks) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// loop is a session over a ring in memory that the same packets come out of again and again.
+// A loop is a reader of a ring in memory, out of which the same packets come again and again.
 type loop struct {
-	*Session
-	kernel *fakeKernel
+	reader
+	ring *perfRing
 }
 
 func newLoop(size int) *loop {
-	k, r := newKernel(1<<20, 1)
+	k, c := newFakePerf(1<<20, 1)
 	packet := packetOf(size, 1)
 	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
 	}
-	s := &Session{rings: []*ring{r}, tally: make([]tally, 1), published: make([]tally, 1), horizon: math.MaxUint64}
-	return &loop{s, k}
+	return &loop{
+		reader: reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, ledger: newLedger(1, 0)},
+		ring:   c.ring.(*perfRing),
+	}
 }
 
 func (l *loop) next(tb testing.TB, p *Packet) {
-	if !l.Pending() {
-		r := l.rings[0]
-		r.start, r.next, r.tail = 0, 0, 0
-		l.gather()
+	if !l.merge.isReady() {
+		l.ring.start, l.ring.next, l.ring.tail = 0, 0, 0
+		l.merge.gather()
 	}
-	if err := l.Read(p); err != nil {
+	if err := l.read(p); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -285,16 +289,16 @@ func BenchmarkReadWrite(b *testing.B) {
 
 func TestComment(t *testing.T) {
 	d := describeTwo()
-	d.options.Sample = 100
-	d.options.Sink = true
-	for i := range d.interfaces {
-		d.interfaces[i].Mode = Native
-		d.interfaces[i].Program = xdp.Program{ID: 7, Name: "sample_xdp"}
+	d.Options.Sample = 100
+	d.Options.Sink = true
+	for i := range d.Sources {
+		d.Sources[i].Mode = Native
+		d.Sources[i].Sampler = Program{ID: 7, Name: "sample_xdp"}
 	}
 	want := `a: XDP program sample_xdp (id 7), native mode
 b: XDP program sample_xdp (id 7), native mode
-sampling: one packet of every 100, at random (--sample 100)
-every packet was dropped after sampling (--sink)
+sampling: one packet of every 100, at random
+every packet was dropped after sampling
 snapshot length: 65468
 command line: xdpcap -i a -i b`
 	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {

@@ -3,6 +3,18 @@ package filter
 import (
 	"fmt"
 	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/fault"
+)
+
+// Kinds of errors that a caller can remedy by other means than another expression. errors.Is finds
+// them in an *Error; their texts are not part of the error's own.
+var (
+	// ErrUnsupported is the kind of what this compiler cannot do. A program that was compiled elsewhere
+	// can, and ParseRaw reads it.
+	ErrUnsupported = fault.ErrUnsupported
+	// ErrInterface is the kind of a filter that chooses an interface, which only its caller can.
+	ErrInterface = fault.ErrInterface
 )
 
 // Error says which word of an expression cannot be had, why, and what to write instead. Compile returns no other type of
@@ -13,6 +25,19 @@ type Error struct {
 	Word    string // the offending word; empty at the end of the expression, all of Text if no word is to blame
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
+	Kind    error  // ErrUnsupported or ErrInterface; nil for all other errors
+}
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
+
+// newError is a fault as the caller of Compile gets it.
+func newError(text string, f *fault.Fault) *Error {
+	e := &Error{Text: text, Pos: f.Pos, Word: f.Word, Message: f.Message, Hint: f.Hint, Kind: f.Kind}
+	if e.Word == "" && e.Pos == 0 {
+		e.Word = text
+	}
+	return e
 }
 
 // Error is one line: message, word, hint.
@@ -47,33 +72,4 @@ func (e *Error) Caret() string {
 		s += "\n" + e.Hint
 	}
 	return s
-}
-
-// fileHint is the way out for what a pure compiler on Ethernet cannot do.
-const fileHint = "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file"
-
-// abort carries an Error through the recursive passes; run turns it back into an ordinary error.
-type abort struct{ err *Error }
-
-// fail ends the current pass at t.
-func fail(t token, hint, format string, args ...any) {
-	panic(abort{&Error{Pos: t.pos, Word: t.text, Message: fmt.Sprintf(format, args...), Hint: hint}})
-}
-
-// run calls the passes and gives back what they fail with. Any other panic is a bug and goes on.
-func run(text string, passes func()) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			a, ok := r.(abort)
-			if !ok {
-				panic(r)
-			}
-			if a.err.Text = text; a.err.Word == "" && a.err.Pos == 0 {
-				a.err.Word = text
-			}
-			err = a.err
-		}
-	}()
-	passes()
-	return nil
 }

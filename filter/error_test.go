@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
 // TestCaret shows what users read. It catches an underline under the wrong word and a hint that is gone.
@@ -43,7 +45,7 @@ no port 8o`,
 		`ether host gateway.example
            ^^^^^^^^^^^^^^^
 names of Ethernet addresses are not looked up
-write the MAC address, or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file`,
+write the MAC address`,
 		`vlan 4096
      ^^^^
 vlan number is more than 4095`,
@@ -57,7 +59,7 @@ the address of a network ends with zeros`,
 leave it out`,
 		`ifindex 2
 ^^^^^^^
-the interface is chosen with -i, not in the filter
+the interface is chosen outside the filter
 leave it out`,
 		`ip broadcast
    ^^^^^^^^^
@@ -75,7 +77,7 @@ write 1, 2 or 4`,
 no filter has this character`,
 	} {
 		text, _, _ := strings.Cut(want, "\n")
-		_, err := Compile(text, Options{Resolver: fakeResolver{}})
+		_, err := Compile(text, Options{Resolver: filtertest.Resolver{}})
 		var e *Error
 		if !errors.As(err, &e) {
 			t.Errorf("%s: error %v is no *Error", text, err)
@@ -100,6 +102,30 @@ func TestErrorLine(t *testing.T) {
 	want := `syntax error (at "prot", byte 4): put a word like host, net or port before it`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestKinds catches an error that its caller cannot tell from those that only another expression helps
+// against, and a kind's text in the error's own.
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		expr string
+		want error
+	}{
+		{"ether host printer", ErrUnsupported},
+		{"ifindex 2", ErrInterface},
+		{"ip protochain 6", nil},
+		{"tcp prot 80", nil},
+	} {
+		_, err := Compile(c.expr, Options{})
+		for _, kind := range []error{ErrUnsupported, ErrInterface} {
+			if got, want := errors.Is(err, kind), kind == c.want; got != want {
+				t.Errorf("%s: errors.Is(%v, %v) is %v, want %v", c.expr, err, kind, got, want)
+			}
+			if strings.Contains(err.Error(), kind.Error()) {
+				t.Errorf("%s: the error %q repeats its kind", c.expr, err)
+			}
+		}
 	}
 }
 

@@ -1,24 +1,23 @@
-// Package filter compiles pcap-filter(7) expressions to classic BPF, and classic BPF to eBPF, without cgo.
+// Package filter compiles pcap-filter(7) expressions to classic BPF, without cgo. Package filter/ebpf
+// translates the result, or any classic program, to eBPF.
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
-//	body, err := filter.Translate(prog)
-//	err = filter.Replace(spec.Programs["xdp"], "filter", body)
 //
-// An expression means what it means to tcpdump on an Ethernet interface: the compiler takes the steps of libpcap 1.10, those of
-// its optimizer included, since they decide which packets that are too short for a test still match.
+// An expression means what it means to tcpdump on an Ethernet interface. The compiler takes the steps
+// of libpcap 1.10, and those of its optimizer, too: they decide whether a packet that ends before
+// a test's bytes still matches.
 //
 // # Differences from libpcap
 //
 //   - inbound is true and outbound is false: XDP sees received packets only.
-//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. A program made by "tcpdump -ddd" can be
-//     read with ParseRaw instead, but for protochain's, which has a loop.
+//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. ParseRaw reads
+//     what "tcpdump -ddd" makes of such an expression, but for protochain's program, which has a loop.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
-//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which refuses it.
-//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the packet without its outer
-//     tag, so that "tcp port 443" matches it: see Options.VLANAware.
-//   - Bytes 65535 and up of a packet, and what is behind its first fragment, cannot be loaded at XDP: to load them is "no match",
-//     as it is behind the end of the packet.
+//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel, which
+//     refuses it.
+//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the
+//     packet without its outer tag, so that "tcp port 443" matches it: see Options.VLANAware.
 package filter
 
 import (
@@ -26,6 +25,14 @@ import (
 	"net"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/assemble"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
+	"github.com/xdpcap/xdpcap/filter/internal/fault"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/optimise"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
 // DefaultSnapLen is what a matching program returns where Options do not say, tcpdump's default.
@@ -51,32 +58,36 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	return prog, nil
 }
 
-// CompileRaw is Compile for those who go on with Translate or a listing. The instructions are those tcpdump prints.
+// CompileRaw is Compile for those who go on with a listing, or with filter/ebpf. The instructions are
+// those that tcpdump prints.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	err = run(text, func() {
-		tokens := scan(text)
-		tree := parse(tokens)
-		resolve(tree, o.Resolver)
-		first, verbatim := generate(tree, o)
-		if !verbatim {
-			first = simplify(first)
-			if first.last.code == insRetK && first.last.k == 0 {
-				fail(token{}, "", "expression rejects all packets")
-			}
-		}
-		prog = linearize(first)
-		if len(prog) > MaxInstructions {
-			fail(token{}, "join networks instead of hosts, or split the filter",
-				"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
-		}
-	})
-	if err != nil {
-		return nil, err
+	if f := fault.Catch(func() { prog = compile(text, o) }); f != nil {
+		return nil, newError(text, f)
 	}
 	return prog, nil
+}
+
+// compile runs the stages, each of which is a package of its own. A stage raises a fault where the
+// expression cannot be compiled.
+func compile(text string, o Options) []bpf.RawInstruction {
+	tree := syntax.Parse(text)
+	names.Resolve(tree, o.Resolver)
+	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, VLANAware: o.VLANAware})
+	if !verbatim {
+		first = optimise.Graph(first)
+		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
+			fault.Raise("", "expression rejects all packets")
+		}
+	}
+	prog := assemble.Program(first)
+	if len(prog) > MaxInstructions {
+		fault.Raise("join networks instead of hosts, or split the filter",
+			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
+	}
+	return prog
 }
 
 func (o *Options) setDefaults() error {

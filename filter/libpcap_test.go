@@ -1,25 +1,23 @@
 package filter
 
 import (
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/bpf"
-)
 
-// anyMask is the netmask tcpdump compiles with when it has no interface.
-var anyMask = []byte{0, 0, 0, 0}
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+)
 
 // differences are the expressions that libpcap takes and Compile refuses, with the reason. The package documentation lists them.
 // What else libpcap makes of an expression, Compile makes too.
 var differences = []struct{ name, expr, reason string }{
 	{"protochain", "ip protochain 6", "needs a loop"},
 	{"protochain 6", `ip6 protochain \tcp`, "needs a loop"},
-	{"ifindex", "ifindex 2", "the interface is chosen with -i"},
+	{"ifindex", "ifindex 2", "the interface is chosen outside the filter"},
 	{"netmask", "ip broadcast", "the interface's netmask is not known"},
 }
 
@@ -39,26 +37,12 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// budget is how many random cases a test runs; FILTER_CASES raises it for long runs.
-func budget(tb testing.TB, normal int) int {
-	tb.Helper()
-	s := os.Getenv("FILTER_CASES")
-	if s == "" {
-		return normal
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		tb.Fatalf("FILTER_CASES: %v", err)
-	}
-	return n
-}
-
 // sameAsLibpcap holds Compile against libpcap on one expression: both refuse it, or both programs give the same for every
 // packet. It tells what libpcap did.
 func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identical bool) {
 	tb.Helper()
 	want, wantErr := libpcapProgram(tb, expr)
-	got, gotErr := CompileRaw(expr, Options{Netmask: anyMask})
+	got, gotErr := CompileRaw(expr, Options{Netmask: filtertest.AnyMask})
 	if wantErr != nil || gotErr != nil {
 		if wantErr == nil || gotErr == nil {
 			tb.Errorf("%s\nlibpcap: %v\nCompile: %v", expr, wantErr, gotErr)
@@ -69,7 +53,7 @@ func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identic
 		tb.Errorf("%s: %v", expr, err)
 	}
 	for _, p := range pkts {
-		w, g := interpret(want, p, uint32(len(p))), interpret(got, p, uint32(len(p)))
+		w, g := filtertest.Interpret(want, p, uint32(len(p))), filtertest.Interpret(got, p, uint32(len(p)))
 		if w != g {
 			tb.Errorf("%s: Compile's program gives %d, libpcap's %d on %x\n%s", expr, g, w, p,
 				cmp.Diff(Listing(want), Listing(got)))
@@ -83,16 +67,16 @@ func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identic
 // offset, a wrong qualifier inherited, a wrong precedence, and loads in another order than libpcap's.
 func TestLibpcap(t *testing.T) {
 	needTcpdump(t)
-	pkts := truncations(packets(), 1)
+	pkts := filtertest.Truncations(filtertest.Packets(), 1)
 	seeds := make(chan uint64)
 	var mu sync.Mutex
 	var accepted, identical int
 	var wg sync.WaitGroup
-	n := budget(t, 3000)
+	n := filtertest.Budget(t, 3000)
 	for range 4 { // tcpdump spends its time starting
 		wg.Go(func() {
 			for seed := range seeds {
-				expr := newGrammar(seed).expression(2)
+				expr := filtertest.NewGrammar(seed).Expression(2)
 				a, i := sameAsLibpcap(t, expr, pkts)
 				mu.Lock()
 				if a {
@@ -116,43 +100,11 @@ func TestLibpcap(t *testing.T) {
 	}
 }
 
-// corners are expressions people write, and corners that a bug once hid in or could.
-var corners = []string{
-	"", "ip", "host 192.0.2.1", "net 10.0.0.0/8", "tcp port 443", "tcp port 22 or 80", "port 53 and not host 1.2.3.4 and 10.0.0.1",
-	"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 10.0.0.0/8", "ip[2:2] > 576", "ip[16] >= 224",
-	"ether[0] & 1 = 0 and ip[16] >= 224", "icmp[icmptype] != icmp-echo and icmp[icmptype] != icmp-echoreply",
-	"tcp port 80 and (((ip[2:2] - ((ip[0]&0xf)<<2)) - ((tcp[12]&0xf0)>>2)) != 0)", "icmp6[icmp6type] = icmp6-neighborsolicit",
-	"vlan 100 && vlan 200", "vlan && vlan 300 && ip", "mpls 100000 && mpls 1024", "mpls && mpls 1024 && host 192.9.200.1",
-	"pppoes && ip", "pppoes 0x27 && ip", "geneve 0xb && ip", "geneve && ip6 proto 17", "vlan and pppoes and tcp port 80",
-	"pppoes and mpls and ip", "geneve and ether host 02:00:00:00:00:01", "geneve and vlan 5 and ip6", "geneve and ip and tcp port 22",
-	"geneve and geneve and tcp[0] = 3", "geneve and pppoes and port 5", "geneve and ether[0] = 5 and ip[0] = 1", "geneve and icmp6[0] = 5",
-	"1 + tcp[0] = 5", "tcp[0] + udp[0] = 5", "5 = tcp[0]", "len / 3 % 2 ^ 1 = 0", "2 * 3 % 4 + 1 = 6", "-2 % 3 + 4 = 0", "len << 33 - 2 = 0",
-	"ether[-2] = 0", "ether[-2:2] != 0", "ip[70000] = 1", "len = 0xffffffff + 1", "not (not ip)", "((((ip))))", "(len) > 5", "(5) < len",
-	"len / (0 + len) = 1", "len / (2 - 2) = 1", "len % (1 - 1) = 0", "len << 32 = 0", "1 << (len - len) = 1", "ip[0:3] = 5", "isis[0] = 1",
-	"tcp and udp", "ip and ip6", "less 5 and greater 10", "tcp or not tcp", "0 = 0", "0 = 1", "1 > 0", "host 0", "net 0", "port 65536", "portrange 1-65536",
-	"portrange 80-http", "portrange 10-20abc", "portrange 1", "portrange x", "tcp portrange ssh-tftp", "udp port ssh", "port 08", "port 4294967296",
-	"1.2.3.4", "foo", "80", "host", "tcp port", "tcp 80", "ip 1.2.3.4", "src proto 6", "src or src 1.2.3.4", "src or dst or 1.2.3.4", "not", "()", "(ip", "ip)", "ip ip",
-	"and ip", "ip and", "host 1.2.3.4 and (5.6.7.8 and tcp)", "host ((1.2.3.4) or 5.6.7.8)", "port ((22) or 80)", "port (not 22 or 80)", "port (22)",
-	"tcp port 80 and (22)", "tcp port 80 and (22 + 1 = len)", "tcp port 80 and (not 22 or 443)", "tcp port 80 and (not tcp or 443)", "(tcp port 80) or 90",
-	"tcp port 80 or (udp port 90 and 100) or 200", "ip host ::1", "ip6 host 1.2.3.4", "arp host ::1", "tcp host 1.2.3.4", "ether host 1.2.3.4", "host 02:00:00:00:00:01",
-	"ether 02:00:00:00:00:01", "ether dst 02:00:00:00:00", "host 256.1.1.1", "host 1.2.3.025", "host 0x1.2.3.4", "net 10/8", "net 1.2.3.4/24", "net 1.2.3.0/33",
-	"net 10.0.0.0 mask 255", "net 10.0.0.1 mask 255.0.0.0", "host 1.2.3.4/32", "net ::1/129", "net fe80::1/10", "host fe80::/10", "host ::1/128", "port ::1",
-	"vlan 4096", "vlan (5", "mpls 1048576", "pppoes 65536", "geneve 16777216", "mpls and vlan", "mpls and arp", "pppoes and vlan", "pppoes and llc", "pppoes and ether host 02:00:00:00:00:01",
-	"pppoes and broadcast", "pppoes and ip multicast", "llc foo", "llc RR", "radio[0] = 1", "type mgt", "wlan addr1 02:00:00:00:00:01", "vpi 3", "on eth0", "rset x", "fisu", "gateway foo",
-	"ether gateway foo", "gateway 1.2.3.4", "decnet host foo", "decnet host 1.2.3", "decnet net 1.5", "atalk host 1.2.3.4", "arp proto 5", "isis proto foo", `iso proto \foo`, "ether proto foo",
-	`proto \nonexistent`, "ether proto 0x88cc", "ether proto 1500", "ether proto 1501", "ether proto 6", "ether proto 0xf0", "ip6 multicast", "arp broadcast", "ip6 broadcast", "tcp multicast", "broadcast", "multicast",
-	"$5", "ether host $5", "ip & 5", "tcp[", "tcp[0", "tcp[0:x] = 1", "tcp[0] =", "len", "len + 5", "(len + 5)", "len +", "-", "- = 5", "vxlan", "1:2:3", "::1", "host 1::2::3",
-	"ip\tand\nudp", "ip!=5", "ip and!udp", "byte 1 ^ 2", "byte 5 = ", "less", "less len", "host 1.2.3.4.5", "link[12:2] = 0x800", "slip[0]=0", "tr host 2:0:0:0:0:1",
-	"ether host 2-0-0-0-0-1", "ether host 0200.0000.0001", "ether host 020000000001", `host \127.0.0.1`, "net loopback", "net default", "net link-local", "(tcp or udp) port 80",
-	"not tcp port 80 or 443", "not not ip", "!ip", "! ip and ! tcp", "ip || udp && tcp", "ip6 and tcp[0] = 5", "host localhost", "ip host localhost", "tcp-syn = 2", "ether src and dst 02:00:00:00:00:01",
-	"es-is or is-is", "sca", "decnet src 10.4", "decnet dst 1.5", "ether[50] & 0 = 0", "ether[50] & 0 = 1 or ip", "ether[50] * 0 = 0", "ether[50] << 0 = 0 or ip", "ip[50] / 1 | 0 = 5", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
-}
-
 // TestKnown holds the expressions above against libpcap, and the three listings against tcpdump's.
 func TestKnown(t *testing.T) {
 	needTcpdump(t)
-	pkts := truncations(packets(), 1)
-	for _, expr := range corners {
+	pkts := filtertest.Truncations(filtertest.Packets(), 1)
+	for _, expr := range filtertest.Corners {
 		accepted, _ := sameAsLibpcap(t, expr, pkts)
 		if !accepted {
 			continue
@@ -170,8 +122,8 @@ func TestKnown(t *testing.T) {
 // TestOpcodes compares the listing of every instruction with tcpdump's, which reads none; so the expected text is written down
 // for those that its compiler never makes.
 func TestOpcodes(t *testing.T) {
-	got := Listing([]bpf.RawInstruction{{Op: insLdxImm, K: 0xffffffff}, {Op: classALU | opXor | srcX}, {Op: insJa, K: 1}, {Op: 0xfff}, {Op: insNeg},
-		{Op: classALU | opLsh, K: 3}, {Op: classJMP | opJset | srcX, Jt: 1}, {Op: classRET | rvalA}, {Op: classLD | modeABS, K: 0xfffff000}})
+	got := Listing([]bpf.RawInstruction{{Op: cbpf.LdxImm, K: 0xffffffff}, {Op: cbpf.ClassALU | cbpf.OpXor | cbpf.SrcX}, {Op: cbpf.Ja, K: 1}, {Op: 0xfff}, {Op: cbpf.Neg},
+		{Op: cbpf.Lsh, K: 3}, {Op: cbpf.ClassJMP | cbpf.OpJset | cbpf.SrcX, Jt: 1}, {Op: cbpf.RetA}, {Op: cbpf.LdAbs, K: 0xfffff000}})
 	want := `(000) ldx      #0xffffffff
 (001) xor      x
 (002) ja       4

@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
 func TestParseRaw(t *testing.T) {
@@ -46,21 +49,21 @@ func TestParseRaw(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for want, ins := range map[string]bpf.RawInstruction{
 		"unknown opcode 0xff":     {Op: 0xff},
-		"unknown opcode 0x8":      {Op: classLD | sizeH}, // ldh #k
+		"unknown opcode 0x8":      {Op: cbpf.ClassLD | cbpf.SizeH}, // ldh #k
 		"unknown opcode 0x141":    {Op: 0x141},
-		"division by zero":        {Op: classALU | opDiv},
-		"shift by 32":             {Op: classALU | opLsh, K: 32},
-		"M[16] does not exist":    {Op: classST, K: 16},
-		"M[4294967295] does not":  {Op: insLdxMem, K: 0xffffffff},
-		"jump leaves the program": {Op: classJMP | opJeq, Jf: 1},
-		"0: jump leaves the":      {Op: insJa, K: 1},
+		"division by zero":        {Op: cbpf.ClassALU | cbpf.OpDiv},
+		"shift by 32":             {Op: cbpf.Lsh, K: 32},
+		"M[16] does not exist":    {Op: cbpf.ClassST, K: 16},
+		"M[4294967295] does not":  {Op: cbpf.LdxMem, K: 0xffffffff},
+		"jump leaves the program": {Op: cbpf.Jeq, Jf: 1},
+		"0: jump leaves the":      {Op: cbpf.Ja, K: 1},
 	} {
-		err := Check([]bpf.RawInstruction{ins, {Op: insRetK}})
+		err := Check([]bpf.RawInstruction{ins, {Op: cbpf.RetK}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q in it", ins, err, want)
 		}
 	}
-	if err := Check([]bpf.RawInstruction{{Op: classALU | opMod, K: 1}, {Op: classJMP | opJeq}, {Op: insRetK}}); err != nil {
+	if err := Check([]bpf.RawInstruction{{Op: cbpf.ClassALU | cbpf.OpMod, K: 1}, {Op: cbpf.Jeq}, {Op: cbpf.RetK}}); err != nil {
 		t.Error(err)
 	}
 	if err := Check(make([]bpf.RawInstruction, MaxInstructions+1)); err == nil {
@@ -71,8 +74,8 @@ func TestCheck(t *testing.T) {
 // TestRoundTrip catches a printer that ParseRaw or the assembler of x/net/bpf does not give back.
 func TestRoundTrip(t *testing.T) {
 	for seed, left := uint64(3e6), 200; left > 0; seed++ {
-		expr := newGrammar(seed).expression(2)
-		prog, err := Compile(expr, Options{Netmask: anyMask})
+		expr := filtertest.NewGrammar(seed).Expression(2)
+		prog, err := Compile(expr, Options{Netmask: filtertest.AnyMask})
 		if err != nil {
 			continue
 		}
@@ -85,9 +88,9 @@ func TestRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(raw, again); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", expr, err, diff)
 		}
-		want, _ := CompileRaw(expr, Options{Netmask: anyMask})
+		want, _ := CompileRaw(expr, Options{Netmask: filtertest.AnyMask})
 		for i := range want {
-			if want[i].Op == insTax { // libpcap leaves a number there that means nothing
+			if want[i].Op == cbpf.Tax { // libpcap leaves a number there that means nothing
 				want[i].K = 0
 			}
 		}

@@ -1,43 +1,13 @@
 package filter
 
 import (
-	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
-
-// fakeResolver knows a few names.
-type fakeResolver struct{}
-
-func (fakeResolver) Host(name string) ([]netip.Addr, error) {
-	if name == "both.example" {
-		return []netip.Addr{netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("::ffff:192.0.2.5")}, nil
-	}
-	return nil, fmt.Errorf("no host %s", name)
-}
-
-func (fakeResolver) Network(name string) (uint32, error) {
-	if name == "lab" {
-		return 10<<8 | 9, nil
-	}
-	return 0, fmt.Errorf("no network %s", name)
-}
-
-func (fakeResolver) Port(name, transport string) (uint16, error) {
-	if p, ok := map[string]uint16{"web/tcp": 80, "web/udp": 80, "log/udp": 514, "odd/tcp": 1, "odd/udp": 2}[name+"/"+transport]; ok {
-		return p, nil
-	}
-	return 0, fmt.Errorf("no port %s", name)
-}
-
-func (fakeResolver) Protocol(name string) (uint32, error) {
-	if name == "gre" {
-		return 47, nil
-	}
-	return 0, fmt.Errorf("no protocol %s", name)
-}
 
 // TestResolve compares an expression with names to the same one with numbers. It catches a transport forgotten, an address of
 // the wrong family, octets of a network on the wrong side.
@@ -58,7 +28,7 @@ func TestResolve(t *testing.T) {
 		{"proto gre", "proto 47"},
 		{"tcp port web or 22", "tcp port 80 or 22"},
 	} {
-		got, err := CompileRaw(c.names, Options{Resolver: fakeResolver{}})
+		got, err := CompileRaw(c.names, Options{Resolver: filtertest.Resolver{}})
 		if err != nil {
 			t.Errorf("%s: %v", c.names, err)
 			continue
@@ -73,7 +43,7 @@ func TestResolve(t *testing.T) {
 	}
 	for _, expr := range []string{"host nowhere", "arp host both.example", "net nowhere", "tcp port log", "port nothing", "sctp port odd", "tcp host both.example",
 		"portrange web", `proto \nothing`} {
-		if _, err := CompileRaw(expr, Options{Resolver: fakeResolver{}}); err == nil {
+		if _, err := CompileRaw(expr, Options{Resolver: filtertest.Resolver{}}); err == nil {
 			t.Errorf("%s: accepted", expr)
 		}
 	}
@@ -86,8 +56,8 @@ func TestNetmask(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dst, want := range map[string]bool{"10.1.2.255": true, "10.1.2.0": true, "10.1.2.3": false, "255.255.255.255": true} {
-		pkt := frame(eth(1, 2), be(etherIP), ipv4Header(ipUDP, "10.1.2.3", dst, 0, 0, nil))
-		if got := interpret(prog, pkt, uint32(len(pkt))) != 0; got != want {
+		pkt := filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPUDP, "10.1.2.3", dst, 0, 0, nil))
+		if got := filtertest.Interpret(prog, pkt, uint32(len(pkt))) != 0; got != want {
 			t.Errorf("ip broadcast on a packet to %s is %v", dst, got)
 		}
 	}
@@ -100,8 +70,8 @@ func TestDirection(t *testing.T) {
 		t.Fatal(err)
 	}
 	tcp, _ := CompileRaw("tcp", Options{})
-	for _, p := range packets() {
-		if n := uint32(len(p)); interpret(in, p, n) != interpret(tcp, p, n) {
+	for _, p := range filtertest.Packets() {
+		if n := uint32(len(p)); filtertest.Interpret(in, p, n) != filtertest.Interpret(tcp, p, n) {
 			t.Errorf("inbound and tcp is not tcp on %x", p)
 		}
 	}

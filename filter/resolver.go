@@ -1,23 +1,19 @@
 package filter
 
 import (
-	"bufio"
-	"context"
-	"fmt"
-	"net"
 	"net/netip"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
-// Resolver turns the names of an expression into numbers. Compile asks it only for words that are not numbers already. An
-// error means that the name is not known; its text reaches the user. The methods are called from one goroutine.
+// Resolver turns the names of an expression into numbers. Compile asks it only for words that are not
+// numbers already. An error means that the name is not known; its text reaches the user. The methods
+// are called from one goroutine.
 type Resolver interface {
 	// Host returns the IPv4 and IPv6 addresses of a host, at least one.
 	Host(name string) ([]netip.Addr, error)
-	// Network returns a network's number as in /etc/networks, missing octets zero on the left: 127 is loopback's.
+	// Network returns a network's number as in /etc/networks, missing octets zero on the left: 127 is
+	// loopback's.
 	Network(name string) (uint32, error)
 	// Port returns a service's port; transport is "tcp" or "udp".
 	Port(name, transport string) (uint16, error)
@@ -25,72 +21,7 @@ type Resolver interface {
 	Protocol(name string) (uint32, error)
 }
 
-// SystemResolver reads /etc/services, /etc/protocols and /etc/networks, and looks hosts up in /etc/hosts and the DNS with
-// Go's own resolver, so that a static binary behaves the same everywhere. It is what Compile uses by default.
-func SystemResolver() Resolver { return systemResolver{} }
-
-type systemResolver struct{}
-
-func (systemResolver) Host(name string) ([]netip.Addr, error) {
-	r := net.Resolver{PreferGo: true}
-	return r.LookupNetIP(context.Background(), "ip", name)
-}
-
-func (systemResolver) Network(name string) (uint32, error) {
-	text, err := lookupFile("/etc/networks", name, func(string) bool { return true })
-	if err != nil {
-		return 0, err
-	}
-	var v uint32
-	for part := range strings.SplitSeq(text, ".") {
-		n, err := strconv.ParseUint(part, 0, 8)
-		if err != nil {
-			return 0, fmt.Errorf("/etc/networks: %q: %w", text, err)
-		}
-		v = v<<8 | uint32(n)
-	}
-	return v, nil
-}
-
-func (systemResolver) Port(name, transport string) (uint16, error) {
-	text, err := lookupFile("/etc/services", name, func(value string) bool { return strings.HasSuffix(value, "/"+transport) })
-	if err != nil {
-		return 0, err
-	}
-	number, _, _ := strings.Cut(text, "/")
-	v, err := strconv.ParseUint(number, 10, 16)
-	return uint16(v), err
-}
-
-func (systemResolver) Protocol(name string) (uint32, error) {
-	text, err := lookupFile("/etc/protocols", name, func(string) bool { return true })
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseUint(text, 10, 32)
-	return uint32(v), err
-}
-
-// lookupFile finds name or alias in a file of lines "name value alias...", and returns the first value that fits.
-func lookupFile(path, name string, fits func(value string) bool) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() // only read
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.Fields(line)
-		if len(words) < 2 || !fits(words[1]) {
-			continue
-		}
-		if words[0] == name || slices.Contains(words[2:], name) {
-			return words[1], nil
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return "", err
-	}
-	return "", fmt.Errorf("%q is not in %s", name, path)
-}
+// SystemResolver reads /etc/services, /etc/protocols and /etc/networks, and looks hosts up in /etc/hosts
+// and the DNS with Go's own resolver, so that a static binary behaves the same everywhere. It is what
+// Compile uses by default.
+func SystemResolver() Resolver { return names.System{} }

@@ -3,11 +3,14 @@ package filter
 import (
 	"strings"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // tagged puts tags into a frame, behind the addresses.
 func tagged(pkt []byte, tags ...[]byte) []byte {
-	return frame(append([][]byte{pkt[:12]}, append(tags, pkt[12:])...)...)
+	return filtertest.Frame(append([][]byte{pkt[:12]}, append(tags, pkt[12:])...)...)
 }
 
 // readsRaw tells whether an expression looks at the frame or its length as a whole, which a tag does change.
@@ -25,18 +28,18 @@ func readsRaw(expr string) bool {
 func TestVLANAware(t *testing.T) {
 	needTcpdump(t)
 	var plain [][]byte
-	for _, p := range packets() {
+	for _, p := range filtertest.Packets() {
 		if len(p) > 14 && p[12] != 0x81 && p[12] != 0x88 && p[12] != 0x91 {
 			plain = append(plain, p)
 		}
 	}
-	tags := [][][]byte{{}, {vlanTag(ether8021Q, 5)}, {vlanTag(ether8021AD, 9)}, {vlanTag(ether8021AD, 9), vlanTag(ether8021Q, 5)},
-		{vlanTag(etherQinQ, 1), vlanTag(ether8021Q, 4095)}}
+	tags := [][][]byte{{}, {filtertest.VLANTag(wire.Ether8021Q, 5)}, {filtertest.VLANTag(wire.Ether8021AD, 9)}, {filtertest.VLANTag(wire.Ether8021AD, 9), filtertest.VLANTag(wire.Ether8021Q, 5)},
+		{filtertest.VLANTag(wire.EtherQinQ, 1), filtertest.VLANTag(wire.Ether8021Q, 4095)}}
 	exprs := []string{"not tcp", "tcp port 443", "not ip6 and not arp", "ether host 02:00:00:00:00:01 or arp", "mpls and ip6", "pppoes and udp",
 		"geneve and tcp port 22", "llc or not ip"}
-	for seed := uint64(2e6); len(exprs) < budget(t, 250); seed++ {
-		expr := newGrammar(seed).expression(1)
-		if _, err := CompileRaw(expr, Options{Netmask: anyMask}); err == nil && !readsRaw(expr) {
+	for seed := uint64(2e6); len(exprs) < filtertest.Budget(t, 250); seed++ {
+		expr := filtertest.NewGrammar(seed).Expression(1)
+		if _, err := CompileRaw(expr, Options{Netmask: filtertest.AnyMask}); err == nil && !readsRaw(expr) {
 			exprs = append(exprs, expr)
 		}
 	}
@@ -45,18 +48,18 @@ func TestVLANAware(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := CompileRaw(expr, Options{Netmask: anyMask, VLANAware: true})
+		got, err := CompileRaw(expr, Options{Netmask: filtertest.AnyMask, VLANAware: true})
 		if err != nil {
 			t.Errorf("%s: %v", expr, err)
 			continue
 		}
-		for _, p := range truncations(plain, 7) {
+		for _, p := range filtertest.Truncations(plain, 7) {
 			if len(p) < 14 {
 				continue
 			}
 			for _, tag := range tags {
 				pkt := tagged(p, tag...)
-				if w, g := interpret(want, p, uint32(len(p))), interpret(got, pkt, uint32(len(pkt))); w != g {
+				if w, g := filtertest.Interpret(want, p, uint32(len(p))), filtertest.Interpret(got, pkt, uint32(len(pkt))); w != g {
 					t.Fatalf("%s: %d on %x, want %d as on %x", expr, g, pkt, w, p)
 				}
 			}

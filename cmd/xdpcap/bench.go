@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // benchOptions are the flags of the command bench.
@@ -57,29 +57,32 @@ func newBench() *cobra.Command {
 }
 
 func runBench(out io.Writer, o *benchOptions) error {
-	open, err := o.bench()
+	options, err := o.bench()
 	if err != nil {
 		return err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	ctx, cancel, err := begin(guard{})
+	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal()
 	defer cancel()
-	fmt.Fprintf(os.Stderr, "xdpcap: measuring on CPU %v for about %v\n", open.CPUs,
-		(time.Duration(len(open.Variants)+1) * (o.duration + time.Second)).Round(time.Second))
-	results, err := meter.Bench(ctx, open)
+	fmt.Fprintf(os.Stderr, "xdpcap: measuring on CPU %v for about %v\n", options.CPUs,
+		(time.Duration(len(options.Variants)+1) * (o.duration + time.Second)).Round(time.Second))
+	results, err := meter.Bench(ctx, options)
 	if err != nil {
 		return err
 	}
-	r := newBenchReading(results, open.CPUs)
+	r := newBenchReport(results, options.CPUs)
 	if o.json {
 		return explainPrint(json.NewEncoder(out).Encode(r))
 	}
-	r.table(out)
-	return nil
+	var text bytes.Buffer
+	r.writeTable(&text)
+	_, err = out.Write(text.Bytes())
+	return explainPrint(err)
 }
 
+// bench are the flags as internal/meter takes them.
 func (o *benchOptions) bench() (meter.BenchOptions, error) {
 	b := meter.BenchOptions{Duration: o.duration, Rounds: benchRounds}
 	for _, name := range o.variants {
@@ -113,8 +116,8 @@ func (o *benchOptions) bench() (meter.BenchOptions, error) {
 	return b, nil
 }
 
-// benchReading is what bench prints with --json.
-type benchReading struct {
+// benchReport is what bench prints, with --json as it is.
+type benchReport struct {
 	CPUs    []int       `json:"cpus"`
 	Results []benchLine `json:"results"`
 }
@@ -133,14 +136,14 @@ type benchLine struct {
 	Native *float64 `json:"native_instructions_per_packet,omitempty"`
 }
 
-func newBenchReading(results []meter.BenchResult, cpus []int) *benchReading {
+func newBenchReport(results []meter.BenchResult, cpus []int) *benchReport {
 	var naive float64
 	for _, r := range results {
 		if r.Name == meter.Naive.String() {
 			naive = r.Mpps
 		}
 	}
-	b := &benchReading{CPUs: cpus}
+	b := &benchReport{CPUs: cpus}
 	for i, r := range results {
 		l := benchLine{
 			Variant: r.Name, Packets: r.Packets, Mpps: r.Mpps, Ns: r.Ns, Spread: r.Spread,
@@ -157,7 +160,7 @@ func newBenchReading(results []meter.BenchResult, cpus []int) *benchReading {
 	return b
 }
 
-func (b *benchReading) table(w io.Writer) {
+func (b *benchReport) writeTable(w io.Writer) {
 	fmt.Fprintf(w, "Performance comparison on CPU %v, all at the same time\n", b.CPUs)
 	t := &table{}
 	t.add("VARIANT", "PACKETS", "MPPS", "NS/PACKET", "SPREAD", "SPEED-UP", "INSNS", "HOT", "CYCLES", "NATIVE")

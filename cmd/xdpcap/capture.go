@@ -189,27 +189,29 @@ func (o *captureOptions) session() capture.Options {
 		HookMap:    o.hookMap,
 
 		Hooks:        o.hooks,
-		Programs:     o.programs,
+		Targets:      o.programs,
 		Verdicts:     o.verdicts,
 		FilterAtExit: o.filterAt == "exit",
 
-		Filter:      o.filter.text,
-		VLANAware:   o.filter.vlanAware,
-		Program:     o.filter.program,
-		SnapLen:     int(o.snapLen.bytes),
-		Count:       o.count,
-		SampleFlows: o.sampleFlows,
-		First:       o.first,
-		Sample:      o.sample,
-		MaxRate:     o.maxRate,
-		Sink:        o.sink,
-		Buffer:      int(o.buffer.bytes),
-		Immediate:   o.unbuffer,
+		Filter:        o.filter.text,
+		VLANAware:     o.filter.vlanAware,
+		FilterProgram: o.filter.program,
+		SnapLen:       int(o.snapLen.bytes),
+		Count:         o.count,
+		SampleFlows:   o.sampleFlows,
+		First:         o.first,
+		Sample:        o.sample,
+		MaxRate:       o.maxRate,
+		Sink:          o.sink,
+		Buffer:        int(o.buffer.bytes),
+		Immediate:     o.unbuffer,
 	}
 }
 
-func (o *captureOptions) writer() capture.WriterOptions {
+// writer says how to write the file of this name.
+func (o *captureOptions) writer(name string) capture.WriterOptions {
 	return capture.WriterOptions{
+		Name:        name,
 		Format:      o.fileFormat,
 		Application: "xdpcap " + applicationVersion(),
 		CommandLine: strings.Join(os.Args, " "),

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -16,7 +12,7 @@ import (
 
 // countOptions are the flags of the command count.
 type countOptions struct {
-	meterOptions
+	counterOptions
 	iface   string
 	program string
 	variant string
@@ -59,189 +55,96 @@ func newCount() *cobra.Command {
 }
 
 func runCount(o *countOptions) error {
-	if o.iface == "" {
-		return errNoInterface
+	options, err := o.protocols()
+	if err != nil {
+		return err
 	}
-	if o.flows < 0 {
-		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
-	}
-	open := meter.ProtocolsOptions{Interface: o.iface, Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
-	var err error
-	if open.Variant, err = meter.ParseVariant(o.variant); err != nil {
-		return fmt.Errorf("--variant: %w", err)
-	}
-	if o.perCPU && open.Variant == meter.Naive {
-		return fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
-	}
-	if open.Mode, err = xdp.ParseMode(o.mode); err != nil {
-		return fmt.Errorf("--xdp-mode: %w", err)
-	}
-	return runMeter(&o.meterOptions, func() (counters[meter.ProtocolCounts], error) {
-		p, err := meter.OpenProtocols(open)
+	return runCounters(&o.counterOptions, guard{}, func() (*counters[meter.ProtocolCounts], error) {
+		p, err := meter.OpenProtocols(options)
 		if err != nil {
 			return nil, err
 		}
-		return &count{Protocols: p, o: o, metrics: newCountMetrics(o)}, nil
+		return &counters[meter.ProtocolCounts]{
+			openMeter:  p,
+			interfaces: []int{p.Interface().Index},
+			metrics:    countMetrics(o),
+			newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
+				return newCountReport(o, p.Interface().Name, i)
+			},
+		}, nil
 	})
 }
 
-// count is meter.Protocols as a command shows it.
-type count struct {
-	*meter.Protocols
-	o       *countOptions
-	metrics *countMetrics
+// protocols are the flags as internal/meter takes them.
+func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
+	if o.iface == "" {
+		return p, errNoInterface
+	}
+	if o.flows < 0 {
+		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	}
+	p = meter.ProtocolsOptions{Interface: o.iface, Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
+	if p.Variant, err = meter.ParseVariant(o.variant); err != nil {
+		return p, fmt.Errorf("--variant: %w", err)
+	}
+	if o.perCPU && p.Variant == meter.Naive {
+		return p, fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
+	}
+	if p.Mode, err = xdp.ParseMode(o.mode); err != nil {
+		return p, fmt.Errorf("--xdp-mode: %w", err)
+	}
+	return p, nil
 }
 
-func (c *count) interfaces() []int                   { return []int{c.Interface().Index} }
-func (c *count) read() (meter.ProtocolCounts, error) { return c.Read() }
-func (c *count) close() error                        { return c.Close() }
-
-func (c *count) reading(s span[meter.ProtocolCounts]) reading {
-	return newCountReading(c.o, c.Interface().Name, s)
-}
-
-func newCountReading(o *countOptions, iface string, s span[meter.ProtocolCounts]) *countReading {
-	r := &countReading{moment: s.moment(), Interface: iface, Total: newRate(s.before.Total(), s.now.Total(), s.took)}
-	classes := slices.Sorted(maps.Keys(s.now.Classes))
-	r.Protocols = protocolRates(classes, func(class meter.Class) rate {
-		return newRate(s.before.Class(class), s.now.Class(class), s.took)
-	})
+// countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
+// was.
+func countMetrics(o *countOptions) metricSet[meter.ProtocolCounts] {
+	type counts = meter.ProtocolCounts
+	byClass := []string{"family", "protocol"}
 	if o.perCPU {
-		for cpu := range s.now.CPUs() {
-			r.CPUs = append(r.CPUs, countCPU{strconv.Itoa(cpu), protocolRates(classes, func(class meter.Class) rate {
-				return newRate(s.before.CPU(class, cpu), s.now.CPU(class, cpu), s.took)
-			})})
-		}
+		byClass = append(byClass, "cpu")
 	}
-	if o.sizes {
-		for i, name := range meter.SizeNames {
-			r.Sizes = append(r.Sizes, sizeRate{name, newRate(s.before.Sizes[i], s.now.Sizes[i], s.took)})
-		}
+	bySize := []string{"size"}
+	m := metricSet[counts]{labels: map[string]string{"interface": o.iface}}
+	add := func(name, help string, labels []string, values func(counts, sendValue)) {
+		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
 	}
-	if o.flows > 0 {
-		r.Flows = topFlows(o.flows, s)
-		r.Overflow = &flowOverflow{
-			Flows: s.now.Overflow.Flows,
-			rate:  newRate(s.before.Overflow.Tally, s.now.Overflow.Tally, s.took),
-		}
-	}
-	return r
-}
-
-// protocolRates are those of classes of which there were packets, the largest first.
-func protocolRates(classes []meter.Class, of func(meter.Class) rate) []protocolRate {
-	rates := []protocolRate{}
-	for _, class := range classes {
-		if r := of(class); r.Packets > 0 {
-			rates = append(rates, protocolRate{class.Family(), class.Protocol(), class.Number(), r})
-		}
-	}
-	slices.SortStableFunc(rates, func(a, b protocolRate) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return rates
-}
-
-// topFlows are the flows with most bytes in the interval. A flow that was pushed out of the table and came
-// again has fewer than before, and all of them are new.
-func topFlows(n int, s span[meter.ProtocolCounts]) []flowRate {
-	type lately struct {
-		flow        meter.Flow
-		before, now meter.Tally
-	}
-	var all []lately
-	for flow, now := range s.now.Flows {
-		before := s.before.Flows[flow]
-		if now.Packets < before.Packets {
-			before = meter.Tally{}
-		}
-		all = append(all, lately{flow, before, now})
-	}
-	slices.SortFunc(all, func(a, b lately) int {
-		return cmp.Or(
-			cmp.Compare(b.now.Bytes-b.before.Bytes, a.now.Bytes-a.before.Bytes),
-			cmp.Compare(b.now.Bytes, a.now.Bytes),
-			a.flow.Source.Compare(b.flow.Source),
-			a.flow.Destination.Compare(b.flow.Destination),
-			cmp.Compare(a.flow.Class, b.flow.Class),
-		)
+	add("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send sendValue) {
+		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Packets), labels...) })
 	})
-	flows := []flowRate{}
-	for _, l := range all[:min(n, len(all))] {
-		flows = append(flows, flowRate{
-			Family:          l.flow.Class.Family(),
-			Protocol:        l.flow.Class.Protocol(),
-			Source:          l.flow.Source.Addr().String(),
-			SourcePort:      l.flow.Source.Port(),
-			Destination:     l.flow.Destination.Addr().String(),
-			DestinationPort: l.flow.Destination.Port(),
-			rate:            newRate(l.before, l.now, s.took),
+	add("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send sendValue) {
+		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
+	})
+	if o.sizes {
+		add("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send sendValue) {
+			for i, name := range meter.SizeNames {
+				send(float64(c.Sizes[i].Packets), name)
+			}
+		})
+		add("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send sendValue) {
+			for i, name := range meter.SizeNames {
+				send(float64(c.Sizes[i].Bytes), name)
+			}
 		})
 	}
-	return flows
-}
-
-// countMetrics leave flows out: Prometheus keeps every label it ever saw.
-type countMetrics struct {
-	packets, bytes, sizes, sizeBytes *prometheus.Desc
-	evicted, evictedBytes            *prometheus.Desc
-	o                                *countOptions
-}
-
-func newCountMetrics(o *countOptions) *countMetrics {
-	on := prometheus.Labels{"interface": o.iface}
-	labels := []string{"family", "protocol"}
-	if o.perCPU {
-		labels = append(labels, "cpu")
+	if o.flows > 0 {
+		add("xdpcap_flow_evictions_total", "Flows that made room for newer ones in the table.", nil,
+			func(c counts, send sendValue) { send(float64(c.Overflow.Flows)) })
+		add("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
+			func(c counts, send sendValue) { send(float64(c.Overflow.Bytes)) })
 	}
-	return &countMetrics{
-		packets:      prometheus.NewDesc("xdpcap_protocol_packets_total", "Packets by protocol.", labels, on),
-		bytes:        prometheus.NewDesc("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", labels, on),
-		sizes:        prometheus.NewDesc("xdpcap_size_packets_total", "Packets by their size in bytes.", []string{"size"}, on),
-		sizeBytes:    prometheus.NewDesc("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", []string{"size"}, on),
-		evicted:      prometheus.NewDesc("xdpcap_flow_evictions_total", "Flows that made room for newer ones in the table.", nil, on),
-		evictedBytes: prometheus.NewDesc("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil, on),
-		o:            o,
-	}
+	return m
 }
 
-func (c *count) describe() []*prometheus.Desc { return c.metrics.describe() }
-
-func (m *countMetrics) describe() []*prometheus.Desc {
-	d := []*prometheus.Desc{m.packets, m.bytes}
-	if m.o.sizes {
-		d = append(d, m.sizes, m.sizeBytes)
-	}
-	if m.o.flows > 0 {
-		d = append(d, m.evicted, m.evictedBytes)
-	}
-	return d
-}
-
-func (c *count) collect(now meter.ProtocolCounts, ch chan<- prometheus.Metric) {
-	c.metrics.collect(now, ch)
-}
-
-func (m *countMetrics) collect(c meter.ProtocolCounts, ch chan<- prometheus.Metric) {
+// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU.
+func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
-		if !m.o.perCPU {
-			perCPU = []meter.Tally{c.Class(class)}
+		if !o.perCPU {
+			send(c.Class(class), class.Family(), class.Protocol())
+			continue
 		}
 		for cpu, t := range perCPU {
-			labels := []string{class.Family(), class.Protocol()}
-			if m.o.perCPU {
-				labels = append(labels, strconv.Itoa(cpu))
-			}
-			ch <- counter(m.packets, t.Packets, labels...)
-			ch <- counter(m.bytes, t.Bytes, labels...)
+			send(t, class.Family(), class.Protocol(), strconv.Itoa(cpu))
 		}
-	}
-	if m.o.sizes {
-		for i, name := range meter.SizeNames {
-			ch <- counter(m.sizes, c.Sizes[i].Packets, name)
-			ch <- counter(m.sizeBytes, c.Sizes[i].Bytes, name)
-		}
-	}
-	if m.o.flows > 0 {
-		ch <- counter(m.evicted, c.Overflow.Flows)
-		ch <- counter(m.evictedBytes, c.Overflow.Bytes)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Behind a dispatcher one of its programs is counted on request; else the dispatcher, whose verdict is what becomes of the
-// packet. Counters on it are none of its programs.
+// Behind a dispatcher one of its programs is counted on request; else the dispatcher, whose verdict
+// is what becomes of the packet. Counters on it are none of its programs.
 func TestCounterPrograms(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -38,9 +38,9 @@ func TestCounterPrograms(t *testing.T) {
 	}
 	whole := run("stats")
 	for args, want := range map[string]string{
-		"-w " + os.DevNull:                        "choose with --program NAME, ID or all: " + strings.Join(all, ", ") + "\n",
-		"stats --program all":                     "--program all: only one can be chosen here: " + strings.Join(all, ", ") + "\n",
-		"count --program nosuch":                  "--program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + "\n",
+		"-w " + os.DevNull:                        strings.Join(all, ", ") + ": choose with --program NAME, ID or all\n",
+		"stats --program all":                     "program all: only one can be chosen here: " + strings.Join(all, ", ") + ": give --program the id of one\n",
+		"count --program nosuch":                  "program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + ": --program also takes the id of one that runs elsewhere\n",
 		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
 		"stats --action drop --program firewall_": "--program firewall_ decides by itself: leave the action away",
 	} {
@@ -65,17 +65,18 @@ func TestCounterPrograms(t *testing.T) {
 		testnet.Send(t, pair, testnet.UDPFrame(100, uint64(i)))
 	}
 	for i, test := range tests {
-		r := lastObject[statsReading](t, test.output())
+		r := lastObject[statsReport](t, test.output())
 		if r.Verdicts[test.verdict].Packets != frames || r.Total.Packets != frames || r.Total.Bytes != 100*frames {
 			t.Errorf("stats %d: %+v", i, r.verdictRates)
 		}
 	}
-	if r := lastObject[countReading](t, counted()); r.Total.Packets != frames || r.Total.Bytes != 100*frames {
+	if r := lastObject[countReport](t, counted()); r.Total.Packets != frames || r.Total.Bytes != 100*frames {
 		t.Errorf("count: %+v", r)
 	}
 }
 
-// Of a program that runs for two interfaces, what came in on the one that was asked for is counted and measured.
+// Of a program that runs for two interfaces, what came in on the one that was asked for is counted
+// and measured.
 func TestCountOneOfTwo(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -92,13 +93,13 @@ func TestCountOneOfTwo(t *testing.T) {
 	sendRound(t, other)
 	sendRound(t, pair)
 	want := uint64(len(answers))
-	if r := lastObject[statsReading](t, outputs["stats"]()); r.Total.Packets != want {
+	if r := lastObject[statsReport](t, outputs["stats"]()); r.Total.Packets != want {
 		t.Errorf("stats: %+v, want %d packets", r.verdictRates, want)
 	}
-	if r := lastObject[countReading](t, outputs["count"]()); r.Total.Packets != want {
+	if r := lastObject[countReport](t, outputs["count"]()); r.Total.Packets != want {
 		t.Errorf("count: %+v, want %d packets", r.Total, want)
 	}
-	if r := lastObject[latencyReading](t, outputs["latency"]()); r.Total.Runs != want {
+	if r := lastObject[latencyReport](t, outputs["latency"]()); r.Total.Runs != want {
 		t.Errorf("latency: %+v, want %d runs", r.Total, want)
 	}
 }

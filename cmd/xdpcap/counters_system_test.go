@@ -65,7 +65,7 @@ func TestStatsMillion(t *testing.T) {
 			p, output := counting(t, pair, "stats", "-i", "rx0", "--action", action, "--interval", "100ms", "--json", "--per-cpu", "--per-queue")
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
 			p.interrupt()
-			r := lastObject[statsReading](t, output())
+			r := lastObject[statsReport](t, output())
 			for name, v := range r.Verdicts {
 				want := rate{Packets: 0}
 				if name == verdict {
@@ -96,7 +96,7 @@ func TestStatsRates(t *testing.T) {
 	p.interrupt()
 	sum, bits, lines := 0.0, 0.0, 0
 	for line := range strings.Lines(output()) {
-		r := lastObject[statsReading](t, line)
+		r := lastObject[statsReport](t, line)
 		sum += r.Total.PPS * r.Interval
 		bits += r.Total.BPS * r.Interval
 		lines++
@@ -115,7 +115,7 @@ func TestCountMillion(t *testing.T) {
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(200, 0), Count: million / 2, Flows: 10})
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.TxToRx().TCPv6(testnet.Segment{SrcPort: 1, DstPort: 2, Ack: 1}), Raw: true, Count: million / 2})
 			p.interrupt()
-			r := lastObject[countReading](t, output())
+			r := lastObject[countReport](t, output())
 			got := fmt.Sprint(len(r.Protocols), r.Total.Packets, r.Total.Bytes)
 			for _, p := range r.Protocols {
 				got += fmt.Sprintf(" %s/%s:%d,%d", p.Family, p.Protocol, p.Packets, p.Bytes)
@@ -161,7 +161,8 @@ func TestScrapeBesideReader(t *testing.T) {
 	}
 }
 
-// Two processes beside each other on somebody's program, and one more on what a first one attached: all have all.
+// Two processes beside each other on somebody's program, and one more on what a first one attached:
+// all have all.
 func TestStatsSideBySide(t *testing.T) {
 	testnet.RequireFentry(t)
 	for _, owner := range []string{"somebody", "xdpcap"} {
@@ -193,11 +194,11 @@ func TestStatsSideBySide(t *testing.T) {
 				processes[i].interrupt()
 			}
 			for i, output := range outputs[:len(outputs)-1] {
-				if r := lastObject[statsReading](t, output()); r.Verdicts["drop"].Packets != arrived || r.Total.Bytes != 100*arrived {
+				if r := lastObject[statsReport](t, output()); r.Verdicts["drop"].Packets != arrived || r.Total.Bytes != 100*arrived {
 					t.Errorf("reader %d: %+v, delivered %d", i, r.verdictRates, arrived)
 				}
 			}
-			if r := lastObject[countReading](t, outputs[len(outputs)-1]()); r.Total.Packets != arrived || len(r.Protocols) != 1 {
+			if r := lastObject[countReport](t, outputs[len(outputs)-1]()); r.Total.Packets != arrived || len(r.Protocols) != 1 {
 				t.Errorf("count: %+v, delivered %d", r, arrived)
 			}
 		})
@@ -270,8 +271,10 @@ func TestCounterErrors(t *testing.T) {
 		{"count", []string{"which interface? -i NAME"}},
 		{"stats -i nosuch", []string{`interface "nosuch" does not exist; there are: `}},
 		{"stats -i rx0 --action explode", []string{`--action "explode": must be pass, drop or abort`}},
-		{"stats -i rx0 --action drop", []string{"default route is over rx0", "--yes"}},
-		{"stats -i rx0 --action abort", []string{"default route is over rx0", "--yes"}},
+		{"stats -i rx0 --action drop", []string{"--action drop drops packets, and the default route is over rx0", "--yes"}},
+		{"stats -i rx0 --action abort", []string{"--action abort drops packets, and the default route is over rx0", "--yes"}},
+		{"latency -i rx0 --builtin --drop 0.5", []string{"--drop 0.5 drops packets, and the default route is over rx0", "--yes"}},
+		{"latency -i rx0 --builtin --drop 50 --events", []string{"--drop 50 drops packets, and the default route is over rx0", "--yes"}},
 		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "leave the action away"}},
 		{"stats -i rx0 --interval 1ms", []string{"--interval 1ms: must be at least 10ms"}},
 		{"stats -i rx0 --listen nonsense", []string{"--listen nonsense: ", "like 127.0.0.1:9432"}},
@@ -344,7 +347,7 @@ func TestBenchCommand(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r := lastObject[benchReading](t, string(out))
+	r := lastObject[benchReport](t, string(out))
 	var names []string
 	for _, l := range r.Results {
 		names = append(names, l.Variant)
@@ -355,8 +358,8 @@ func TestBenchCommand(t *testing.T) {
 	}
 }
 
-// notEmulated skips a test that needs every packet it sends: an emulated machine's receive queue drops some.
-// The tests of internal/meter count exactly what arrives there.
+// notEmulated skips a test that needs every packet it sends: an emulated machine's receive queue
+// drops some. The tests of internal/meter count exactly what arrives there.
 func notEmulated(t *testing.T) {
 	t.Helper()
 	if testnet.Emulated() {

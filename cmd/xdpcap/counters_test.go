@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"net/netip"
 	"os"
@@ -49,9 +50,9 @@ func golden(t *testing.T, name, got string) {
 // most is larger than anything that is ever counted: more bytes than 400 Gbit/s make in a year.
 const most = 9_999_999_999_999_999_999
 
-// spanOf is a snapshot two seconds after another.
-func spanOf[S any](before, now S) span[S] {
-	return span[S]{before: before, now: now, at: time.Unix(1e9, 0), took: 2 * time.Second, elapsed: time.Minute}
+// intervalOf is from one snapshot to another two seconds later.
+func intervalOf[S any](before, now S) meter.Interval[S] {
+	return meter.Interval[S]{Before: before, Now: now, End: time.Unix(1e9, 0), Took: 2 * time.Second, Elapsed: time.Minute}
 }
 
 func actionCounts(scale uint64) meter.ActionCounts {
@@ -78,18 +79,18 @@ func widestActions() meter.ActionCounts {
 
 func TestStatsTables(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		span span[meter.ActionCounts]
-		o    statsOptions
+		name     string
+		interval meter.Interval[meter.ActionCounts]
+		o        statsOptions
 	}{
-		{"stats", spanOf(actionCounts(1000), actionCounts(1_500_000)), statsOptions{}},
-		{"stats-all", spanOf(actionCounts(1), actionCounts(3)), statsOptions{perQueue: true, meterOptions: meterOptions{perCPU: true}}},
-		{"stats-nothing", spanOf[meter.ActionCounts](nil, nil), statsOptions{perQueue: true, meterOptions: meterOptions{perCPU: true}}},
-		{"stats-widest", spanOf(nil, widestActions()), statsOptions{meterOptions: meterOptions{perCPU: true}}},
+		{"stats", intervalOf(actionCounts(1000), actionCounts(1_500_000)), statsOptions{}},
+		{"stats-all", intervalOf(actionCounts(1), actionCounts(3)), statsOptions{perQueue: true, counterOptions: counterOptions{perCPU: true}}},
+		{"stats-nothing", intervalOf[meter.ActionCounts](nil, nil), statsOptions{perQueue: true, counterOptions: counterOptions{perCPU: true}}},
+		{"stats-widest", intervalOf(nil, widestActions()), statsOptions{counterOptions: counterOptions{perCPU: true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newStatsReading(&test.o, "rx0", test.span)
-			checkReading(t, test.name, r)
+			r := newStatsReport(&test.o, "rx0", test.interval)
+			checkReport(t, test.name, r)
 		})
 	}
 }
@@ -133,7 +134,8 @@ func widestProtocols() meter.ProtocolCounts {
 	perCPU[999] = meter.Tally{Packets: most, Bytes: most}
 	c := meter.ProtocolCounts{Classes: map[meter.Class][]meter.Tally{meter.EtherType(0x8863): perCPU}}
 	c.Sizes[5] = meter.Tally{Packets: most, Bytes: most}
-	c.Flows = map[meter.Flow]meter.Tally{wideFlow: {Packets: most, Bytes: 2.4e11}} // at nearly a terabit per second
+	// Nearly a terabit per second.
+	c.Flows = map[meter.Flow]meter.Tally{wideFlow: {Packets: most, Bytes: 2.4e11}}
 	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: most}}
 	return c
 }
@@ -142,30 +144,30 @@ func TestCountTables(t *testing.T) {
 	// A flow that was pushed out of the table and is there again.
 	before, now := protocolCounts(10), protocolCounts(30)
 	before.Flows[reborn], now.Flows[reborn] = meter.Tally{Packets: 100, Bytes: 1e9}, meter.Tally{Packets: 2, Bytes: 1200}
-	everything := countOptions{sizes: true, flows: 3, meterOptions: meterOptions{perCPU: true}}
+	everything := countOptions{sizes: true, flows: 3, counterOptions: counterOptions{perCPU: true}}
 	for _, test := range []struct {
-		name string
-		span span[meter.ProtocolCounts]
-		o    countOptions
+		name     string
+		interval meter.Interval[meter.ProtocolCounts]
+		o        countOptions
 	}{
-		{"count", spanOf(before, now), countOptions{}},
-		{"count-all", spanOf(before, now), everything},
-		{"count-nothing", spanOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything},
-		{"count-widest", spanOf(meter.ProtocolCounts{}, widestProtocols()), everything},
+		{"count", intervalOf(before, now), countOptions{}},
+		{"count-all", intervalOf(before, now), everything},
+		{"count-nothing", intervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything},
+		{"count-widest", intervalOf(meter.ProtocolCounts{}, widestProtocols()), everything},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			checkReading(t, test.name, newCountReading(&test.o, "rx0", test.span))
+			checkReport(t, test.name, newCountReport(&test.o, "rx0", test.interval))
 		})
 	}
 }
 
-// checkReading compares the table and the object with the golden files.
-func checkReading(t *testing.T, name string, r reading) {
+// checkReport compares the table and the object with the golden files.
+func checkReport(t *testing.T, name string, r report) {
 	t.Helper()
 	var out bytes.Buffer
-	r.table(&out)
+	r.writeTable(&out)
 	golden(t, name+".txt", out.String())
-	text, err := json.MarshalIndent(r.json(), "", " ")
+	text, err := json.MarshalIndent(r.object(), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,14 +177,14 @@ func checkReading(t *testing.T, name string, r reading) {
 }
 
 func TestBenchTable(t *testing.T) {
-	r := newBenchReading([]meter.BenchResult{
+	r := newBenchReport([]meter.BenchResult{
 		{Name: "empty", Packets: 9_999_999_999_999, Mpps: 168.32, Ns: 12.1, Spread: 0.342, Instructions: 2, HotPath: 2},
 		{Name: "naive", Packets: 37115040, Mpps: 36.6, Ns: 54.75, Spread: 0.0149, Instructions: 299, HotPath: 57},
 		{Name: "percpu", Packets: 37115040, Mpps: 126.78, Ns: 15.8, Instructions: 329, HotPath: 39, Hardware: true, Cycles: 40.25, NativeInstructions: 120.4},
 		{Name: "ultra", Packets: 37115040, Mpps: 12634.5, Ns: 1234.5, Spread: 10.25, Instructions: 334},
 	}, []int{0, 1})
 	var out bytes.Buffer
-	r.table(&out)
+	r.writeTable(&out)
 	golden(t, "bench.txt", out.String())
 	text, _ := json.MarshalIndent(r, "", " ")
 	golden(t, "bench.json", string(text)+"\n")
@@ -190,32 +192,17 @@ func TestBenchTable(t *testing.T) {
 
 // A title is cut, whatever the names in it are.
 func TestTitleWidth(t *testing.T) {
-	m := &fakeMeter{name: strings.Repeat("long", 40)}
-	r := &meterRun[uint64]{meter: m}
-	title, _, _ := strings.Cut(string(r.block("total", span[uint64]{took: time.Hour})), "\n")
+	r := &counterRun[uint64]{counters: (&fakeMeter{name: strings.Repeat("long", 40)}).counters()}
+	title, _, _ := strings.Cut(string(r.block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
 	if n := utf8.RuneCountInString(title); n != maxColumns {
 		t.Errorf("%d columns: %s", n, title)
 	}
 }
 
-// fixedCounters is a snapshot that Prometheus looks at.
-type fixedCounters[S any] struct {
-	fakeMeter
-	now       S
-	describes func() []*prometheus.Desc
-	collects  func(S, chan<- prometheus.Metric)
-}
-
-func (c *fixedCounters[S]) read() (S, error)                           { return c.now, nil }
-func (c *fixedCounters[S]) reading(span[S]) reading                    { return nil }
-func (c *fixedCounters[S]) describe() []*prometheus.Desc               { return c.describes() }
-func (c *fixedCounters[S]) collect(now S, ch chan<- prometheus.Metric) { c.collects(now, ch) }
-
-// addMetrics notes the names and types of what a command exports, after the linter has passed it.
-func addMetrics[S any](t *testing.T, types map[string]string, now S, describe func() []*prometheus.Desc,
-	collect func(S, chan<- prometheus.Metric)) {
+// linted is what a scrape asks for the metrics of a snapshot, after the linter has passed them.
+func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registry {
 	t.Helper()
-	r := newRegistry[S](&fixedCounters[S]{now: now, describes: describe, collects: collect})
+	r := newRegistry(func() (S, error) { return snapshot, nil }, m)
 	problems, err := testutil.GatherAndLint(r)
 	if err != nil {
 		t.Fatal(err)
@@ -223,9 +210,18 @@ func addMetrics[S any](t *testing.T, types map[string]string, now S, describe fu
 	if diff := cmp.Diff([]promlint.Problem(nil), problems); diff != "" {
 		t.Error(diff)
 	}
-	families, err := r.Gather()
+	return r
+}
+
+// addMetrics notes the names and types of what a command exports.
+func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metricSet[S]) {
+	t.Helper()
+	families, err := linted(t, snapshot, m).Gather()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(families) != len(m.all) {
+		t.Errorf("%d families of %d metrics", len(families), len(m.all))
 	}
 	suffixes := map[string]string{"COUNTER": "_total", "HISTOGRAM": "_seconds"}
 	for _, f := range families {
@@ -242,21 +238,15 @@ func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
 	for _, perCPU := range []bool{false, true} {
-		every := meterOptions{perCPU: perCPU}
+		every := counterOptions{perCPU: perCPU}
 		for _, perQueue := range []bool{false, true} {
-			stats := newStatsMetrics(&statsOptions{iface: "rx0", perQueue: perQueue, meterOptions: every})
-			descs := func() []*prometheus.Desc { return []*prometheus.Desc{stats.packets, stats.bytes} }
-			addMetrics(t, types, actionCounts(2), descs, stats.collect)
+			addMetrics(t, types, actionCounts(2), statsMetrics(&statsOptions{iface: "rx0", perQueue: perQueue, counterOptions: every}))
 		}
-		count := newCountMetrics(&countOptions{iface: "rx0", sizes: true, flows: 5, meterOptions: every})
-		addMetrics(t, types, protocolCounts(2), count.describe, count.collect)
-		monitor := newMonitorMetrics(&monitorOptions{iface: "rx0", meterOptions: every})
-		addMetrics(t, types, eventCounts(2), monitor.descs, monitor.collect)
+		addMetrics(t, types, protocolCounts(2), countMetrics(&countOptions{iface: "rx0", sizes: true, flows: 5, counterOptions: every}))
+		addMetrics(t, types, eventCounts(2), monitorMetrics(&monitorOptions{iface: "rx0", counterOptions: every}))
 	}
-	latency := newLatencyMetrics("rx0")
-	addMetrics(t, types, observed(), latency.descs, latency.collect)
-	kernel := newRunTimeMetrics("rx0")
-	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, kernel.descs, kernel.collect)
+	addMetrics(t, types, observed(), latencyMetrics("rx0"))
+	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("rx0"))
 	return types
 }
 
@@ -287,16 +277,12 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The values, with labels that tell everything apart: the sum over them is what was counted.
+// However the labels divide the packets, the sum over all of them is what was counted.
 func TestMetricValues(t *testing.T) {
 	for _, o := range []statsOptions{
-		{}, {perQueue: true}, {meterOptions: meterOptions{perCPU: true}}, {perQueue: true, meterOptions: meterOptions{perCPU: true}},
+		{}, {perQueue: true}, {counterOptions: counterOptions{perCPU: true}}, {perQueue: true, counterOptions: counterOptions{perCPU: true}},
 	} {
-		m := newStatsMetrics(&o)
-		families, err := newRegistry[meter.ActionCounts](&fixedCounters[meter.ActionCounts]{
-			now: actionCounts(2), collects: m.collect,
-			describes: func() []*prometheus.Desc { return []*prometheus.Desc{m.packets, m.bytes} },
-		}).Gather()
+		families, err := linted(t, actionCounts(2), statsMetrics(&o)).Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,5 +299,14 @@ func TestMetricValues(t *testing.T) {
 		if want := actionCounts(2).Total()[xdp.Drop].Packets; drops != float64(want) {
 			t.Errorf("%+v: %v drops, want %d", o, drops, want)
 		}
+	}
+}
+
+// A snapshot that cannot be read is an error of the scrape, never a zero.
+func TestMetricsError(t *testing.T) {
+	broken := errors.New("broken")
+	r := newRegistry(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0"))
+	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {
+		t.Errorf("%v, %v", families, err)
 	}
 }

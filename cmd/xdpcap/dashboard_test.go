@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The dashboard asks for what is exported: all of it, and nothing else.
+// The dashboard has a panel for every exported metric, and none for anything else.
 func TestDashboard(t *testing.T) {
 	if testnet.Emulated() {
 		t.Skip("asks the kernel for nothing, and contrib/ is not on the emulated machine")
@@ -55,7 +55,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// metricOf is the metric that a series is of, or "". A histogram has no series of its own name.
+// metricOf is the metric to which a series belongs, or "". The series of a histogram have its name
+// and a suffix.
 func metricOf(series string, exported map[string]string) string {
 	if exported[series] == "COUNTER" {
 		return series

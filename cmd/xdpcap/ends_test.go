@@ -291,7 +291,7 @@ func TestLiveLine(t *testing.T) {
 			t.Errorf("%d bytes are shown as %q, want %q", test.size, got, test.want)
 		}
 	}
-	if n := len(liveLine(maxStats(), 1e8, 1<<62)); n > 100 {
+	if n := len(liveLine(longestAccount(), 1e8, 1<<62)); n > 100 {
 		t.Errorf("the live line is %d columns wide", n)
 	}
 }

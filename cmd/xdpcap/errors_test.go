@@ -16,9 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func maxStats() (s capture.Stats) {
-	s.Seen, s.Captured, s.Lost = 999_999_999_999, 999_999_999_999, 999_999
-	return s
+func longestAccount() capture.Account {
+	return capture.Account{Seen: 999_999_999_999, Captured: 999_999_999_999, Lost: 999_999}
 }
 
 // Each mistake is one clear line and exit status 1, and nothing is attached or made.
@@ -43,10 +42,10 @@ func TestErrors(t *testing.T) {
 		{"-i nosuch", []string{`interface "nosuch" does not exist; there are: lo, rx0, `}},
 		{"-i down0", []string{"down0 is down", "ip link set dev down0 up"}},
 		{"-i tun0", []string{"tun0 is not an Ethernet interface"}},
-		{"-i busy0 --program nosuch", []string{"--program nosuch: busy0 does not run it; it runs receiver (id "}},
+		{"-i busy0 --program nosuch", []string{"program nosuch: busy0 does not run it; it runs receiver (id ", "--program"}},
 		{"-i busy0 --sink", []string{"busy0 is captured by tracing the XDP program", "--sink"}},
-		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced"}},
-		{"-i rx0 --program 4000000000", []string{"there is no BPF program with id 4000000000"}},
+		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced", "leave --rx-capture and --program away"}},
+		{"-i rx0 --program 4000000000", []string{"there is no BPF program with id 4000000000", "see xdpcap interfaces"}},
 		{"-i rx0 --verdict lost", []string{`--verdict: verdict "lost": must be aborted, drop, pass, tx, redirect, or a number`}},
 		{"-i rx0 --rx-capture inside", []string{`--rx-capture: hook "inside": must be entry or exit`}},
 		{"-i rx0 --rx-capture entry --verdict drop", []string{"verdicts are known at a program's exit only"}},

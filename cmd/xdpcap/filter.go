@@ -11,7 +11,15 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
+
+// filterRemedies name the flags that help against some kinds of faulty expressions. Each goes on where
+// the error's hint ends.
+var filterRemedies = map[error]string{
+	filter.ErrUnsupported: ", or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file",
+	filter.ErrInterface:   ", and choose the interface with -i",
+}
 
 // filterOptions are the flags and arguments that choose packets by what is in them.
 type filterOptions struct {
@@ -84,7 +92,7 @@ func (o *filterOptions) print(out io.Writer, snapLen int64) error {
 	}
 	switch {
 	case o.ebpf:
-		body, err := filter.Translate(prog)
+		body, err := filterebpf.Translate(prog)
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +13,7 @@ import (
 
 // latencyOptions are the flags of the command latency.
 type latencyOptions struct {
-	meterOptions
+	counterOptions
 	iface       string
 	builtin     bool
 	kernelStats bool
@@ -97,27 +95,45 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 }
 
 func runLatency(o *latencyOptions) error {
-	if o.kernelStats {
-		return runMeter(&o.meterOptions, func() (counters[meter.RuntimeCounts], error) { return openRuntime(o) })
-	}
-	if o.events {
+	switch {
+	case o.kernelStats:
+		return runCounters(&o.counterOptions, guard{}, func() (*counters[meter.RuntimeCounts], error) { return openRuntime(o) })
+	case o.events:
 		return runEvents(o)
 	}
-	return runMeter(&o.meterOptions, func() (counters[meter.LatencyCounts], error) {
+	return runCounters(&o.counterOptions, o.dropGuard(), func() (*counters[meter.LatencyCounts], error) {
+		open := openTraced
 		if o.builtin {
-			return openBuiltin(o, nil)
+			open = func(o *latencyOptions) (*latency, error) { return openBuiltin(o, nil) }
 		}
-		return openLatency(o)
+		l, err := open(o)
+		if err != nil {
+			return nil, err
+		}
+		return &counters[meter.LatencyCounts]{
+			openMeter:  l,
+			interfaces: []int{l.Interface().Index},
+			metrics:    latencyMetrics(o.iface),
+			newReport:  func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
+		}, nil
 	})
 }
 
-// latency is meter.Latency as a command shows it.
+// dropGuard is the guard for --drop.
+func (o *latencyOptions) dropGuard() guard {
+	g := guard{interfaces: []string{o.iface}, yes: o.yes}
+	if o.drop > 0 {
+		g.flag = fmt.Sprintf("--drop %g", o.drop)
+	}
+	return g
+}
+
+// A latency is an open meter.Latency, and what the report says beside its counters.
 type latency struct {
 	*meter.Latency
-	method  string
-	cost    *meter.ProbeCost // nil: not measured
-	perCPU  bool
-	metrics *latencyMetrics
+	method string
+	cost   *meter.ProbeCost // nil: not measured
+	perCPU bool
 }
 
 // The ways to measure, as JSON names them.
@@ -127,129 +143,90 @@ const (
 	byKernel  = "kernel-stats"
 )
 
-func openLatency(o *latencyOptions) (*latency, error) {
+// openTraced measures at the entry and exit of the program that is attached.
+func openTraced(o *latencyOptions) (*latency, error) {
 	m, err := meter.OpenLatency(o.iface)
 	if err != nil {
 		return nil, err
 	}
-	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU, metrics: newLatencyMetrics(o.iface)}
+	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "xdpcap: measuring by fentry and fexit; what the probes cost is not known: %v\n", err)
 		return l, nil
 	}
 	l.cost = &cost
-	l.announce(os.Stderr)
+	fmt.Fprintf(os.Stderr, "xdpcap: measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
+		"nothing they measure %v\n", cost.Added, cost.Floor)
 	return l, nil
 }
 
-func (l *latency) announce(w io.Writer) {
-	fmt.Fprintf(w, "xdpcap: measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
-		"nothing they measure %v\n", l.cost.Added, l.cost.Floor)
-}
-
-// openBuiltin attaches xdpcap's own program; event may be nil.
+// openBuiltin attaches xdpcap's own program. event is called for each measurement, and may be nil.
 func openBuiltin(o *latencyOptions, event func(meter.Measurement)) (*latency, error) {
 	mode, err := xdp.ParseMode(o.mode)
 	if err != nil {
 		return nil, fmt.Errorf("--xdp-mode: %w", err)
-	}
-	if err := refuseDrop(o); err != nil {
-		return nil, err
 	}
 	m, err := meter.OpenBuiltin(o.iface, meter.BuiltinOptions{Drop: o.drop / 100, Mode: mode, Event: event})
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(os.Stderr, "xdpcap: measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets\n", o.drop)
-	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU, metrics: newLatencyMetrics(o.iface)}, nil
+	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU}, nil
 }
 
-// refuseDrop protects a machine from disturbing itself.
-func refuseDrop(o *latencyOptions) error {
-	if o.drop == 0 || o.yes {
-		return nil
-	}
-	ifi, err := xdp.InterfaceByName(o.iface)
-	if err != nil || ifi.Type == "loopback" {
-		return err
-	}
-	talks, err := ifi.HasDefaultRoute()
-	if err != nil {
-		return err
-	}
-	if talks {
-		return fmt.Errorf("--drop %g loses packets, and the default route is over %s: this machine would be disturbed or cut "+
-			"off; add --yes if that is meant", o.drop, o.iface)
-	}
-	return nil
-}
-
-func (l *latency) interfaces() []int                  { return []int{l.Interface().Index} }
-func (l *latency) read() (meter.LatencyCounts, error) { return l.Read() }
-func (l *latency) close() error                       { return l.Close() }
-
-func (l *latency) reading(sp span[meter.LatencyCounts]) reading {
-	return newLatencyReading(l.Interface().Name, l.Program(), l.method, l.cost, l.perCPU, sp)
-}
-
-// runTime is meter.Runtime as a command shows it.
-type runTime struct {
-	*meter.Runtime
-	metrics *runTimeMetrics
-}
-
-func openRuntime(o *latencyOptions) (*runTime, error) {
+// openRuntime reads the kernel's own counters.
+func openRuntime(o *latencyOptions) (*counters[meter.RuntimeCounts], error) {
 	m, err := meter.OpenRuntime(o.iface)
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(os.Stderr, "xdpcap: measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
-	return &runTime{Runtime: m, metrics: newRunTimeMetrics(o.iface)}, nil
+	return &counters[meter.RuntimeCounts]{
+		openMeter:  m,
+		interfaces: []int{m.Interface().Index},
+		metrics:    runtimeMetrics(o.iface),
+		newReport:  func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
+	}, nil
 }
 
-func (r *runTime) interfaces() []int                  { return []int{r.Interface().Index} }
-func (r *runTime) read() (meter.RuntimeCounts, error) { return r.Read() }
-func (r *runTime) close() error                       { return r.Close() }
-
-func (r *runTime) reading(sp span[meter.RuntimeCounts]) reading {
-	return &runTimeReading{
-		moment:       sp.moment(),
-		Interface:    r.Interface().Name,
-		Program:      r.Program().Name,
-		ProgramID:    r.Program().ID,
-		Method:       byKernel,
-		Runs:         sp.now.Runs,
-		Rate:         perSecond(sp.before.Runs, sp.now.Runs, sp.took),
-		Sum:          sp.now.Time.Nanoseconds(),
-		Mean:         sp.now.Mean(meter.RuntimeCounts{}).Nanoseconds(),
-		IntervalMean: sp.now.Mean(sp.before).Nanoseconds(),
+func latencyMetrics(iface string) metricSet[meter.LatencyCounts] {
+	return metricSet[meter.LatencyCounts]{
+		labels: map[string]string{"interface": iface},
+		all: []metric[meter.LatencyCounts]{
+			{
+				name:   "xdpcap_latency_seconds",
+				help:   "Run time of the XDP program by its verdict.",
+				labels: []string{"verdict"},
+				times: func(c meter.LatencyCounts, send sendTimes) {
+					for v := range c.Verdicts {
+						send(&c.Verdicts[v], verdictName(v))
+					}
+				},
+			},
+			{
+				name:   "xdpcap_latency_lost_total",
+				help:   "Measurements that did not get through the perf ring.",
+				values: func(c meter.LatencyCounts, send sendValue) { send(float64(c.Lost)) },
+			},
+		},
 	}
 }
 
-// runTimeReading is what latency --kernel-stats prints with --json.
-type runTimeReading struct {
-	moment
-	Interface    string  `json:"interface"`
-	Program      string  `json:"program"`
-	ProgramID    uint32  `json:"program_id"`
-	Method       string  `json:"method"` // "kernel-stats"
-	Runs         uint64  `json:"runs"`
-	Rate         float64 `json:"runs_per_s"`
-	Sum          int64   `json:"sum_ns"`
-	Mean         int64   `json:"mean_ns"`          // since the start
-	IntervalMean int64   `json:"interval_mean_ns"` // in the interval, 0 where there was no run
-}
-
-func (r *runTimeReading) json() any { return r }
-
-func (r *runTimeReading) table(w io.Writer) {
-	t := table{}
-	t.add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
-	lately := "-"
-	if r.IntervalMean > 0 {
-		lately = brief(time.Duration(r.IntervalMean))
+func runtimeMetrics(iface string) metricSet[meter.RuntimeCounts] {
+	return metricSet[meter.RuntimeCounts]{
+		labels: map[string]string{"interface": iface},
+		all: []metric[meter.RuntimeCounts]{
+			{
+				name:   "xdpcap_program_runs_total",
+				help:   "Runs of the XDP program, by the kernel's counters.",
+				values: func(c meter.RuntimeCounts, send sendValue) { send(float64(c.Runs)) },
+			},
+			{
+				name:   "xdpcap_program_run_seconds_total",
+				help:   "Run time of the XDP program, by the kernel's counters.",
+				values: func(c meter.RuntimeCounts, send sendValue) { send(c.Time.Seconds()) },
+			},
+		},
 	}
-	t.add(shorten(r.Program, 40), fmt.Sprint(r.Runs), scaled(r.Rate), brief(time.Duration(r.Mean)), lately)
-	t.write(w)
 }

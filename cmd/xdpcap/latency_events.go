@@ -6,23 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// runEvents is latency --builtin --events: from the privileges to the totals, which go to stderr.
+// runEvents is latency --builtin --events. The lines go to standard output and the totals to
+// stderr.
 func runEvents(o *latencyOptions) error {
-	signal.Ignore(unix.SIGPIPE)
-	if err := xdp.CheckPrivileges(); err != nil {
+	ctx, cancel, err := begin(o.dropGuard())
+	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal()
 	defer cancel()
 	lines := newEventLines(os.Stdout, o.json)
 	began := time.Now()
@@ -33,7 +29,8 @@ func runEvents(o *latencyOptions) error {
 	fmt.Fprintf(os.Stderr, "xdpcap: listening on %v\n", l)
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
-	if closing := l.Close(); err == nil { // hands over the rest
+	// Close hands the measurements that are still in the ring to lines.
+	if closing := l.Close(); err == nil {
 		err = closing
 	}
 	if flushErr := lines.flush(); err == nil {
@@ -43,18 +40,18 @@ func runEvents(o *latencyOptions) error {
 		err = readErr
 	}
 	if err == nil && !o.json {
-		took := time.Since(began)
-		l.reading(span[meter.LatencyCounts]{now: last, at: time.Now(), took: took, elapsed: took}).table(os.Stderr)
+		var start meter.Interval[meter.LatencyCounts]
+		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).writeTable(os.Stderr)
 	}
 	return err
 }
 
-// eventLines prints measurements. They come from another goroutine than the one that flushes.
+// eventLines prints measurements. print and flush may be called by different goroutines.
 type eventLines struct {
 	mu   sync.Mutex
 	out  *bufio.Writer
 	json *json.Encoder // nil: text
-	err  error         // the first one
+	err  error         // the first error of writing, after which nothing is written
 }
 
 func newEventLines(w io.Writer, asJSON bool) *eventLines {
@@ -95,7 +92,8 @@ func (e *eventLines) flush() error {
 	return explainPrint(e.err)
 }
 
-// follow flushes now and then, until it is told to end, or nothing more can come or go.
+// follow flushes ten times per second until done is closed. It ends earlier with an error when the
+// lines cannot be written, or when nothing is measured any more.
 func (e *eventLines) follow(done <-chan struct{}, l *latency) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

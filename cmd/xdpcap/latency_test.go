@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// observed is a distribution of run times: passes around 100 ns, and drops of which some take much longer.
+// observed is a distribution of run times: passes around 100 ns, and drops of which some take much
+// longer.
 func observed() (c meter.LatencyCounts) {
 	for i := range 1000 {
 		c.Verdict(xdp.Pass).Observe(90 + time.Duration(i%30))
@@ -25,7 +25,7 @@ func observed() (c meter.LatencyCounts) {
 	return c
 }
 
-// manyObserved is the widest: the largest numbers that there can be.
+// manyObserved has numbers as large as they can get, so that the table is as wide as it can get.
 func manyObserved() (c meter.LatencyCounts) {
 	for v := range c.Verdicts {
 		for _, d := range []time.Duration{0, 1, 999_949, 999_949_999, 17 * time.Second} {
@@ -39,9 +39,14 @@ func manyObserved() (c meter.LatencyCounts) {
 	return c
 }
 
-// fakeLatency shows them, of which those before are from earlier intervals.
-func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReading {
-	return newLatencyReading("eth0", xdp.Program{ID: 12, Name: "lb"}, byTrace, cost, now.CPUs != nil, spanOf(before, now))
+// fakeLatency is a report of what was counted between two snapshots.
+func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReport {
+	r := &latencyReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
+	if cost != nil {
+		r.Added, r.Floor = &cost.Added, &cost.Floor
+	}
+	r.count(intervalOf(before, now), now.CPUs != nil)
+	return r
 }
 
 func TestLatencyTable(t *testing.T) {
@@ -50,7 +55,7 @@ func TestLatencyTable(t *testing.T) {
 	perCPU := observed()
 	perCPU.CPUs = make([]meter.Histogram, 4)
 	perCPU.CPUs[1], perCPU.CPUs[3] = *perCPU.Verdict(xdp.Pass), *perCPU.Verdict(xdp.Drop)
-	for name, r := range map[string]*latencyReading{
+	for name, r := range map[string]*latencyReport{
 		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
 		"latency-lost":    fakeLatency(observed(), lost, nil),
@@ -58,12 +63,12 @@ func TestLatencyTable(t *testing.T) {
 		"latency-most":    fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
-		r.table(&out)
+		r.writeTable(&out)
 		golden(t, name+".txt", out.String())
 	}
 	var out bytes.Buffer
-	(&runTimeReading{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).table(&out)
-	(&runTimeReading{Program: "lb"}).table(&out)
+	(&runtimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).writeTable(&out)
+	(&runtimeReport{Program: "lb"}).writeTable(&out)
 	golden(t, "latency-kernel-stats.txt", out.String())
 }
 
@@ -74,11 +79,11 @@ func TestLatencyJSON(t *testing.T) {
 		again := twice.Verdicts[v]
 		twice.Verdicts[v].Add(&again)
 	}
-	for name, r := range map[string]reading{
+	for name, r := range map[string]report{
 		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency-kernel-stats.json": &runTimeReading{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
+		"latency-kernel-stats.json": &runtimeReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
 	} {
-		b, err := json.MarshalIndent(r.json(), "", " ")
+		b, err := json.MarshalIndent(r.object(), "", " ")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,41 +91,8 @@ func TestLatencyJSON(t *testing.T) {
 	}
 }
 
-// The ranges are in order, without a gap, and have everything in them once.
-func TestRanges(t *testing.T) {
-	for _, values := range [][]time.Duration{
-		{0}, {1}, {0, 1, 2, 3}, {63, 64}, {100, 119}, {0, 17 * time.Second}, {1 << 35}, {5, 5, 1 << 40}, {31, 32, 33, 1023, 1024},
-	} {
-		var h meter.Histogram
-		for _, v := range values {
-			h.Observe(v)
-		}
-		for _, steps := range []int{1, 2, 4, 8} {
-			cut := ranges(&h, steps)
-			var runs uint64
-			for i, r := range cut {
-				var want uint64
-				for _, v := range values {
-					v = min(v, meter.MaxBucket-1) // what is longer is in the last range
-					if int64(v) >= r.From && int64(v) < r.To {
-						want++
-					}
-				}
-				if r.Runs != want || r.From >= r.To || i > 0 && r.From != cut[i-1].To {
-					t.Fatalf("%v in %d steps: range %d is %+v, want %d", values, steps, i, r, want)
-				}
-				runs += r.Runs
-			}
-			if runs != h.Count || cut[0].Runs == 0 || cut[len(cut)-1].Runs == 0 {
-				t.Fatalf("%v in %d steps: %d runs in %d ranges", values, steps, runs, len(cut))
-			}
-		}
-	}
-}
-
 func TestLatencyMetrics(t *testing.T) {
-	m := newLatencyMetrics("eth0")
-	got := lintMetrics(t, &fakeCounters{m.descs(), func(ch chan<- prometheus.Metric) { m.collect(observed(), ch) }})
+	got := scraped(t, observed(), latencyMetrics("eth0"))
 	for _, want := range []string{
 		`xdpcap_latency_seconds{interface="eth0",verdict="pass"} 1000 `,
 		` 6.3e-08:0 1.27e-07:1000 `, // all took 90 to 119 ns
@@ -130,10 +102,7 @@ func TestLatencyMetrics(t *testing.T) {
 			t.Errorf("%s\nnot in\n%s", want, got)
 		}
 	}
-	r := newRunTimeMetrics("eth0")
-	got = lintMetrics(t, &fakeCounters{r.descs(), func(ch chan<- prometheus.Metric) {
-		r.collect(meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, ch)
-	}})
+	got = scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, runtimeMetrics("eth0"))
 	want := "xdpcap_program_run_seconds_total{interface=\"eth0\"} 1.5\nxdpcap_program_runs_total{interface=\"eth0\"} 3\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -170,7 +139,7 @@ func TestLatencyBuiltin(t *testing.T) {
 	if !strings.Contains(stderr, "measuring with the built-in program") || !strings.Contains(stderr, "it drops 20 %") {
 		t.Error(stderr)
 	}
-	var last latencyReading
+	var last latencyReport
 	lastJSON(t, out, &last)
 	dropped := last.Verdicts["drop"].Runs
 	if last.Total.Runs != sent || dropped+last.Verdicts["pass"].Runs != sent || last.Method != byBuiltin || last.Program != "xdp_dilih" {
@@ -240,7 +209,7 @@ func TestLatencyKernelStats(t *testing.T) {
 		t.Error(stderr)
 	}
 	q.interrupt()
-	var last runTimeReading
+	var last runtimeReport
 	lastJSON(t, objects, &last)
 	if last.Runs != sent || last.Mean <= 0 || last.Program != "count_packets" || last.Method != byKernel {
 		t.Errorf("of %d %+v", sent, last)
@@ -250,7 +219,8 @@ func TestLatencyKernelStats(t *testing.T) {
 	}
 }
 
-// Somebody else's program is measured where the kernel allows that; where not, the error says what does work.
+// Somebody else's program is measured where the kernel allows that; where not, the error says what
+// does work.
 func TestLatencyTrace(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
@@ -273,7 +243,7 @@ func TestLatencyTrace(t *testing.T) {
 	if stderr := p.interrupt(); !strings.Contains(stderr, "measuring by fentry and fexit: the probes add ") {
 		t.Error(stderr)
 	}
-	var last latencyReading
+	var last latencyReport
 	lastJSON(t, out, &last)
 	if last.Total.Runs != sent || last.Verdicts["drop"].Runs != sent || last.Method != byTrace || last.Added == nil || *last.Added <= 0 {
 		t.Errorf("of %d %+v", sent, last)

@@ -14,14 +14,16 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 )
 
-// version is set by the Makefile; a binary of `go install` knows it from its module.
+// version is set by the Makefile. It is empty in a binary of `go install`, which has the version of
+// its module.
 var version = ""
 
 func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run returns the exit status: 0, or 1 after one line on stderr, or a few that point into a filter.
+// run returns the exit status. It is 0, or 1 after an error was printed on stderr: in one line, or
+// for a filter in a few lines of which one points to the mistake.
 func run(args []string) int {
 	cmd, verbose := newRoot()
 	cmd.SetArgs(args)
@@ -30,11 +32,11 @@ func run(args []string) int {
 		return 0
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s\n", faulty.Caret())
+		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s%s\n", faulty.Caret(), filterRemedies[faulty.Kind])
 		return 1
 	}
-	fmt.Fprintln(os.Stderr, "xdpcap:", err)
-	// The verifier's whole log hides in an error's %+v.
+	fmt.Fprintln(os.Stderr, "xdpcap:", withRemedy(err.Error(), err))
+	// An error of the verifier prints its whole log with %+v, and a summary with %v.
 	var detailed interface {
 		error
 		fmt.Formatter

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 
 // monitorOptions are the flags of the command monitor.
 type monitorOptions struct {
-	meterOptions
+	counterOptions
 	iface     string
 	program   string
 	redirects bool
@@ -64,37 +65,50 @@ func newMonitor() *cobra.Command {
 }
 
 func runMonitor(o *monitorOptions) error {
-	return runMeter(&o.meterOptions, func() (counters[meter.EventCounts], error) { return openMonitor(o) })
+	return runCounters(&o.counterOptions, guard{}, func() (*counters[meter.EventCounts], error) {
+		m, err := openMonitor(o)
+		if err != nil {
+			return nil, err
+		}
+		c := &counters[meter.EventCounts]{
+			openMeter: m,
+			metrics:   monitorMetrics(o),
+			newReport: func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
+		}
+		if m.iface != nil {
+			c.interfaces = []int{m.iface.Index}
+		}
+		return c, nil
+	})
 }
 
-// monitor is meter.Tracepoints as a command shows it.
+// A monitor is open tracepoints, and what they are restricted to.
 type monitor struct {
 	*meter.Tracepoints
 	o       *monitorOptions
 	iface   *xdp.Interface // nil: all
 	program *xdp.Program   // nil: all
-	metrics *monitorMetrics
 }
 
 func openMonitor(o *monitorOptions) (*monitor, error) {
-	m := &monitor{o: o, metrics: newMonitorMetrics(o)}
-	open := meter.TracepointOptions{Redirects: o.redirects, Record: o.record > 0}
+	m := &monitor{o: o}
+	options := meter.TracepointOptions{Redirects: o.redirects, Record: o.record > 0}
 	if o.iface != "" {
 		ifi, err := xdp.InterfaceByName(o.iface)
 		if err != nil {
 			return nil, err
 		}
-		m.iface, open.Interface = &ifi, &ifi
+		m.iface, options.Interface = &ifi, &ifi
 	}
 	if o.program != "" {
 		p, err := xdp.FindProgram(o.program)
 		if err != nil {
 			return nil, fmt.Errorf("--program: %w", err)
 		}
-		m.program, open.Program = &p, p.ID
+		m.program, options.Program = &p, p.ID
 	}
 	var err error
-	if m.Tracepoints, err = meter.OpenTracepoints(open); err != nil {
+	if m.Tracepoints, err = meter.OpenTracepoints(options); err != nil {
 		return nil, err
 	}
 	if o.verbose {
@@ -121,19 +135,7 @@ func (m *monitor) String() string {
 	return s
 }
 
-func (m *monitor) interfaces() []int {
-	if m.iface == nil {
-		return nil
-	}
-	return []int{m.iface.Index}
-}
-
-func (m *monitor) read() (meter.EventCounts, error) { return m.Read() }
-func (m *monitor) close() error                     { return m.Close() }
-
-func (m *monitor) reading(sp span[meter.EventCounts]) reading { return newMonitorReading(m, sp) }
-
-// checkRecord finds flags that single events have no use for.
+// checkRecord refuses flags that have no effect on single events.
 func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 	if o.record == 0 {
 		return errors.New("--record 0: must be at least 1")
@@ -144,4 +146,99 @@ func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 		}
 	}
 	return nil
+}
+
+// monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
+func monitorMetrics(o *monitorOptions) metricSet[meter.EventCounts] {
+	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
+	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
+	if o.perCPU {
+		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
+	}
+	m := metricSet[meter.EventCounts]{labels: make(map[string]string)}
+	if o.iface != "" {
+		m.labels["interface"] = o.iface
+	}
+	if o.program != "" {
+		m.labels["program"] = o.program
+	}
+	add := func(name, help string, labels []string, values func(meter.EventCounts, sendValue)) {
+		m.all = append(m.all, metric[meter.EventCounts]{
+			name: "xdpcap_tracepoint_" + name + "_total", help: help, labels: labels, values: values,
+		})
+	}
+	add("events", "Events of the xdp tracepoints; of bulks, their number.", byCase,
+		o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
+	add("packets", "Packets that went on, by the xdp tracepoints.", byCase,
+		o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
+	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
+		o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
+	add("cpumap_sched", "Bulks before which a cpumap's thread had slept or made way.", byMap,
+		o.ofKthreads(func(n meter.EventCount, send sendValue) { send(float64(n.Sched)) }))
+	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
+		o.ofKthreads(func(n meter.EventCount, send sendValue) {
+			send(float64(n.Passed), "pass")
+			send(float64(n.Dropped), "drop")
+			send(float64(n.Redirected), "redirect")
+		}))
+	add("missed", "Events that are in no other metric: there were too many different ones.", nil,
+		func(c meter.EventCounts, send sendValue) { send(float64(c.Missed)) })
+	return m
+}
+
+// ofCases sends one value of every case.
+func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, sendValue) {
+	return func(counts meter.EventCounts, send sendValue) {
+		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
+			send(float64(value(n)), append(caseLabels(c), cpu...)...)
+		})
+	}
+}
+
+// ofKthreads sends the values of every cpumap's thread. values need not send the labels that all
+// have.
+func (o *monitorOptions) ofKthreads(values func(meter.EventCount, sendValue)) func(meter.EventCounts, sendValue) {
+	return func(counts meter.EventCounts, send sendValue) {
+		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
+			if c.Event != meter.CPUMapKthread {
+				return
+			}
+			values(n, func(value float64, labels ...string) {
+				send(value, append(append(labels, mapLabel(c)), cpu...)...)
+			})
+		})
+	}
+}
+
+// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU and
+// its number.
+func (o *monitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
+	for c, perCPU := range counts.Cases {
+		if !o.perCPU {
+			f(c, meter.SumEvents(perCPU))
+			continue
+		}
+		for cpu, n := range perCPU {
+			f(c, n, strconv.Itoa(cpu))
+		}
+	}
+}
+
+func caseLabels(c meter.Case) []string {
+	e := newEventCase(c)
+	if c.Event == meter.AttachFailed {
+		e.Reason = e.Message
+	}
+	toCPU := ""
+	if e.ToCPU != nil {
+		toCPU = strconv.Itoa(*e.ToCPU)
+	}
+	return []string{e.Event, e.Reason, e.From, e.To, mapLabel(c), toCPU}
+}
+
+func mapLabel(c meter.Case) string {
+	if c.MapID == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(c.MapID), 10)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// eventNames are what an event is called in the table, and by the kernel.
+// eventNames are the names of the events: in the table, and of the tracepoint in the kernel.
 var eventNames = map[meter.Event]struct{ table, kernel string }{
 	meter.Redirect:        {"XDP_REDIRECT", "xdp_redirect"},
 	meter.RedirectErr:     {"XDP_REDIRECT", "xdp_redirect_err"},
@@ -52,7 +52,7 @@ func newEventCase(c meter.Case) eventCase {
 	return e
 }
 
-// words are what the table's last column begins with.
+// words are the beginning of the last column of the table: what tells the case from others.
 func (e *eventCase) words(event meter.Event) string {
 	var w []string
 	add := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
@@ -77,19 +77,4 @@ func (e *eventCase) words(event meter.Event) string {
 		add("%s", e.Message)
 	}
 	return strings.Join(w, " ")
-}
-
-// compareCases is the order of a table's lines.
-func compareCases(a, b meter.Case) int {
-	return cmp.Or(
-		cmp.Compare(a.Event, b.Event),
-		cmp.Compare(a.MapID, b.MapID),
-		cmp.Compare(a.ToCPU, b.ToCPU),
-		cmp.Compare(a.From, b.From),
-		cmp.Compare(a.To, b.To),
-		cmp.Compare(a.Errno, b.Errno),
-		cmp.Compare(a.Verdict, b.Verdict),
-		cmp.Compare(a.Memory, b.Memory),
-		cmp.Compare(a.Message, b.Message),
-	)
 }

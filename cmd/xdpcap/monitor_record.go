@@ -7,25 +7,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// runRecord is monitor --record: from the privileges to the last event.
+// runRecord is monitor --record. It prints single events until there were as many as asked for.
 func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
-	signal.Ignore(unix.SIGPIPE)
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
-	if err := xdp.CheckPrivileges(); err != nil {
+	ctx, cancel, err := begin(guard{})
+	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal()
 	defer cancel()
 	m, err := openMonitor(o)
 	if err != nil {
@@ -79,8 +74,8 @@ type recordLine struct {
 	Packets  uint64  `json:"packets"`
 	Drops    uint64  `json:"drops"`
 	Program  uint32  `json:"program,omitempty"`   // id
-	Index    *uint32 `json:"index,omitempty"`     // redirects: the interface, or the map's entry, that was aimed at
-	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: the number that the program returned
+	Index    *uint32 `json:"index,omitempty"`     // redirects: the target's interface or map entry
+	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: what the program returned
 	MemoryID uint32  `json:"memory_id,omitempty"` // mem_*
 	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: it had slept or made way
 }

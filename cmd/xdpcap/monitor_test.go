@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -25,7 +23,7 @@ var allEvents = []meter.Event{
 	meter.CPUMapKthread, meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed,
 }
 
-// eventCounts is one of each event, on CPU 1 of 2, so often.
+// eventCounts has each event n times, all on CPU 1 of 2.
 func eventCounts(n uint64) meter.EventCounts {
 	on1 := func(c meter.EventCount) []meter.EventCount { return []meter.EventCount{{}, c} }
 	bulk := on1(meter.EventCount{Events: n, Packets: 7 * n, Drops: n})
@@ -49,24 +47,24 @@ func eventCounts(n uint64) meter.EventCounts {
 }
 
 // fakeMonitor shows counters that were made up, as if all had happened in two seconds.
-func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *monitorReading {
+func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *monitorReport {
 	t.Helper()
-	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{meterOptions: meterOptions{perCPU: perCPU}}}
+	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{counterOptions: counterOptions{perCPU: perCPU}}}
 	m.iface, m.program = &xdp.Interface{Name: "eth0"}, &xdp.Program{ID: 12, Name: "lb"}
-	r := newMonitorReading(m, spanOf(before, now))
+	r := newMonitorReport(m, intervalOf(before, now))
 	r.all = allEvents
 	return r
 }
 
 func TestMonitorTable(t *testing.T) {
-	for name, r := range map[string]*monitorReading{
+	for name, r := range map[string]*monitorReport{
 		"monitor-idle":    fakeMonitor(t, false, meter.EventCounts{}, meter.EventCounts{}),
 		"monitor":         fakeMonitor(t, false, eventCounts(400), eventCounts(1000)),
 		"monitor-per-cpu": fakeMonitor(t, true, meter.EventCounts{}, eventCounts(3)),
 		"monitor-most":    fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
-		r.table(&out)
+		r.writeTable(&out)
 		golden(t, name+".txt", out.String())
 	}
 }
@@ -74,7 +72,7 @@ func TestMonitorTable(t *testing.T) {
 // The keys are those of the README.
 func TestMonitorJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).json()); err != nil {
+	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).object()); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 1 {
@@ -89,10 +87,8 @@ func TestMonitorJSON(t *testing.T) {
 
 func TestMonitorMetrics(t *testing.T) {
 	for _, perCPU := range []bool{false, true} {
-		o := &monitorOptions{iface: "eth0", meterOptions: meterOptions{perCPU: perCPU}}
-		got := lintMetrics(t, &fakeCounters{newMonitorMetrics(o).descs(), func(ch chan<- prometheus.Metric) {
-			newMonitorMetrics(o).collect(eventCounts(3), ch)
-		}})
+		o := &monitorOptions{iface: "eth0", counterOptions: counterOptions{perCPU: perCPU}}
+		got := scraped(t, eventCounts(3), monitorMetrics(o))
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`
 		cpu := ""
 		if perCPU {
@@ -104,32 +100,12 @@ func TestMonitorMetrics(t *testing.T) {
 	}
 }
 
-// fakeCounters are metrics without what they are read from.
-type fakeCounters struct {
-	descs []*prometheus.Desc
-	send  func(chan<- prometheus.Metric)
-}
-
-func (f *fakeCounters) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range f.descs {
-		ch <- d
-	}
-}
-
-func (f *fakeCounters) Collect(ch chan<- prometheus.Metric) { f.send(ch) }
-
-// lintMetrics checks what a scrape would see, and returns its lines.
-func lintMetrics(t *testing.T, c prometheus.Collector) string {
+// scraped are the lines of a scrape, one for each series.
+func scraped[S any](t *testing.T, snapshot S, m metricSet[S]) string {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(c)
-	families, err := registry.Gather()
+	families, err := linted(t, snapshot, m).Gather()
 	if err != nil {
 		t.Fatal(err)
-	}
-	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil || len(problems) > 0 || len(families) == 0 {
-		t.Errorf("%d families: %+v %v", len(families), problems, err)
 	}
 	var lines strings.Builder
 	for _, f := range families {
@@ -174,7 +150,7 @@ func TestMonitor(t *testing.T) {
 	if !ok || !strings.Contains(totals, "XDP_ABORTED rx0 [50]") {
 		t.Errorf("totals %q", totals)
 	}
-	var last monitorReading
+	var last monitorReport
 	lines := strings.Split(strings.TrimSpace(objects.read(t)), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
 		t.Fatal(err)

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/term"
 )
 
-// An output is what -w names. It is opened before anything is attached, so that a path that cannot be
-// written stops nothing, and emptied only once packets come, so that a capture which does not begin
-// does not cost an older file.
-type output struct {
+// An outputFile is what -w names. It is opened before anything is attached, so that a path that
+// cannot be written stops nothing, and emptied only once packets come, so that a capture which does
+// not begin does not cost an older file.
+type outputFile struct {
 	*os.File
 	name    string
 	created bool
 }
 
-var stdout = &output{File: os.Stdout, name: "standard output"}
+var stdout = &outputFile{File: os.Stdout, name: "standard output"}
 
-func openOutput(path string) (*output, error) {
+func openOutput(path string) (*outputFile, error) {
 	if path == "-" {
 		if term.IsTerminal(int(os.Stdout.Fd())) {
 			return nil, errors.New("-w -: standard output is a terminal; pipe it into a program, or leave -w away to see packets")
@@ -35,11 +35,11 @@ func openOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-w: %w: choose a file that this user can write", err)
 	}
-	return &output{File: f, name: path, created: created}, nil
+	return &outputFile{File: f, name: path, created: created}, nil
 }
 
 // begin empties the file. Only a file can be.
-func (o *output) begin() error {
+func (o *outputFile) begin() error {
 	info, err := o.Stat()
 	if err != nil || !info.Mode().IsRegular() || o.File == os.Stdout {
 		return err
@@ -48,7 +48,7 @@ func (o *output) begin() error {
 }
 
 // abandon leaves things as they were before openOutput.
-func (o *output) abandon() {
+func (o *outputFile) abandon() {
 	o.Close()
 	if o.created {
 		os.Remove(o.name)
@@ -56,7 +56,7 @@ func (o *output) abandon() {
 }
 
 // explain names the output in an error of writing to it.
-func (o *output) explain(err error) error {
+func (o *outputFile) explain(err error) error {
 	if errors.Is(err, unix.EPIPE) {
 		return fmt.Errorf("%s: its reader has gone away", o.name)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 const probeHelp = `Tells what this kernel, this user and, with -i, this interface allow, and for each feature of xdpcap
@@ -44,10 +44,11 @@ func newProbe() *cobra.Command {
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := xdp.Probe(xdp.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer})
+			r, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer})
 			if err != nil {
 				return err
 			}
+			addRemedies(r)
 			write := writeProbe
 			if asJSON {
 				write = writeProbeJSON
@@ -55,7 +56,7 @@ func newProbe() *cobra.Command {
 			if err := write(cmd.OutOrStdout(), r); err != nil {
 				return err
 			}
-			return captureVerdict(r)
+			return captureError(r)
 		},
 	}
 	cmd.Flags().StringVarP(&name, "interface", "i", "", "look at this interface, too")
@@ -64,37 +65,39 @@ func newProbe() *cobra.Command {
 	return cmd
 }
 
-// captureVerdict is nil when capture would work, else the one line that says why not.
-func captureVerdict(r *xdp.Report) error {
+// captureError is nil when a capture would work, otherwise an error that says why not.
+func captureError(r *support.Report) error {
 	if r.CanCapture {
 		return nil
 	}
-	key, where := xdp.FeatureGeneric, "here"
+	key, where := support.FeatureGeneric, "here"
 	if r.Interface != nil {
 		where = "on " + r.Interface.Name
 		if r.Interface.Program != nil {
-			key = xdp.FeatureBeside
+			key = support.FeatureBeside
 			where += ", beside its program"
 		}
 	}
 	return errors.New("capture would not work " + where + ": " + because(r.Features.Get(key)))
 }
 
-func because(c xdp.Check) string {
+func because(c support.Check) string {
 	if c.Remedy == "" {
 		return c.Reason
 	}
 	return c.Reason + ": " + c.Remedy
 }
 
-func writeProbeJSON(w io.Writer, r *xdp.Report) error {
+func writeProbeJSON(w io.Writer, r *support.Report) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
 }
 
-// The table: two spaces, a label, an answer, and words wrapped beside them.
+// A row of the table has two spaces, a label, an answer, and words that are wrapped in a column of
+// their own. The numbers are widths in characters: of the first two columns, and of the whole
+// table.
 const (
 	probeLabel  = 26
 	probeAnswer = 9
@@ -103,7 +106,7 @@ const (
 
 type probeTable struct {
 	strings.Builder
-	said map[string]string // long words, and the label that they stand at
+	said map[string]string // by long reason: the label of the row that has it
 }
 
 func (t *probeTable) section(title string) {
@@ -115,8 +118,9 @@ func (t *probeTable) section(title string) {
 
 func (t *probeTable) fact(label, value string) { t.row(label, "", value) }
 
-// check says the same thing once.
-func (t *probeTable) check(label string, c xdp.Check) {
+// check writes a row for a check. A long reason that an earlier row has already becomes "as for"
+// and that row's label.
+func (t *probeTable) check(label string, c support.Check) {
 	words := because(c)
 	if first, ok := t.said[words]; ok {
 		words = "as for " + first
@@ -146,7 +150,7 @@ func (t *probeTable) row(label, answer, words string) {
 	t.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-func writeProbe(w io.Writer, r *xdp.Report) error {
+func writeProbe(w io.Writer, r *support.Report) error {
 	t := &probeTable{said: make(map[string]string)}
 	writeProbeKernel(t, r.Kernel)
 	writeProbePrivileges(t, r.Privileges)
@@ -155,14 +159,14 @@ func writeProbe(w io.Writer, r *xdp.Report) error {
 	}
 	t.section("xdpcap")
 	for _, f := range []struct{ label, key string }{
-		{"capture, native", xdp.FeatureNative},
-		{"capture, generic", xdp.FeatureGeneric},
-		{"capture beside a program", xdp.FeatureBeside},
-		{"capture from --hook", xdp.FeatureHook},
-		{"filters in the kernel", xdp.FeatureFilter},
-		{"sampling by flow", xdp.FeatureFlows},
-		{"stats, count, latency", xdp.FeatureMeters},
-		{"monitor", xdp.FeatureMonitor},
+		{"capture, native", support.FeatureNative},
+		{"capture, generic", support.FeatureGeneric},
+		{"capture beside a program", support.FeatureBeside},
+		{"capture from --hook", support.FeatureHook},
+		{"filters in the kernel", support.FeatureFilter},
+		{"sampling by flow", support.FeatureFlows},
+		{"stats, count, latency", support.FeatureMeters},
+		{"monitor", support.FeatureMonitor},
 	} {
 		t.check(f.label, r.Features.Get(f.key))
 	}
@@ -170,7 +174,7 @@ func writeProbe(w io.Writer, r *xdp.Report) error {
 	return err
 }
 
-func writeProbeKernel(t *probeTable, k xdp.Kernel) {
+func writeProbeKernel(t *probeTable, k support.Kernel) {
 	t.section("kernel")
 	t.fact("version", k.Release+" "+k.Machine)
 	for _, c := range []struct{ label, key string }{
@@ -193,7 +197,7 @@ func writeProbeKernel(t *probeTable, k xdp.Kernel) {
 	}
 }
 
-func writeProbePrivileges(t *probeTable, p xdp.Privileges) {
+func writeProbePrivileges(t *probeTable, p support.Privileges) {
 	t.section("privileges")
 	t.fact("capabilities held", orNone(strings.Join(p.Held, " ")))
 	t.fact("missing", orNone(strings.Join(p.Missing, " ")))
@@ -207,30 +211,30 @@ func writeProbePrivileges(t *probeTable, p xdp.Privileges) {
 	}
 }
 
-func writeProbeInterface(t *probeTable, c *xdp.NetworkCard) {
-	t.section("interface " + c.Name)
-	t.fact("driver", orDash(c.Driver))
-	t.check("native XDP", c.Native)
-	t.fact("MTU", fmt.Sprint(c.MTU))
-	t.check("frags", c.Frags)
-	t.fact("LRO", onOff(c.LRO, "; packets are joined before XDP: ethtool -K "+c.Name+" lro off"))
-	t.fact("rx VLAN offload", onOff(c.VLAN, "; tags may be taken off before XDP: ethtool -K "+c.Name+" rxvlan off"))
+func writeProbeInterface(t *probeTable, ifi *support.Interface) {
+	t.section("interface " + ifi.Name)
+	t.fact("driver", orDash(ifi.Driver))
+	t.check("native XDP", ifi.Native)
+	t.fact("MTU", fmt.Sprint(ifi.MTU))
+	t.check("frags", ifi.Frags)
+	t.fact("LRO", onOff(ifi.LRO, "; packets are joined before XDP: ethtool -K "+ifi.Name+" lro off"))
+	t.fact("rx VLAN offload", onOff(ifi.VLAN, "; tags may be taken off before XDP: ethtool -K "+ifi.Name+" rxvlan off"))
 	queues := "unknown"
-	if c.Queues > 0 {
-		queues = fmt.Sprint(c.Queues)
+	if ifi.Queues > 0 {
+		queues = fmt.Sprint(ifi.Queues)
 	}
 	t.fact("rx queues", queues)
-	kfuncs := orNone(strings.Join(c.Kfuncs, " "))
-	if c.Kfuncs == nil {
+	kfuncs := orNone(strings.Join(ifi.Kfuncs, " "))
+	if ifi.Kfuncs == nil {
 		kfuncs = "unknown; the kernel tells since 6.7"
 	}
 	t.fact("metadata kfuncs", kfuncs)
-	if c.Program == nil {
+	if ifi.Program == nil {
 		t.fact("program", "none")
 		return
 	}
-	t.fact("program", fmt.Sprintf("%s (id %d), %s", orDash(c.Program.Name), c.Program.ID, c.Program.Mode))
-	t.check("traceable", c.Program.Traceable)
+	t.fact("program", fmt.Sprintf("%s (id %d), %s", orDash(ifi.Program.Name), ifi.Program.ID, ifi.Program.Mode))
+	t.check("traceable", ifi.Program.Traceable)
 }
 
 func orNone(s string) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -93,19 +94,19 @@ func decodeProbe(t *testing.T, s string) (p probeJSON) {
 	return p
 }
 
-func fixedReport() *xdp.Report {
+func fixedReport() *support.Report {
 	on, off, limit := true, false, uint64(8<<20)
-	refused := xdp.Check{Key: "fentry", Answer: xdp.No, Reason: "this kernel refuses fentry and fexit programs " +
+	refused := support.Check{Key: "fentry", Answer: support.No, Reason: "this kernel refuses fentry and fexit programs " +
 		"(operation not permitted) despite the capabilities", Remedy: "use another kernel; --hook works without them"}
 	beside := refused
-	beside.Key = xdp.FeatureBeside
-	return &xdp.Report{
-		Kernel:     xdp.Kernel{Release: "6.1.0", Machine: "x86_64", Checks: xdp.Checks{{Key: "btf", Answer: xdp.Yes}, refused}},
-		Privileges: xdp.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit},
-		Interface: &xdp.NetworkCard{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on,
-			Native: xdp.Check{Answer: xdp.Yes, Reason: "the driver reports it"}, Kfuncs: []string{"hash"},
-			Program: &xdp.AttachedProgram{ID: 7, Name: "firewall", Mode: "native", Traceable: refused}},
-		Features: xdp.Checks{{Key: xdp.FeatureNative, Answer: xdp.Yes}, beside},
+	beside.Key = support.FeatureBeside
+	return &support.Report{
+		Kernel:     support.Kernel{Release: "6.1.0", Machine: "x86_64", Checks: support.Checks{{Key: "btf", Answer: support.Yes}, refused}},
+		Privileges: support.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit},
+		Interface: &support.Interface{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on,
+			Native: support.Check{Answer: support.Yes, Reason: "the driver reports it"}, Kfuncs: []string{"hash"},
+			Program: &support.AttachedProgram{ID: 7, Name: "firewall", Mode: "native", Traceable: refused}},
+		Features: support.Checks{{Key: support.FeatureNative, Answer: support.Yes}, beside},
 	}
 }
 

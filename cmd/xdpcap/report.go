@@ -17,37 +17,37 @@ import (
 )
 
 // announce says on stderr that packets are being captured, and how.
-func announce(out io.Writer, ifis []capture.Interface, o capture.Options) {
-	for _, ifi := range ifis {
+func announce(out io.Writer, sources []capture.Source, o capture.Options) {
+	for _, src := range sources {
 		switch {
-		case ifi.Hook == capture.TailCall:
-			fmt.Fprintf(out, "xdpcap: the hook map's owner calls %s before it returns\n", ifi.Program.Name)
-		case ifi.Hook != capture.XDP:
-			fmt.Fprintf(out, "xdpcap: %s runs XDP program %s: it stays, and is traced at its %s\n", ifi.Name, ifi.Traced, ifi.Hook)
-		case ifi.Mode == capture.Generic && o.Mode == capture.Auto:
+		case src.Hook == capture.TailCall:
+			fmt.Fprintf(out, "xdpcap: the hook map's owner calls %s before it returns\n", src.Sampler.Name)
+		case src.Hook != capture.XDP:
+			fmt.Fprintf(out, "xdpcap: %s runs XDP program %s: it stays, and is traced at its %s\n", src.Name, src.Target, src.Hook)
+		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			fmt.Fprintf(out, "xdpcap: driver %s of %s has no native XDP: using generic mode, in the kernel's stack\n",
-				orDash(ifi.Driver), ifi.Name)
+				orDash(src.Driver), src.Name)
 		}
 	}
 	fmt.Fprintf(out, "xdpcap: listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes\n",
-		interfaceNames(ifis), modes(ifis), o.SnapLen)
+		labels(sources), modes(sources), o.SnapLen)
 }
 
-func interfaceNames(ifis []capture.Interface) string {
-	var names []string
-	for _, ifi := range ifis {
-		names = append(names, ifi.Label())
+func labels(sources []capture.Source) string {
+	var labels []string
+	for _, src := range sources {
+		labels = append(labels, src.Label())
 	}
-	return strings.Join(names, ",")
+	return strings.Join(labels, ",")
 }
 
-// modes are the different ways in which the interfaces are captured: native, generic, entry or exit.
-func modes(ifis []capture.Interface) string {
+// modes are the different ways in which the sources are captured: native, generic, entry or exit.
+func modes(sources []capture.Source) string {
 	var all []string
-	for _, ifi := range ifis {
-		mode := ifi.Mode.String()
-		if ifi.Hook != capture.XDP {
-			mode = ifi.Hook.String()
+	for _, src := range sources {
+		mode := src.Mode.String()
+		if src.Hook != capture.XDP {
+			mode = src.Hook.String()
 		}
 		if !slices.Contains(all, mode) {
 			all = append(all, mode)
@@ -70,27 +70,27 @@ type summary struct {
 	Duration    float64 `json:"duration_s"`
 }
 
-func writeJSON(out io.Writer, ifis []capture.Interface, s capture.Stats, d time.Duration) error {
+func writeJSON(out io.Writer, sources []capture.Source, a capture.Account, d time.Duration) error {
 	return json.NewEncoder(out).Encode(summary{
-		Interface:   interfaceNames(ifis),
-		Mode:        modes(ifis),
-		Seen:        s.Seen,
-		FilteredOut: s.FilteredOut,
-		NotSampled:  s.NotSampled,
-		Lost:        s.Lost,
-		Invalid:     s.Invalid,
-		Captured:    s.Captured,
-		Bytes:       s.Bytes,
+		Interface:   labels(sources),
+		Mode:        modes(sources),
+		Seen:        a.Seen,
+		FilteredOut: a.FilteredOut,
+		NotSampled:  a.NotSampled,
+		Lost:        a.Lost,
+		Invalid:     a.Invalid,
+		Captured:    a.Captured,
+		Bytes:       a.Bytes,
 		Duration:    d.Seconds(),
 	})
 }
 
 // writeCounts prints tcpdump's three lines and the whole account.
-func writeCounts(out io.Writer, s capture.Stats) {
+func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%d packets captured\n%d packets received by filter\n%d packets dropped by kernel\n",
-		s.Captured, s.Matched(), s.Lost)
+		a.Captured, a.Matched(), a.Lost)
 	fmt.Fprintf(out, "xdpcap: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured\n",
-		s.Seen, s.FilteredOut, s.NotSampled, s.Lost, s.Invalid, s.Captured)
+		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
 }
 
 const liveInterval = time.Second
@@ -123,13 +123,14 @@ func startReporter(out io.Writer, s *capture.Session, size func() int64, live bo
 			case <-r.stop:
 				return
 			case <-asked:
-				if st, err := s.Stats(); err == nil {
-					writeCounts(out, st)
+				if accounts, err := s.Accounts(); err == nil {
+					writeCounts(out, accounts.Total())
 				}
 			case <-tick:
-				if st, err := s.Stats(); err == nil {
-					fmt.Fprintf(out, "\r%s\x1b[K", liveLine(st, st.Captured-before, size()))
-					before = st.Captured
+				if accounts, err := s.Accounts(); err == nil {
+					a := accounts.Total()
+					fmt.Fprintf(out, "\r%s\x1b[K", liveLine(a, a.Captured-before, size()))
+					before = a.Captured
 				}
 			}
 		}
@@ -143,9 +144,9 @@ func (r *reporter) end() {
 	<-r.finished
 }
 
-func liveLine(s capture.Stats, lately uint64, size int64) string {
+func liveLine(a capture.Account, lately uint64, size int64) string {
 	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %sB written",
-		s.Seen, s.Captured, s.Lost, scaled(float64(lately)/liveInterval.Seconds()), scaled(float64(size)))
+		a.Seen, a.Captured, a.Lost, scaled(float64(lately)/liveInterval.Seconds()), scaled(float64(size)))
 }
 
 // scaled is x with three digits or so and a decimal prefix.

@@ -4,79 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // runCapture is the default command: from the flags to the closing lines.
 func runCapture(o *captureOptions) error {
-	// A reader that goes away is an error of write, not the end of the process.
-	signal.Ignore(unix.SIGPIPE)
-	if o.sink && !o.yes {
-		if err := refuseSink(o.interfaces); err != nil {
-			return err
-		}
+	g := guard{interfaces: o.interfaces, yes: o.yes}
+	if o.sink {
+		g.flag = "--sink"
 	}
-	var out *output
-	if o.write != "" {
-		var err error
-		if out, err = openOutput(o.write); err != nil {
-			return err
-		}
+	ctx, cancel, err := begin(g)
+	if err != nil {
+		return err
 	}
-	// Before Open: a signal must find its handler as soon as something is attached.
-	ctx, cancel := untilSignal()
 	defer cancel()
+	var file *outputFile
+	if o.write != "" {
+		if file, err = openOutput(o.write); err != nil {
+			return err
+		}
+	}
 	s, err := capture.Open(o.session())
 	if err != nil {
-		if out != nil {
-			out.abandon()
+		if file != nil {
+			file.abandon()
 		}
 		return err
 	}
 	defer s.Close()
-	r := &captureRun{o: o, session: s, out: out, started: time.Now()}
-	if out != nil {
-		if err := out.begin(); err != nil {
-			return out.explain(err)
-		}
-		r.writer = capture.NewWriter(out, s, o.writer())
-	}
-	if out == nil || o.print {
-		verbosity := o.verbose
-		if o.quiet {
-			verbosity = -1
-		}
-		r.printer = newPrinter(os.Stdout, verbosity)
-	}
+	r := &captureRun{o: o, session: s, file: file, started: time.Now()}
 	return r.run(ctx)
-}
-
-// refuseSink protects a machine from cutting itself off.
-func refuseSink(interfaces []string) error {
-	for _, name := range interfaces {
-		ifi, err := xdp.InterfaceByName(name)
-		if err != nil {
-			return err
-		}
-		talks, err := ifi.HasAddress()
-		if err != nil {
-			return err
-		}
-		if talks {
-			return fmt.Errorf("--sink drops every packet, and %s has an IP address: this machine would lose that "+
-				"network; add --yes if that is meant", name)
-		}
-	}
-	return nil
 }
 
 // A captureRun is one capture from its first packet to its closing lines.
@@ -84,135 +47,96 @@ type captureRun struct {
 	o       *captureOptions
 	session *capture.Session
 	started time.Time
-
-	out     *output         // nil without -w
+	file    *outputFile     // nil without -w
 	writer  *capture.Writer // nil without -w
-	printer *printer        // nil without printing
 }
 
 func (r *captureRun) run(ctx context.Context) error {
-	err := r.capture(ctx)
+	outputs, err := r.outputs()
+	if err != nil {
+		return err
+	}
+	accounts, err := r.capture(ctx, outputs)
 	took := time.Since(r.started)
-	stats, statsErr := r.session.Stats()
-	if r.out != nil {
-		closing := errors.Join(r.writer.Close(stats), r.out.Close())
-		if err == nil && closing != nil {
-			err = r.out.explain(closing)
+	if r.file != nil {
+		if closing := r.file.Close(); err == nil && closing != nil {
+			err = r.file.explain(closing)
 		}
-		stats = r.writer.Account(stats)
 	}
-	if statsErr != nil {
-		return errors.Join(err, statsErr)
+	// What counts is what is in the file, if there is one.
+	if len(accounts) == 0 || accounts[0] == nil {
+		return err
 	}
+	account := accounts[0].Total()
 	if r.o.json {
-		return errors.Join(err, writeJSON(os.Stderr, r.session.Interfaces(), stats, took))
+		return errors.Join(err, writeJSON(os.Stderr, r.session.Sources(), account, took))
 	}
-	writeCounts(os.Stderr, stats)
-	if stats.Lost > 0 && err == nil {
+	writeCounts(os.Stderr, account)
+	if account.Lost > 0 && err == nil {
 		fmt.Fprintln(os.Stderr, "xdpcap: packets were lost: a larger -B, a smaller -s, a filter or --sample help")
 	}
 	return err
 }
 
-// capture moves packets until something ends the session, and takes what is left out of it. The error is
-// nil when the end was asked for.
-func (r *captureRun) capture(ctx context.Context) error {
+// outputs are where the packets go: the file first.
+func (r *captureRun) outputs() (outputs []capture.Output, err error) {
+	if r.file != nil {
+		if err := r.file.begin(); err != nil {
+			return nil, r.file.explain(err)
+		}
+		r.writer = capture.NewWriter(r.file, r.o.writer(r.file.name))
+		outputs = append(outputs, r.writer)
+	}
+	if r.file == nil || r.o.print {
+		verbosity := r.o.verbose
+		if r.o.quiet {
+			verbosity = -1
+		}
+		outputs = append(outputs, newPrinter(os.Stdout, verbosity))
+	}
+	return outputs, nil
+}
+
+// capture moves packets until something ends the session. The error is nil when the end was asked
+// for.
+func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]capture.Accounts, error) {
 	if r.o.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.o.duration)
 		defer cancel()
 	}
-	defer context.AfterFunc(ctx, r.session.Stop)()
-
 	reader := stdout
-	if r.out != nil {
-		reader = r.out
+	if r.file != nil {
+		reader = r.file
 	}
-	var gone bool
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var gone error
 	watch, err := watchReader(reader.File, func() {
-		gone = true
-		r.session.Stop()
+		gone = reader.explain(unix.EPIPE)
+		stop(gone)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = r.copyPackets()
-	r.session.Stop()
-	for p := new(capture.Packet); r.session.Read(p) == nil; {
-	}
+	reporter := r.startReporter()
+	announce(os.Stderr, r.session.Sources(), r.session.Options())
+	accounts, err := r.session.Run(ctx, outputs...)
+	reporter.end()
 	watch.stop()
-	if err == nil && gone {
-		err = reader.explain(unix.EPIPE)
+	if err == nil {
+		err = gone
 	}
-	return err
+	return accounts, err
 }
 
-// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's default:
-// it kills a process that hangs in a write.
-func untilSignal() (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
-	if !signal.Ignored(unix.SIGHUP) { // nohup
-		signals = append(signals, unix.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
-// copyPackets returns nil at the end of the session, else what ended it early.
-func (r *captureRun) copyPackets() error {
-	size := func() int64 { return 0 }
-	live := false
+// startReporter answers SIGUSR1, and keeps a line of counts on a terminal that is not used
+// otherwise.
+func (r *captureRun) startReporter() *reporter {
+	size, live := func() int64 { return 0 }, false
 	if r.writer != nil {
 		size = r.writer.Size
-		live = !r.o.quiet && r.printer == nil && term.IsTerminal(int(os.Stderr.Fd()))
+		live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
 	}
-	defer startReporter(os.Stderr, r.session, size, live).end()
-	announce(os.Stderr, r.session.Interfaces(), r.session.Options())
-
-	var p capture.Packet
-	for {
-		if !r.session.Pending() {
-			if err := r.flush(); err != nil {
-				return err
-			}
-		}
-		if err := r.session.Read(&p); err == io.EOF { // never wrapped, and asked for every packet
-			return r.flush()
-		} else if err != nil {
-			return errors.Join(err, r.flush())
-		}
-		if err := r.put(&p); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *captureRun) put(p *capture.Packet) error {
-	if r.writer != nil {
-		if err := r.writer.Write(p); err != nil {
-			return r.out.explain(err)
-		}
-	}
-	if r.printer != nil {
-		if err := r.printer.print(time.Unix(0, p.Time), p.Data, p.WireLen); err != nil {
-			return stdout.explain(err)
-		}
-	}
-	return nil
-}
-
-// flush hands on what was buffered: done whenever there is nothing to read.
-func (r *captureRun) flush() error {
-	if r.writer != nil {
-		if err := r.writer.Flush(); err != nil {
-			return r.out.explain(err)
-		}
-	}
-	if r.printer != nil {
-		if err := r.printer.flush(); err != nil {
-			return stdout.explain(err)
-		}
-	}
-	return nil
+	return startReporter(os.Stderr, r.session, size, live)
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A size is a flag's number of bytes: with a suffix k, M or G, or in the flag's own unit.
+// A size is the value of a flag that takes a number of bytes. The number may end in k, M or G;
+// without that it counts the flag's own unit.
 type size struct {
 	bytes int64
 	unit  int64 // bytes of a number without a suffix

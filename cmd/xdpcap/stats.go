@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -15,7 +12,7 @@ import (
 
 // statsOptions are the flags of the command stats.
 type statsOptions struct {
-	meterOptions
+	counterOptions
 	iface    string
 	program  string
 	action   string
@@ -58,37 +55,51 @@ func newStats() *cobra.Command {
 }
 
 func runStats(o *statsOptions) error {
-	if o.iface == "" {
-		return errNoInterface
-	}
-	open := meter.ActionsOptions{Interface: o.iface, Program: o.program}
-	var err error
-	if open.Verdict, err = parseAction(o.action); err != nil {
+	options, err := o.actions()
+	if err != nil {
 		return err
 	}
-	if open.Mode, err = xdp.ParseMode(o.mode); err != nil {
-		return fmt.Errorf("--xdp-mode: %w", err)
+	g := guard{interfaces: []string{o.iface}, yes: o.yes}
+	if options.Verdict != xdp.Pass {
+		g.flag = "--action " + o.action
 	}
-	return runMeter(&o.meterOptions, func() (counters[meter.ActionCounts], error) {
-		ifi, err := xdp.InterfaceByName(o.iface)
-		if err != nil {
-			return nil, err
-		}
-		if err := refuseAction(ifi, open.Verdict, o.yes); err != nil {
-			return nil, err
-		}
+	return runCounters(&o.counterOptions, g, func() (*counters[meter.ActionCounts], error) {
 		if o.perQueue {
-			open.Queues = ifi.RxQueues
+			ifi, err := xdp.InterfaceByName(o.iface)
+			if err != nil {
+				return nil, err
+			}
+			options.Queues = ifi.RxQueues
 		}
-		a, err := meter.OpenActions(open)
+		a, err := meter.OpenActions(options)
 		if err != nil {
 			return nil, err
 		}
-		return &stats{Actions: a, o: o, metrics: newStatsMetrics(o)}, nil
+		return &counters[meter.ActionCounts]{
+			openMeter:  a,
+			interfaces: []int{a.Interface().Index},
+			metrics:    statsMetrics(o),
+			newReport: func(i meter.Interval[meter.ActionCounts]) report {
+				return newStatsReport(o, a.Interface().Name, i)
+			},
+		}, nil
 	})
 }
 
-var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+// actions are the flags as internal/meter takes them.
+func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
+	if o.iface == "" {
+		return a, errNoInterface
+	}
+	a = meter.ActionsOptions{Interface: o.iface, Program: o.program}
+	if a.Verdict, err = parseAction(o.action); err != nil {
+		return a, err
+	}
+	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
+		return a, fmt.Errorf("--xdp-mode: %w", err)
+	}
+	return a, nil
+}
 
 func parseAction(name string) (xdp.Verdict, error) {
 	for _, v := range []xdp.Verdict{xdp.Pass, xdp.Drop} {
@@ -102,152 +113,8 @@ func parseAction(name string) (xdp.Verdict, error) {
 	return 0, fmt.Errorf("--action %q: must be pass, drop or abort", name)
 }
 
-// refuseAction protects a machine from cutting itself off.
-func refuseAction(ifi xdp.Interface, v xdp.Verdict, yes bool) error {
-	if v == xdp.Pass || yes || ifi.Type == "loopback" {
-		return nil
-	}
-	talks, err := ifi.HasDefaultRoute()
-	if err != nil {
-		return err
-	}
-	if talks {
-		return fmt.Errorf("--action lets no packet through, and the default route is over %s: this machine would be cut off; "+
-			"add --yes if that is meant", ifi.Name)
-	}
-	return nil
-}
-
-// stats is meter.Actions as a command shows it.
-type stats struct {
-	*meter.Actions
-	o       *statsOptions
-	metrics *statsMetrics
-}
-
-func (s *stats) interfaces() []int                 { return []int{s.Interface().Index} }
-func (s *stats) read() (meter.ActionCounts, error) { return s.Read() }
-func (s *stats) close() error                      { return s.Close() }
-
-func (s *stats) reading(sp span[meter.ActionCounts]) reading {
-	return newStatsReading(s.o, s.Interface().Name, sp)
-}
-
-func newStatsReading(o *statsOptions, iface string, sp span[meter.ActionCounts]) *statsReading {
-	r := &statsReading{moment: sp.moment(), Interface: iface}
-	r.verdictRates = newVerdictRates(sp, sp.before.Total(), sp.now.Total())
-	if o.perQueue {
-		for q := range sp.now {
-			// The last is for queues that the driver said it has not: shown only where it was wrong.
-			v := newVerdictRates(sp, sp.before.Queue(q), sp.now.Queue(q))
-			if q < len(sp.now)-1 || v.Total.Packets > 0 {
-				r.Queues = append(r.Queues, queueRates{queueName(sp.now, q), v})
-			}
-		}
-	}
-	if o.perCPU {
-		for cpu := range sp.now.CPUs() {
-			v := newVerdictRates(sp, sp.before.CPU(cpu), sp.now.CPU(cpu))
-			r.CPUs = append(r.CPUs, cpuRates{strconv.Itoa(cpu), v})
-		}
-	}
-	return r
-}
-
-func queueName(c meter.ActionCounts, queue int) string {
-	if queue == len(c)-1 {
-		return "other"
-	}
-	return strconv.Itoa(queue)
-}
-
-// statsReading is what stats prints with --json.
-type statsReading struct {
-	moment
-	Interface string `json:"interface"`
-	verdictRates
-	Queues []queueRates `json:"queues,omitempty"`
-	CPUs   []cpuRates   `json:"cpus,omitempty"`
-}
-
-type verdictRates struct {
-	Verdicts map[string]rate `json:"verdicts"` // by name
-	Total    rate            `json:"total"`
-}
-
-type queueRates struct {
-	Queue string `json:"queue"`
-	verdictRates
-}
-
-type cpuRates struct {
-	CPU string `json:"cpu"`
-	verdictRates
-}
-
-func newVerdictRates(sp span[meter.ActionCounts], before, now meter.VerdictTallies) verdictRates {
-	v := verdictRates{Verdicts: make(map[string]rate), Total: newRate(before.Sum(), now.Sum(), sp.took)}
-	for i := range now {
-		v.Verdicts[verdictName(i)] = newRate(before[i], now[i], sp.took)
-	}
-	return v
-}
-
-func verdictName(slot int) string {
-	if v := xdp.Verdict(slot); v != meter.UnknownVerdict {
-		return v.String()
-	}
-	return "unknown"
-}
-
-func (r *statsReading) json() any { return r }
-
-func (r *statsReading) table(w io.Writer) {
-	var t table
-	t.add(append([]string{"VERDICT"}, rateColumns...)...)
-	for i := range (meter.VerdictTallies{}) {
-		t.add(r.Verdicts[verdictName(i)].row(verdictName(i))...)
-	}
-	t.add(r.Total.row("total")...)
-	t.write(w)
-	if r.Queues != nil {
-		t := newSubTable("QUEUE")
-		for _, q := range r.Queues {
-			q.addTo(t, q.Queue)
-		}
-		t.write(w)
-	}
-	if r.CPUs != nil {
-		t := newSubTable("CPU")
-		for _, c := range r.CPUs {
-			c.addTo(t, c.CPU)
-		}
-		t.write(w)
-	}
-}
-
-func newSubTable(of string) *table {
-	t := &table{left: 1}
-	t.add(append([]string{of, "VERDICT"}, rateColumns...)...)
-	return t
-}
-
-// addTo adds the verdicts that there were.
-func (v verdictRates) addTo(t *table, name string) {
-	for i := range (meter.VerdictTallies{}) {
-		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
-			t.add(r.row(name, verdictName(i))...)
-		}
-	}
-}
-
 // statsMetrics are labelled by verdict, and by what else is counted by itself.
-type statsMetrics struct {
-	packets, bytes   *prometheus.Desc
-	perQueue, perCPU bool
-}
-
-func newStatsMetrics(o *statsOptions) *statsMetrics {
+func statsMetrics(o *statsOptions) metricSet[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
 		labels = append(labels, "queue")
@@ -255,44 +122,52 @@ func newStatsMetrics(o *statsOptions) *statsMetrics {
 	if o.perCPU {
 		labels = append(labels, "cpu")
 	}
-	on := prometheus.Labels{"interface": o.iface}
-	return &statsMetrics{
-		packets:  prometheus.NewDesc("xdpcap_verdict_packets_total", "Packets by the XDP program's verdict.", labels, on),
-		bytes:    prometheus.NewDesc("xdpcap_verdict_bytes_total", "Bytes of packets by the XDP program's verdict.", labels, on),
-		perQueue: o.perQueue,
-		perCPU:   o.perCPU,
+	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, sendValue) {
+		return func(c meter.ActionCounts, send sendValue) {
+			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
+		}
+	}
+	return metricSet[meter.ActionCounts]{
+		labels: map[string]string{"interface": o.iface},
+		all: []metric[meter.ActionCounts]{
+			{
+				name:   "xdpcap_verdict_packets_total",
+				help:   "Packets by the XDP program's verdict.",
+				labels: labels,
+				values: values(func(t meter.Tally) uint64 { return t.Packets }),
+			},
+			{
+				name:   "xdpcap_verdict_bytes_total",
+				help:   "Bytes of packets by the XDP program's verdict.",
+				labels: labels,
+				values: values(func(t meter.Tally) uint64 { return t.Bytes }),
+			},
+		},
 	}
 }
 
-func (s *stats) describe() []*prometheus.Desc {
-	return []*prometheus.Desc{s.metrics.packets, s.metrics.bytes}
-}
-
-func (s *stats) collect(c meter.ActionCounts, ch chan<- prometheus.Metric) { s.metrics.collect(c, ch) }
-
-func (m *statsMetrics) collect(c meter.ActionCounts, ch chan<- prometheus.Metric) {
-	send := func(v meter.VerdictTallies, labels ...string) {
-		for i, t := range v {
-			with := append([]string{verdictName(i)}, labels...)
-			ch <- counter(m.packets, t.Packets, with...)
-			ch <- counter(m.bytes, t.Bytes, with...)
+// eachTally sends every tally of a snapshot with its labels.
+func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
+	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
+		for i, t := range tallies {
+			send(t, append([]string{verdictName(i)}, labels...)...)
 		}
 	}
 	switch {
-	case !m.perQueue && !m.perCPU:
-		send(c.Total())
-	case !m.perQueue:
+	case !o.perQueue && !o.perCPU:
+		verdicts(c.Total())
+	case !o.perQueue:
 		for cpu := range c.CPUs() {
-			send(c.CPU(cpu), strconv.Itoa(cpu))
+			verdicts(c.CPU(cpu), strconv.Itoa(cpu))
 		}
-	case !m.perCPU:
+	case !o.perCPU:
 		for q := range c {
-			send(c.Queue(q), queueName(c, q))
+			verdicts(c.Queue(q), queueName(c, q))
 		}
 	default:
 		for q := range c {
 			for cpu, v := range c[q] {
-				send(v, queueName(c, q), strconv.Itoa(cpu))
+				verdicts(v, queueName(c, q), strconv.Itoa(cpu))
 			}
 		}
 	}

@@ -286,7 +286,7 @@ func TestDispatcher(t *testing.T) {
 	names := testnet.DispatcherComponents
 
 	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
-	want := fmt.Sprintf("rx0 runs several XDP programs: choose with --program NAME, ID or all: %s (id %s), %s (id %s), %s (id %s)",
+	want := fmt.Sprintf("rx0 runs several XDP programs: %s (id %s), %s (id %s), %s (id %s): choose with --program NAME, ID or all",
 		names[0], ids[0], names[1], ids[1], names[2], ids[2])
 	if status != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("exit status %d: %s", status, stderr)

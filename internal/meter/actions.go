@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -53,7 +54,7 @@ type Actions struct {
 
 // OpenActions begins to count, or leaves nothing behind.
 func OpenActions(o ActionsOptions) (*Actions, error) {
-	ifi, err := lookUp(o.Interface)
+	ifi, err := xdp.EthernetInterface(o.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 	}
 	prog, err := a.load(spec, name)
 	if err != nil {
-		return xdp.ExplainLoad("load the counting program", err)
+		return support.ExplainLoad("load the counting program", err)
 	}
 	if a.hook, err = attach(ifi, prog, o.Mode); err != nil {
 		prog.Close()

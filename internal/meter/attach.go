@@ -7,23 +7,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// lookUp finds an interface on which packets can be counted.
-func lookUp(name string) (xdp.Interface, error) {
-	ifi, err := xdp.InterfaceByName(name)
-	if err != nil {
-		return ifi, err
-	}
-	if ifi.Type != "ether" && ifi.Type != "loopback" {
-		return ifi, fmt.Errorf("%s is not an Ethernet interface (its link type is %q): choose another", ifi.Name, ifi.Type)
-	}
-	if !ifi.Up {
-		return ifi, fmt.Errorf("%s is down: bring it up first, ip link set dev %s up", ifi.Name, ifi.Name)
-	}
-	return ifi, nil
-}
 
 // A hook is one of our programs at an interface: attached itself, or to the program that is.
 type hook struct {
@@ -91,10 +77,12 @@ func (h *hook) trace(selector string, spec *ebpf.CollectionSpec, name string, lo
 		return fmt.Errorf("set %s: %w", tracedIfindex, err)
 	}
 	if h.prog, err = load(); err != nil {
-		return xdp.ExplainTracer(err, h.program)
+		return support.ExplainTracer(err, h.program)
 	}
-	h.link, err = xdp.AttachTracer(h.prog, h.program)
-	return err
+	if h.link, err = xdp.AttachTracer(h.prog); err != nil {
+		return support.ExplainTracer(err, h.program)
+	}
+	return nil
 }
 
 // check returns an error once packets are not counted any more: what ran on the interface has left it, or the interface

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // BenchOptions say what to measure.
@@ -113,7 +113,7 @@ func newSubject(name string) (*subject, error) {
 		}
 	}
 	if s.prog, err = s.maps.load(spec, name); err != nil {
-		return nil, errors.Join(xdp.ExplainLoad("load program "+name, err), s.maps.close())
+		return nil, errors.Join(support.ExplainLoad("load program "+name, err), s.maps.close())
 	}
 	if s.all, s.hot, err = instructions(s.prog); err != nil {
 		return nil, errors.Join(err, s.close())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -42,7 +43,7 @@ type Latency struct {
 // OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry and
 // fexit: all that runs inside is in it, also programs that it calls by tail call.
 func OpenLatency(iface string) (*Latency, error) {
-	ifi, err := lookUp(iface)
+	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (entries, histograms *ebp
 func (l *Latency) newMap(spec *ebpf.CollectionSpec, name string) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(spec.Maps[name])
 	if err != nil {
-		return nil, xdp.ExplainLoad("create map "+name, err)
+		return nil, support.ExplainLoad("create map "+name, err)
 	}
 	l.owned = append(l.owned, m)
 	return m, nil
@@ -105,7 +106,7 @@ func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
 	if !(o.Drop >= 0 && o.Drop <= 1) {
 		return nil, fmt.Errorf("share of packets to drop: %v is not 0 to 1", o.Drop)
 	}
-	ifi, err := lookUp(iface)
+	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 		latencyMapOutputMap:  &output,
 	})
 	if err != nil {
-		return xdp.ExplainLoad("load the program that measures itself", err)
+		return support.ExplainLoad("load the program that measures itself", err)
 	}
 	// Before the first packet comes.
 	if l.ring, err = openEventsRing(output, o); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // A ProbeCost is what measuring costs, and what it makes of nothing. Both are medians of several rounds.
@@ -34,7 +34,7 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	}
 	nothing, err := loadProgram(spec, latencyProgDoNothing, nil)
 	if err != nil {
-		return cost, xdp.ExplainLoad("load an empty program", err)
+		return cost, support.ExplainLoad("load an empty program", err)
 	}
 	defer nothing.Close()
 	bare, err := medianRun(nothing)

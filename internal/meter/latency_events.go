@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/perf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -35,7 +36,7 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	}
 	reader, err := perf.NewReaderWithOptions(output, size, perf.ReaderOptions{Watermark: size / 2})
 	if err != nil {
-		return nil, xdp.ExplainLoad("open the perf rings", err)
+		return nil, support.ExplainLoad("open the perf rings", err)
 	}
 	boot, err := bootTime()
 	if err != nil {

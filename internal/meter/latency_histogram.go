@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Of bpf/latency.c.
+// The names of bpf/latency.c for the shape of a histogram, and their values.
 const (
 	subBits    = int(latencyLimitSUB_BITS)
 	subBuckets = int(latencyLimitSUB_BUCKETS)
@@ -16,14 +16,14 @@ const (
 	buckets    = int(latencyLimitBUCKETS)
 )
 
-// MaxBucket is where the last bucket ends, in which everything longer is, too.
+// MaxBucket is the end of the last bucket. Times that are longer are counted in that bucket, too.
 const MaxBucket = time.Duration(1) << maxBits
 
 // LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
 type LatencyCounts struct {
 	Verdicts [latencyLimitVERDICTS]Histogram // by verdict, UnknownVerdict as the last
 	CPUs     []Histogram                     // by possible CPU, all verdicts together
-	Lost     uint64                          // measurements that did not get to BuiltinOptions.Event: the ring was full
+	Lost     uint64                          // not handed to BuiltinOptions.Event
 }
 
 // Total is all verdicts together.
@@ -39,7 +39,8 @@ func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
 	return &c.Verdicts[min(v, UnknownVerdict)]
 }
 
-// A Histogram is the distribution of run times, with 32 buckets in each power of two. The zero value is empty.
+// A Histogram is the distribution of run times, with 32 buckets in each power of two. The zero
+// value is empty.
 type Histogram struct {
 	Count    uint64
 	Sum      time.Duration
@@ -73,7 +74,7 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
-// Observe adds one value. The kernel does so for what it measures; this is for what user space does.
+// Observe adds one value, as the program in the kernel does.
 func (h *Histogram) Observe(d time.Duration) {
 	one := Histogram{Count: 1, Sum: d, Min: d, Max: d}
 	one.buckets[bucketOf(d)] = 1
@@ -88,8 +89,8 @@ func (h *Histogram) Mean() time.Duration {
 	return time.Duration(math.Round(float64(h.Sum) / float64(h.Count)))
 }
 
-// Quantile is a value that the share q (0 to 1) of all values does not exceed, within 1.6 %, and never
-// outside Min and Max. It is 0 for an empty histogram.
+// Quantile is a value that the share q (0 to 1) of all values does not exceed, within 1.6 %, and
+// never outside Min and Max. It is 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -103,11 +104,12 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 			return min(max((from+to-1)/2, h.Min), h.Max)
 		}
 	}
-	return h.Max // a slot that was read while it was written
+	return h.Max // the counts were read while they were written, and do not add up to Count
 }
 
-// Below is how many values are less than a bound. It is exact for bounds of buckets: powers of two up to
-// 2^34 ns and what divides the way from one to the next into 2, 4, 8, 16 or 32 whole steps.
+// Below is how many values are less than a bound. It is exact where the bound is that of a bucket:
+// powers of two up to 2^34 ns, and between two of them the bounds of 2, 4, 8, 16 or 32 equal steps,
+// as far as these are whole nanoseconds.
 func (h *Histogram) Below(bound time.Duration) (n uint64) {
 	for i := range h.buckets {
 		if _, to := bucketBounds(i); to > bound {
@@ -131,7 +133,7 @@ func bucketOf(d time.Duration) int {
 	return shift*subBuckets + int(v>>shift)
 }
 
-// bucketBounds are the least value of a bucket, and the least above it.
+// bucketBounds returns the least value that belongs to a bucket, and the least one above it.
 func bucketBounds(i int) (from, to time.Duration) {
 	shift := max(i/subBuckets-1, 0)
 	from = time.Duration(i-shift*subBuckets) << shift

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -65,7 +66,7 @@ type Protocols struct {
 
 // OpenProtocols begins to count, or leaves nothing behind.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
-	ifi, err := lookUp(o.Interface)
+	ifi, err := xdp.EthernetInterface(o.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {
-			err = xdp.ExplainLoad("load the counting program", err)
+			err = support.ExplainLoad("load the counting program", err)
 		} else if p.hook, err = attach(ifi, prog, o.Mode); err != nil {
 			prog.Close()
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -37,7 +38,7 @@ func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 
 // OpenRuntime reads the counters of the program that runs on an interface. It needs Linux 5.8.
 func OpenRuntime(iface string) (*Runtime, error) {
-	ifi, err := lookUp(iface)
+	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (r *Runtime) begin() (err error) {
 		return fmt.Errorf("open %v on %s: %w", r.Program(), r.ifi.Name, err)
 	}
 	if r.off, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
-		return xdp.ExplainLoad("switch on the kernel's run-time counters", err)
+		return support.ExplainLoad("switch on the kernel's run-time counters", err)
 	}
 	r.before, err = r.count()
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -77,7 +78,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 		return nil, err
 	}
 	if t.coll, err = ebpf.NewCollection(spec); err != nil {
-		return nil, xdp.ExplainLoad("load the programs for the xdp tracepoints", err)
+		return nil, support.ExplainLoad("load the programs for the xdp tracepoints", err)
 	}
 	if err := t.begin(chosen, o); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -153,7 +154,7 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 	for _, p := range chosen {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.coll.Programs[p.program]})
 		if err != nil {
-			return xdp.ExplainLoad("attach to the tracepoint "+p.name, err)
+			return support.ExplainLoad("attach to the tracepoint "+p.name, err)
 		}
 		t.links = append(t.links, l)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // A Record is a single event.
@@ -35,7 +35,7 @@ type recordReader struct {
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	r, err := ringbuf.NewReader(ring)
 	if err != nil {
-		return nil, xdp.ExplainLoad("open the ring of the xdp tracepoints", err)
+		return nil, support.ExplainLoad("open the ring of the xdp tracepoints", err)
 	}
 	boot, err := bootTime()
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 	blockSection    = 0x0a0d0d0a
 )
 
-// Option codes. Those of a block mean nothing in another one, but optComment and opt_endofopt (0) are common to all.
+// Option codes. Those of a block mean nothing in another one, but optComment and opt_endofopt (0)
+// are common to all.
 const (
 	optComment = 1
 
@@ -59,8 +60,8 @@ func appendHeader(b []byte, blockType uint32) []byte {
 	return le.AppendUint64(b, uint64(blockType))
 }
 
-// finish ends the block that begins at start and whose options begin at options: opt_endofopt if there are any, then
-// both lengths.
+// finish ends the block that begins at start and whose options begin at options: opt_endofopt if
+// there are any, then both lengths.
 func finish(b []byte, start, options int) []byte {
 	if len(b) > options {
 		b = le.AppendUint32(b, 0)
@@ -70,7 +71,8 @@ func finish(b []byte, start, options int) []byte {
 	return le.AppendUint32(b, n)
 }
 
-// grow makes room for n more bytes. It stays small enough to be inlined, so that a slice with room costs a comparison.
+// grow makes room for n more bytes. It stays small enough to be inlined, so that a slice with room
+// costs a comparison.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) < n {
 		b = slices.Grow(b, n)
@@ -78,8 +80,8 @@ func grow(b []byte, n int) []byte {
 	return b
 }
 
-// pad completes n bytes of anything to a multiple of 4. Four zeros that are cut back are one store; appending zero to
-// three is a call.
+// pad completes n bytes of anything to a multiple of 4. Four zeros that are cut back are one store;
+// appending zero to three is a call.
 func pad(b []byte, n int) []byte {
 	end := len(b) + -n&3
 	return le.AppendUint32(b, 0)[:end]
@@ -93,7 +95,8 @@ func appendOption64(b []byte, code uint16, v uint64) []byte {
 	return le.AppendUint64(le.AppendUint32(b, uint32(code)|8<<16), v)
 }
 
-// appendTime appends a time as packets and statistics have it: the upper half first, whatever the byte order.
+// appendTime appends a time as packets and statistics have it: the upper half first, whatever the
+// byte order.
 func appendTime(b []byte, ns uint64) []byte {
 	return le.AppendUint64(b, ns>>32|ns<<32)
 }
@@ -107,7 +110,8 @@ func appendString(b []byte, code uint16, s string) []byte {
 	return pad(append(b, s...), len(s))
 }
 
-// appendFilter appends an if_filter: the octet 0, which says that a pcap-filter(7) expression follows, and that.
+// appendFilter appends an if_filter: the octet 0, which says that a pcap-filter(7) expression
+// follows, and that.
 func appendFilter(b []byte, s string) []byte {
 	s = text(s, maxOption-1)
 	b = le.AppendUint32(b, ifFilter|uint32(1+len(s))<<16)

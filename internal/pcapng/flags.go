@@ -14,9 +14,9 @@ const (
 	Promiscuous = 4 << 2 // to another station: seen only because the interface takes everything
 )
 
-// Reception returns the reception type of an Ethernet frame at an interface with the address mac, to be added to
-// Packet.Flags. It is 0, not specified, where the frame is cut within its destination, and for a frame to one station
-// where mac does not have 6 bytes.
+// Reception returns the reception type of an Ethernet frame at an interface with the address mac,
+// to be added to Packet.Flags. It is 0, not specified, where the frame is cut within its
+// destination, and for a frame to one station where mac does not have 6 bytes.
 func Reception(frame, mac []byte) uint32 {
 	if len(frame) < 6 {
 		return 0

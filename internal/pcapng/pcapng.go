@@ -1,20 +1,23 @@
 // Package pcapng encodes the blocks of a pcapng capture file (draft-ietf-opsawg-pcapng).
 //
-// Every function appends one whole block to a byte slice and returns the longer slice, as the built-in append does. None
-// allocates beyond growing that slice, keeps a reference to its arguments or has state, so all may be called
-// concurrently on different slices. Blocks are little-endian. Every time is in nanoseconds since the Unix epoch, and
-// every interface says so in its if_tsresol.
+// Every function appends one whole block to a byte slice and returns the longer slice, as the
+// built-in append does. None allocates beyond growing that slice, keeps a reference to its
+// arguments or has state, so all may be called concurrently on different slices. Blocks are
+// little-endian. Every time is in nanoseconds since the Unix epoch, and every interface says so in
+// its if_tsresol.
 //
-// A file is a Section, then an Interface for each number used after it, then Packets, then Statistics.
+// A file is a Section, then an Interface for each number used after it, then Packets, then
+// Statistics.
 //
-// The option codes are from the tables of sections 4.1 (Section), 4.2 (Interface), 4.3 (Packet) and 4.6 (Statistics).
+// The option codes are from the tables of sections 4.1 (Section), 4.2 (Interface), 4.3 (Packet) and
+// 4.6 (Statistics).
 package pcapng
 
 import "net"
 
-// Section is a Section Header Block: who wrote the file, and on what. An empty string is left out. In this block as in
-// the others, strings are UTF-8; one of more than 65535 bytes is cut between characters, bytes that are not UTF-8
-// become U+FFFD.
+// Section is a Section Header Block: who wrote the file, and on what. An empty string is left out.
+// In this block as in the others, strings are UTF-8; one of more than 65535 bytes is cut between
+// characters, bytes that are not UTF-8 become U+FFFD.
 type Section struct {
 	Hardware    string // shb_hardware: the machine
 	OS          string // shb_os
@@ -22,8 +25,8 @@ type Section struct {
 	Comment     string // opt_comment
 }
 
-// AppendSection appends s as a Section Header Block. The section length in it is "unknown", because a capture is
-// written as it comes.
+// AppendSection appends s as a Section Header Block. The section length in it is "unknown", because
+// a capture is written as it comes.
 func AppendSection(b []byte, s *Section) []byte {
 	start := len(b)
 	b = appendHeader(b, blockSection)
@@ -38,8 +41,8 @@ func AppendSection(b []byte, s *Section) []byte {
 	return finish(b, start, options)
 }
 
-// Interface is an Interface Description Block. Other blocks refer to it by its position among the interfaces of its
-// section, from 0. An empty string is left out.
+// Interface is an Interface Description Block. Other blocks refer to it by its position among the
+// interfaces of its section, from 0. An empty string is left out.
 type Interface struct {
 	Name        string           // if_name
 	Description string           // if_description
@@ -103,12 +106,13 @@ type Packet struct {
 	Fields    Fields // a sum of HasQueue, HasID, HasVerdict
 }
 
-// maxPacketOverhead is what a Packet takes besides its data: 28 bytes of head, 3 of padding, 56 of options, opt_endofopt
-// and the second length. The fourth byte that pad stores for a moment is within the space of what follows.
+// maxPacketOverhead is what a Packet takes besides its data: 28 bytes of head, 3 of padding, 56 of
+// options, opt_endofopt and the second length. The fourth byte that pad stores for a moment is
+// within the space of what follows.
 const maxPacketOverhead = 28 + 3 + 56 + 4 + 4
 
-// AppendPacket appends p as an Enhanced Packet Block. It is called for every packet: the slice is made long enough once,
-// and every option is one or two stores.
+// AppendPacket appends p as an Enhanced Packet Block. It is called for every packet: the slice is
+// made long enough once, and every option is one or two stores.
 func AppendPacket(b []byte, p *Packet) []byte {
 	start := len(b)
 	b = grow(b, len(p.Data)+maxPacketOverhead)
@@ -131,15 +135,16 @@ func AppendPacket(b []byte, p *Packet) []byte {
 		b = appendOption32(b, epbQueue, p.Queue)
 	}
 	if p.Fields&HasVerdict != 0 {
-		// The octet for XDP, then the action as 64 bits, then 3 bytes of padding. Wireshark gives up on any other length.
+		// The octet for XDP, then the action as 64 bits, then 3 bytes of padding. Wireshark gives
+		// up on any other length.
 		b = le.AppendUint64(b, epbVerdict|9<<16|verdictXDP<<32|uint64(p.Verdict)<<40)
 		b = le.AppendUint64(b, uint64(p.Verdict)>>24)
 	}
 	return finish(b, start, options)
 }
 
-// Statistics is an Interface Statistics Block. The counters are cumulative from Start and all are written: 0 is a
-// statement too.
+// Statistics is an Interface Statistics Block. The counters are cumulative from Start and all are
+// written: 0 is a statement too.
 type Statistics struct {
 	Interface uint32 // position of the interface in the section
 	Time      uint64 // when the counters were read, ns since the Unix epoch

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unhex reads hexadecimal digits with blanks between them and comments from # to the end of the line.
+// unhex reads hexadecimal digits with blanks between them and comments from # to the end of the
+// line.
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	var digits strings.Builder
@@ -131,7 +132,8 @@ func TestGolden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// What is in the slice already must stay, and old bytes beyond its end must not shine through as padding.
+			// What is in the slice already must stay, and old bytes beyond its end must not shine
+			// through as padding.
 			dirty := []byte(strings.Repeat("x", 4096))
 			got := tt.append(dirty[:3])
 			if diff := cmp.Diff("xxx"+string(unhex(t, tt.want)), string(got)); diff != "" {

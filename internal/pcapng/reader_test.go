@@ -128,7 +128,8 @@ func unexported(p cmp.Path) bool {
 	return ok && !token.IsExported(f.Name())
 }
 
-// TestOldGopacket: the reader of the unmaintained fork is the oldest one that must still open our files.
+// TestOldGopacket: the reader of the unmaintained fork is the oldest one that must still open our
+// files.
 func TestOldGopacket(t *testing.T) {
 	r, err := oldpcapgo.NewNgReader(bytes.NewReader(sampleFile()), oldpcapgo.NgReaderOptions{})
 	if err != nil {
@@ -154,8 +155,8 @@ func TestOldGopacket(t *testing.T) {
 	}
 }
 
-// tool runs a program on the sample file, given as stdin, and returns what it writes to stdout. A warning on stderr is
-// logged. Without the program the test is skipped, on CI it fails.
+// tool runs a program on the sample file, given as stdin, and returns what it writes to stdout. A
+// warning on stderr is logged. Without the program the test is skipped, on CI it fails.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -199,7 +200,8 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// TestTsharkBlocks looks at what tshark shows of the blocks themselves: the options that no packet field has.
+// TestTsharkBlocks looks at what tshark shows of the blocks themselves: the options that no packet
+// field has.
 func TestTsharkBlocks(t *testing.T) {
 	got := tool(t, "tshark", "-r", "-", "-X", "read_format:MIME Files Format", "-V")
 	for _, want := range []string{

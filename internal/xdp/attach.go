@@ -6,98 +6,62 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
-// A Mode is where in the receive path the kernel runs an XDP program.
-type Mode int
-
-const (
-	Auto    Mode = iota // native, or generic where the driver has no native XDP
-	Native              // in the driver, before the kernel has built a socket buffer
-	Generic             // in the kernel's stack, for every driver; slower
-	Offload             // on the network card
-)
-
-var modeNames = [...]string{"auto", "native", "generic", "offload"}
-
-func (m Mode) String() string { return modeNames[m] }
-
-// ParseMode reads the name of a mode that a program can be attached in.
-func ParseMode(s string) (Mode, error) {
-	for m := Auto; m <= Generic; m++ {
-		if s == modeNames[m] {
-			return m, nil
-		}
-	}
-	return Auto, fmt.Errorf("XDP mode %q: must be auto, native or generic", s)
-}
-
-// ErrBusy is wrapped by Attach's error where the interface already runs an XDP program.
-var ErrBusy = errors.New("already runs an XDP program")
-
 // Attach runs prog on the interface until the link is closed or the process ends, and returns the
-// mode it runs in. It never replaces a program: the error wraps ErrBusy then and names it.
+// mode it runs in. It never replaces a program: where the interface runs one already, the error is
+// an ErrBusy that names it. In mode Auto, generic mode is tried where the driver has no native XDP
+// at all. A driver that has it but refuses this program, because of the MTU for example, is an
+// ErrNoNative, since generic mode is much slower and should be asked for.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
 	if mode != Generic {
-		l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: link.XDPDriverMode})
-		if err == nil {
+		l, err := attachIn(link.XDPDriverMode, prog, ifi)
+		switch {
+		case err == nil:
 			return l, Native, nil
-		}
-		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-			return nil, mode, busy(ifi)
-		}
-		if mode == Native || !errors.Is(err, unix.EOPNOTSUPP) {
-			return nil, mode, fmt.Errorf("attach an XDP program to %s in native mode: driver %s: %w; %s",
-				ifi.Name, ifi.Driver, refusal(prog, ifi, err), wayOut(err))
+		case errors.Is(err, ErrBusy):
+			return nil, mode, err
+		case mode == Native || !errors.Is(err, unix.EOPNOTSUPP):
+			return nil, mode, refused(prog, ifi, err)
 		}
 	}
-	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: link.XDPGenericMode})
-	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-		return nil, mode, busy(ifi)
-	}
-	if err != nil {
+	l, err := attachIn(link.XDPGenericMode, prog, ifi)
+	switch {
+	case errors.Is(err, ErrBusy):
+		return nil, mode, err
+	case err != nil:
 		return nil, mode, fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)
 	}
 	return l, Generic, nil
 }
 
-// busy is for a program that came between the look-up and the attachment.
+func attachIn(mode link.XDPAttachFlags, prog *ebpf.Program, ifi Interface) (link.Link, error) {
+	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: mode})
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
+		return nil, busy(ifi)
+	}
+	return l, err
+}
+
+// busy names the program in the way. It came after the interface was looked up: whoever finds a
+// program there does not call Attach.
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err != nil || len(now.Programs) == 0 {
-		return fmt.Errorf("%s %w, or did a moment ago: try again", ifi.Name, ErrBusy)
+		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
-	return fmt.Errorf("%s %w, %s, which came just now: try again to capture beside it", ifi.Name, ErrBusy, now.Programs[0])
+	return Kind(ErrBusy, "%s already runs an XDP program, %s, which came just now: try again to capture beside it",
+		ifi.Name, now.Programs[0])
 }
 
-func wayOut(err error) string {
+// refused explains why an interface did not take a program in native mode. The kinds differ because
+// generic mode does not help where the interface has gone or the kernel permits nothing.
+func refused(prog *ebpf.Program, ifi Interface, err error) error {
+	kind := ErrNoNative
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) {
-		return "see `xdpcap interfaces`"
+		kind = ErrNotAttachable
 	}
-	return "--xdp-mode generic works with every driver, at a lower rate"
-}
-
-// refusal adds the driver's own words to the bare number that the bpf system call gives. Only netlink
-// passes them on, so the attachment is tried a second time over it; should that succeed, because
-// the cause has gone meanwhile, it is undone.
-func refusal(prog *ebpf.Program, ifi Interface, bare error) error {
-	var errno unix.Errno
-	if !errors.As(bare, &errno) {
-		return bare
-	}
-	nl.EnableErrorMessageReporting = true
-	dev := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}
-	const drvOnly = nl.XDP_FLAGS_DRV_MODE | nl.XDP_FLAGS_UPDATE_IF_NOEXIST
-	err := netlink.LinkSetXdpFdWithFlags(dev, prog.FD(), drvOnly)
-	if err == nil {
-		err = netlink.LinkSetXdpFdWithFlags(dev, -1, nl.XDP_FLAGS_DRV_MODE)
-		return errors.Join(errno, err)
-	}
-	if errors.Is(err, errno) {
-		return err
-	}
-	return errno
+	return Kind(kind, "attach an XDP program to %s in native mode: driver %s: %w",
+		ifi.Name, ifi.Driver, driverMessage(prog, ifi, err))
 }

@@ -1,14 +1,16 @@
 package xdp
 
 import (
+	"os"
 	"runtime"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// An ethtool asks drivers through ioctls of include/uapi/linux/ethtool.h. Not every driver answers
-// everything: what it does not know stays zero, or nil.
+// An ethtool asks the driver of one interface through the ioctls of include/uapi/linux/ethtool.h.
+// Not every driver answers every question: the answer is zero or nil then.
 type ethtool struct {
 	fd   int
 	name string
@@ -21,7 +23,7 @@ func openEthtool(name string) (ethtool, error) {
 
 func (e ethtool) close() { unix.Close(e.fd) }
 
-// ask has the kernel fill a request; the pointer is to a struct that begins with the command.
+// ask has the kernel fill in the struct that request points to. The struct begins with the command.
 func (e ethtool) ask(request unsafe.Pointer) bool {
 	ifr := struct {
 		name [unix.IFNAMSIZ]byte
@@ -42,8 +44,8 @@ func (e ethtool) driver() string {
 	return unix.ByteSliceToString(info.Driver[:])
 }
 
-// speed returns bit/s: ETHTOOL_GSET, which the kernel still answers for drivers that only have its
-// successor.
+// speed returns bit/s. It uses the old command ETHTOOL_GSET, because the kernel answers that for
+// all drivers: it translates it for those that only know its successor.
 func (e ethtool) speed() uint64 {
 	settings := struct { // ethtool_cmd
 		cmd         uint32
@@ -84,11 +86,49 @@ func (e ethtool) offloads() (lro, rxVLAN *bool) {
 func (e ethtool) rxQueues() int {
 	channels := struct { // ethtool_channels
 		cmd                           uint32
-		_, _, _, _                    uint32 // the most there can be
+		_, _, _, _                    uint32 // the largest possible numbers
 		rxCount, txCount, other, both uint32
 	}{cmd: unix.ETHTOOL_GCHANNELS}
 	if !e.ask(unsafe.Pointer(&channels)) {
 		return 0
 	}
 	return int(channels.rxCount + channels.both)
+}
+
+// Offloads tells whether the network card joins packets (LRO) and takes VLAN tags off before the
+// XDP hook; nil = the driver does not tell.
+func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
+	e, err := openEthtool(ifi.Name)
+	if err != nil {
+		return nil, nil
+	}
+	defer e.close()
+	return e.offloads()
+}
+
+// ActiveQueues is how many queues receive now; 0 = unknown.
+func (ifi *Interface) ActiveQueues() int {
+	e, err := openEthtool(ifi.Name)
+	if err == nil {
+		defer e.close()
+		if n := e.rxQueues(); n > 0 {
+			return n
+		}
+	}
+	return queueDirectories(ifi.Name)
+}
+
+// queueDirectories counts the receive queues that sysfs shows. It shows those of the network
+// namespace in which /sys was mounted, which may be another one than the caller's.
+func queueDirectories(name string) (n int) {
+	entries, err := os.ReadDir("/sys/class/net/" + name + "/queues")
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "rx-") {
+			n++
+		}
+	}
+	return n
 }

@@ -1,5 +1,6 @@
-// Package xdp knows network interfaces as XDP sees them: what they are, what is attached to them,
-// and how a program of ours gets onto one without disturbing another.
+// Package xdp looks network interfaces up as XDP sees them: what they are, and which programs they
+// run. It attaches programs of ours to them without disturbing those that are there. Package
+// support says what the kernel allows, and why it refuses something.
 //
 // All functions work in the network namespace of the calling thread and may be called concurrently.
 package xdp
@@ -12,7 +13,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -20,15 +20,15 @@ type Interface struct {
 	Index    int
 	Name     string
 	Alias    string           // what the administrator wrote with `ip link set alias`, or ""
-	Type     string           // the kernel's link-layer type: "ether", "loopback", "none" (tun), ...
+	Type     string           // link-layer type: "ether", "loopback", "none" (tun), ...
 	MAC      net.HardwareAddr // nil where the link layer has none
 	MTU      int              // bytes, without the link-layer header
 	Up       bool             // administratively up
 	State    string           // operational state after RFC 2863: "up", "down", "unknown", ...
 	Driver   string           // as `ethtool -i` names it, or ""
 	Speed    uint64           // bit/s, 0 = unknown
-	RxQueues int              // receive queues that the driver can have; how many are in use is fewer or as many
-	Mode     Mode             // how Program is attached
+	RxQueues int              // receive queues that the driver can have, in use or not
+	Mode     Mode             // the mode that the attached program runs in
 	Programs []Program        // the attached XDP program: none or one
 }
 
@@ -53,11 +53,12 @@ func Interfaces() ([]Interface, error) {
 	return ifis, nil
 }
 
-// InterfaceByName looks one interface up. The error for a name that does not exist lists those
-// that do.
+// InterfaceByName looks one interface up. The error for a name that does not exist lists those that
+// do.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
-	if err == nil && l.Attrs().Name == name { // the look-up also follows alternative names
+	// The kernel also finds interfaces by their alternative names.
+	if err == nil && l.Attrs().Name == name {
 		return describe(l), nil
 	}
 	if err == nil {
@@ -78,8 +79,36 @@ func InterfaceByName(name string) (Interface, error) {
 	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, strings.Join(names, ", "))
 }
 
-// HasAddress tells whether this machine talks through the interface: whether it has an IP address
-// other than the link-local one that IPv6 gives every interface.
+// EthernetInterface looks an interface up whose packets can be looked at: see [Interface.Obstacle].
+func EthernetInterface(name string) (Interface, error) {
+	ifi, err := InterfaceByName(name)
+	if err != nil {
+		return Interface{}, err
+	}
+	switch reason, remedy := ifi.Obstacle(); {
+	case remedy != "":
+		return Interface{}, fmt.Errorf("%s: %s", reason, remedy)
+	case reason != "":
+		return Interface{}, fmt.Errorf("%s: packets without an Ethernet header are not understood", reason)
+	}
+	return ifi, nil
+}
+
+// Obstacle says why no packets of the interface can be looked at, and what to do about that. The
+// reason is empty where they can be. The remedy is empty where there is none: everything behind the
+// XDP hook expects packets that begin with an Ethernet header.
+func (ifi *Interface) Obstacle() (reason, remedy string) {
+	switch {
+	case ifi.Type != "ether" && ifi.Type != "loopback":
+		return fmt.Sprintf("%s is not an Ethernet interface (its link type is %q)", ifi.Name, ifi.Type), ""
+	case !ifi.Up:
+		return ifi.Name + " is down", "ip link set dev " + ifi.Name + " up"
+	}
+	return "", ""
+}
+
+// HasAddress tells whether the interface has an IP address other than the link-local one that IPv6
+// gives every interface: whether this machine talks to others through it.
 func (ifi *Interface) HasAddress() (bool, error) {
 	addrs, err := ifi.addresses(netlink.FAMILY_ALL)
 	for _, a := range addrs {
@@ -133,13 +162,8 @@ func describe(l netlink.Link) Interface {
 	return ifi
 }
 
-var attachedModes = map[uint32]Mode{
-	nl.XDP_ATTACHED_DRV: Native,
-	nl.XDP_ATTACHED_SKB: Generic,
-	nl.XDP_ATTACHED_HW:  Offload,
-}
-
-// programName is empty where we may not ask, or where the program has gone meanwhile.
+// programName is empty where the kernel does not permit this process to ask, or where the program
+// has gone.
 func programName(id uint32) string {
 	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if err != nil {
@@ -156,7 +180,8 @@ func programName(id uint32) string {
 // HasDefaultRoute tells whether this machine reaches the rest of the world through the interface.
 func (ifi *Interface) HasDefaultRoute() (bool, error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		// No Dst is the default route, no Table is all of them.
+		// The filter has no Dst, which means the default route, and no Table, which means all
+		// tables.
 		routes, err := netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
 		if err != nil {
 			return false, fmt.Errorf("list the default routes: %w", err)

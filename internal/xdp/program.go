@@ -10,8 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// FindProgram looks for a loaded XDP program of the machine by its id or name. Two programs of one name are
-// an error that lists their ids. It needs CAP_BPF and CAP_SYS_ADMIN.
+// FindProgram looks for an XDP program by its id or name among all that are loaded on this machine.
+// The error is an ErrNoSuchProgram, or an ErrAmbiguousProgram that lists the ids of several with
+// that name. It needs CAP_BPF and CAP_SYS_ADMIN.
 func FindProgram(nameOrID string) (Program, error) {
 	if id, err := strconv.ParseUint(nameOrID, 10, 32); err == nil {
 		return programByID(uint32(id))
@@ -32,7 +33,7 @@ func FindProgram(nameOrID string) (Program, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Program{}, fmt.Errorf("no XDP program %q is loaded: xdpcap interfaces lists those that are attached", nameOrID)
+		return Program{}, Kind(ErrNoSuchProgram, "no XDP program %q is loaded", nameOrID)
 	case 1:
 		return found[0], nil
 	}
@@ -40,13 +41,14 @@ func FindProgram(nameOrID string) (Program, error) {
 	for _, p := range found {
 		ids = append(ids, strconv.FormatUint(uint64(p.ID), 10))
 	}
-	return Program{}, fmt.Errorf("%d XDP programs are named %s: give the id of one: %s", len(found), nameOrID, strings.Join(ids, ", "))
+	return Program{}, Kind(ErrAmbiguousProgram, "%d XDP programs are named %s: their ids are %s",
+		len(found), nameOrID, strings.Join(ids, ", "))
 }
 
 func programByID(id uint32) (Program, error) {
 	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Program{}, fmt.Errorf("no XDP program has the id %d: xdpcap interfaces lists those that are attached", id)
+		return Program{}, Kind(ErrNoSuchProgram, "no XDP program has the id %d", id)
 	}
 	if err != nil {
 		return Program{}, fmt.Errorf("open XDP program %d: %w", id, err)

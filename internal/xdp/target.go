@@ -1,43 +1,40 @@
 package xdp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
-// A Target is a running XDP program that can be traced. Close it when its tracers are loaded.
+// A Target is a running XDP program that can be traced. Close Prog when the tracers are loaded.
 type Target struct {
 	Program
 	Prog     *ebpf.Program
 	Function string // the name that tracers attach to
 }
 
-// Targets finds the programs that the selectors choose among those which the kernel runs for an interface: the
-// attached one, or those behind a libxdp dispatcher. A selector is a program's name, an id, or "all"; an id may be
-// that of any XDP program, such as one in a devmap or cpumap. No selector chooses the only program there is.
+// Targets opens the programs that the selectors choose among those that the kernel runs for an
+// interface: the attached one, or those behind a libxdp dispatcher. A selector is a program's name,
+// an id, or "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without
+// selectors it is the only program there is. The error is an ErrNoProgram, ErrSeveralPrograms,
+// ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice helps, and a
+// *TracingError where the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
-	candidates, err := chain(ifi)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := choose(ifi.Name, candidates, selectors)
+	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
 		return nil, err
 	}
 	var targets []Target
 	for _, p := range chosen {
-		t, err := openTarget(p.ID)
+		t, err := OpenTarget(p.ID)
 		if err != nil {
-			closeTargets(targets)
+			for _, t := range targets {
+				t.Prog.Close()
+			}
 			return nil, err
 		}
 		targets = append(targets, t)
@@ -45,155 +42,55 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	return targets, nil
 }
 
-// OneTarget finds a single program. Without a selector that is the one which the interface runs: with libxdp the
-// dispatcher, whose verdict is that of all behind it. Else it is what Targets finds, and several are an error.
+// OneTarget opens a single program of an interface that runs one. Without a selector that is the
+// attached program, also where it is a libxdp dispatcher, whose verdict is the one of all programs
+// behind it. Otherwise it is the one that Targets finds; several are an ErrAmbiguousProgram.
 func OneTarget(ifi Interface, selector string) (Target, error) {
 	if selector == "" {
-		return openTarget(ifi.Programs[0].ID)
+		return OpenTarget(ifi.Programs[0].ID)
 	}
-	targets, err := Targets(ifi, []string{selector})
+	chosen, err := chooseRunning(ifi, []string{selector})
 	if err != nil {
 		return Target{}, err
 	}
-	if len(targets) > 1 {
-		closeTargets(targets)
-		var found []Program
-		for _, t := range targets {
-			found = append(found, t.Program)
-		}
-		return Target{}, fmt.Errorf("--program %s: only one can be chosen here: %s", selector, list(found))
+	if len(chosen) > 1 {
+		return Target{}, Kind(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
 	}
-	return targets[0], nil
+	return OpenTarget(chosen[0].ID)
 }
 
-// closeTargets closes those that were opened before an error.
-func closeTargets(targets []Target) {
-	for _, t := range targets {
-		t.Prog.Close()
+func chooseRunning(ifi Interface, selectors []string) ([]Program, error) {
+	programs, err := running(ifi)
+	if err != nil {
+		return nil, err
 	}
+	return choose(ifi.Name, programs, selectors)
 }
 
-// dispatcher is what libxdp calls the program that it attaches to run several in a row.
-const dispatcher = "xdp_dispatcher"
-
-// chain lists the programs that run for a packet of the interface, in order.
-func chain(ifi Interface) ([]Program, error) {
-	if len(ifi.Programs) != 1 || ifi.Programs[0].Name != dispatcher {
-		return ifi.Programs, nil
-	}
-	type component struct {
-		Program
-		slot uint32
-	}
-	var found []component
-	links := new(link.Iterator)
-	defer links.Close()
-	for links.Next() {
-		info, err := links.Link.Info()
-		if errors.Is(err, os.ErrNotExist) {
-			continue // gone meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("look for the programs behind %s on %s: %w", ifi.Programs[0], ifi.Name, err)
-		}
-		// The dispatcher's functions are replaced by the programs; their types ascend with their places. Tracers of it
-		// have an attach type.
-		if t := info.Tracing(); t != nil && t.AttachType == 0 && t.TargetObjectId == ifi.Programs[0].ID {
-			id := uint32(info.Program)
-			found = append(found, component{Program{ID: id, Name: programName(id)}, uint32(t.TargetBtfId)})
-		}
-	}
-	if err := links.Err(); err != nil {
-		return nil, fmt.Errorf("look for the programs behind %s on %s: %w", ifi.Programs[0], ifi.Name, err)
-	}
-	if len(found) == 0 {
-		return ifi.Programs, nil
-	}
-	slices.SortFunc(found, func(a, b component) int { return cmp.Compare(a.slot, b.slot) })
-	var programs []Program
-	for _, c := range found {
-		programs = append(programs, c.Program)
-	}
-	return programs, nil
-}
-
-func choose(ifname string, candidates []Program, selectors []string) ([]Program, error) {
-	if len(selectors) == 0 {
-		if len(candidates) == 1 {
-			return candidates, nil
-		}
-		if len(candidates) == 0 {
-			return nil, fmt.Errorf("%s runs no XDP program that could be traced: leave --rx-capture and --program away to capture at its XDP hook", ifname)
-		}
-		return nil, fmt.Errorf("%s runs several XDP programs: choose with --program NAME, ID or all: %s", ifname, list(candidates))
-	}
-	var chosen []Program
-	for _, selector := range selectors {
-		found, err := match(ifname, candidates, selector)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range found {
-			if !slices.Contains(chosen, p) {
-				chosen = append(chosen, p)
-			}
-		}
-	}
-	return chosen, nil
-}
-
-func match(ifname string, candidates []Program, selector string) ([]Program, error) {
-	if selector == "all" && len(candidates) > 0 {
-		return candidates, nil
-	}
-	if id, err := strconv.ParseUint(selector, 10, 32); err == nil {
-		return []Program{{ID: uint32(id), Name: programName(uint32(id))}}, nil
-	}
-	var found []Program
-	for _, p := range candidates {
-		if p.Name == selector {
-			found = append(found, p)
-		}
-	}
-	switch {
-	case len(candidates) == 0:
-		return nil, fmt.Errorf("--program %s: %s runs no XDP program; one that runs elsewhere can be given by its id", selector, ifname)
-	case len(found) == 0:
-		return nil, fmt.Errorf("--program %s: %s does not run it; it runs %s", selector, ifname, list(candidates))
-	case len(found) > 1:
-		return nil, fmt.Errorf("--program %s: that could be %s: give an id", selector, list(found))
-	}
-	return found, nil
-}
-
-func list(programs []Program) string {
-	var names []string
-	for _, p := range programs {
-		names = append(names, p.String())
-	}
-	return strings.Join(names, ", ")
-}
-
-func openTarget(id uint32) (Target, error) {
+// OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
+// *TracingError where the program cannot be traced.
+func OpenTarget(id uint32) (Target, error) {
 	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if err != nil {
-		return Target{}, explainTarget(id, err)
+		return Target{}, explainOpen(id, err)
 	}
 	t, err := newTarget(id, prog)
 	if err != nil {
 		prog.Close()
+		return Target{}, err
 	}
-	return t, err
+	return t, nil
 }
 
-// newTarget looks whether the program is such as can be traced.
+// newTarget looks at what tracing takes: the program must be compiled by the JIT, and have BTF, in
+// which a tracer finds the function that it attaches to.
 func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	info, err := prog.Info()
 	if err != nil {
-		return Target{}, explainTarget(id, err)
+		return Target{}, explainOpen(id, err)
 	}
 	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: prog}
-	// What a dispatcher runs are extensions of it.
+	// The components of a libxdp dispatcher are programs of the type Extension.
 	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
 		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
 	}
@@ -201,10 +98,11 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("XDP program %s has no BTF, without which nothing can be attached to it", t.Program),
 			Remedy: "compile it with clang -g, and load it without stripping .BTF",
-			err:    err,
+			Err:    err,
 		}
 	}
-	if jited(info) == No {
+	// The kernel shows the size to all who may open programs by their ids.
+	if size, err := info.JitedSize(); err != nil || size == 0 {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("XDP program %s is not compiled by the kernel's JIT", t.Program),
 			Remedy: "sysctl net.core.bpf_jit_enable=1, then load it again; a program on the network card has no remedy",
@@ -213,8 +111,8 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	return t, nil
 }
 
-// firstFunction is the name that BTF has for where a program begins: the kernel's own name for the program may be
-// another one.
+// firstFunction is the name that BTF has for the function in which a program begins. The program's
+// own name may be another one.
 func firstFunction(info *ebpf.ProgramInfo) (string, error) {
 	funcs, err := info.FuncInfos()
 	if err != nil {
@@ -228,17 +126,17 @@ func firstFunction(info *ebpf.ProgramInfo) (string, error) {
 	return "", btf.ErrNotFound
 }
 
-// AttachTracer runs a loaded fentry or fexit program on its target until the link is closed.
-func AttachTracer(prog *ebpf.Program, target Program) (link.Link, error) {
-	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
-	if err != nil {
-		return nil, ExplainTracer(err, target)
+// explainOpen is for a program that could not even be looked at.
+func explainOpen(id uint32, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return &TracingError{
+			Reason: fmt.Sprintf("the kernel shows BPF program %d to CAP_SYS_ADMIN only", id),
+			Remedy: "run it as root (sudo), or add cap_sys_admin to the binary",
+			Err:    err,
+		}
+	case errors.Is(err, os.ErrNotExist):
+		return Kind(ErrNoSuchProgram, "there is no BPF program with id %d", id)
 	}
-	return l, nil
-}
-
-// ExplainTracer gives the cause of an error of loading a fentry or fexit program where the kernel only gives a number. It
-// wraps a *TracingError.
-func ExplainTracer(err error, target Program) error {
-	return fmt.Errorf("trace XDP program %s: %w", target, explainTracing(err))
+	return &TracingError{Reason: fmt.Sprintf("open BPF program %d: %v", id, err), Err: err}
 }

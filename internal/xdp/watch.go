@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watcher notices when interfaces leave the network namespace: deleted, or moved to another.
-// One goroutine may use it at a time.
+// A Watcher notices when interfaces leave the network namespace because they are deleted or moved
+// to another one. One goroutine may use it at a time.
 type Watcher struct {
 	fd      int
 	handle  *netlink.Handle
@@ -19,7 +19,7 @@ type Watcher struct {
 	buf     []byte
 }
 
-// Watch watches interfaces by their indices. Close it.
+// Watch watches interfaces by their indices. The caller closes the Watcher.
 func Watch(indices []int) (*Watcher, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -41,20 +41,26 @@ func Watch(indices []int) (*Watcher, error) {
 	return w, nil
 }
 
-// FD is readable when there is something to ask Gone for.
+// FD is a file descriptor that is readable when Gone may have an answer. It belongs to the Watcher.
 func (w *Watcher) FD() int { return w.fd }
 
-// Close releases the sockets.
-func (w *Watcher) Close() {
-	unix.Close(w.fd)
+// Close releases the sockets. A second call does nothing.
+func (w *Watcher) Close() error {
+	if w.handle == nil {
+		return nil
+	}
 	w.handle.Close()
+	err := unix.Close(w.fd)
+	w.handle, w.fd = nil, -1
+	return err
 }
 
-// Gone returns the index of an interface that has left, or 0. It does not block.
+// Gone returns the index of a watched interface that has left, or 0. It does not block.
 func (w *Watcher) Gone() int {
 	for {
 		n, _, err := unix.Recvfrom(w.fd, w.buf, 0)
-		if errors.Is(err, unix.ENOBUFS) { // notices were lost: look for ourselves
+		// The kernel has dropped notices: each interface is looked up instead.
+		if errors.Is(err, unix.ENOBUFS) {
 			for i := range w.indices {
 				if _, err := w.handle.LinkByIndex(i); errors.As(err, new(netlink.LinkNotFoundError)) {
 					return i
@@ -71,6 +77,7 @@ func (w *Watcher) Gone() int {
 	}
 }
 
+// leaver returns the index of a watched interface that has left according to the notices, or 0.
 func (w *Watcher) leaver(notices []byte) int {
 	msgs, err := syscall.ParseNetlinkMessage(notices)
 	if err != nil {
@@ -81,7 +88,8 @@ func (w *Watcher) leaver(notices []byte) int {
 			continue
 		}
 		info := (*unix.IfInfomsg)(unsafe.Pointer(&m.Data[0]))
-		// A bridge says DELLINK, too, of a port that leaves it: in its own family.
+		// A bridge sends RTM_DELLINK, too, for a port that leaves the bridge, but in the address
+		// family AF_BRIDGE.
 		if info.Family == unix.AF_UNSPEC && w.indices[int(info.Index)] {
 			return int(info.Index)
 		}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -117,7 +118,7 @@ func filterCost(expr string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	body, err := filter.Translate(classic)
+	body, err := filterebpf.Translate(classic)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,160 @@
+package capture
+
+import "sync"
+
+// An Account says what became of every packet that reached a source. All numbers are cumulative
+// since Open. Once the session has ended,
+//
+//	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
+//
+// holds exactly; before that, what is on its way through the rings is missing on the right.
+type Account struct {
+	Seen        uint64 // packets that reached the sampling program
+	FilteredOut uint64 // the filter did not match
+	NotSampled  uint64 // passed over: by Options.Sample and its like, or after Options.Count was reached
+	Lost        uint64 // found no room in the ring, or were not taken by an output
+	Invalid     uint64 // records that failed the check of their cookie and length
+	Captured    uint64 // handed over
+	Bytes       uint64 // len(Packet.Data) of the captured packets
+}
+
+// Matched is how many packets the filter accepted.
+func (a Account) Matched() uint64 { return a.Seen - a.FilteredOut }
+
+func (a *Account) add(b Account) {
+	a.Seen += b.Seen
+	a.FilteredOut += b.FilteredOut
+	a.NotSampled += b.NotSampled
+	a.Lost += b.Lost
+	a.Invalid += b.Invalid
+	a.Captured += b.Captured
+	a.Bytes += b.Bytes
+}
+
+// Accounts are those of a session, by source: in the order of Session.Sources.
+type Accounts []Account
+
+// Total is the sum over the sources.
+func (as Accounts) Total() (sum Account) {
+	for _, a := range as {
+		sum.add(a)
+	}
+	return sum
+}
+
+// delivered returns the accounts of an output that took only some of what the session captured: the
+// rest is lost. Only Captured and Bytes of taken are looked at.
+func (as Accounts) delivered(taken Accounts) Accounts {
+	own := make(Accounts, len(as))
+	for i, a := range as {
+		a.Lost += a.Captured - taken[i].Captured
+		a.Captured, a.Bytes = taken[i].Captured, taken[i].Bytes
+		own[i] = a
+	}
+	return own
+}
+
+// A programAccount is what the programs in the kernel know of a source. Captured, Bytes and Invalid
+// are the reader's to count, so they are 0 here.
+type programAccount struct {
+	Account
+	sent uint64 // records that found room in a ring
+}
+
+// A ledger keeps what the reader counts of each source and joins it with what the programs count.
+// The reader's goroutine calls its methods, but for accounts, which anybody may call.
+type ledger struct {
+	limit    uint64   // packets to capture; 0 = no limit
+	counts   Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
+	captured uint64   // the sum of Captured over counts
+	taken    uint64   // records taken out of the rings, of whatever kind
+
+	mu        sync.Mutex
+	published Accounts // counts as anybody may see them
+	final     Accounts // nil until the session has ended
+}
+
+func newLedger(sources int, limit uint64) *ledger {
+	return &ledger{limit: limit, counts: make(Accounts, sources), published: make(Accounts, sources)}
+}
+
+// take counts a record that passed the check, and tells whether its packet is to be handed over: it
+// is not once the limit has been reached.
+func (l *ledger) take(source uint32, bytes int) bool {
+	a := &l.counts[source]
+	l.taken++
+	if l.isFull() {
+		a.NotSampled++
+		return false
+	}
+	a.Captured++
+	a.Bytes += uint64(bytes)
+	l.captured++
+	return true
+}
+
+// isFull tells that as many packets were captured as were asked for.
+func (l *ledger) isFull() bool { return l.limit != 0 && l.captured >= l.limit }
+
+// reject counts a record that failed the check. A record of which not even the source can be
+// believed is counted for the first one.
+func (l *ledger) reject(source uint32) {
+	if int(source) >= len(l.counts) {
+		source = 0
+	}
+	l.counts[source].Invalid++
+	l.taken++
+}
+
+// isSettled tells whether every record that the programs sent has been taken out of the rings.
+func (l *ledger) isSettled(programs []programAccount) bool {
+	var sent uint64
+	for _, p := range programs {
+		sent += p.sent
+	}
+	return sent == l.taken
+}
+
+// publish lets others see what was counted so far.
+func (l *ledger) publish() {
+	l.mu.Lock()
+	copy(l.published, l.counts)
+	l.mu.Unlock()
+}
+
+// close makes the accounts final. A record that a program sent and that was never found in a ring
+// is lost.
+func (l *ledger) close(programs []programAccount) {
+	l.publish()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.final = l.join(programs)
+	for i, p := range programs {
+		c := l.published[i]
+		l.final[i].Lost += p.sent - c.Captured - c.Invalid - c.NotSampled
+	}
+}
+
+// accounts joins what was published with what the programs have counted by now, which read tells.
+func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.final != nil {
+		return append(Accounts(nil), l.final...), nil
+	}
+	programs, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return l.join(programs), nil
+}
+
+// join adds up both sides. The caller holds mu.
+func (l *ledger) join(programs []programAccount) Accounts {
+	sums := make(Accounts, len(programs))
+	for i, p := range programs {
+		sums[i] = p.Account
+		sums[i].add(l.published[i])
+	}
+	return sums
+}

@@ -1,0 +1,78 @@
+package capture
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Both sides of the ring add up to an account that is exact, whatever became of the records.
+func TestLedger(t *testing.T) {
+	l := newLedger(2, 3)
+	for _, bytes := range []int{10, 20} {
+		if !l.take(0, bytes) {
+			t.Error("a packet below the limit was refused")
+		}
+	}
+	l.reject(1)
+	l.reject(7) // no such source: the first one's
+	if !l.take(1, 30) || !l.isFull() {
+		t.Error("the third packet did not reach the limit of 3")
+	}
+	if l.take(1, 40) {
+		t.Error("a packet above the limit was taken")
+	}
+	programs := []programAccount{
+		{Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, 3},
+		{Account{Seen: 5, Lost: 1}, 4}, // one of which was never found in a ring
+	}
+	if l.isSettled(programs) {
+		t.Error("settled, with 6 of 7 records taken")
+	}
+	programs[1].sent--
+	if !l.isSettled(programs) {
+		t.Error("not settled, with 6 of 6 records taken")
+	}
+	programs[1].sent++
+	read := func() ([]programAccount, error) { return programs, nil }
+	want := Accounts{
+		{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1},
+		{Seen: 5, Lost: 1},
+	}
+	compare := func(when string) {
+		t.Helper()
+		got, err := l.accounts(read)
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+	}
+	compare("before anything was published")
+	l.publish()
+	want[0].Captured, want[0].Bytes, want[0].Invalid = 2, 30, 1
+	want[1].Captured, want[1].Bytes, want[1].Invalid, want[1].NotSampled = 1, 30, 1, 1
+	compare("published")
+	l.close(programs)
+	programs[0].Seen = 99 // a final account changes no more
+	want[1].Lost++
+	compare("closed")
+	for i, a := range want {
+		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
+			t.Errorf("source %d does not add up: %+v", i, a)
+		}
+	}
+}
+
+func TestAccountsDelivered(t *testing.T) {
+	final := Accounts{{Seen: 10, Lost: 1, Captured: 9, Bytes: 900}, {Seen: 5, FilteredOut: 5}}
+	got := final.delivered(Accounts{{Captured: 7, Bytes: 700}, {}})
+	want := Accounts{{Seen: 10, Lost: 3, Captured: 7, Bytes: 700}, {Seen: 5, FilteredOut: 5}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Account{Seen: 15, FilteredOut: 5, Lost: 3, Captured: 7, Bytes: 700}, got.Total()); diff != "" {
+		t.Errorf("the total: %s", diff)
+	}
+}

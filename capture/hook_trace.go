@@ -1,0 +1,133 @@
+package capture
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A traceHook is fentry and, where exits are wanted, fexit on an XDP program that runs already.
+type traceHook struct {
+	target xdp.Target
+	filter packetFilter
+	atExit bool // Options.FilterAtExit
+
+	// fentry decides for both, and is therefore loaded also where only exits are recorded.
+	fentry, fexit program
+	// One source for each of them that records, in this order.
+	entry, exit *Source
+}
+
+// newTraceHooks finds the programs to trace on an interface.
+func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
+	if o.Sink || o.Mode != Auto {
+		return nil, xdp.Kind(ErrTraced, "%s is captured by tracing the XDP program that runs there: neither a sink nor "+
+			"an XDP mode can be had", p.ifi.Name)
+	}
+	filter, err := p.filter.copied()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := xdp.Targets(p.ifi, o.Targets)
+	if err != nil {
+		return nil, err
+	}
+	for _, target := range targets {
+		h := &traceHook{target: target, filter: filter, atExit: o.FilterAtExit}
+		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
+			h.entry = h.newSource(p.ifi, Entry)
+		}
+		if slices.Contains(o.Hooks, Exit) {
+			h.exit = h.newSource(p.ifi, Exit)
+		}
+		hooks = append(hooks, h)
+	}
+	return hooks, nil
+}
+
+func (h *traceHook) newSource(ifi xdp.Interface, at Hook) *Source {
+	s := newSource(ifi, at)
+	s.Target = Program(h.target.Program)
+	return &s
+}
+
+func (h *traceHook) sources() (sources []Source) {
+	for _, s := range []*Source{h.entry, h.exit} {
+		if s != nil {
+			sources = append(sources, *s)
+		}
+	}
+	return sources
+}
+
+func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
+	defer h.target.Prog.Close() // the tracers hold on to it
+	var filters [2]packetFilter // of fentry and fexit: one of them decides
+	if h.atExit {
+		filters[1] = h.filter
+	} else {
+		filters[0] = h.filter
+	}
+	if h.fentry, err = h.loadTracer(k, samplerProgSampleFentry, filters[0], first, index); err != nil {
+		return err
+	}
+	if h.entry != nil {
+		if h.entry.Sampler, err = h.fentry.info(); err != nil {
+			return err
+		}
+		first++
+	}
+	if h.exit == nil {
+		return nil
+	}
+	if h.fexit, err = h.loadTracer(k, samplerProgSampleFexit, filters[1], first, index); err != nil {
+		return err
+	}
+	h.exit.Sampler, err = h.fexit.info()
+	return err
+}
+
+func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, index uint32) (program, error) {
+	p, err := k.load(name, f, constants{
+		samplerVarSource:         source,
+		samplerVarPassage:        index,
+		samplerVarTracedIfindex:  uint32(h.ifindex()),
+		samplerVarDecidingAtExit: h.atExit,
+		samplerVarRecordingEntry: h.entry != nil,
+	}, func(spec *ebpf.ProgramSpec) {
+		spec.AttachTarget = h.target.Prog
+		spec.AttachTo = h.target.Function
+	})
+	if err != nil {
+		return p, support.ExplainTracer(err, h.target.Program)
+	}
+	return p, nil
+}
+
+// ifindex is that of the interface whose packets are recorded.
+func (h *traceHook) ifindex() int { return h.sources()[0].Index }
+
+// attach attaches fentry last, so that every exit that is recorded had its entry.
+func (h *traceHook) attach() error {
+	for _, p := range []*program{&h.fexit, &h.fentry} {
+		if p.Program == nil {
+			continue
+		}
+		link, err := xdp.AttachTracer(p.Program)
+		if err != nil {
+			return support.ExplainTracer(err, h.target.Program)
+		}
+		p.link = link
+	}
+	return nil
+}
+
+func (h *traceHook) detach() error { return errors.Join(h.fentry.detach(), h.fexit.detach()) }
+
+func (h *traceHook) close() error {
+	return errors.Join(h.fentry.close(), h.fexit.close(), h.target.Prog.Close())
+}

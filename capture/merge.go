@@ -1,0 +1,142 @@
+package capture
+
+// A merge brings the records of all rings into one sequence by their time stamps. It knows no
+// transport: rings are anything that a cursor can walk along.
+type merge struct {
+	cursors []*cursor
+	order   order  // the cursors that stand on a record
+	horizon uint64 // CLOCK_MONOTONIC ns up to which the order is final
+
+	reject func(source uint32) // counts a record that failed its check
+}
+
+// A cursor stands on one record of a ring. The record's bytes, and those of the one before, stay
+// valid until the ring is released.
+type cursor struct {
+	ring ring
+	rec  samplerSample
+	data []byte // the packet's bytes
+	lost []uint64
+
+	standing bool // on a record that has not been taken yet
+}
+
+// newCursor begins before the first record of a ring, in a session of so many sources.
+func newCursor(r ring, sources int) *cursor {
+	return &cursor{ring: r, lost: make([]uint64, sources)}
+}
+
+// isReady tells whether there is a record whose place in the sequence is final.
+func (m *merge) isReady() bool {
+	return len(m.order) > 0 && m.order[0].rec.TimeNs <= m.horizon
+}
+
+// first is the cursor on the oldest record, when isReady.
+func (m *merge) first() *cursor { return m.order[0] }
+
+// next leaves the oldest record. Its bytes stay valid until the next call of next or release.
+func (m *merge) next() {
+	if m.advance(m.order[0]) {
+		m.order.fixFirst()
+	} else {
+		m.order.popFirst()
+	}
+}
+
+// gather looks into the rings for what was written since, and takes up the cursors that have a
+// record again.
+func (m *merge) gather() {
+	for _, c := range m.cursors {
+		c.ring.refill()
+		if !c.standing && m.advance(c) {
+			m.order.push(c)
+		}
+	}
+}
+
+// advance moves a cursor to its ring's next record that passes the check.
+func (m *merge) advance(c *cursor) bool {
+	for {
+		switch c.ring.advance(c) {
+		case valid:
+			c.standing = true
+			return true
+		case nothing:
+			c.standing = false
+			return false
+		}
+		m.reject(c.rec.Source)
+	}
+}
+
+// release gives what lies before the cursors back to the kernel.
+func (m *merge) release() {
+	for _, c := range m.cursors {
+		c.ring.release()
+	}
+}
+
+// isFilling tells whether a ring may be full before it wakes anybody.
+func (m *merge) isFilling() bool {
+	for _, c := range m.cursors {
+		if c.ring.isFilling() {
+			return true
+		}
+	}
+	return false
+}
+
+// close closes the rings.
+func (m *merge) close() (errs []error) {
+	for _, c := range m.cursors {
+		errs = append(errs, c.ring.close())
+	}
+	m.cursors, m.order = nil, nil
+	return errs
+}
+
+// An order is a heap of the cursors that stand on a record, by its time stamp: the first is the
+// oldest.
+type order []*cursor
+
+func (o order) less(i, j int) bool { return o[i].rec.TimeNs < o[j].rec.TimeNs }
+
+func (o *order) push(c *cursor) {
+	*o = append(*o, c)
+	h := *o
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.less(i, parent) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+// popFirst removes the first.
+func (o *order) popFirst() {
+	h := *o
+	last := len(h) - 1
+	h[0] = h[last]
+	*o = h[:last]
+	o.fixFirst()
+}
+
+// fixFirst restores the order after the first has moved on.
+func (o order) fixFirst() {
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(o) {
+			return
+		}
+		if right := child + 1; right < len(o) && o.less(right, child) {
+			child = right
+		}
+		if !o.less(child, i) {
+			return
+		}
+		o[i], o[child] = o[child], o[i]
+		i = child
+	}
+}

@@ -1,0 +1,83 @@
+package capture
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The records of many rings come out in the order of their stamps, and none is missing.
+func TestMerge(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	m := merge{reject: func(uint32) { t.Error("a record was rejected") }}
+	var want []uint64
+	for range 33 {
+		k, c := newFakePerf(1<<16, 1)
+		now := uint64(0)
+		for range random.IntN(200) {
+			now += uint64(random.IntN(1000))
+			want = append(want, now)
+			packet := packetOf(60, 0)
+			k.sample(sampleOf(packet, now), packet)
+		}
+		m.cursors = append(m.cursors, c)
+	}
+	slices.Sort(want)
+	m.horizon = math.MaxUint64
+	m.gather()
+	var got []uint64
+	for ; m.isReady(); m.next() {
+		got = append(got, m.first().rec.TimeNs)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Only what is older than the horizon is ready, also when a ring that was empty gets older records.
+func TestMergeHorizon(t *testing.T) {
+	early, onEarly := newFakePerf(4096, 1)
+	late, onLate := newFakePerf(4096, 1)
+	m := merge{cursors: []*cursor{onEarly, onLate}, horizon: 15}
+	packet := packetOf(60, 0)
+	put := func(k *fakePerf, ns uint64) { k.sample(sampleOf(packet, ns), packet) }
+	var got []uint64
+	take := func() {
+		m.gather()
+		for ; m.isReady(); m.next() {
+			got = append(got, m.first().rec.TimeNs)
+		}
+	}
+	put(late, 20)
+	take()
+	put(early, 10)
+	put(early, 30)
+	take()
+	m.horizon = 25
+	take()
+	if diff := cmp.Diff([]uint64{10, 20}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A damaged record is rejected once, and what follows is not held up.
+func TestMergeRejects(t *testing.T) {
+	k, c := newFakePerf(4096, 2)
+	var rejected []uint32
+	m := merge{cursors: []*cursor{c}, horizon: math.MaxUint64, reject: func(source uint32) { rejected = append(rejected, source) }}
+	packet := packetOf(60, 1)
+	bad := sampleOf(packet, 1)
+	bad.Source, bad.Cookie = 1, 0
+	k.sample(bad, packet)
+	k.sample(sampleOf(packet, 2), packet)
+	m.gather()
+	if !m.isReady() || m.first().rec.TimeNs != 2 {
+		t.Error("the record behind the damaged one is not ready")
+	}
+	if diff := cmp.Diff([]uint32{1}, rejected); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,101 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/machine"
+)
+
+// An Output is where [Session.Run] puts packets: a file, a terminal, another process. Run calls it
+// from one goroutine: Begin first, then Write for each packet with a Flush whenever it has time,
+// and End last, also after any of them has returned an error, which ends the session.
+type Output interface {
+	Begin(Description) error
+	// Write must keep nothing of the packet: its bytes are overwritten afterwards.
+	Write(*Packet) error
+	// Flush hands on what was held back.
+	Flush() error
+	// End takes the session's final accounts and returns the output's own, in which packets that it
+	// could not take are lost instead of captured.
+	End(Accounts) (Accounts, error)
+}
+
+// A Description is what a session's files say about it besides its packets.
+type Description struct {
+	Sources  []Source
+	Options  Options   // with the defaults filled in
+	Started  time.Time // when the session began to attach
+	Hardware string    // the CPU's model
+	OS       string    // as `uname -srm` prints it
+}
+
+// Description describes the session.
+func (s *Session) Description() Description {
+	return Description{
+		Sources:  s.Sources(),
+		Options:  s.options,
+		Started:  s.started,
+		Hardware: machine.CPU(),
+		OS:       machine.Kernel(),
+	}
+}
+
+// comment names the programs, the sampling and the command line.
+func (d *Description) comment(commandLine string) string {
+	var b strings.Builder
+	for _, src := range d.Sources {
+		switch src.Hook {
+		case TailCall:
+			fmt.Fprintf(&b, "%s: XDP programs like %s, called through this map\n", src.Name, src.Sampler)
+		case XDP:
+			fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", src.Name, src.Sampler, src.Mode)
+		default:
+			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", src.Label(), src.Sampler, src.Hook, src.Target)
+		}
+	}
+	b.WriteString("sampling: " + d.Options.sampling() + "\n")
+	if len(d.Options.Verdicts) > 0 {
+		fmt.Fprintf(&b, "at the exit only packets with the verdict %v\n", d.Options.Verdicts)
+	}
+	if d.Options.Sink {
+		b.WriteString("every packet was dropped after sampling\n")
+	}
+	fmt.Fprintf(&b, "snapshot length: %d", d.Options.SnapLen)
+	if commandLine != "" {
+		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
+	}
+	return b.String()
+}
+
+// sampling says which packets are kept, in the order in which that is decided.
+func (o *Options) sampling() string {
+	var kept []string
+	if o.SampleFlows > 1 {
+		kept = append(kept, fmt.Sprintf("all packets of one flow in %d", o.SampleFlows))
+	}
+	if o.First > 0 {
+		kept = append(kept, fmt.Sprintf("the first %d packets of each flow", o.First))
+	}
+	if o.Sample > 1 {
+		kept = append(kept, fmt.Sprintf("one packet of every %d, at random", o.Sample))
+	}
+	if o.MaxRate > 0 {
+		kept = append(kept, fmt.Sprintf("at most %d packets per second", o.MaxRate))
+	}
+	if kept == nil {
+		return "every packet"
+	}
+	return strings.Join(kept, "; of these ")
+}
+
+// filterText is the filter as a file has it: a program as one line of numbers where there is no
+// expression.
+func (o *Options) filterText() string {
+	if o.Filter == "" && o.FilterProgram != nil {
+		return strings.ReplaceAll(strings.TrimSpace(filter.Decimal(o.FilterProgram)), "\n", ",")
+	}
+	return o.Filter
+}

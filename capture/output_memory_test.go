@@ -1,0 +1,23 @@
+package capture
+
+// A memory is an output that keeps packets.
+type memory struct {
+	description Description
+	packets     []Packet
+}
+
+func (m *memory) Begin(d Description) error {
+	m.description = d
+	return nil
+}
+
+func (m *memory) Write(p *Packet) error {
+	kept := *p
+	kept.Data = append([]byte(nil), p.Data...)
+	m.packets = append(m.packets, kept)
+	return nil
+}
+
+func (m *memory) Flush() error { return nil }
+
+func (m *memory) End(final Accounts) (Accounts, error) { return final, nil }

@@ -1,0 +1,41 @@
+package capture
+
+import (
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+)
+
+// pcapEncoder encodes pcap through gopacket. The format has no place for anything but packets.
+type pcapEncoder struct {
+	snapLen uint32
+	out     tail
+	w       *pcapgo.Writer
+}
+
+// A tail is a buffer that an io.Writer's output is appended to.
+type tail []byte
+
+func (t *tail) Write(b []byte) (int, error) {
+	*t = append(*t, b...)
+	return len(b), nil
+}
+
+func newPCAPEncoder(d *Description) *pcapEncoder {
+	e := &pcapEncoder{snapLen: uint32(d.Options.SnapLen)}
+	e.w = pcapgo.NewWriterNanos(&e.out)
+	return e
+}
+
+func (e *pcapEncoder) header(b []byte) []byte {
+	e.out = b
+	e.w.WriteFileHeader(e.snapLen, layers.LinkTypeEthernet) // the tail takes everything
+	return e.out
+}
+
+func (e *pcapEncoder) packet(b []byte, p *Packet) []byte {
+	e.out = b
+	e.w.WritePacket(p.CaptureInfo(), p.Data)
+	return e.out
+}
+
+func (e *pcapEncoder) trailer(b []byte, _ Accounts) []byte { return b }

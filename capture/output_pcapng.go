@@ -1,0 +1,86 @@
+package capture
+
+import (
+	"time"
+
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// pcapngEncoder encodes pcapng: DESIGN.md section 4 says what stands where.
+type pcapngEncoder struct {
+	d       Description
+	options WriterOptions
+	macs    [][]byte        // by source
+	fields  []pcapng.Fields // which are known, by source
+	block   pcapng.Packet   // kept, so that none is allocated per packet
+}
+
+func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
+	e := &pcapngEncoder{d: *d, options: *o}
+	for _, src := range d.Sources {
+		e.macs = append(e.macs, src.MAC)
+		fields := pcapng.Fields(pcapng.HasQueue | pcapng.HasID)
+		if src.HasVerdict() {
+			fields |= pcapng.HasVerdict
+		}
+		e.fields = append(e.fields, fields)
+	}
+	return e
+}
+
+func (e *pcapngEncoder) header(b []byte) []byte {
+	b = pcapng.AppendSection(b, &pcapng.Section{
+		Hardware:    e.d.Hardware,
+		OS:          e.d.OS,
+		Application: e.options.Application,
+		Comment:     e.d.comment(e.options.CommandLine),
+	})
+	for _, src := range e.d.Sources {
+		b = pcapng.AppendInterface(b, &pcapng.Interface{
+			Name:        src.Label(),
+			Description: src.Alias,
+			Hardware:    src.Driver,
+			OS:          e.d.OS,
+			Filter:      e.d.Options.filterText(),
+			MAC:         src.MAC,
+			Speed:       src.Speed,
+			LinkType:    uint16(layers.LinkTypeEthernet),
+			SnapLen:     uint32(e.d.Options.SnapLen),
+		})
+	}
+	return b
+}
+
+func (e *pcapngEncoder) packet(b []byte, p *Packet) []byte {
+	block := &e.block // filled field by field, for the reason given in cursor.packet
+	block.Interface = uint32(p.Source)
+	block.Time = uint64(p.Time)
+	block.WireLen = uint32(p.WireLen)
+	block.Data = p.Data
+	block.Flags = pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Source])
+	block.Fields = e.fields[p.Source]
+	block.Queue = p.Queue
+	block.ID = p.ID
+	block.Verdict = uint32(p.Verdict)
+	block.Dropped = p.Dropped
+	return pcapng.AppendPacket(b, block)
+}
+
+func (e *pcapngEncoder) trailer(b []byte, accounts Accounts) []byte {
+	now := uint64(time.Now().UnixNano())
+	for i, a := range accounts {
+		b = pcapng.AppendStatistics(b, &pcapng.Statistics{
+			Interface: uint32(i),
+			Time:      now,
+			Start:     uint64(e.d.Started.UnixNano()),
+			End:       now,
+			Received:  a.Seen,
+			Accepted:  a.Matched(),
+			OSDropped: a.Lost,
+			Delivered: a.Captured,
+		})
+	}
+	return b
+}

@@ -1,0 +1,212 @@
+package capture_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// An outputLog is an output that takes a number of packets and then fails. It notes how it is
+// called.
+type outputLog struct {
+	room     int
+	calls    []string // without repetitions
+	packets  uint64
+	accounts capture.Accounts
+	onWrite  func()
+}
+
+var errNoRoom = errors.New("no room")
+
+func (o *outputLog) note(call string) {
+	if n := len(o.calls); n == 0 || o.calls[n-1] != call {
+		o.calls = append(o.calls, call)
+	}
+}
+
+func (o *outputLog) Begin(d capture.Description) error {
+	o.note("begin")
+	if len(d.Sources) != 1 || d.Sources[0].Sampler.ID == 0 {
+		return errors.New("the description does not name the program")
+	}
+	return nil
+}
+
+func (o *outputLog) Write(*capture.Packet) error {
+	o.note("write")
+	if o.onWrite != nil {
+		o.onWrite()
+	}
+	if o.room == 0 {
+		return errNoRoom
+	}
+	o.room--
+	o.packets++
+	return nil
+}
+
+func (o *outputLog) Flush() error {
+	o.note("flush")
+	return nil
+}
+
+func (o *outputLog) End(final capture.Accounts) (capture.Accounts, error) {
+	o.note("end")
+	o.accounts = final
+	own := append(capture.Accounts(nil), final...)
+	own[0].Lost += own[0].Captured - o.packets
+	own[0].Captured = o.packets
+	return own, nil
+}
+
+// Run flushes when there is nothing to read, and ends every output with the final accounts.
+func TestRun(t *testing.T) {
+	pair, sender := newPair(t)
+	s := open(t, pair, capture.Options{})
+	sendSeen(t, sender, s, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &outputLog{room: 1000}
+	out.onWrite = func() {
+		if out.packets == 9 {
+			cancel()
+		}
+	}
+	accounts, err := s.Run(ctx, out, &outputLog{room: 1000})
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"begin", "flush", "write", "flush", "end"}, out.calls); diff != "" {
+		t.Errorf("the calls: %s", diff)
+	}
+	want := capture.Accounts{{Seen: 10, Captured: 10, Bytes: 640}}
+	if diff := cmp.Diff([]capture.Accounts{want, want}, accounts); diff != "" {
+		t.Errorf("the outputs' accounts: %s", diff)
+	}
+	if diff := cmp.Diff(want, out.accounts); diff != "" {
+		t.Errorf("the final accounts: %s", diff)
+	}
+	checkAccount(t, s, want[0])
+	if _, err := s.Run(t.Context()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Run after Run: %v", err)
+	}
+}
+
+// An output that fails ends the session; all outputs have their ends, and their own exact accounts.
+func TestRunOutputFails(t *testing.T) {
+	pair, sender := newPair(t)
+	s := open(t, pair, capture.Options{})
+	sendSeen(t, sender, s, 10)
+	whole, failing := &outputLog{room: 1000}, &outputLog{room: 3}
+	accounts, err := s.Run(t.Context(), whole, failing)
+	if !errors.Is(err, errNoRoom) {
+		t.Errorf("the error is %v", err)
+	}
+	want := []capture.Accounts{
+		{{Seen: 10, Lost: 6, Captured: 4, Bytes: 640}},
+		{{Seen: 10, Lost: 7, Captured: 3, Bytes: 640}},
+	}
+	if diff := cmp.Diff(want, accounts); diff != "" {
+		t.Error(diff)
+	}
+	for name, out := range map[string]*outputLog{"whole": whole, "failing": failing} {
+		if last := out.calls[len(out.calls)-1]; last != "end" {
+			t.Errorf("the last call of the %s output is %s", name, last)
+		}
+	}
+}
+
+// The package's example is right also when the disk is full: what it says is what is in the file.
+func TestExampleOnFullDisk(t *testing.T) {
+	pair, sender := newPair(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, 0) })
+	name := filepath.Join(dir, "out.pcapng")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const frames = 2000
+	type result struct {
+		account capture.Account
+		err     error
+	}
+	results := make(chan result, 1)
+	go func() {
+		var r result
+		pair.Rx.Do(func() error {
+			r.account, r.err = captureInto(t.Context(), f, pair.RxName)
+			return nil
+		})
+		results <- r
+	}()
+	waitAttached(t, pair)
+	send(t, sender, frames)
+	r := <-results
+	if !errors.Is(r.err, unix.ENOSPC) {
+		t.Errorf("the error is %v", r.err)
+	}
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := countPackets(t, file); n != r.account.Captured || n == 0 {
+		t.Errorf("%d packets are in the file, the account is %+v", n, r.account)
+	}
+	a := r.account
+	if sum := a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured; a.Seen != sum {
+		t.Errorf("the account does not add up: %d seen, %d in all: %+v", a.Seen, sum, a)
+	}
+}
+
+// waitAttached waits until an XDP program is attached to the receiving interface.
+func waitAttached(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		var ifi xdp.Interface
+		err := pair.Rx.Do(func() (err error) {
+			ifi, err = xdp.InterfaceByName(pair.RxName)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ifi.Programs) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was attached in a minute")
+		}
+	}
+}
+
+func countPackets(t *testing.T, file []byte) (n uint64) {
+	t.Helper()
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, _, err := r.ReadPacketData(); err == io.EOF {
+			return n
+		} else if err != nil {
+			t.Fatalf("after %d packets: %v", n, err)
+		}
+		n++
+	}
+}

@@ -1,0 +1,70 @@
+package capture
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A transport, a hook and an output that nobody else knows of make a session: each is what its seam
+// asks for, and nothing of the rest has to change.
+func TestSeams(t *testing.T) {
+	testnet.RequireRoot(t)
+	packet := packetOf(60, 1)
+	recordAt := func(ns uint64, source uint32) []byte {
+		s := sampleOf(packet, ns)
+		s.Source, s.PacketId = source, ns
+		return record(s, packet)
+	}
+	rings := []*listRing{
+		{records: [][]byte{recordAt(10, 0), recordAt(40, 1)}},
+		{records: [][]byte{recordAt(20, 0), {1, 2, 3}, recordAt(30, 0)}},
+	}
+	first := &stillHook{source: Source{Name: "first"}, account: samplerAccount{Seen: 10, Lost: 6, Sampled: 4}}
+	second := &stillHook{source: Source{Name: "second"}, account: samplerAccount{Seen: 1, Sampled: 1}}
+	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(o, []hook{first, second}, func(map[string]*ebpf.Map, *Options) ([]ring, error) {
+		return []ring{rings[0], rings[1]}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out := new(memory)
+	accounts, err := s.Run(ctx, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []uint64
+	for _, p := range out.packets {
+		ids = append(ids, p.ID)
+	}
+	if diff := cmp.Diff([]uint64{10, 20, 30, 40}, ids); diff != "" {
+		t.Errorf("the packets' order: %s", diff)
+	}
+	want := Accounts{{Seen: 10, Lost: 6, Invalid: 1, Captured: 3, Bytes: 180}, {Seen: 1, Captured: 1, Bytes: 60}}
+	if diff := cmp.Diff([]Accounts{want}, accounts); diff != "" {
+		t.Errorf("the account: %s", diff)
+	}
+	for _, h := range []*stillHook{first, second} {
+		if diff := cmp.Diff([]string{"load", "attach", "detach", "close"}, h.calls); diff != "" {
+			t.Errorf("hook %s: %s", h.source.Name, diff)
+		}
+	}
+	if name := out.description.Sources[1].Sampler.Name; name != "still" {
+		t.Errorf("the description says that %q samples", name)
+	}
+	for i, r := range rings {
+		if !r.closed {
+			t.Errorf("ring %d was not closed", i)
+		}
+	}
+}

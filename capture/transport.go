@@ -1,0 +1,35 @@
+package capture
+
+import "github.com/cilium/ebpf"
+
+// A transport is how records come from the programs in the kernel to this process. Each kind is one
+// file, transport_NAME.go, with a function of this type that makes a ring for every CPU that is
+// online and hands the rings to the programs through their maps. The rings that it returns are the
+// caller's to close, also where it returns an error.
+type transport func(maps map[string]*ebpf.Map, o *Options) ([]ring, error)
+
+// A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
+// last record; refill notices what it has written, and advance goes along that record by record.
+type ring interface {
+	// refill notices what the kernel has written since the last call.
+	refill()
+	// advance moves the cursor to the next record by giving its bytes to cursor.put, whose result
+	// it returns. The bytes, and those of the record before, must stay valid until release.
+	advance(c *cursor) found
+	// release lets the kernel write where everything before the cursor's record lies.
+	release()
+	// isFilling tells that the ring may be full before it wakes anybody.
+	isFilling() bool
+	// fd is readable when the ring asks to be read; -1 where it never does.
+	fd() int
+	close() error
+}
+
+// found is what a ring's advance came upon.
+type found int
+
+const (
+	nothing found = iota // the cursor is behind the last record
+	valid
+	invalid // the record fails the check of cookie and length
+)

@@ -1,0 +1,158 @@
+package capture
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A perfRing is one CPU's perf ring buffer, read in place. The kernel writes records between tail
+// and head, both counted in bytes since the beginning and never wrapped; moving the tail frees
+// them.
+type perfRing struct {
+	event int
+	mem   []byte                  // as mapped: the meta page, then data
+	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
+	data  []byte                  // a power of two long
+	wrap  []byte                  // for a record that continues at the beginning of data
+
+	start uint64 // where the record under the cursor begins
+	next  uint64 // where the record after it begins
+	head  uint64 // what refill found written
+	tail  uint64 // what release freed
+}
+
+// perfRingParts says when a ring wakes its poller: each time another one of so many parts of it has
+// been filled.
+const perfRingParts = 4
+
+// openPerf is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. A packet on a CPU that comes online
+// later finds no ring and is counted as lost.
+func openPerf(maps map[string]*ebpf.Map, o *Options) (rings []ring, err error) {
+	watermark := o.Buffer / perfRingParts
+	if o.Immediate {
+		watermark = 1
+	}
+	events := maps[samplerMapSamples]
+	for cpu := range int(events.MaxEntries()) {
+		r, err := openPerfRing(cpu, o.Buffer, watermark)
+		if errors.Is(err, unix.ENODEV) {
+			continue // the CPU is offline
+		}
+		if err != nil {
+			return rings, err
+		}
+		rings = append(rings, r)
+		if err := events.Put(uint32(cpu), uint32(r.event)); err != nil {
+			return rings, fmt.Errorf("hand the ring of CPU %d to the sampling program: %w", cpu, err)
+		}
+	}
+	return rings, nil
+}
+
+// openPerfRing makes the ring of one CPU. The kernel wakes the poller after `watermark` bytes.
+func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
+	attr := unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Config:      unix.PERF_COUNT_SW_BPF_OUTPUT,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample_type: unix.PERF_SAMPLE_RAW,
+		Bits:        unix.PerfBitWatermark,
+		Wakeup:      uint32(watermark),
+	}
+	event, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open a perf event on CPU %d: %w", cpu, err)
+	}
+	mem, err := unix.Mmap(event, 0, os.Getpagesize()+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		unix.Close(event)
+		if errors.Is(err, unix.EPERM) {
+			err = xdp.Kind(ErrLockedMemory, "%w: more locked memory than this user may have", err)
+		}
+		return nil, fmt.Errorf("map a ring of %d KiB for CPU %d: %w", size>>10, cpu, err)
+	}
+	r := newPerfRing((*unix.PerfEventMmapPage)(unsafe.Pointer(&mem[0])), mem[os.Getpagesize():])
+	r.event, r.mem = event, mem
+	return r, nil
+}
+
+func newPerfRing(meta *unix.PerfEventMmapPage, data []byte) *perfRing {
+	return &perfRing{meta: meta, data: data}
+}
+
+// perfRingSize rounds up to what perf accepts: a power of two of pages.
+func perfRingSize(n int) int {
+	return 1 << bits.Len(uint(max(n, os.Getpagesize())-1))
+}
+
+func (r *perfRing) fd() int { return r.event }
+
+func (r *perfRing) close() error {
+	return errors.Join(unix.Munmap(r.mem), unix.Close(r.event))
+}
+
+func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
+
+// release frees everything before the record under the cursor.
+func (r *perfRing) release() {
+	if r.tail != r.start {
+		r.tail = r.start
+		atomic.StoreUint64(&r.meta.Data_tail, r.tail)
+	}
+}
+
+func (r *perfRing) isFilling() bool { return r.head-r.tail > uint64(len(r.data)/perfRingParts) }
+
+// advance passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never,
+// so the program counts what is lost.
+func (r *perfRing) advance(c *cursor) found {
+	// The caller may still look at the record under the cursor, but no longer at those before it.
+	if r.start-r.tail > uint64(len(r.data)/8) {
+		r.release()
+	}
+	for {
+		r.start = r.next
+		if r.start == r.head {
+			return nothing
+		}
+		// Records are multiples of eight bytes: a header never continues at the beginning.
+		at := r.start & uint64(len(r.data)-1)
+		kind := binary.LittleEndian.Uint32(r.data[at:])
+		size := uint64(binary.LittleEndian.Uint16(r.data[at+6:]))
+		if size < perfHeaderSize || size > r.head-r.start {
+			r.next = r.head // nothing tells where the next record begins
+			return invalid
+		}
+		r.next = r.start + size
+		if kind != unix.PERF_RECORD_SAMPLE {
+			continue
+		}
+		raw := r.bytes(at, size)[perfHeaderSize:]
+		if len(raw) < 4 || uint64(binary.LittleEndian.Uint32(raw)) != uint64(len(raw)-4) {
+			return invalid
+		}
+		return c.put(raw[4:])
+	}
+}
+
+const perfHeaderSize = 8
+
+// bytes returns a record in one piece.
+func (r *perfRing) bytes(at, size uint64) []byte {
+	if at+size <= uint64(len(r.data)) {
+		return r.data[at : at+size]
+	}
+	r.wrap = append(r.wrap[:0], r.data[at:]...)
+	r.wrap = append(r.wrap, r.data[:size-uint64(len(r.wrap))]...)
+	return r.wrap
+}

@@ -1,0 +1,215 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// A fakePerf is the other side of a ring: it writes records as perf_output_begin and its like do.
+type fakePerf struct {
+	meta unix.PerfEventMmapPage
+	data []byte
+}
+
+// newFakePerf returns it with the cursor on the ring.
+func newFakePerf(size, sources int) (*fakePerf, *cursor) {
+	k := &fakePerf{data: make([]byte, size)}
+	return k, newCursor(newPerfRing(&k.meta, k.data), sources)
+}
+
+// advance moves the cursor on.
+func (c *cursor) advance() found { return c.ring.advance(c) }
+
+// put writes one perf record, or reports false where there is no room.
+func (k *fakePerf) put(kind uint32, payload []byte) bool {
+	size := perfHeaderSize + len(payload)
+	if size%8 != 0 {
+		panic("perf records are multiples of eight bytes")
+	}
+	if k.meta.Data_head+uint64(size)-k.meta.Data_tail > uint64(len(k.data)) {
+		return false
+	}
+	rec := binary.LittleEndian.AppendUint32(nil, kind)
+	rec = binary.LittleEndian.AppendUint16(rec, 0)
+	rec = binary.LittleEndian.AppendUint16(rec, uint16(size))
+	for _, b := range append(rec, payload...) {
+		k.data[k.meta.Data_head%uint64(len(k.data))] = b
+		k.meta.Data_head++
+	}
+	return true
+}
+
+// sample writes a record of the sampling program.
+func (k *fakePerf) sample(s samplerSample, packet []byte) bool {
+	return k.put(unix.PERF_RECORD_SAMPLE, rawSample(s, packet))
+}
+
+// rawSample is a PERF_SAMPLE_RAW payload: its size, the record, and padding that is counted in the
+// size.
+func rawSample(s samplerSample, packet []byte) []byte {
+	rec := record(s, packet)
+	for (4+len(rec))%8 != 0 {
+		rec = append(rec, 0xee)
+	}
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(rec))), rec...)
+}
+
+// Records of all lengths come out as they went in, however they lie across the end of the ring, and
+// the two packets in the reader's hands are never overwritten.
+func TestPerfRing(t *testing.T) {
+	k, c := newFakePerf(4096, 1)
+	var want, got [][]byte
+	var held []byte // what the reader may still look at
+	var wantHeld []byte
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 5000 {
+		packet := packetOf(1+random.IntN(1500), byte(i))
+		if k.sample(sampleOf(packet, uint64(i)), packet) {
+			want = append(want, packet)
+		}
+		if random.IntN(3) == 0 {
+			k.put(unix.PERF_RECORD_LOST, make([]byte, 16))
+		}
+		if random.IntN(2) == 0 {
+			continue
+		}
+		c.ring.release()
+		c.ring.refill()
+		for c.advance() == valid {
+			if !bytes.Equal(held, wantHeld) {
+				t.Fatalf("round %d: the packet before was overwritten", i)
+			}
+			held, wantHeld = c.data, bytes.Clone(c.data)
+			got = append(got, wantHeld)
+		}
+		held, wantHeld = nil, nil
+	}
+	c.ring.release()
+	c.ring.refill()
+	for c.advance() == valid {
+		got = append(got, bytes.Clone(c.data))
+	}
+	if len(want) < 1000 {
+		t.Errorf("only %d records fitted", len(want))
+	}
+	if !slices.EqualFunc(want, got, bytes.Equal) {
+		t.Errorf("%d packets went in, %d came out, not the same", len(want), len(got))
+	}
+	if c.ring.release(); k.meta.Data_tail != k.meta.Data_head {
+		t.Errorf("tail %d, head %d: not everything was freed", k.meta.Data_tail, k.meta.Data_head)
+	}
+}
+
+// A broken record is counted and passed over; what follows is read.
+func TestPerfRingInvalid(t *testing.T) {
+	packet := packetOf(60, 1)
+	good := sampleOf(packet, 1)
+	other := func(change func(*samplerSample)) samplerSample {
+		s := good
+		change(&s)
+		return s
+	}
+	for name, payload := range map[string][]byte{
+		"cookie":     rawSample(other(func(s *samplerSample) { s.Cookie++ }), packet),
+		"too long":   rawSample(other(func(s *samplerSample) { s.Length = 100; s.WireLen = 100 }), packet),
+		"too short":  rawSample(other(func(s *samplerSample) { s.Length = 50 }), packet),
+		"wire":       rawSample(other(func(s *samplerSample) { s.WireLen = 59 }), packet),
+		"source":     rawSample(other(func(s *samplerSample) { s.Source = 1 }), packet),
+		"no head":    append([]byte{20, 0, 0, 0}, make([]byte, 20)...),
+		"empty":      nil,
+		"raw size":   append([]byte{200, 0, 0, 0}, rawSample(good, packet)[4:]...),
+		"raw size 0": append([]byte{0, 0, 0, 0}, rawSample(good, packet)[4:]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, c := newFakePerf(4096, 1)
+			k.put(unix.PERF_RECORD_SAMPLE, payload)
+			k.sample(good, packet)
+			c.ring.refill()
+			if got := []found{c.advance(), c.advance(), c.advance()}; !slices.Equal(got, []found{invalid, valid, nothing}) {
+				t.Errorf("found %v", got)
+			}
+		})
+	}
+}
+
+// A record that claims to be longer than what is there costs the rest of the round, not the
+// process.
+func TestPerfRingCorruptSize(t *testing.T) {
+	for _, size := range []uint16{0, 7, 200, math.MaxUint16} {
+		k, c := newFakePerf(4096, 1)
+		packet := packetOf(60, 1)
+		k.sample(sampleOf(packet, 1), packet)
+		binary.LittleEndian.PutUint16(k.data[6:], size)
+		c.ring.refill()
+		if got := []found{c.advance(), c.advance()}; !slices.Equal(got, []found{invalid, nothing}) {
+			t.Errorf("size %d: found %v", size, got)
+		}
+		k.sample(sampleOf(packet, 2), packet)
+		c.ring.refill()
+		if c.advance() != valid || !bytes.Equal(c.data, packet) {
+			t.Errorf("size %d: the next record is lost", size)
+		}
+	}
+}
+
+func TestPerfRingDropped(t *testing.T) {
+	k, c := newFakePerf(4096, 2)
+	packet := packetOf(60, 1)
+	var got []uint64
+	for _, at := range []struct {
+		source uint32
+		lost   uint64
+	}{{0, 0}, {0, 3}, {1, 5}, {0, 3}, {0, 1 << 40}} {
+		s := sampleOf(packet, 1)
+		s.Source, s.Lost = at.source, at.lost
+		k.sample(s, packet)
+	}
+	for c.ring.refill(); c.advance() == valid; {
+		got = append(got, c.dropped())
+	}
+	if diff := cmp.Diff([]uint64{0, 3, 5, 0, 1<<40 - 3}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPerfRingSize(t *testing.T) {
+	for n, want := range map[int]int{1: 4096, 4096: 4096, 4097: 8192, 128 << 10: 128 << 10, 100 << 20: 128 << 20} {
+		if got := perfRingSize(n); got != want && unix.Getpagesize() == 4096 {
+			t.Errorf("perfRingSize(%d) = %d, want %d", n, got, want)
+		}
+	}
+}
+
+// Whatever is in the shared memory, the reader ends and stays inside it.
+func FuzzPerfRing(f *testing.F) {
+	k, _ := newFakePerf(4096, 1)
+	packet := packetOf(60, 1)
+	k.sample(sampleOf(packet, 1), packet)
+	f.Add(k.data[:256], uint64(k.meta.Data_head))
+	f.Add([]byte{9, 0, 0, 0, 0, 0, 8, 0}, uint64(8))
+	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
+		k, c := newFakePerf(4096, 1)
+		copy(k.data, data)
+		k.meta.Data_head = head % 4096 &^ 7
+		c.ring.refill()
+		for n := 0; ; n++ {
+			found := c.advance()
+			if found == nothing {
+				break
+			}
+			if found == valid && (len(c.data) > MaxSnapLen || int(c.rec.Length) != len(c.data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(c.data), c.rec.Length)
+			}
+			if n > 4096/8 {
+				t.Fatal("it does not end")
+			}
+		}
+	})
+}

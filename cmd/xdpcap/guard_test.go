@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func TestGuardReasons(t *testing.T) {
+	const consequence = ": this machine would be disturbed or cut off; add --yes if that is meant"
+	for _, test := range []struct {
+		name                  string
+		flag                  string
+		address, defaultRoute bool
+		want                  string // "" = allowed
+	}{
+		{"neither", "--sink", false, false, ""},
+		{"an address", "--sink", true, false, "--sink drops packets, and rx0 has an IP address" + consequence},
+		{"the default route", "--drop 50", false, true, "--drop 50 drops packets, and the default route is over rx0" + consequence},
+		{"both", "--action abort", true, true, "--action abort drops packets, and the default route is over rx0" + consequence},
+	} {
+		got := ""
+		if err := (guard{flag: test.flag}).refuse("rx0", test.address, test.defaultRoute); err != nil {
+			got = err.Error()
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// What drops packets is refused in the same way, whatever it is, and --yes and what lets all
+// packets pass is not.
+func TestGuard(t *testing.T) {
+	addressed, silent := testnet.MustPair(t, testnet.PairOptions{Addresses: true}), testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		name    string
+		g       guard
+		pair    *testnet.Pair
+		refused string // "" = allowed
+	}{
+		{"an address", guard{flag: "--sink", interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has an IP address"},
+		{"--yes", guard{flag: "--sink", interfaces: []string{"rx0"}, yes: true}, addressed, ""},
+		{"nothing drops", guard{interfaces: []string{"rx0"}}, addressed, ""},
+		{"no address", guard{flag: "--sink", interfaces: []string{"rx0"}}, silent, ""},
+		{"no such interface", guard{flag: "--sink", interfaces: []string{"rx0", "nosuch"}}, silent, `interface "nosuch" does not exist`},
+	} {
+		err := test.pair.Rx.Do(test.g.check)
+		if got := fmt.Sprint(err); (err == nil) != (test.refused == "") || !strings.Contains(got, test.refused) && err != nil {
+			t.Errorf("%s: %v, want %q", test.name, err, test.refused)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// latencyReport is what latency prints, with --json as it is. Times are in nanoseconds, which is
+// how JSON shows a time.Duration, and since the start.
+type latencyReport struct {
+	intervalKeys
+	Interface string              `json:"interface"`
+	Program   string              `json:"program"`
+	ProgramID uint32              `json:"program_id"`
+	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
+	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit, per packet
+	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // of nothing, likewise
+	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; those that occurred
+	Total     runTimes            `json:"total"`
+	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu; those that ran it
+	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without empty ranges
+
+	// Lost is how many measurements of builtin did not get through the ring. They are counted here.
+	Lost uint64 `json:"lost"`
+
+	total meter.Histogram // of all verdicts
+}
+
+// runTimes are a meter.RunTimes with the keys of JSON objects.
+type runTimes struct {
+	Runs uint64        `json:"runs"`
+	Rate float64       `json:"runs_per_s"` // in the interval
+	Sum  time.Duration `json:"sum_ns"`
+	Mean time.Duration `json:"mean_ns"`
+	Min  time.Duration `json:"min_ns"`
+	P50  time.Duration `json:"p50_ns"`
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p99_9_ns"`
+	Max  time.Duration `json:"max_ns"`
+}
+
+type cpuRunTimes struct {
+	CPU int `json:"cpu"`
+	runTimes
+}
+
+// A timeRange is a meter.Range with the keys of JSON objects.
+type timeRange struct {
+	From time.Duration `json:"from_ns"`
+	To   time.Duration `json:"to_ns"`
+	Runs uint64        `json:"runs"`
+}
+
+func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *latencyReport {
+	r := &latencyReport{
+		Interface: l.Interface().Name,
+		Program:   l.Program().Name,
+		ProgramID: l.Program().ID,
+		Method:    l.method,
+	}
+	if l.cost != nil {
+		r.Added, r.Floor = &l.cost.Added, &l.cost.Floor
+	}
+	r.count(i, l.perCPU)
+	return r
+}
+
+// count fills in the interval and what was measured.
+func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
+	rates := meter.NewLatencyRates(i)
+	r.intervalKeys = newIntervalKeys(i)
+	r.Lost = i.Now.Lost
+	r.total = i.Now.Total()
+	r.Total = runTimes(rates.Total)
+	r.Verdicts = make(map[string]runTimes)
+	for v, times := range rates.Verdicts {
+		if times.Runs > 0 {
+			r.Verdicts[verdictName(v)] = runTimes(times)
+		}
+	}
+	if perCPU {
+		for cpu, times := range rates.CPUs {
+			if times.Runs > 0 {
+				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, runTimes(times)})
+			}
+		}
+	}
+	r.Histogram = []timeRange{} // never null in JSON
+	for _, one := range r.total.Ranges(jsonSteps) {
+		if one.Runs > 0 {
+			r.Histogram = append(r.Histogram, timeRange(one))
+		}
+	}
+}
+
+// jsonSteps is how many ranges JSON has in each power of two.
+const jsonSteps = 4
+
+func (r *latencyReport) object() any { return r }
+
+func (r *latencyReport) writeTable(w io.Writer) {
+	t := newTimesTable("VERDICT")
+	for v := range (meter.LatencyCounts{}).Verdicts {
+		if times, ok := r.Verdicts[verdictName(v)]; ok {
+			times.addTo(t, verdictName(v))
+		}
+	}
+	r.Total.addTo(t, "total")
+	t.write(w)
+	if r.CPUs != nil {
+		t := newTimesTable("CPU")
+		for _, c := range r.CPUs {
+			c.addTo(t, strconv.Itoa(c.CPU))
+		}
+		t.write(w)
+	}
+	if r.Added != nil {
+		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s of a program that does nothing\n",
+			brief(*r.Added), brief(*r.Floor))
+	}
+	if r.Lost > 0 {
+		fmt.Fprintf(w, "%d measurements did not get through the ring; they are counted here\n", r.Lost)
+	}
+	r.draw(w)
+}
+
+func newTimesTable(of string) *table {
+	t := &table{}
+	t.add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+	return t
+}
+
+func (rt *runTimes) addTo(t *table, of string) {
+	cells := []string{of, fmt.Sprint(rt.Runs), scaled(rt.Rate)}
+	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
+		cell := "-"
+		if rt.Runs > 0 {
+			cell = brief(d)
+		}
+		cells = append(cells, cell)
+	}
+	t.add(cells...)
+}
+
+const (
+	maxBars  = 20 // lines of a histogram: with the table above it, it fits onto a terminal
+	barWidth = 50
+)
+
+// draw draws the histogram.
+func (r *latencyReport) draw(w io.Writer) {
+	if r.total.Count == 0 {
+		return
+	}
+	bars := r.total.FewRanges(maxBars)
+	var most uint64
+	for _, b := range bars {
+		most = max(most, b.Runs)
+	}
+	t := table{}
+	t.add("FROM", "TO", "RUNS", "")
+	for _, b := range bars {
+		t.add(brief(b.From), brief(b.To), fmt.Sprint(b.Runs), bar(b.Runs, most))
+	}
+	t.write(w)
+}
+
+// bar is never empty where n is not 0. It has spaces at its end, because the table aligns its
+// columns to the right.
+func bar(n, most uint64) string {
+	length := int((n*barWidth + most - 1) / most)
+	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)
+}
+
+// brief is a time in at most seven characters.
+func brief(d time.Duration) string {
+	ns := float64(d.Nanoseconds())
+	switch {
+	case d < 10*time.Microsecond:
+		return fmt.Sprintf("%dns", d.Nanoseconds())
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.1fus", ns/1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.1fms", ns/1e6)
+	}
+	return fmt.Sprintf("%.1fs", ns/1e9)
+}
+
+// runtimeReport is what latency --kernel-stats prints, with --json as it is.
+type runtimeReport struct {
+	intervalKeys
+	Interface    string        `json:"interface"`
+	Program      string        `json:"program"`
+	ProgramID    uint32        `json:"program_id"`
+	Method       string        `json:"method"` // "kernel-stats"
+	Runs         uint64        `json:"runs"`
+	Rate         float64       `json:"runs_per_s"`
+	Sum          time.Duration `json:"sum_ns"`
+	Mean         time.Duration `json:"mean_ns"`          // since the start
+	IntervalMean time.Duration `json:"interval_mean_ns"` // in the interval; 0 if no run
+}
+
+func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *runtimeReport {
+	return &runtimeReport{
+		intervalKeys: newIntervalKeys(i),
+		Interface:    m.Interface().Name,
+		Program:      m.Program().Name,
+		ProgramID:    m.Program().ID,
+		Method:       byKernel,
+		Runs:         i.Now.Runs,
+		Rate:         meter.PerSecond(i.Before.Runs, i.Now.Runs, i.Took),
+		Sum:          i.Now.Time,
+		Mean:         i.Now.Mean(meter.RuntimeCounts{}),
+		IntervalMean: i.Now.Mean(i.Before),
+	}
+}
+
+func (r *runtimeReport) object() any { return r }
+
+func (r *runtimeReport) writeTable(w io.Writer) {
+	t := table{}
+	t.add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
+	lately := "-"
+	if r.IntervalMean > 0 {
+		lately = brief(r.IntervalMean)
+	}
+	t.add(shorten(r.Program, 40), fmt.Sprint(r.Runs), scaled(r.Rate), brief(r.Mean), lately)
+	t.write(w)
+}

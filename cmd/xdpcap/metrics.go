@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// A metricSet is what a counter command exports to Prometheus. S is a snapshot of its counters.
+type metricSet[S any] struct {
+	labels map[string]string // with their values; all metrics have them
+	all    []metric[S]
+}
+
+// A metric is one name, and how its values are found in a snapshot: by values, which makes it a
+// counter, or by times, which makes it a histogram of seconds. Each function calls send once for
+// every combination of labels that there is, with the values of the labels in their order.
+type metric[S any] struct {
+	name, help string
+	labels     []string
+	values     func(snapshot S, send sendValue)
+	times      func(snapshot S, send sendTimes)
+}
+
+type (
+	sendValue func(value float64, labels ...string)
+	sendTimes func(h *meter.Histogram, labels ...string)
+)
+
+// The buckets of exported histograms are powers of two from 32 ns to 17 ms. There are few of them,
+// because each bucket of each verdict is a series that Prometheus has to store.
+const firstBucketBits, lastBucketBits = 5, 24
+
+// A collector hands a command's metrics to Prometheus. It reads a snapshot for every scrape.
+type collector[S any] struct {
+	read    func() (S, error)
+	metrics []metric[S]
+	descs   []*prometheus.Desc // one for each metric
+}
+
+func newRegistry[S any](read func() (S, error), m metricSet[S]) *prometheus.Registry {
+	c := &collector[S]{read: read, metrics: m.all}
+	for _, one := range m.all {
+		c.descs = append(c.descs, prometheus.NewDesc(one.name, one.help, one.labels, m.labels))
+	}
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
+	return r
+}
+
+func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
+	snapshot, err := c.read()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
+		return
+	}
+	for i, m := range c.metrics {
+		d := c.descs[i]
+		if m.times != nil {
+			m.times(snapshot, func(h *meter.Histogram, labels ...string) { ch <- newHistogram(d, h, labels) })
+			continue
+		}
+		m.values(snapshot, func(value float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+		})
+	}
+}
+
+func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) prometheus.Metric {
+	buckets := make(map[float64]uint64)
+	for b := firstBucketBits; b <= lastBucketBits; b++ {
+		// Prometheus counts what is not above a bound, and Below what is below it. Times are whole
+		// nanoseconds, so the bound is one nanosecond less.
+		buckets[float64(uint64(1)<<b-1)/1e9] = h.Below(time.Duration(1) << b)
+	}
+	return prometheus.MustNewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets, labels...)
+}
+
+// An exporter serves the metrics of a command over HTTP. A nil one does nothing.
+type exporter struct {
+	listener net.Listener
+	server   *http.Server
+	finished chan struct{} // closed when the server has ended
+}
+
+// newExporter listens on an address. It returns nil where that is empty.
+func newExporter(address string) (*exporter, error) {
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w; give the address of this machine and a port that is free, "+
+			"like 127.0.0.1:9432", address, err)
+	}
+	return &exporter{listener: l}, nil
+}
+
+// serve begins to answer scrapes.
+func (e *exporter) serve(g prometheus.Gatherer) {
+	if e == nil {
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
+	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	e.finished = make(chan struct{})
+	go func() {
+		defer close(e.finished)
+		e.server.Serve(e.listener) // returns when closed
+	}()
+}
+
+func (e *exporter) announce(w io.Writer) {
+	if e != nil {
+		fmt.Fprintf(w, "xdpcap: metrics at http://%v/metrics\n", e.listener.Addr())
+	}
+}
+
+// close gives a scrape a second to end, and returns when no goroutine is left. Further calls do
+// nothing.
+func (e *exporter) close() {
+	if e == nil {
+		return
+	}
+	if e.server == nil {
+		e.listener.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if e.server.Shutdown(ctx) != nil {
+		e.server.Close()
+	}
+	<-e.finished
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// remedies name the flags and commands that help against each kind of error. The packages that find
+// the errors do not know the command line.
+var remedies = []struct {
+	kind  error
+	words string
+	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
+}{
+	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
+	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
+	{kind: xdp.ErrNoProgram, words: "leave --rx-capture and --program away to capture at its XDP hook"},
+	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},
+	{kind: xdp.ErrOtherProgram, words: "--program also takes the id of one that runs elsewhere"},
+	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
+	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
+	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
+	{kind: support.ErrLockedMemory, words: "a smaller -B, or grant CAP_IPC_LOCK"},
+	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
+	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
+	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},
+	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
+}
+
+// withRemedy adds to text what helps against an error: to the error's own text, or to the remedy of
+// a check. The text stays as it is where nothing on the command line helps.
+func withRemedy(text string, err error) string {
+	for _, r := range remedies {
+		switch {
+		case !errors.Is(err, r.kind):
+			continue
+		case text == "":
+			return r.words
+		case r.join == "":
+			return text + ": " + r.words
+		}
+		return text + r.join + r.words
+	}
+	return text
+}
+
+// addRemedies completes the remedies of a report's checks.
+func addRemedies(r *support.Report) {
+	checks := func(cs support.Checks) {
+		for i := range cs {
+			cs[i].Remedy = withRemedy(cs[i].Remedy, cs[i].Kind)
+		}
+	}
+	checks(r.Kernel.Checks)
+	checks(r.Features)
+	if r.Interface == nil {
+		return
+	}
+	for _, c := range []*support.Check{&r.Interface.Native, &r.Interface.Frags} {
+		c.Remedy = withRemedy(c.Remedy, c.Kind)
+	}
+	if p := r.Interface.Program; p != nil {
+		p.Traceable.Remedy = withRemedy(p.Traceable.Remedy, p.Traceable.Kind)
+	}
+}

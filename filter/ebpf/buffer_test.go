@@ -1,0 +1,108 @@
+package ebpf
+
+import (
+	"math"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+const bufferSize = 4096
+
+// loadBuffer translates a classic program for a buffer and loads it into an XDP program that copies the packet there.
+func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
+	tb.Helper()
+	body, err := TranslateBuffer(prog, bufferSize)
+	if err != nil {
+		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
+	}
+	buffer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: bufferSize, MaxEntries: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer buffer.Close()
+	spec := bufferStub(buffer)
+	if err := Replace(spec, "filter", body); err != nil {
+		tb.Fatal(err)
+	}
+	return loadSpec(tb, spec, prog, body)
+}
+
+// bufferStub is as clang would make it: xdp copies up to bufferSize bytes and returns filter(head, wire_len, length).
+func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	unsigned := &btf.Int{Name: "unsigned int", Size: 4}
+	char := &btf.Int{Name: "unsigned char", Size: 1, Encoding: btf.Char}
+	bytes := &btf.Array{Index: unsigned, Type: char, Nelems: bufferSize}
+	head := &btf.Struct{Name: "head", Size: bufferSize, Members: []btf.Member{{Name: "bytes", Type: bytes}}}
+	ctx := &btf.Pointer{Target: &btf.Struct{Name: "xdp_md", Size: 24}}
+	function := func(name string, params ...btf.FuncParam) *btf.Func {
+		return &btf.Func{Name: name, Linkage: btf.GlobalFunc, Type: &btf.FuncProto{Return: integer, Params: params}}
+	}
+	main := function("xdp", btf.FuncParam{Name: "ctx", Type: ctx})
+	filter := function("filter", btf.FuncParam{Name: "head", Type: &btf.Pointer{Target: head}},
+		btf.FuncParam{Name: "wire_len", Type: unsigned}, btf.FuncParam{Name: "length", Type: unsigned})
+	return &ebpf.ProgramSpec{
+		Name: "xdp", Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{
+			btf.WithFuncMetadata(asm.Mov.Reg(asm.R6, asm.R1).WithSymbol("xdp"), main),
+			asm.LoadMem(asm.R7, asm.R1, 4, asm.Word),
+			asm.LoadMem(asm.R2, asm.R1, 0, asm.Word),
+			asm.Sub.Reg(asm.R7, asm.R2),
+			asm.Mov.Reg(asm.R9, asm.R7), // the whole length
+			asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+			asm.Mov.Reg(asm.R2, asm.RFP),
+			asm.Add.Imm(asm.R2, -4),
+			asm.LoadMapPtr(asm.R1, buffer.FD()),
+			asm.FnMapLookupElem.Call(),
+			asm.JEq.Imm(asm.R0, 0, "out"),
+			asm.Mov.Reg(asm.R8, asm.R0),
+			asm.JLE.Imm(asm.R7, bufferSize, "fits"),
+			asm.Mov.Imm(asm.R7, bufferSize),
+			// Not JEq with 0: Linux 6.1's verifier learns nothing about the least value from that.
+			asm.JLT.Imm(asm.R7, 1, "out").WithSymbol("fits"),
+			asm.Mov.Reg(asm.R1, asm.R6),
+			asm.Mov.Imm(asm.R2, 0),
+			asm.Mov.Reg(asm.R3, asm.R8),
+			asm.Mov.Reg(asm.R4, asm.R7),
+			asm.FnXdpLoadBytes.Call(),
+			asm.Mov.Reg(asm.R1, asm.R8),
+			asm.Mov.Reg(asm.R2, asm.R9),
+			asm.Mov.Reg(asm.R3, asm.R7),
+			asm.Call.Label("filter"),
+			asm.Return(),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
+			asm.Return(),
+			btf.WithFuncMetadata(asm.Mov.Reg(asm.R0, asm.R2).WithSymbol("filter"), filter),
+			asm.Return(),
+		},
+	}
+}
+
+func TestTranslateBufferRefuses(t *testing.T) {
+	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
+		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: cbpf.RetK, K: 1}}, size); err == nil {
+			t.Errorf("a buffer of %d bytes is taken", size)
+		}
+	}
+}
+
+// What lies behind the packet, or behind the buffer, cannot be had; the verifier takes the program all the same.
+func TestBufferEnds(t *testing.T) {
+	testnet.RequireRoot(t)
+	const length = 3000
+	for k, want := range map[uint32]uint32{length - 1: 1, length: 0, bufferSize - 1: 0, bufferSize: 0, 1 << 20: 0} {
+		prog := []bpf.RawInstruction{{Op: cbpf.LdAbs | cbpf.SizeB, K: k}, {Op: cbpf.RetK, K: 1}}
+		got, err := loadBuffer(t, prog).Run(&ebpf.RunOptions{Data: make([]byte, length)})
+		if err != nil || got != want {
+			t.Errorf("byte %d: %d, %v, want %d", k, got, err, want)
+		}
+	}
+}

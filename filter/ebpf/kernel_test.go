@@ -1,0 +1,99 @@
+package ebpf
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+)
+
+// stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len) and returns what that returns.
+func stub() *ebpf.ProgramSpec {
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	unsigned := &btf.Int{Name: "unsigned int", Size: 4}
+	ctx := &btf.Pointer{Target: &btf.Struct{Name: "xdp_md", Size: 24}}
+	function := func(name string, linkage btf.FuncLinkage, params ...btf.FuncParam) *btf.Func {
+		return &btf.Func{Name: name, Linkage: linkage, Type: &btf.FuncProto{Return: integer, Params: params}}
+	}
+	main := function("xdp", btf.GlobalFunc, btf.FuncParam{Name: "ctx", Type: ctx})
+	filter := function("filter", btf.GlobalFunc, btf.FuncParam{Name: "ctx", Type: ctx}, btf.FuncParam{Name: "len", Type: unsigned})
+	return &ebpf.ProgramSpec{
+		Name: "xdp", Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{
+			btf.WithFuncMetadata(asm.LoadMem(asm.R2, asm.R1, 4, asm.Word).WithSymbol("xdp"), main),
+			asm.LoadMem(asm.R3, asm.R1, 0, asm.Word),
+			asm.Sub.Reg(asm.R2, asm.R3),
+			asm.Call.Label("filter"),
+			asm.Return(),
+			btf.WithFuncMetadata(asm.Mov.Reg(asm.R0, asm.R2).WithSymbol("filter"), filter),
+			asm.Return(),
+		},
+	}
+}
+
+// loadFilter translates a classic program and loads it in the stub's place.
+func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
+	tb.Helper()
+	body, err := Translate(prog)
+	if err != nil {
+		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
+	}
+	spec := stub()
+	if err := Replace(spec, "filter", body); err != nil {
+		tb.Fatal(err)
+	}
+	return loadSpec(tb, spec, prog, body)
+}
+
+func loadSpec(tb testing.TB, spec *ebpf.ProgramSpec, prog []bpf.RawInstruction, body asm.Instructions) *ebpf.Program {
+	tb.Helper()
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		var ve *ebpf.VerifierError
+		if errors.As(err, &ve) {
+			tb.Fatalf("%+v\n%s\n%v", ve, filter.Listing(prog), body)
+		}
+		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
+	}
+	tb.Cleanup(func() { p.Close() })
+	return p
+}
+
+// minimalFrame is the least that BPF_PROG_RUN takes for XDP.
+const minimalFrame = 14
+
+// compareKernel runs a program in the kernel, on the packet and on a copy, and in the interpreter, and counts the packets that
+// match.
+func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
+	tb.Helper()
+	matches = compareLoaded(tb, what, loadFilter(tb, prog), prog, pkts)
+	compareLoaded(tb, what+" on a copy", loadBuffer(tb, prog), prog, pkts)
+	return matches
+}
+
+func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
+	tb.Helper()
+	defer p.Close()
+	for _, pkt := range pkts {
+		if len(pkt) < minimalFrame {
+			continue
+		}
+		got, err := p.Run(&ebpf.RunOptions{Data: pkt})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if want := filtertest.Interpret(prog, pkt, uint32(len(pkt))); got != want {
+			tb.Fatalf("%s: kernel %d, interpreter %d on %x\n%s", what, got, want, pkt, filter.Listing(prog))
+		}
+		if got != 0 {
+			matches++
+		}
+	}
+	return matches
+}

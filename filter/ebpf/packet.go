@@ -1,0 +1,47 @@
+package ebpf
+
+import "github.com/cilium/ebpf/asm"
+
+// directAccess loads from the packet in place, through the pointers in struct xdp_md. No pointer derived from X outlives its
+// load: where two ways meet it would stand for another place on each.
+type directAccess struct{}
+
+// maxPacketOffset is the verifier's MAX_PACKET_OFF: it lets no program reach farther.
+const maxPacketOffset = 0xffff
+
+func (directAccess) limit() uint32 { return maxPacketOffset }
+
+func (directAccess) begin(t *translator) {
+	// The kernel makes 64-bit pointers of these two 32-bit loads.
+	t.emit(asm.LoadMem(regData, asm.R1, 0, asm.Word), asm.LoadMem(regEnd, asm.R1, 4, asm.Word))
+}
+
+func (directAccess) load(t *translator, to asm.Register, offset uint32, size asm.Size, guard uint32) {
+	if guard > 0 {
+		t.emit(asm.Mov.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(guard)))
+		t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))
+	}
+	if offset <= 0x7fff {
+		t.emit(asm.LoadMem(to, regData, int16(offset), size))
+	} else { // out of reach of the instruction's 16 bits with a sign
+		t.emit(asm.Mov.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(offset)), asm.LoadMem(to, regSpare, 0, size))
+	}
+	toHost(t, to, size)
+}
+
+func (directAccess) loadX(t *translator, offset uint32, size asm.Size) {
+	end := offset + uint32(size.Sizeof())
+	t.emit(asm.Mov.Reg(regSpare, regX))
+	// The verifier has to see that the sum stays below its limit; 64 bits keep it from wrapping.
+	t.jumpTo(reject, jumpK(asm.JGT, asm.JumpClass, regSpare, maxPacketOffset-end))
+	t.emit(asm.Add.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(end)))
+	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))
+	t.emit(asm.LoadMem(regA, regSpare, -int16(size.Sizeof()), size))
+	toHost(t, regA, size)
+}
+
+func toHost(t *translator, r asm.Register, size asm.Size) {
+	if size != asm.Byte {
+		t.emit(asm.HostTo(asm.BE, r, size))
+	}
+}

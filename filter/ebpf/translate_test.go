@@ -1,0 +1,276 @@
+package ebpf
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// cases is how many random cases a test has: on an emulated machine a twentieth.
+func cases(tb testing.TB, normal int) int {
+	tb.Helper()
+	if testnet.Emulated() {
+		normal /= 20
+	}
+	return filtertest.Budget(tb, normal)
+}
+
+// TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong translation, and code that the
+// verifier refuses.
+func TestKernel(t *testing.T) {
+	testnet.RequireRoot(t)
+	pkts, corners := filtertest.Truncations(filtertest.Packets(), 5), filtertest.Corners
+	if testnet.Emulated() {
+		pkts, corners = filtertest.Packets(), corners[:40]
+	}
+	matches := 0
+	for seed, left := uint64(1e6), cases(t, 400); left > 0; seed++ {
+		expr := filtertest.NewGrammar(seed).Expression(2)
+		prog, err := filter.CompileRaw(expr, filter.Options{Netmask: filtertest.AnyMask})
+		if err != nil {
+			continue
+		}
+		left--
+		matches += compareKernel(t, expr, prog, pkts)
+	}
+	if matches == 0 {
+		t.Error("no expression matched any packet: the test compares zeros")
+	}
+	for _, expr := range corners {
+		if prog, err := filter.CompileRaw(expr, filter.Options{Netmask: filtertest.AnyMask}); err == nil {
+			compareKernel(t, expr, prog, pkts)
+		}
+	}
+}
+
+// randomProgram makes a valid classic program that jumps about.
+func randomProgram(r *rand.Rand) []bpf.RawInstruction {
+	n := 1 + r.IntN(40)
+	var ops []uint16
+	for op := range uint16(256) {
+		if cbpf.Known(op) && op&cbpf.ClassMask != cbpf.ClassRET {
+			ops = append(ops, op)
+		}
+	}
+	prog := make([]bpf.RawInstruction, 0, n+1)
+	for i := range n {
+		left := n - i // instructions behind this one
+		ins := bpf.RawInstruction{Op: ops[r.IntN(len(ops))]}
+		ins.K = [...]uint32{r.Uint32(), r.Uint32N(64), r.Uint32N(4), 0x800, 0xffff - r.Uint32N(8), 0x7fff + r.Uint32N(2)}[r.IntN(6)]
+		switch class, mode := ins.Op&cbpf.ClassMask, ins.Op&cbpf.ModeMask; {
+		case class == cbpf.ClassST, class == cbpf.ClassSTX, class <= cbpf.ClassLDX && mode == cbpf.ModeMEM:
+			ins.K = r.Uint32N(cbpf.ScratchWords)
+		case class <= cbpf.ClassLDX && mode != cbpf.ModeIMM && r.IntN(8) > 0:
+			ins.K = r.Uint32N(40)
+		case class <= cbpf.ClassLDX && ins.K >= ancillaryFirst:
+			ins.K >>= 16
+		case class == cbpf.ClassALU && ins.Op&cbpf.SrcMask == cbpf.SrcK:
+			if ins.K = max(ins.K, 1); ins.Op&cbpf.OpMask == cbpf.OpLsh || ins.Op&cbpf.OpMask == cbpf.OpRsh {
+				ins.K &= 31
+			}
+		case ins.Op == cbpf.Ja:
+			ins.K = r.Uint32N(uint32(left))
+		case class == cbpf.ClassJMP:
+			ins.Jt, ins.Jf = uint8(r.IntN(min(left, 6))), uint8(r.IntN(min(left, 6)))
+		}
+		if r.IntN(12) == 0 {
+			ins = bpf.RawInstruction{Op: cbpf.RetA}
+		}
+		prog = append(prog, ins)
+	}
+	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.RetA}[r.IntN(2)], K: r.Uint32()})
+}
+
+// TestRandomPrograms catches what expressions never compile to: unreachable code, shifts by X, loads at any offset, merges of
+// ways that have read more and less of the packet.
+func TestRandomPrograms(t *testing.T) {
+	testnet.RequireRoot(t)
+	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
+	if testnet.Emulated() {
+		pkts = pkts[:50]
+	}
+	matches := 0
+	for seed := range uint64(cases(t, 1500)) {
+		prog := randomProgram(rand.New(rand.NewPCG(seed, 3)))
+		if err := filter.Check(prog); err != nil {
+			t.Fatalf("seed %d: the generator is wrong: %v\n%s", seed, err, filter.Listing(prog))
+		}
+		matches += compareKernel(t, fmt.Sprint("seed ", seed), prog, pkts)
+	}
+	if matches == 0 {
+		t.Error("no program returned anything but 0")
+	}
+}
+
+// TestLargePacket reads on both sides of where the instruction's offset and the verifier's limit end.
+func TestLargePacket(t *testing.T) {
+	testnet.RequireRoot(t)
+	pkt := make([]byte, 3000)
+	for i := range pkt {
+		pkt[i] = byte(i * 7)
+	}
+	for _, at := range []uint32{2990, 2996, 2997, 3000, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
+		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
+			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.Or, K: 1}, {Op: cbpf.RetA}}
+			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
+		}
+	}
+}
+
+// TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program too
+// complex for the verifier.
+func TestManyHosts(t *testing.T) {
+	testnet.RequireRoot(t)
+	for _, test := range []struct {
+		vlanAware bool
+		hosts     int
+		want      int // packets that match
+	}{
+		{false, 300, 7},
+		{true, 300, 14},
+		{true, 100, 4},
+	} {
+		if testnet.Emulated() && test.vlanAware && test.hosts == 300 {
+			continue // it takes 20 seconds to compile there
+		}
+		start := time.Now()
+		prog, err := filter.CompileRaw(filtertest.ManyHosts(test.hosts), filter.Options{VLANAware: test.vlanAware})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkts := filtertest.Packets()
+		for _, i := range []int{0, 1, 150, 255, 256, 298, 299, 300} {
+			ip := filtertest.IPv4Header(wire.IPUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, filtertest.PortHeader(1, 2, 0))
+			eth := filtertest.Eth(1, 2)
+			pkts = append(pkts, filtertest.Frame(eth, filtertest.BE(wire.EtherIP), ip),
+				filtertest.Frame(eth, filtertest.VLANTag(wire.Ether8021Q, 5), filtertest.BE(wire.EtherIP), ip))
+		}
+		if got := compareKernel(t, fmt.Sprintf("%+v", test), prog, pkts); got != test.want {
+			t.Errorf("%+v: %d packets match", test, got)
+		}
+		t.Logf("%+v: %d instructions, %v", test, len(prog), time.Since(start))
+	}
+}
+
+// TestLongestProgram catches a jump offset that does not fit.
+func TestLongestProgram(t *testing.T) {
+	testnet.RequireRoot(t)
+	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
+	for len(prog) < cbpf.MaxInstructions-1 {
+		prog = append(prog, bpf.RawInstruction{Op: cbpf.LdInd | cbpf.SizeH, K: uint32(len(prog)) % 20})
+	}
+	compareKernel(t, "4096 instructions", append(prog, bpf.RawInstruction{Op: cbpf.RetA}), filtertest.Packets())
+}
+
+// TestTranslateRefuses catches loads that would read something else than a socket filter's author meant.
+func TestTranslateRefuses(t *testing.T) {
+	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
+	for name, ins := range map[string]bpf.RawInstruction{
+		"vlan tag":       {Op: cbpf.LdAbs | cbpf.SizeB, K: 0xfffff000 + 48},
+		"network header": {Op: cbpf.LdAbs | cbpf.SizeB, K: 0xfff00000 + 9},
+		"link header":    {Op: cbpf.LdInd | cbpf.SizeB, K: 0xffe00000},
+		"unknown":        {Op: 0xff},
+	} {
+		if body, err := Translate([]bpf.RawInstruction{ins, ret}); err == nil {
+			t.Errorf("%s: translated to %v", name, body)
+		}
+	}
+	if _, err := Translate(nil); err == nil {
+		t.Error("empty program translated")
+	}
+}
+
+// TestReplace catches a body cut short or too long: functions stand before and behind, and labels inside.
+func TestReplace(t *testing.T) {
+	testnet.RequireRoot(t)
+	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &ebpf.ProgramSpec{Name: "three", Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol("three"),
+		asm.Mov.Imm(asm.R2, 40),
+		asm.Call.Label("filter"),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.Call.Label("after"),
+		asm.Add.Reg(asm.R0, asm.R7),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 7).WithSymbol("filter"),
+		asm.JEq.Imm(asm.R1, 0, "label"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 9).WithSymbol("label"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 2).WithSymbol("after"),
+		asm.Return(),
+	}}
+	for range 2 { // the second time replaces what the first put there
+		if err := Replace(spec, "filter", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := len(spec.Instructions), 7+len(body)+2; got != want {
+		t.Errorf("program has %d instructions, want %d", got, want)
+	}
+	if body[0].Symbol() != "" {
+		t.Error("Replace changed its argument")
+	}
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); got != 42 || err != nil {
+		t.Errorf("program returns %d, %v; want 42", got, err)
+	}
+	if err := Replace(spec, "nothing", body); err == nil {
+		t.Error("replaced a function that does not exist")
+	}
+	if err := Replace(spec, "filter", nil); err == nil {
+		t.Error("replaced by nothing")
+	}
+}
+
+// BenchmarkFilter measures a program with and without the filter's body: the difference is the filter's cost per packet.
+func BenchmarkFilter(b *testing.B) {
+	testnet.RequireRoot(b)
+	pkts := map[string][]byte{
+		"match":   filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
+		"nomatch": filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
+	}
+	for _, expr := range []string{"none", "tcp port 443", "host 10.0.0.1", "300 hosts"} {
+		text := strings.Replace(expr, "300 hosts", filtertest.ManyHosts(300), 1)
+		for name, pkt := range pkts {
+			b.Run(expr+"/"+name, func(b *testing.B) {
+				p, err := ebpf.NewProgram(stub())
+				if expr != "none" {
+					prog, cerr := filter.CompileRaw(text, filter.Options{})
+					if cerr != nil {
+						b.Fatal(cerr)
+					}
+					p, err = loadFilter(b, prog), nil
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer p.Close()
+				_, d, err := p.Benchmark(pkt, b.N, b.ResetTimer)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(d.Nanoseconds()), "ns/pkt")
+			})
+		}
+	}
+}

@@ -1,0 +1,102 @@
+// Package cbpf is what every stage knows of classic BPF: the opcodes, and what each of them does.
+package cbpf
+
+// Classic BPF opcodes, as in Linux's uapi/linux/bpf_common.h and filter.h: first the fields that an
+// opcode is put together from, then the opcodes that have no further variants.
+const (
+	ClassMask = 0x07
+	ClassLD   = 0x00
+	ClassLDX  = 0x01
+	ClassST   = 0x02
+	ClassSTX  = 0x03
+	ClassALU  = 0x04
+	ClassJMP  = 0x05
+	ClassRET  = 0x06
+	ClassMISC = 0x07
+
+	SizeMask = 0x18
+	SizeW    = 0x00
+	SizeH    = 0x08
+	SizeB    = 0x10
+
+	ModeMask = 0xe0
+	ModeIMM  = 0x00
+	ModeABS  = 0x20
+	ModeIND  = 0x40
+	ModeMEM  = 0x60
+	ModeLEN  = 0x80
+	ModeMSH  = 0xa0
+
+	OpMask = 0xf0
+	OpAdd  = 0x00
+	OpSub  = 0x10
+	OpMul  = 0x20
+	OpDiv  = 0x30
+	OpOr   = 0x40
+	OpAnd  = 0x50
+	OpLsh  = 0x60
+	OpRsh  = 0x70
+	OpNeg  = 0x80
+	OpMod  = 0x90
+	OpXor  = 0xa0
+
+	OpJa   = 0x00
+	OpJeq  = 0x10
+	OpJgt  = 0x20
+	OpJge  = 0x30
+	OpJset = 0x40
+
+	SrcMask = 0x08
+	SrcK    = 0x00
+	SrcX    = 0x08
+
+	RvalMask = 0x18
+	RvalA    = 0x10
+)
+
+// Whole opcodes. LdAbs and LdInd still need a size. Arithmetic and jumps take K as their operand, or X
+// where the name ends with X.
+const (
+	LdImm = ClassLD | ModeIMM
+	LdAbs = ClassLD | ModeABS
+	LdInd = ClassLD | ModeIND
+	LdMem = ClassLD | ModeMEM
+	LdLen = ClassLD | ModeLEN
+
+	LdxImm = ClassLDX | ModeIMM
+	LdxMem = ClassLDX | ModeMEM
+	LdxLen = ClassLDX | ModeLEN
+	LdxMsh = ClassLDX | ModeMSH | SizeB
+
+	St  = ClassST
+	Stx = ClassSTX
+
+	Add  = ClassALU | OpAdd
+	AddX = ClassALU | OpAdd | SrcX
+	Sub  = ClassALU | OpSub
+	SubX = ClassALU | OpSub | SrcX
+	Mul  = ClassALU | OpMul
+	And  = ClassALU | OpAnd
+	Or   = ClassALU | OpOr
+	Lsh  = ClassALU | OpLsh
+	Neg  = ClassALU | OpNeg
+
+	Ja   = ClassJMP | OpJa
+	Jeq  = ClassJMP | OpJeq
+	JeqX = ClassJMP | OpJeq | SrcX
+	Jgt  = ClassJMP | OpJgt
+	Jge  = ClassJMP | OpJge
+	Jset = ClassJMP | OpJset
+
+	Tax = ClassMISC
+	Txa = ClassMISC | 0x80
+
+	RetK = ClassRET
+	RetA = ClassRET | RvalA
+)
+
+// ScratchWords is how many words M[] has.
+const ScratchWords = 16
+
+// MaxInstructions is the kernel's limit on a classic program, BPF_MAXINSNS.
+const MaxInstructions = 4096

@@ -1,0 +1,91 @@
+package code
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// encap tests for a header that carries others. The offsets of all tests that stand behind it in
+// the text move past that header.
+func (g *generator) encap(s *syntax.Special) *graph.Block {
+	switch syntax.Encap(s.At.Num) {
+	case syntax.EncapVLAN:
+		return g.vlan(s)
+	case syntax.EncapMPLS:
+		return g.mpls(s)
+	case syntax.EncapPPPoED:
+		return g.linkIs(s.At, wire.EtherPPPoED)
+	case syntax.EncapPPPoES:
+		return g.pppoes(s)
+	default:
+		return g.geneve(s)
+	}
+}
+
+// limit refuses a number that the header has no room for.
+func limit(s *syntax.Special, most uint32) {
+	if s.Arg > most {
+		s.ArgAt.Fail("", "%s number is more than %d", s.At.Text, most)
+	}
+}
+
+// vlan tests for a VLAN tag.
+func (g *generator) vlan(s *syntax.Special) *graph.Block {
+	if g.labels > 0 {
+		s.At.Fail("", "there are no VLAN tags behind an MPLS label")
+	}
+	g.wantEthernet(s.At)
+	b := g.vlanType()
+	if s.Has {
+		limit(s, 0xfff)
+		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeH, s.Arg, 0xfff))
+	}
+	g.payload.constant += 4
+	g.linktype.constant += 4
+	return b
+}
+
+// vlanType tests for the types of VLAN tags.
+func (g *generator) vlanType() *graph.Block {
+	b := g.linkIs(syntax.Token{}, wire.Ether8021Q)
+	b = graph.Or(b, g.linkIs(syntax.Token{}, wire.Ether8021AD))
+	return graph.Or(b, g.linkIs(syntax.Token{}, wire.EtherQinQ))
+}
+
+// mpls tests for an MPLS label.
+func (g *generator) mpls(s *syntax.Special) *graph.Block {
+	var b *graph.Block
+	switch {
+	case g.labels > 0: // the label before is not the bottom one
+		b = g.masked(field{fromPrevLabel, 2}, cbpf.SizeB, 0, 1)
+	case g.link == linkPPP:
+		b = g.linkIs(s.At, wire.PPPMPLS)
+	default:
+		b = g.linkIs(s.At, wire.EtherMPLS)
+	}
+	if s.Has {
+		limit(s, 0xfffff)
+		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg<<12, 0xfffff000))
+	}
+	g.nl += 4
+	g.labels++
+	return b
+}
+
+// pppoes tests for a PPPoE session, and goes on inside PPP.
+func (g *generator) pppoes(s *syntax.Special) *graph.Block {
+	b := g.linkIs(s.At, wire.EtherPPPoES)
+	if s.Has {
+		limit(s, 0xffff)
+		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))
+	}
+	g.link, g.previous = linkPPP, false
+	g.linkhdr = g.payload
+	g.linkhdr.constant += g.nl + 6
+	g.linktype = g.linkhdr
+	g.payload.constant = g.linkhdr.constant + 2
+	g.nl, g.nosnap = 0, 0
+	return b
+}

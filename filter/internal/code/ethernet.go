@@ -1,0 +1,79 @@
+package code
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// ethernet guards a test of MAC addresses behind a Geneve header, because the header may carry
+// something else than Ethernet. Where it does, geneveOffsets has stored the same offset for link
+// header and payload.
+func (g *generator) ethernet(b *graph.Block) *graph.Block {
+	if !g.previous {
+		return b
+	}
+	check := graph.New(cbpf.JeqX, 0, graph.Op(cbpf.LdMem, uint32(g.linkhdr.slot)), graph.Op(cbpf.LdxMem, uint32(g.payload.slot)))
+	return graph.And(graph.Not(check), b)
+}
+
+// mac tests for MAC addresses.
+func (g *generator) mac(mac []byte, d syntax.Direction) *graph.Block {
+	switch d {
+	case syntax.DirSrc:
+		return g.bytes(field{fromLink, 6}, mac)
+	case syntax.DirDst:
+		return g.bytes(field{fromLink, 0}, mac)
+	}
+	src := g.mac(mac, syntax.DirSrc)
+	dst := g.mac(mac, syntax.DirDst)
+	if d == syntax.DirAnd {
+		return graph.And(src, dst)
+	}
+	return graph.Or(src, dst)
+}
+
+// wantEthernet refuses a test that needs an Ethernet header.
+func (g *generator) wantEthernet(t syntax.Token) {
+	if g.link != linkEthernet {
+		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")
+	}
+}
+
+// broadcast tests for packets to everybody.
+func (g *generator) broadcast(s *syntax.Special) *graph.Block {
+	switch s.Proto {
+	case syntax.ProtoNone, syntax.ProtoLink:
+		g.wantEthernet(s.At)
+		return g.ethernet(g.mac([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, syntax.DirDst))
+	case syntax.ProtoIP:
+		if !g.hasMask {
+			s.At.Fail("capture on an interface that has an IPv4 address, or write ether broadcast",
+				"the interface's netmask is not known")
+		}
+		ip := g.linkIs(s.At, wire.EtherIP)
+		host := ^g.netmask
+		zeros := g.masked(field{fromNetwork, 16}, cbpf.SizeW, 0, host)
+		return graph.And(ip, graph.Or(zeros, g.masked(field{fromNetwork, 16}, cbpf.SizeW, host, host)))
+	}
+	s.At.Fail("write ether broadcast or ip broadcast", "only Ethernet and IPv4 have broadcasts")
+	return nil
+}
+
+// multicast tests for packets to a group.
+func (g *generator) multicast(s *syntax.Special) *graph.Block {
+	switch s.Proto {
+	case syntax.ProtoNone, syntax.ProtoLink:
+		g.wantEthernet(s.At)
+		return g.ethernet(graph.New(cbpf.Jset, 1, g.load(field{fromLink, 0}, cbpf.SizeB)...))
+	case syntax.ProtoIP:
+		ip := g.linkIs(s.At, wire.EtherIP)
+		return graph.And(ip, g.compare(field{fromNetwork, 16}, cbpf.SizeB, cbpf.OpJge, 224))
+	case syntax.ProtoIP6:
+		ip := g.linkIs(s.At, wire.EtherIP6)
+		return graph.And(ip, g.equal(field{fromNetwork, 24}, cbpf.SizeB, 255))
+	}
+	s.At.Fail("write ether, ip or ip6 multicast", "only Ethernet, IPv4 and IPv6 have multicasts")
+	return nil
+}

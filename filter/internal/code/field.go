@@ -1,0 +1,119 @@
+package code
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+)
+
+// from is the place that a field's offset counts from.
+type from int
+
+const (
+	fromLink      from = iota // start of the link header
+	fromType                  // its type field
+	fromLLC                   // what follows the type: an LLC header, where the type is a length
+	fromNetwork               // network header
+	fromNoSNAP                // network header behind LLC without SNAP
+	fromPrevLabel             // the MPLS label before
+	fromIPv4Body              // transport header behind an IPv4 header of any length
+	fromIPv6Body              // transport header behind an IPv6 header without extensions
+)
+
+// field is a place in a header.
+type field struct {
+	from   from
+	offset uint32
+}
+
+// load is the code that loads a field into A.
+func (g *generator) load(f field, size int) []*graph.Stmt {
+	switch f.from {
+	case fromLink:
+		return g.loadAt(&g.linkhdr, f.offset, size)
+	case fromType:
+		return g.loadAt(&g.linktype, f.offset, size)
+	case fromLLC:
+		return g.loadAt(&g.payload, f.offset, size)
+	case fromNetwork:
+		return g.loadAt(&g.payload, g.nl+f.offset, size)
+	case fromNoSNAP:
+		return g.loadAt(&g.payload, g.nosnap+f.offset, size)
+	case fromPrevLabel:
+		return g.loadAt(&g.payload, g.nl-4+f.offset, size)
+	case fromIPv6Body:
+		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
+	default:
+		return append(g.ipv4Length(), graph.Op(cbpf.LdInd|size, g.payload.constant+g.nl+f.offset))
+	}
+}
+
+// loadAt is the code that loads from k bytes behind a place.
+func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
+	if s := g.base(o); s != nil {
+		return append(s, graph.Op(cbpf.LdInd|size, o.constant+k))
+	}
+	return []*graph.Stmt{graph.Op(cbpf.LdAbs|size, o.constant+k)}
+}
+
+// base is the code that loads the variable part of an offset into X; nil if it has none.
+func (g *generator) base(o *offset) []*graph.Stmt {
+	if !o.variable {
+		return nil
+	}
+	return []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(o.slot))}
+}
+
+// ipv4Length is the code that computes, in X, the length of the IPv4 header plus the variable part
+// of the header's own offset.
+func (g *generator) ipv4Length() []*graph.Stmt {
+	k := g.payload.constant + g.nl
+	s := g.base(&g.payload)
+	if s == nil {
+		return []*graph.Stmt{graph.Op(cbpf.LdxMsh, k)}
+	}
+	return append(s, graph.Op(cbpf.LdInd|cbpf.SizeB, k), graph.Op(cbpf.And, 0xf), graph.Op(cbpf.Lsh, 2),
+		graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Tax, 0))
+}
+
+// compare tests a field against a constant.
+func (g *generator) compare(f field, size, jump int, v uint32) *graph.Block {
+	return graph.New(cbpf.ClassJMP|jump, v, g.load(f, size)...)
+}
+
+// equal tests whether a field has a value.
+func (g *generator) equal(f field, size int, v uint32) *graph.Block {
+	return g.compare(f, size, cbpf.OpJeq, v)
+}
+
+// masked tests whether a field has a value in the bits of mask.
+func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
+	s := g.load(f, size)
+	if mask != ^uint32(0) {
+		s = append(s, graph.Op(cbpf.And, mask))
+	}
+	return graph.New(cbpf.Jeq, v, s...)
+}
+
+// bytes tests a run of bytes, from the last to the first, in pieces of up to four.
+func (g *generator) bytes(f field, v []byte) *graph.Block {
+	var b *graph.Block
+	for len(v) > 0 {
+		n, size := 1, cbpf.SizeB
+		if len(v) >= 4 {
+			n, size = 4, cbpf.SizeW
+		} else if len(v) >= 2 {
+			n, size = 2, cbpf.SizeH
+		}
+		at := len(v) - n
+		var k uint32
+		for _, c := range v[at:] {
+			k = k<<8 | uint32(c)
+		}
+		piece := g.equal(field{f.from, f.offset + uint32(at)}, size, k)
+		if b != nil {
+			piece = graph.And(b, piece)
+		}
+		b, v = piece, v[:at]
+	}
+	return b
+}

@@ -1,0 +1,206 @@
+// Package code is the third stage: it generates the code of a tree. A tree with its meanings goes in, and
+// a control-flow graph of classic instructions comes out, block for block the one that libpcap makes.
+//
+// generate.go goes through the tree. The other files hold the tests, by header: link, llc, encap, geneve,
+// protocol, host, port and calculation. field.go loads what they compare.
+package code
+
+import (
+	"encoding/binary"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+)
+
+// Options are what the expression does not say: see filter.Options.
+type Options struct {
+	SnapLen   uint32 // what a matching program returns
+	Netmask   []byte // 4 bytes, or none
+	VLANAware bool
+}
+
+// generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a load
+// past the end of a packet ends the filter with "no match".
+type generator struct {
+	netmask uint32
+	hasMask bool
+
+	link     linkType
+	previous bool   // a Geneve header was just passed: its payload may be no Ethernet
+	linkhdr  offset // start of the link header
+	linktype offset // its type field
+	payload  offset // what follows it
+	nl       uint32 // bytes from payload to the network header
+	nosnap   uint32 // the same where there is no SNAP header
+	labels   int    // MPLS labels passed
+	verbatim bool   // has jumps inside blocks
+
+	used    [cbpf.ScratchWords]bool // scratch words that hold a result still needed
+	current int                     // the scratch word reserved last
+}
+
+type linkType int
+
+const (
+	linkEthernet linkType = iota
+	linkPPP
+)
+
+// offset is a place in the packet: a constant, plus a scratch word if variable is set.
+type offset struct {
+	constant uint32
+	variable bool
+	slot     int // the scratch word's index
+}
+
+// newGenerator makes a generator for frames with shift bytes of VLAN tags behind their addresses.
+func newGenerator(o Options, shift uint32) *generator {
+	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3}
+	if len(o.Netmask) == 4 {
+		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
+	}
+	return g
+}
+
+// Generate makes the graph of a whole expression, whose tree is nil if it is empty. It gives back the
+// first block. verbatim says that there are jumps inside blocks, which package optimise cannot follow.
+func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
+	accept, reject := graph.New(cbpf.RetK, o.SnapLen), graph.New(cbpf.RetK, 0)
+	if root == nil {
+		return accept, false
+	}
+	var b *graph.Block
+	if o.VLANAware && !mentionsVLAN(root) {
+		b, verbatim = generateTagged(root, o)
+	} else {
+		g := newGenerator(o, 0)
+		b = g.expr(root)
+		verbatim = g.verbatim
+	}
+	return graph.Close(b, accept, reject), verbatim
+}
+
+// generateTagged compiles the expression three times, for frames with no, one and two VLAN tags,
+// and lets the frame's own types choose. The three must not simply be joined by "or": a tagged
+// frame that is read as if it had no tag is "not tcp", whatever it carries.
+func generateTagged(root syntax.Expr, o Options) (b *graph.Block, verbatim bool) {
+	for depth := range uint32(3) {
+		g := newGenerator(o, 4*depth)
+		here := g.expr(root)
+		verbatim = verbatim || g.verbatim
+		if depth < 2 {
+			here = graph.And(graph.Not(newGenerator(o, 4*depth).vlanType()), here)
+		}
+		for outer := depth; outer > 0; outer-- {
+			here = graph.And(newGenerator(o, 4*(outer-1)).vlanType(), here)
+		}
+		if b != nil {
+			here = graph.Or(b, here)
+		}
+		b = here
+	}
+	return b, verbatim
+}
+
+// mentionsVLAN tells whether the expression itself says where it wants VLAN tags.
+func mentionsVLAN(n syntax.Expr) bool {
+	switch n := n.(type) {
+	case *syntax.Logical:
+		return mentionsVLAN(n.X) || mentionsVLAN(n.Y)
+	case *syntax.Negation:
+		return mentionsVLAN(n.X)
+	case *syntax.Special:
+		return n.At.Kind == syntax.KindEncap && syntax.Encap(n.At.Num) == syntax.EncapVLAN
+	}
+	return false
+}
+
+// expr generates the test of a node of the tree.
+func (g *generator) expr(n syntax.Expr) *graph.Block {
+	switch n := n.(type) {
+	case *syntax.Logical:
+		x := g.expr(n.X)
+		y := g.expr(n.Y)
+		if n.Or {
+			return graph.Or(x, y)
+		}
+		return graph.And(x, y)
+	case *syntax.Negation:
+		return graph.Not(g.expr(n.X))
+	case *syntax.Primitive:
+		return g.primitive(n)
+	case *syntax.Protocol:
+		return g.protocol(n.At, n.Proto)
+	case *syntax.Relation:
+		return g.relation(n)
+	default:
+		return g.special(n.(*syntax.Special))
+	}
+}
+
+// special generates the tests that begin with a keyword.
+func (g *generator) special(s *syntax.Special) *graph.Block {
+	switch s.At.Kind {
+	case syntax.KindDirection:
+		return always(s.At.Num == 0) // XDP sees received packets only
+	case syntax.KindLess:
+		return graph.Not(graph.New(cbpf.Jgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
+	case syntax.KindGreater:
+		return graph.New(cbpf.Jge, s.Arg, graph.Op(cbpf.LdLen, 0))
+	case syntax.KindByte:
+		return g.byteTest(s)
+	case syntax.KindBroadcast:
+		return g.broadcast(s)
+	case syntax.KindMulticast:
+		return g.multicast(s)
+	case syntax.KindLLC:
+		return g.llc(s)
+	default:
+		return g.encap(s)
+	}
+}
+
+// always is a test whose result is v.
+func always(v bool) *graph.Block {
+	k := uint32(0)
+	if !v {
+		k = 1
+	}
+	return graph.New(cbpf.Jeq, 0, graph.Op(cbpf.LdImm, k))
+}
+
+// byteTest is "byte offset op value". For & and | libpcap forgets to load the byte. This compiler
+// does the same, so that the filter means what it means to tcpdump.
+func (g *generator) byteTest(s *syntax.Special) *graph.Block {
+	at := field{from: fromLink, offset: s.Arg}
+	switch s.Op {
+	case '=':
+		return g.compare(at, cbpf.SizeB, cbpf.OpJeq, s.Value)
+	case '<':
+		return graph.Not(g.compare(at, cbpf.SizeB, cbpf.OpJge, s.Value))
+	case '>':
+		return g.compare(at, cbpf.SizeB, cbpf.OpJgt, s.Value)
+	}
+	code := cbpf.Or
+	if s.Op == '&' {
+		code = cbpf.And
+	}
+	return graph.Not(graph.New(cbpf.Jeq, 0, graph.Op(code, s.Value)))
+}
+
+// slot reserves a scratch word.
+func (g *generator) slot(t syntax.Token) int {
+	for range cbpf.ScratchWords {
+		if !g.used[g.current] {
+			g.used[g.current] = true
+			return g.current
+		}
+		g.current = (g.current + 1) % cbpf.ScratchWords
+	}
+	t.Fail("", "the calculation needs more than %d intermediate results", cbpf.ScratchWords)
+	return 0
+}
+
+// free gives a scratch word back.
+func (g *generator) free(slot int) { g.used[slot] = false }

@@ -1,0 +1,63 @@
+package code
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// geneve tests for the UDP port and version of Geneve (RFC 8926), over IPv4 and IPv6. A Geneve
+// header has any length, so the code computes the offsets of what it carries, and stores them in
+// scratch words for the tests behind it.
+func (g *generator) geneve(s *syntax.Special) *graph.Block {
+	v4 := g.geneveIn(s, wire.EtherIP, fromIPv4Body)
+	v4 = graph.And(v4, graph.New(cbpf.JeqX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
+	v6 := g.geneveIn(s, wire.EtherIP6, fromIPv6Body)
+	// The last block of each version leaves the variable part of the UDP header's offset in A and X.
+	// Its test is always true.
+	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
+	if g.payload.variable {
+		start = append(start, graph.Op(cbpf.AddX, 0))
+	}
+	v6 = graph.And(v6, graph.New(cbpf.JeqX, 0, append(start, graph.Op(cbpf.Tax, 0))...))
+	b := graph.Or(v4, v6)
+	next := always(true)
+	next.Stmts = append(g.geneveOffsets(s.At), next.Stmts...)
+	b = graph.And(b, next)
+	g.previous, g.verbatim = true, true
+	return b
+}
+
+// geneveIn tests for Geneve over one version of IP.
+func (g *generator) geneveIn(s *syntax.Special, typ uint32, body from) *graph.Block {
+	udp := &syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
+		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{wire.GenevePort, wire.GenevePort}}}
+	b := g.ports(udp, typ)
+	b = graph.And(b, g.masked(field{body, 8}, cbpf.SizeB, 0, 0xc0))
+	if s.Has {
+		limit(s, 0xffffff)
+		b = graph.And(b, g.masked(field{body, 12}, cbpf.SizeW, s.Arg<<8, 0xffffff00))
+	}
+	return b
+}
+
+// geneveOffsets is the code that stores the offsets of the inner link header, its type and its
+// payload. Where the payload is not Ethernet, the Geneve header itself stands for the link header,
+// because its protocol field is the type.
+func (g *generator) geneveOffsets(t syntax.Token) []*graph.Stmt {
+	s := []*graph.Stmt{graph.Op(cbpf.Add, g.payload.constant+g.nl+8), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.Add, 2)}
+	g.linktype = offset{variable: true, slot: g.slot(t)}
+	s = append(s, graph.Op(cbpf.St, uint32(g.linktype.slot)),
+		graph.Op(cbpf.LdInd|cbpf.SizeB, 0), graph.Op(cbpf.And, 0x3f), graph.Op(cbpf.Mul, 4), graph.Op(cbpf.Add, 8),
+		graph.Op(cbpf.AddX, 0))
+	g.linkhdr = offset{variable: true, slot: g.slot(t)}
+	s = append(s, graph.Op(cbpf.St, uint32(g.linkhdr.slot)), graph.Op(cbpf.LdInd|cbpf.SizeH, 2), graph.Op(cbpf.LdxMem, uint32(g.linkhdr.slot)))
+	g.payload = offset{variable: true, slot: g.slot(t)}
+	isEthernet, store := graph.Op(cbpf.Txa, 0), graph.Op(cbpf.Stx, uint32(g.payload.slot))
+	choose := graph.Op(cbpf.Jeq, wire.EtherTEB)
+	choose.Jt, choose.Jf = isEthernet, store
+	g.link, g.nl = linkEthernet, 0
+	return append(s, choose, isEthernet, graph.Op(cbpf.Add, 12), graph.Op(cbpf.St, uint32(g.linktype.slot)), graph.Op(cbpf.Add, 2),
+		graph.Op(cbpf.Tax, 0), store)
+}

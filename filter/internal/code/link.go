@@ -1,0 +1,71 @@
+package code
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and its
+// followers). libpcap leaves all others as they are.
+var pppTypes = map[uint32]uint32{wire.EtherIP: 0x21, wire.EtherIP6: 0x57, wire.EtherDECNET: 0x27, wire.EtherATALK: 0x29, wire.EtherNS: 0x25,
+	wire.SAPISO: 0x23, wire.SAPSTP: 0x31, wire.SAPIPX: 0x2b}
+
+// linkIs tests for a protocol right behind the link header.
+func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
+	switch {
+	case g.labels > 0:
+		return g.labelIs(t, typ)
+	case g.link == linkPPP:
+		if p, ok := pppTypes[typ]; ok {
+			typ = p
+		}
+		return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
+	}
+	is8023 := func() *graph.Block {
+		return graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
+	}
+	switch typ {
+	case wire.SAPISO, wire.SAPIP, wire.SAPNETBEUI:
+		length := is8023()
+		return graph.And(length, g.equal(field{fromLLC, 0}, cbpf.SizeH, typ<<8|typ))
+	case wire.SAPIPX:
+		b := g.equal(field{fromLLC, 0}, cbpf.SizeB, wire.SAPIPX)
+		b = graph.Or(b, g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff))
+		b = graph.Or(g.snap(0, wire.EtherIPX), b)
+		b = graph.And(is8023(), b)
+		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, wire.EtherIPX), b)
+	case wire.EtherATALK:
+		b := graph.And(is8023(), g.snap(0x080007, typ))
+		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, typ), b)
+	case wire.EtherAARP:
+		b := graph.And(is8023(), g.snap(0, typ))
+		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, typ), b)
+	}
+	if typ <= wire.MaxLength {
+		length := is8023()
+		return graph.And(length, g.equal(field{fromType, 2}, cbpf.SizeB, typ))
+	}
+	return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
+}
+
+// labelIs tests for a version of IP behind the bottom MPLS label. Labels have no type field, so the
+// test looks at the first four bits of what follows.
+func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
+	version := uint32(0x40)
+	switch typ {
+	case wire.EtherIP:
+	case wire.EtherIP6:
+		version = 0x60
+	default:
+		t.Fail("", "behind an MPLS label only IPv4 and IPv6 can be told")
+	}
+	bottom := g.masked(field{fromNetwork, ^uint32(1)}, cbpf.SizeB, 1, 1) // -2: the label's third byte
+	return graph.And(bottom, g.masked(field{fromNetwork, 0}, cbpf.SizeB, version, 0xf0))
+}
+
+// snap tests for an LLC header with SNAP, an organisation and its protocol.
+func (g *generator) snap(org, typ uint32) *graph.Block {
+	return g.bytes(field{fromLLC, 0}, []byte{wire.SAPSNAP, wire.SAPSNAP, 3, byte(org >> 16), byte(org >> 8), byte(org), byte(typ >> 8), byte(typ)})
+}

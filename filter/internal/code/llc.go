@@ -1,0 +1,36 @@
+package code
+
+import (
+	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// llcTypes are the control fields of 802.2 by name: the value, and the bits that are compared.
+var llcTypes = map[string]struct{ value, mask uint32 }{
+	"s": {1, 3}, "u": {3, 3}, "rr": {1, 0x0f}, "rnr": {5, 0x0f}, "rej": {9, 0x0f}, "ui": {0x03, 0xef}, "ua": {0x63, 0xef},
+	"disc": {0x43, 0xef}, "dm": {0x0f, 0xef}, "sabme": {0x6f, 0xef}, "test": {0xe3, 0xef}, "xid": {0xaf, 0xef},
+	"frmr": {0x87, 0xef}}
+
+// llc tests for an 802.2 header and its kind of frame.
+func (g *generator) llc(s *syntax.Special) *graph.Block {
+	g.wantEthernet(s.At)
+	b := graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
+	b = graph.And(b, graph.Not(g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff)))
+	if s.Name == "" {
+		return b
+	}
+	control := field{fromLLC, 2}
+	name := strings.ToLower(s.Name)
+	if name == "i" {
+		return graph.And(b, graph.Not(graph.New(cbpf.Jset, 1, g.load(control, cbpf.SizeB)...)))
+	}
+	typ, ok := llcTypes[name]
+	if !ok {
+		s.ArgAt.Fail("one of i s u rr rnr rej ui ua disc dm sabme test xid frmr", "no such type of LLC frame")
+	}
+	return graph.And(b, g.masked(control, cbpf.SizeB, typ.value, typ.mask))
+}

@@ -1,0 +1,165 @@
+// Package filtertest is what the tests of the compiler's stages and of its translator share: expressions,
+// packets, and an interpreter of classic programs that both are held against.
+package filtertest
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// Frame puts headers and payload together.
+func Frame(parts ...[]byte) []byte { return slices.Concat(parts...) }
+
+// BE is a number in network byte order.
+func BE(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
+
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Eth is the two addresses of an Ethernet header. A type or a tag has to follow.
+func Eth(dst, src byte) []byte { return []byte{2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src} }
+
+var broadcastEth = unhex("ffffffffffff020000000001")
+
+// VLANTag is a VLAN tag with its type.
+func VLANTag(tpid, tci uint16) []byte { return append(BE(tpid), BE(tci)...) }
+
+// IPv4Header is an IPv4 header with a fragment field, some bytes of options, and the payload.
+func IPv4Header(proto byte, src, dst string, frag uint16, options int, payload []byte) []byte {
+	h := []byte{byte(0x45 + options/4), 0}
+	h = append(h, BE(uint16(20+options+len(payload)))...)
+	h = append(h, 0, 1)
+	h = append(h, BE(frag)...)
+	h = append(h, 64, proto, 0, 0)
+	h = append(h, netip.MustParseAddr(src).AsSlice()...)
+	h = append(h, netip.MustParseAddr(dst).AsSlice()...)
+	for range options {
+		h = append(h, 1)
+	}
+	return append(h, payload...)
+}
+
+// IPv6Header is an IPv6 header with its payload.
+func IPv6Header(next byte, src, dst string, payload []byte) []byte {
+	h := append([]byte{0x60, 0, 0, 0}, BE(uint16(len(payload)))...)
+	h = append(h, next, 64)
+	h = append(h, netip.MustParseAddr(src).AsSlice()...)
+	h = append(h, netip.MustParseAddr(dst).AsSlice()...)
+	return append(h, payload...)
+}
+
+// PortHeader is the start of a TCP, UDP or SCTP header. flags stands where TCP has them.
+func PortHeader(src, dst uint16, flags byte) []byte {
+	return slices.Concat(BE(src), BE(dst), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 4, 0, 0, 0, 0, 0}, []byte("payload!"))
+}
+
+func arpPacket(src, dst string) []byte {
+	return slices.Concat(unhex("0001080006040001020000000001"), netip.MustParseAddr(src).AsSlice(), unhex("020000000002"),
+		netip.MustParseAddr(dst).AsSlice())
+}
+
+// networkLayers are packets above the link layer, with their frame types.
+func networkLayers() map[string]struct {
+	typ  uint16
+	data []byte
+} {
+	type layer = struct {
+		typ  uint16
+		data []byte
+	}
+	v4 := func(proto byte, frag uint16, options int, payload []byte) layer {
+		return layer{wire.EtherIP, IPv4Header(proto, "1.2.3.4", "10.0.0.1", frag, options, payload)}
+	}
+	v6 := func(next byte, payload []byte) layer {
+		return layer{wire.EtherIP6, IPv6Header(next, "2001:db8::1", "fe80::1", payload)}
+	}
+	inner := Frame(Eth(9, 8), BE(wire.EtherIP), IPv4Header(wire.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, PortHeader(1234, 22, 2)))
+	geneve := func(typ uint16, options byte, payload []byte) []byte {
+		return slices.Concat(BE(40000), BE(6081), BE(0), BE(0), []byte{options / 4, 0}, BE(typ), []byte{0, 0, 5, 0}, make([]byte, options), payload)
+	}
+	return map[string]layer{
+		"tcp":        v4(wire.IPTCP, 0, 0, PortHeader(40000, 443, 2)),
+		"tcp80":      v4(wire.IPTCP, 0x4000, 0, PortHeader(80, 1500, 0x12)),
+		"tcpoptions": v4(wire.IPTCP, 0, 12, PortHeader(22, 53, 0x18)),
+		"udp53":      v4(wire.IPUDP, 0, 0, PortHeader(53, 53, 0)),
+		"fragment":   v4(wire.IPUDP, 0x2005, 0, PortHeader(80, 80, 0)),
+		"first":      v4(wire.IPTCP, 0x2000, 0, PortHeader(80, 80, 0x10)),
+		"sctp":       v4(wire.IPSCTP, 0, 0, PortHeader(80, 2000, 0)),
+		"icmp":       v4(wire.IPICMP, 0, 0, unhex("0800f7ff00000000aabbccdd")),
+		"igmp":       {wire.EtherIP, IPv4Header(wire.IPIGMP, "10.0.0.2", "224.0.0.22", 0, 4, unhex("1164ee9b00000000"))},
+		"esp":        v4(wire.IPESP, 0, 0, unhex("0000000100000002")),
+		"gre":        v4(47, 0, 0, unhex("00000800")),
+		"broadcast":  {wire.EtherIP, IPv4Header(wire.IPUDP, "0.0.0.0", "255.255.255.255", 0, 0, PortHeader(68, 67, 0))},
+		"badihl":     {wire.EtherIP, append([]byte{0x4f}, IPv4Header(wire.IPTCP, "10.0.0.1", "10.0.0.2", 0, 0, PortHeader(80, 443, 2))[1:]...)},
+		"tcp6":       v6(wire.IPTCP, PortHeader(443, 50000, 0x10)),
+		"udp6":       v6(wire.IPUDP, PortHeader(1000, 53, 0)),
+		"icmp6":      v6(wire.IPICMP6, unhex("8000000000010001")),
+		"fragment6":  v6(wire.IPFragment, slices.Concat([]byte{wire.IPUDP, 0, 0, 1, 0, 0, 0, 9}, PortHeader(53, 80, 0))),
+		"hop6":       v6(0, slices.Concat([]byte{wire.IPICMP6, 0, 5, 2, 0, 0, 1, 0}, unhex("8f00000000000001"))),
+		"multicast6": {wire.EtherIP6, IPv6Header(wire.IPUDP, "2001:db8::2", "ff02::1", PortHeader(546, 547, 0))},
+		"arp":        {wire.EtherARP, arpPacket("1.2.3.4", "10.0.0.1")},
+		"rarp":       {wire.EtherRARP, arpPacket("10.0.0.2", "192.168.1.1")},
+		"mpls":       {wire.EtherMPLS, slices.Concat(unhex("00010140"), IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(80, 443, 2)))},
+		"mpls2":      {wire.EtherMPLS, slices.Concat(unhex("186a0040000101ff"), IPv6Header(wire.IPUDP, "2001:db8::1", "fe80::1", PortHeader(53, 443, 2)))},
+		"pppoed":     {wire.EtherPPPoED, unhex("11090000000401010000")},
+		"pppoes":     {wire.EtherPPPoES, slices.Concat(unhex("1100000100320021"), IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(53, 80, 0)))},
+		"pppoes6":    {wire.EtherPPPoES, slices.Concat(unhex("1100000700320057"), IPv6Header(wire.IPTCP, "2001:db8::1", "fe80::1", PortHeader(22, 80, 0)))},
+		"geneve":     v4(wire.IPUDP, 0, 0, geneve(wire.EtherTEB, 8, inner)),
+		"geneve6":    v6(wire.IPUDP, geneve(wire.EtherTEB, 0, inner)),
+		"geneveip":   v4(wire.IPUDP, 0, 4, geneve(wire.EtherIP, 4, inner[14:])),
+		"decnet":     {wire.EtherDECNET, unhex("1a00" + "8106000000aa00040005040000aa000400042800000001")},
+		"decnets":    {wire.EtherDECNET, unhex("1000020504032800")},
+		"aarp":       {wire.EtherAARP, unhex("0001809b06040001")},
+		"stp":        {0x0026, unhex("42420300000000008000020000000001")},
+		"isis":       {0x0040, unhex("fefe03831b01001801000000")},
+		"isis2":      {0x0040, unhex("fefe03831b01001101000000")},
+		"clnp":       {0x0040, unhex("fefe0381000000000000")},
+		"snapatalk":  {0x0040, unhex("aaaa03080007809b00000000")},
+		"snapipx":    {0x0040, unhex("aaaa030000008137ffff0022")},
+		"ipxraw":     {0x0040, unhex("ffff00220001")},
+		"netbeui":    {0x0030, unhex("f0f003112233")},
+		"llcs":       {0x0030, unhex("06060500")},
+		"llcxid":     {0x0030, unhex("0001af8101")},
+		"loopback":   {wire.EtherLoopback, unhex("0000010000")},
+	}
+}
+
+// Packets are frames of all kinds, without and behind VLAN tags, in a fixed order.
+func Packets() [][]byte {
+	layers := networkLayers()
+	var names []string
+	for n := range layers {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	var out [][]byte
+	for _, n := range names {
+		l := layers[n]
+		out = append(out,
+			Frame(Eth(2, 1), BE(l.typ), l.data),
+			Frame(Eth(1, 2), VLANTag(wire.Ether8021Q, 0x6005), BE(l.typ), l.data),
+			Frame(broadcastEth, VLANTag(wire.Ether8021AD, 100), VLANTag(wire.Ether8021Q, 7), BE(l.typ), l.data))
+	}
+	return append(out, Frame(Eth(1, 1), VLANTag(wire.EtherQinQ, 5), BE(wire.EtherARP), layers["arp"].data), make([]byte, 60), nil)
+}
+
+// Truncations are frames and what is left of them when they are cut at every step-th length.
+func Truncations(frames [][]byte, step int) [][]byte {
+	var out [][]byte
+	for i, f := range frames {
+		out = append(out, f)
+		for n := i % step; n < len(f); n += step {
+			out = append(out, f[:n])
+		}
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+// Package graph is what package code makes and the later stages rework: the control-flow graph of
+// a filter. Its nodes are blocks of classic instructions without jump offsets.
+package graph
+
+// Nop marks a deleted instruction.
+const Nop = -1
+
+// Stmt is one classic instruction without jump offsets.
+type Stmt struct {
+	Code   int // a classic opcode, or Nop
+	K      uint32
+	Jt, Jf *Stmt // of a jump inside a block: where to; nil otherwise
+}
+
+// Op makes an instruction.
+func Op(code int, k uint32) *Stmt { return &Stmt{Code: code, K: k} }
+
+// Exits of a block.
+const (
+	OnTrue  = 0
+	OnFalse = 1
+)
+
+// Block is straight-line code that ends with a two-way jump or a return.
+type Block struct {
+	Stmts []*Stmt
+	Last  Stmt      // the jump or return
+	Exits [2]*Block // where the jump goes; nil behind a return
+
+	// While an expression is built, its last block stands for all of it. first is where the expression
+	// begins. The exits of its blocks that leave it have no target yet: those that are taken when it is
+	// true are chained, from the last block on, through the exits themselves, and so are those that are
+	// taken when it is false. inverted tells which exit of a block is in which chain.
+	first    *Block
+	inverted bool // OnFalse is the exit that makes the expression true
+}
+
+// New makes an expression of one block: stmts, and then the jump.
+func New(code int, k uint32, stmts ...*Stmt) *Block {
+	b := &Block{Last: Stmt{Code: code, K: k}, Stmts: stmts}
+	b.first = b
+	return b
+}
+
+// Close points the exits of a whole expression to what follows if it is true, and if it is not. It
+// gives back the first block.
+func Close(b, yes, no *Block) *Block {
+	patch(b, yes)
+	patch(Not(b), no)
+	return b.first
+}
+
+// open is the exit that continues the chain of those taken when the expression is true.
+func (b *Block) open() **Block {
+	if b.inverted {
+		return &b.Exits[OnFalse]
+	}
+	return &b.Exits[OnTrue]
+}
+
+// patch points every exit of the chain to target.
+func patch(chain, target *Block) {
+	for chain != nil {
+		exit := chain.open()
+		chain, *exit = *exit, target
+	}
+}
+
+// join appends chain b to chain a.
+func join(a, b *Block) {
+	exit := a.open()
+	for *exit != nil {
+		exit = (*exit).open()
+	}
+	*exit = b
+}
+
+// And makes y run only where x is true, and gives back the whole. Both are used up.
+func And(x, y *Block) *Block {
+	patch(x, y.first)
+	x.inverted, y.inverted = !x.inverted, !y.inverted
+	join(y, x)
+	y.inverted = !y.inverted
+	y.first = x.first
+	return y
+}
+
+// Or makes y run only where x is false, and gives back the whole. Both are used up.
+func Or(x, y *Block) *Block {
+	x.inverted = !x.inverted
+	patch(x, y.first)
+	x.inverted = !x.inverted
+	join(y, x)
+	y.first = x.first
+	return y
+}
+
+// Not makes an expression the opposite of what it was.
+func Not(x *Block) *Block {
+	x.inverted = !x.inverted
+	return x
+}

@@ -1,0 +1,175 @@
+package names
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/fault"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// resolveName looks a name up. The qualifiers say what it is a name of.
+func (p identifier) resolveName() {
+	name := strings.TrimPrefix(p.At.Text, `\`)
+	switch p.Qual.Type {
+	case syntax.AddrNet:
+		v, err := p.resolver.Network(name)
+		if err != nil || v == 0 {
+			p.At.Fail(reason(err, "network 0 is every network"), "unknown network")
+		}
+		for p.Netmask = ^uint32(0); v>>24 == 0; v, p.Netmask = v<<8, p.Netmask<<8 {
+		}
+		p.Addr = v
+		p.checkHostProto(isIPv4Proto(p.Qual.Proto), "an IPv4 network")
+	case syntax.AddrPort:
+		port, transport := p.lookupPort(name)
+		p.setPorts(port, port, transport)
+	case syntax.AddrPortrange:
+		p.resolvePortrange(name)
+	case syntax.AddrProto:
+		p.Number = p.lookupProto(name)
+		p.checkProto()
+	default:
+		p.resolveHost(name)
+	}
+}
+
+// resolveHost looks up a host's addresses.
+func (p identifier) resolveHost(name string) {
+	switch q := p.Qual.Proto; q {
+	case syntax.ProtoLink:
+		p.At.FailAs(fault.ErrUnsupported, "write the MAC address", "names of Ethernet addresses are not looked up")
+	case syntax.ProtoDECNET:
+		p.At.Fail("write area.node", "DECnet names are not looked up")
+	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoIP6:
+	default:
+		p.checkHostProto(false, "a host address")
+	}
+	addrs, err := p.resolver.Host(name)
+	if err != nil {
+		p.At.Fail(err.Error(), "unknown host")
+	}
+	for _, a := range addrs {
+		a = a.Unmap()
+		// libpcap skips the other family for ip and ip6, and refuses IPv6 for arp and rarp.
+		if a.Is4() && p.Qual.Proto == syntax.ProtoIP6 || a.Is6() && p.Qual.Proto == syntax.ProtoIP {
+			continue
+		}
+		if a.Is6() && (p.Qual.Proto == syntax.ProtoARP || p.Qual.Proto == syntax.ProtoRARP) {
+			p.At.Fail("", "the protocol named before it does not carry an IPv6 address")
+		}
+		p.Hosts = append(p.Hosts, a)
+	}
+	p.Prefix = 128
+	if len(p.Hosts) == 0 {
+		p.At.Fail("", "host has no address of this family")
+	}
+}
+
+// lookupPort looks a service up for TCP and for UDP, and gives back the transport that has it:
+// ProtoNone is both, and SCTP as well, which uses the same numbers.
+func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
+	if v, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(v) & 0xffff, syntax.ProtoNone // as getaddrinfo cuts it
+	}
+	tcp, tcpErr := p.resolver.Port(name, "tcp")
+	udp, udpErr := p.resolver.Port(name, "udp")
+	switch {
+	case tcpErr == nil && udpErr == nil && tcp == udp:
+		return uint32(tcp), syntax.ProtoNone
+	case tcpErr == nil:
+		return uint32(tcp), syntax.ProtoTCP
+	case udpErr == nil:
+		return uint32(udp), syntax.ProtoUDP
+	}
+	p.At.Fail(tcpErr.Error(), "unknown port")
+	return 0, syntax.ProtoNone
+}
+
+// resolvePortrange reads two numbers or names of ports with a hyphen between.
+func (p identifier) resolvePortrange(name string) {
+	var lo, hi uint32
+	if n, _ := fmt.Sscanf(name, "%d-%d", &lo, &hi); n == 2 {
+		p.setPorts(lo, hi, syntax.ProtoNone)
+		return
+	}
+	first, last, ok := strings.Cut(name, "-")
+	if !ok {
+		p.At.Fail("write first-last", "not a range of ports")
+	}
+	v1, t1 := p.lookupPort(first)
+	v2, t2 := p.lookupPort(last)
+	if t1 != t2 {
+		t2 = syntax.ProtoNone
+	}
+	p.setPorts(v1, v2, t2)
+}
+
+// setPorts keeps the ports and their transport. found is the transport that has the port's name.
+func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
+	q := p.Qual.Proto
+	switch q {
+	case syntax.ProtoNone:
+		q = found
+	case syntax.ProtoTCP, syntax.ProtoUDP, syntax.ProtoSCTP:
+		if found != syntax.ProtoNone && found != q {
+			p.At.Fail("", "this port belongs to another transport")
+		}
+	default:
+		p.At.Fail("only tcp, udp and sctp have ports", "port of a protocol without ports")
+	}
+	if lo > 65535 || hi > 65535 {
+		p.At.Fail("", "port number is more than 65535")
+	}
+	p.Ports, p.Transport = [2]uint32{min(lo, hi), max(lo, hi)}, q
+}
+
+// linkProtocols are the names that libpcap knows behind "ether proto".
+var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
+	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
+	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
+
+// isoProtocols are the names that libpcap knows behind "iso proto".
+var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}
+
+// lookupProto finds the number of a protocol inside another one, which the qualifier names.
+func (p identifier) lookupProto(name string) uint32 {
+	known := isoProtocols
+	switch p.Qual.Proto {
+	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoIP6:
+		v, err := p.resolver.Protocol(name)
+		if err != nil {
+			p.At.Fail(err.Error(), "unknown protocol")
+		}
+		return v
+	case syntax.ProtoLink:
+		known = linkProtocols
+	case syntax.ProtoISO:
+	default:
+		p.At.Fail("write its number", "unknown protocol")
+	}
+	v, ok := known[name]
+	if !ok {
+		p.At.Fail("write its number", "unknown protocol")
+	}
+	return v
+}
+
+// checkProto refuses the word proto behind a protocol that carries no other.
+func (p identifier) checkProto() {
+	switch p.Qual.Proto {
+	case syntax.ProtoNone, syntax.ProtoLink, syntax.ProtoIP, syntax.ProtoIP6, syntax.ProtoISO, syntax.ProtoISIS:
+	default:
+		p.At.Fail("", "the protocol named before it has no field for another protocol")
+	}
+}
+
+// reason is the text of err, or otherwise if there was no error.
+func reason(err error, otherwise string) string {
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return otherwise
+}

@@ -1,0 +1,191 @@
+// Package names is the second stage: it gives the identifiers of a tree their meaning. A tree goes in,
+// and the same tree comes out with the Meaning of every primitive filled in. Qualifiers that do not fit
+// an identifier are refused here.
+package names
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+)
+
+// Resolver looks names up: see filter.Resolver.
+type Resolver interface {
+	Host(name string) ([]netip.Addr, error)
+	Network(name string) (uint32, error)
+	Port(name, transport string) (uint16, error)
+	Protocol(name string) (uint32, error)
+}
+
+// Resolve fills in the meaning of every identifier in a tree.
+func Resolve(x syntax.Expr, r Resolver) {
+	switch x := x.(type) {
+	case *syntax.Logical:
+		Resolve(x.X, r)
+		Resolve(x.Y, r)
+	case *syntax.Negation:
+		Resolve(x.X, r)
+	case *syntax.Primitive:
+		identifier{x, r}.resolve()
+	}
+}
+
+// identifier is a primitive whose meaning is looked for.
+type identifier struct {
+	*syntax.Primitive
+	resolver Resolver
+}
+
+// resolve chooses by the identifier's form, which the scanner has told apart.
+func (p identifier) resolve() {
+	switch {
+	case p.At.Kind == syntax.KindArcnet:
+		p.At.Fail("", "ARCnet addresses do not exist on Ethernet")
+	case p.At.Kind == syntax.KindEther:
+		p.resolveEther()
+	case p.Qual.Type == syntax.AddrGateway:
+		p.At.Fail("write ether host MAC and not host IP", "gateway is not supported, as in Debian's libpcap")
+	case p.At.Kind == syntax.KindIPv6:
+		p.resolveIPv6()
+	case p.Slash || p.Mask.Kind == syntax.KindIPv4:
+		p.resolveNet()
+	case p.At.Kind == syntax.KindName:
+		p.resolveName()
+	default:
+		p.resolveNumber()
+	}
+}
+
+// resolveEther reads a MAC address: six groups of one or two digits, or twelve digits.
+func (p identifier) resolveEther() {
+	if p.Qual.Proto != syntax.ProtoLink || (p.Qual.Type != syntax.AddrNone && p.Qual.Type != syntax.AddrHost) {
+		p.At.Fail("write ether host, ether src or ether dst before it", "Ethernet address without ether")
+	}
+	text := p.At.Text
+	for i := range p.Ether {
+		text = strings.TrimLeft(text, ":-.")
+		n := 1
+		if len(text) > 1 && !strings.ContainsRune(":-.", rune(text[1])) {
+			n = 2
+		}
+		v, _ := strconv.ParseUint(text[:n], 16, 8) // the scanner let only hexadecimal digits pass
+		p.Ether[i], text = byte(v), text[n:]
+	}
+}
+
+// resolveIPv6 reads an IPv6 address or network.
+func (p identifier) resolveIPv6() {
+	a := netip.MustParseAddr(p.At.Text) // checked by the scanner
+	p.Prefix = 128
+	if p.Slash {
+		if p.Bits > 128 {
+			p.At.Fail("", "prefix length %d is more than 128", p.Bits)
+		}
+		p.Prefix = int(p.Bits)
+	}
+	if netip.PrefixFrom(a, p.Prefix).Masked().Addr() != a {
+		p.At.Fail("the address of a network ends with zeros", "bits are set behind the prefix of %d", p.Prefix)
+	}
+	switch p.Qual.Type {
+	case syntax.AddrNone, syntax.AddrHost:
+		if p.Prefix != 128 {
+			p.At.Fail("write net before it", "only a net has a prefix length")
+		}
+	case syntax.AddrNet:
+	default:
+		p.At.Fail("", "an IPv6 address cannot stand here")
+	}
+	p.Hosts = []netip.Addr{a}
+	p.checkHostProto(p.Qual.Proto == syntax.ProtoIP6, "an IPv6 address")
+}
+
+// resolveNet reads IPv4 networks with a mask or prefix length.
+func (p identifier) resolveNet() {
+	var n int
+	if p.Addr, n = ipv4(p.At); n < 32 {
+		p.Addr <<= 32 - n
+	}
+	if p.Mask.Kind == syntax.KindIPv4 {
+		if p.Netmask, n = ipv4(p.Mask); n < 32 {
+			p.Netmask <<= 32 - n
+		}
+	} else {
+		if p.Bits > 32 {
+			p.At.Fail("", "prefix length %d is more than 32", p.Bits)
+		}
+		p.Netmask = ^uint32(0) << (32 - p.Bits)
+	}
+	if p.Addr&^p.Netmask != 0 {
+		p.At.Fail("the address of a network ends with zeros", "bits are set behind the network's mask")
+	}
+	if p.Qual.Type != syntax.AddrNet {
+		p.At.Fail("write net before it", "only a net has a mask")
+	}
+	p.checkHostProto(isIPv4Proto(p.Qual.Proto), "an IPv4 network")
+}
+
+// resolveNumber reads IPv4 addresses, plain numbers and DECnet addresses.
+func (p identifier) resolveNumber() {
+	v, n, dotted := p.At.Num, 32, p.At.Kind == syntax.KindIPv4
+	switch {
+	case dotted && p.Qual.Type >= syntax.AddrPort:
+		p.At.Fail("", "an IPv4 address cannot stand here")
+	case dotted && p.Qual.Proto == syntax.ProtoDECNET:
+		v = decnetAddress(p.At)
+	case dotted:
+		v, n = ipv4(p.At)
+	}
+	switch p.Qual.Type {
+	case syntax.AddrPort, syntax.AddrPortrange:
+		p.setPorts(v, v, syntax.ProtoNone)
+	case syntax.AddrProto:
+		p.Number = v
+		p.checkProto()
+	default:
+		p.Addr, p.Netmask = v<<(32-n), ^uint32(0)<<(32-n)
+		// A network that is given as one number is short for the one with zeros behind it: 10 is 10.0.0.0.
+		for !dotted && p.Qual.Type == syntax.AddrNet && p.Addr != 0 && p.Addr>>24 == 0 {
+			p.Addr, p.Netmask = p.Addr<<8, p.Netmask<<8
+		}
+		p.checkHostProto(isIPv4Proto(p.Qual.Proto), "an IPv4 address")
+	}
+}
+
+// ipv4 reads one to four decimal numbers with dots between, and tells how many bits they are. A
+// leading zero does not make them octal.
+func ipv4(t syntax.Token) (v uint32, bits int) {
+	for part := range strings.SplitSeq(t.Text, ".") {
+		n, err := strconv.ParseUint(part, 10, 32)
+		if err != nil || n > 255 {
+			t.Fail("four decimal numbers up to 255", "not an IPv4 address")
+		}
+		v, bits = v<<8|uint32(n), bits+8
+	}
+	return v, bits
+}
+
+// decnetAddress reads a DECnet address, area.node.
+func decnetAddress(t syntax.Token) uint32 {
+	parts := strings.SplitN(t.Text, ".", 3)
+	area, err1 := strconv.ParseUint(parts[0], 10, 32)
+	node, err2 := strconv.ParseUint(parts[1], 10, 32)
+	if err1 != nil || err2 != nil {
+		t.Fail("area.node, both decimal", "not a DECnet address")
+	}
+	return uint32(area<<10&0xfc00 | node&0x3ff)
+}
+
+// isIPv4Proto tells whether the headers of a protocol have addresses of four bytes.
+func isIPv4Proto(q syntax.Proto) bool {
+	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP || q == syntax.ProtoDECNET
+}
+
+// checkHostProto refuses a protocol whose headers do not have such an address: ok says whether they
+// do, and what names the address.
+func (p identifier) checkHostProto(ok bool, what string) {
+	if !ok && p.Qual.Proto != syntax.ProtoNone {
+		p.At.Fail("", "the protocol named before it does not carry %s", what)
+	}
+}

@@ -1,0 +1,76 @@
+package optimise
+
+import "github.com/xdpcap/xdpcap/filter/internal/graph"
+
+// pullUp brings tests of one value together. It looks at a chain of tests below node b that all leave to
+// the same node on exit `same`, as those of an "or" do when they are true (and those of an "and" when
+// they are false). Where all predecessors of b have tested a value v that some test farther down
+// compares again, that test moves up to them. The order of the tests in a chain makes no difference to
+// its result, and where v has just been loaded the test needs no load of its own.
+//
+// With v a port, w the packet's length, and OnTrue for `same`, a chain of "v = 1 or w < 60 or v = 2":
+//
+//	before                      after
+//
+//	p: v = 1 ? --true--> T      p: v = 1 ? --true--> T
+//	   | false                     | false
+//	b: w < 60? --true--> T      c: v = 2 ? --true--> T     c is pulled up, and needs no load
+//	   | false                     | false
+//	c: v = 2 ? --true--> T      b: w < 60? --true--> T
+//	   | false                     | false
+//	d: ...                      d: ...
+//
+// b may itself be a test of v: then the chain below it is searched for the first test of something
+// else, and c moves in front of that.
+func (o *optimiser) pullUp(b *node, same int) {
+	in := b.in
+	if len(in) == 0 {
+		return
+	}
+	val := in[0].from.values[atomA]
+	for _, e := range in[1:] {
+		if e.from.values[atomA] != val {
+			return
+		}
+	}
+	first := &in[0].from.edges[graph.OnFalse]
+	if in[0].from.to(graph.OnTrue) == b {
+		first = &in[0].from.edges[graph.OnTrue]
+	}
+	chained := func(c *node) bool {
+		return c != nil && c.to(same) == b.to(same) && c.dom.has(b.id)
+	}
+	other, top := first, true
+	for ; ; other, top = &other.to.edges[1-same], false {
+		if !chained(other.to) {
+			return
+		}
+		if other.to.values[atomA] != val {
+			break
+		}
+	}
+	found := &other.to.edges[1-same]
+	for ; ; found = &found.to.edges[1-same] {
+		if !chained(found.to) {
+			return
+		}
+		if found.to.values[atomA] == val {
+			break
+		}
+	}
+	pulled := found.to
+	found.to = pulled.to(1 - same)
+	pulled.edges[1-same].to = other.to
+	if !top {
+		other.to = pulled
+	} else {
+		for _, e := range in {
+			if e.from.to(graph.OnTrue) == b {
+				e.from.edges[graph.OnTrue].to = pulled
+			} else {
+				e.from.edges[graph.OnFalse].to = pulled
+			}
+		}
+	}
+	o.changed = true
+}

@@ -1,0 +1,293 @@
+package syntax
+
+// place is the set of what may stand at a point of the expression. It is a set because a
+// parenthesis has several meanings, and only what is inside it tells which one is meant.
+type place uint8
+
+const (
+	termOK   place = 1 << iota // a whole test: "tcp", "host a", "len > 5"
+	idOK                       // an identifier with inherited qualifiers, or a list of such
+	listOK                     // the first identifier inside the list's parentheses
+	numberOK                   // a number, perhaps in parentheses
+)
+
+// found says what an element turned out to be.
+type found uint8
+
+const (
+	foundTerm found = iota
+	foundID
+	foundNumber // nothing but a number: an identifier or the start of a calculation
+	foundArith  // a calculation without a comparison
+)
+
+// element is the result of parsing one operand of and/or/not.
+type element struct {
+	found found
+	expr  Expr      // of foundTerm and foundID
+	arith Arith     // of foundArith
+	num   Token     // of foundNumber
+	qual  Qualifier // what the next identifier inherits
+}
+
+// parser is the state of a recursive descent. toks ends with a token of KindEnd.
+type parser struct {
+	toks  []Token
+	pos   int
+	depth int
+}
+
+// maxDepth bounds the parser's recursion. libpcap's parser gives up at a similar depth.
+const maxDepth = 2000
+
+// enter counts one level of recursion. The function that it returns leaves the level again.
+func (p *parser) enter() func() {
+	if p.depth++; p.depth > maxDepth {
+		p.peek().Fail("", "nested more than %d deep", maxDepth)
+	}
+	return func() { p.depth-- }
+}
+
+// Parse builds the tree of an expression. The tree of the empty expression is nil.
+func Parse(text string) Expr {
+	p := &parser{toks: scan(text)}
+	if p.peek().Kind == KindEnd {
+		return nil
+	}
+	n := p.list(p.element(termOK, undefined), undefined)
+	if t := p.peek(); t.Kind != KindEnd {
+		p.unexpected(t)
+	}
+	return n
+}
+
+func (p *parser) peek() Token { return p.toks[p.pos] }
+
+func (p *parser) next() Token {
+	t := p.toks[p.pos]
+	if t.Kind != KindEnd {
+		p.pos++
+	}
+	return t
+}
+
+// after is the token behind the next one.
+func (p *parser) after() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
+
+// want reads the operator c.
+func (p *parser) want(c uint32) {
+	if t := p.next(); !t.Is(c) {
+		p.unexpected(t)
+	}
+}
+
+// list reads the operands that "and" and "or" add to a first one. Both bind equally, from left to
+// right. Each operand may inherit the qualifiers of the one before.
+func (p *parser) list(first element, q Qualifier) Expr {
+	n := p.boolean(first, q)
+	allowed := termOK | idOK
+	if first.found != foundTerm {
+		allowed = idOK
+	}
+	q = first.qual
+	for p.peek().Kind == KindAnd || p.peek().Kind == KindOr {
+		or := p.next().Kind == KindOr
+		e := p.element(allowed, q)
+		n, q = &Logical{Or: or, X: n, Y: p.boolean(e, q)}, e.qual
+	}
+	return n
+}
+
+// boolean is the expression of an operand. A number that no calculation took up is an identifier.
+func (p *parser) boolean(e element, q Qualifier) Expr {
+	if e.found == foundNumber {
+		return p.identify(&Primitive{At: e.num, Qual: q})
+	}
+	return e.expr
+}
+
+// element reads one operand of "and", "or" and "not".
+func (p *parser) element(at place, q Qualifier) element {
+	defer p.enter()()
+	t := p.peek()
+	switch {
+	case t.Is('!') && at&(termOK|idOK|listOK) != 0:
+		return p.negate(at, q)
+	case t.Is('('):
+		return p.parenthesis(at, q)
+	case t.Kind == KindNumber:
+		return p.number(at, q, p.next())
+	case t.Kind >= KindName && t.Kind <= KindArcnet:
+		if at&(idOK|listOK) == 0 {
+			p.unexpected(t)
+		}
+		return element{found: foundID, expr: p.identifier(q), qual: q}
+	case at&termOK == 0:
+		p.unexpected(t)
+	}
+	return p.term(at)
+}
+
+// negate reads "not" and its operand.
+func (p *parser) negate(at place, q Qualifier) element {
+	p.next()
+	inner := at & termOK
+	if at&(idOK|listOK) != 0 {
+		inner |= idOK
+	}
+	e := p.element(inner, q)
+	n := &Negation{p.boolean(e, q)}
+	if e.found == foundNumber {
+		e.found = foundID
+	}
+	return element{found: e.found, expr: n, qual: e.qual}
+}
+
+// parenthesis reads what is in parentheses: tests as in "(tcp or udp)", identifiers as in "(80 or
+// 443)", or a number as in "(80)" and "(len + 3)".
+func (p *parser) parenthesis(at place, q Qualifier) element {
+	open := p.next()
+	inner := numberOK
+	if at&termOK != 0 {
+		inner |= termOK
+	}
+	if at&idOK != 0 {
+		inner |= listOK
+	}
+	e := p.element(inner, q)
+	closes := p.peek().Is(')')
+	switch {
+	case e.found == foundNumber && closes:
+		p.next()
+		return p.number(at, q, e.num)
+	case e.found == foundArith && closes:
+		p.next()
+		return p.calculation(at, e.arith)
+	case e.found == foundArith, e.found == foundNumber && at&idOK == 0:
+		p.unexpected(p.peek())
+	}
+	n := p.list(e, q)
+	if t := p.next(); !t.Is(')') {
+		if t.Kind == KindEnd {
+			open.Fail("", "parenthesis is never closed")
+		}
+		p.unexpected(t)
+	}
+	if e.found == foundNumber {
+		e.found = foundID
+	}
+	return element{found: e.found, expr: n, qual: q}
+}
+
+// number decides what a number is: the start of a calculation if an operator follows, otherwise
+// perhaps an identifier.
+func (p *parser) number(at place, q Qualifier, num Token) element {
+	if at&termOK != 0 && (p.operator() || compares(p.peek())) {
+		return p.calculation(at, &Constant{num.Num})
+	}
+	return element{found: foundNumber, num: num, qual: q}
+}
+
+// term reads a test that begins with a keyword.
+func (p *parser) term(at place) element {
+	t := p.peek()
+	q := Qualifier{}
+	switch {
+	case t.Is('-'), t.Kind == KindLen:
+		return p.calculation(at, p.operand())
+	case t.Kind == KindProtocol:
+		if p.after().Is('[') {
+			return p.calculation(at, p.operand())
+		}
+		p.next()
+		q.Proto = Proto(t.Num)
+	}
+	switch p.peek().Kind {
+	case KindDir, KindAddrType, KindProtochain:
+		return p.qualified(q)
+	case KindBroadcast, KindMulticast:
+		return element{expr: &Special{At: p.next(), Proto: q.Proto}, qual: undefined}
+	}
+	if t.Kind == KindProtocol {
+		return element{expr: &Protocol{At: t, Proto: q.Proto}, qual: undefined}
+	}
+	return element{expr: p.special(), qual: undefined}
+}
+
+// qualified reads the rest of "tcp src port 80" behind the protocol.
+func (p *parser) qualified(q Qualifier) element {
+	if p.peek().Kind == KindDir {
+		q.Dir = Direction(p.next().Num)
+		if k := p.peek().Kind; (k == KindAnd || k == KindOr) && p.after().Kind == KindDir {
+			join := p.next()
+			if Direction(p.peek().Num) == q.Dir {
+				p.unexpected(p.peek())
+			}
+			p.next()
+			if q.Dir = DirOr; join.Kind == KindAnd {
+				q.Dir = DirAnd
+			}
+		}
+	}
+	switch t := p.peek(); {
+	case t.Kind == KindProtochain:
+		t.Fail("", "protochain needs a loop, which a program at XDP cannot have")
+	case t.Kind == KindAddrType:
+		q.Type = AddrType(t.Num)
+		if q.Dir != DirNone && (q.Type == AddrProto || q.Type == AddrGateway) {
+			p.unexpected(t)
+		}
+		p.next()
+	}
+	e := p.element(idOK, q)
+	return element{expr: p.boolean(e, q), qual: q}
+}
+
+// identifier reads an address or a name, and its mask.
+func (p *parser) identifier(q Qualifier) Expr {
+	id := &Primitive{At: p.next(), Qual: q}
+	v4, v6 := id.At.Kind == KindIPv4, id.At.Kind == KindIPv6
+	switch {
+	case (v4 || v6) && p.peek().Is('/'):
+		p.next()
+		t := p.next()
+		if t.Kind != KindNumber {
+			p.unexpected(t)
+		}
+		id.Slash, id.Bits = true, t.Num
+	case v4 && p.peek().Kind == KindMask:
+		p.next()
+		if id.Mask = p.next(); id.Mask.Kind != KindIPv4 {
+			p.unexpected(id.Mask)
+		}
+	}
+	return p.identify(id)
+}
+
+// identify checks that the qualifiers say what an identifier is.
+func (p *parser) identify(id *Primitive) Expr {
+	if id.Qual.Type == AddrUndefined {
+		id.At.Fail("put a word like host, net or port before it", "nothing says what this is")
+	}
+	return id
+}
+
+// unexpected fails because of a word that cannot stand where it does.
+func (p *parser) unexpected(t Token) {
+	hint := ""
+	switch {
+	case t.Kind == KindRefused:
+		r := refusals[t.Text]
+		t.FailAs(r.kind, "leave it out", "%s", r.reason)
+	case t.Kind == KindEnd:
+		t.Fail("", "syntax error: the expression ends too early")
+	case t.Kind >= KindName && t.Kind <= KindArcnet:
+		hint = "put a word like host, net or port before it"
+		if t.Text == "vxlan" {
+			hint = "libpcap does not know it either; try udp port 4789"
+		}
+	case t.Kind == KindProtocol:
+		hint = `to use this word as a name, put a \ before it`
+	}
+	t.Fail(hint, "syntax error")
+}

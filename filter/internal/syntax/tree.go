@@ -1,0 +1,99 @@
+package syntax
+
+import "net/netip"
+
+// Expr is a boolean expression: *Logical, *Negation, *Primitive, *Protocol, *Relation or *Special.
+type Expr any
+
+// Logical is "x and y" or "x or y".
+type Logical struct {
+	Or   bool
+	X, Y Expr
+}
+
+// Negation is "not x".
+type Negation struct{ X Expr }
+
+// Qualifier says how to read an identifier: "tcp src port".
+type Qualifier struct {
+	Proto Proto
+	Dir   Direction
+	Type  AddrType
+}
+
+// undefined is what an identifier inherits from a term without qualifiers.
+var undefined = Qualifier{Type: AddrUndefined}
+
+// Primitive is a qualified identifier: "tcp src port 80". The parser fills in all but Meaning.
+type Primitive struct {
+	At    Token // the identifier
+	Qual  Qualifier
+	Slash bool   // "/" and Bits follow the identifier
+	Bits  uint32 // prefix length
+	Mask  Token  // what follows the word mask; of KindEnd if there is none
+
+	Meaning
+}
+
+// Meaning is what an identifier stands for, in numbers. Package names fills in the fields that the
+// qualifiers ask for.
+type Meaning struct {
+	Hosts         []netip.Addr // addresses of a host name, or one IPv6 address
+	Addr, Netmask uint32       // IPv4 address and mask, or DECnet address
+	Prefix        int          // bits of the IPv6 addresses that count
+	Ether         [6]byte
+	Ports         [2]uint32 // first and last
+	Transport     Proto     // of the ports; ProtoNone: TCP, UDP and SCTP
+	Number        uint32    // of the protocol
+}
+
+// Protocol is a protocol's name alone: "tcp".
+type Protocol struct {
+	At    Token
+	Proto Proto
+}
+
+// Relation is "x op y" over numbers. At is the operator: one of > < = SymGE SymLE SymNE.
+type Relation struct {
+	At   Token
+	X, Y Arith
+}
+
+// Special is every other test: broadcast, less, vlan and so on. At is its keyword.
+type Special struct {
+	At    Token
+	Proto Proto  // of broadcast and multicast
+	Has   bool   // Arg is given
+	Arg   uint32 // VLAN id, length, offset
+	Op    uint32 // of byte
+	Value uint32 // of byte
+	Name  string // of llc
+	ArgAt Token  // where Arg or Name stands
+}
+
+// Arith is a number: *Constant, *Length, *Load, *Minus or *Operation.
+type Arith any
+
+// Constant is a number that stands in the expression.
+type Constant struct{ Value uint32 }
+
+// Length is the length of the packet.
+type Length struct{}
+
+// Load is "proto[offset:size]".
+type Load struct {
+	At     Token
+	Proto  Proto
+	Offset Arith
+	Size   Token
+	Bytes  uint32 // the size; 1 if none is given
+}
+
+// Minus is "-x".
+type Minus struct{ X Arith }
+
+// Operation is "x op y". At is the operator: one of + - * / % & | ^ SymLSH SymRSH.
+type Operation struct {
+	At   Token
+	X, Y Arith
+}

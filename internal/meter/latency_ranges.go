@@ -1,0 +1,55 @@
+package meter
+
+import (
+	"math/bits"
+	"time"
+)
+
+// A Range is the runs that took at least From and less than To.
+type Range struct {
+	From, To time.Duration
+	Runs     uint64
+}
+
+// Ranges cuts a histogram at every power of two, and each part in between into equal steps, of
+// which there are 1, 2, 4, 8, 16 or 32. The first and the last range are not empty, and each begins
+// where the one before ends. Runs longer than MaxBucket are in the last range.
+func (h *Histogram) Ranges(steps int) (ranges []Range) {
+	if h.Count == 0 {
+		return nil
+	}
+	least, last := uint64(min(h.Min, MaxBucket-1)), uint64(min(h.Max, MaxBucket-1))
+	var from, below uint64
+	for exp := max(bits.Len64(least)-1, 0); from <= last; exp++ {
+		for step := 1; step <= steps && from <= last; step++ {
+			to := stepBound(exp, step, steps)
+			// Skips steps of less than a nanosecond, and those before the first run.
+			if to == from || least >= to {
+				continue
+			}
+			if len(ranges) == 0 && least > 0 {
+				from = stepBound(exp, step-1, steps)
+			}
+			n := h.Below(time.Duration(to))
+			ranges = append(ranges, Range{time.Duration(from), time.Duration(to), n - below})
+			from, below = to, n
+		}
+	}
+	return ranges
+}
+
+// FewRanges are the Ranges with as many steps, up to 8, as make at most so many ranges, or those
+// with one step where that is not possible.
+func (h *Histogram) FewRanges(most int) (ranges []Range) {
+	for steps := 8; steps >= 1; steps /= 2 {
+		if ranges = h.Ranges(steps); len(ranges) <= most {
+			break
+		}
+	}
+	return ranges
+}
+
+// stepBound is where a step ends: so many steps from 2^exp towards the next power of two.
+func stepBound(exp, step, steps int) uint64 {
+	return uint64(1)<<exp + uint64(1)<<exp*uint64(step)/uint64(steps)
+}

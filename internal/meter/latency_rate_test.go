@@ -1,0 +1,60 @@
+package meter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func TestLatencyRates(t *testing.T) {
+	observe := func(h *Histogram, n int, d time.Duration) {
+		for range n {
+			h.Observe(d)
+		}
+	}
+	i := Interval[LatencyCounts]{Took: 2 * time.Second}
+	observe(i.Before.Verdict(xdp.Pass), 4, 10)
+	observe(i.Now.Verdict(xdp.Pass), 10, 10)
+	observe(i.Now.Verdict(xdp.Drop), 90, 20)
+	i.Now.CPUs = make([]Histogram, 2) // none before
+	observe(&i.Now.CPUs[1], 100, 10)
+	got := NewLatencyRates(i)
+	pass := RunTimes{Runs: 10, Rate: 3, Sum: 100, Mean: 10, Min: 10, P50: 10, P90: 10, P99: 10, P999: 10, Max: 10}
+	drop := RunTimes{Runs: 90, Rate: 45, Sum: 1800, Mean: 20, Min: 20, P50: 20, P90: 20, P99: 20, P999: 20, Max: 20}
+	for _, test := range []struct {
+		name      string
+		got, want any
+	}{
+		{"total", got.Total, RunTimes{Runs: 100, Rate: 48, Sum: 1900, Mean: 19, Min: 10, P50: 20, P90: 20, P99: 20, P999: 20, Max: 20}},
+		{"pass", got.Verdicts[xdp.Pass], pass},
+		{"drop", got.Verdicts[xdp.Drop], drop},
+		{"tx", got.Verdicts[xdp.Tx], RunTimes{}},
+		{"CPUs", got.CPUs, []RunTimes{{}, {Runs: 100, Rate: 50, Sum: 1000, Mean: 10, Min: 10, P50: 10, P90: 10, P99: 10, P999: 10, Max: 10}}},
+	} {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// Each percentile is its own: of a thousand different values, all five differ.
+func TestPercentiles(t *testing.T) {
+	var i Interval[LatencyCounts]
+	for d := range time.Duration(10_000) {
+		i.Now.Verdict(xdp.Pass).Observe(d + 1)
+	}
+	r := NewLatencyRates(i).Total
+	for _, test := range []struct {
+		name      string
+		got, want time.Duration
+	}{
+		{"50", r.P50, 5000}, {"90", r.P90, 9000}, {"99", r.P99, 9900}, {"99.9", r.P999, 9990}, {"min", r.Min, 1}, {"max", r.Max, 10_000},
+	} {
+		if d := (test.got - test.want).Abs(); d > test.want*3/100 {
+			t.Errorf("%s: %v, want %v", test.name, test.got, test.want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package meter
+
+import "time"
+
+// An Interval is what happened between two snapshots of the same counters. S is the type of a
+// snapshot, whose zero value is that nothing was counted.
+type Interval[S any] struct {
+	Before, Now S
+	End         time.Time     // when Now was taken, CLOCK_REALTIME
+	Took        time.Duration // from Before to Now, CLOCK_MONOTONIC
+	Elapsed     time.Duration // from the opening of the counters to Now, CLOCK_MONOTONIC
+}
+
+// Next is the interval from the end of this one to a later snapshot. The zero Interval ends when
+// the counters were opened. elapsed is the time since then.
+func (i Interval[S]) Next(now S, end time.Time, elapsed time.Duration) Interval[S] {
+	return Interval[S]{Before: i.Now, Now: now, End: end, Took: elapsed - i.Elapsed, Elapsed: elapsed}
+}
+
+// Whole is the interval from the opening of the counters to the end of this one.
+func (i Interval[S]) Whole() Interval[S] {
+	return Interval[S]{Now: i.Now, End: i.End, Took: i.Elapsed, Elapsed: i.Elapsed}
+}
+
+// PerSecond is how fast a cumulative counter rose from before to now. It is 0 where the counter
+// fell, because it was replaced by a new one, and where no time has passed.
+func PerSecond(before, now uint64, took time.Duration) float64 {
+	if took <= 0 || now < before {
+		return 0
+	}
+	return float64(now-before) / took.Seconds()
+}
+
+// A Rate is packets and bytes since the counters were opened, and how fast they came in an
+// interval.
+type Rate struct {
+	Packets, Bytes   uint64  // cumulative
+	PacketsPerSecond float64 // in the interval
+	BitsPerSecond    float64 // in the interval
+}
+
+// NewRate compares two snapshots of one tally.
+func NewRate(before, now Tally, took time.Duration) Rate {
+	return Rate{
+		Packets:          now.Packets,
+		Bytes:            now.Bytes,
+		PacketsPerSecond: PerSecond(before.Packets, now.Packets, took),
+		BitsPerSecond:    8 * PerSecond(before.Bytes, now.Bytes, took),
+	}
+}

@@ -1,0 +1,87 @@
+package meter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// An EventRate is the events of one case, on one CPU or on all of them.
+type EventRate struct {
+	Case  Case
+	CPU   int        // AllCPUs: the sum over the CPUs
+	Count EventCount // cumulative
+
+	// How fast the fields of Count rose in the interval.
+	Events, Packets, Drops, Sched, Passed, Dropped, Redirected float64
+
+	// PacketsPerEvent is how many packets an event of the interval was about, those that were lost
+	// included. It is 0 where the interval had no event.
+	PacketsPerEvent float64
+}
+
+// AllCPUs is the CPU of an EventRate that is a sum.
+const AllCPUs = -1
+
+// EventRates are those of all cases that there were since the counters were opened. They are
+// ordered by event, and within an event by what tells its cases apart. With perCPU the sum of each
+// case comes after its CPUs, of which those are left out that had no event.
+func EventRates(i Interval[EventCounts], perCPU bool) (rates []EventRate) {
+	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
+		before, now := i.Before.Cases[c], i.Now.Cases[c]
+		for cpu, count := range now {
+			if !perCPU || count.Events == 0 {
+				continue
+			}
+			var was EventCount
+			if cpu < len(before) {
+				was = before[cpu]
+			}
+			rates = append(rates, newEventRate(i, c, cpu, was, count))
+		}
+		rates = append(rates, newEventRate(i, c, AllCPUs, SumEvents(before), SumEvents(now)))
+	}
+	return rates
+}
+
+func newEventRate(i Interval[EventCounts], c Case, cpu int, before, now EventCount) EventRate {
+	perSecond := func(before, now uint64) float64 { return PerSecond(before, now, i.Took) }
+	r := EventRate{
+		Case:       c,
+		CPU:        cpu,
+		Count:      now,
+		Events:     perSecond(before.Events, now.Events),
+		Packets:    perSecond(before.Packets, now.Packets),
+		Drops:      perSecond(before.Drops, now.Drops),
+		Sched:      perSecond(before.Sched, now.Sched),
+		Passed:     perSecond(before.Passed, now.Passed),
+		Dropped:    perSecond(before.Dropped, now.Dropped),
+		Redirected: perSecond(before.Redirected, now.Redirected),
+	}
+	if lately := now.Sub(before); lately.Events > 0 {
+		r.PacketsPerEvent = float64(lately.Packets+lately.Drops) / float64(lately.Events)
+	}
+	return r
+}
+
+// SumEvents adds up the CPUs.
+func SumEvents(perCPU []EventCount) (sum EventCount) {
+	for _, c := range perCPU {
+		sum.Add(c)
+	}
+	return sum
+}
+
+func compareCases(a, b Case) int {
+	return cmp.Or(
+		cmp.Compare(a.Event, b.Event),
+		cmp.Compare(a.MapID, b.MapID),
+		cmp.Compare(a.ToCPU, b.ToCPU),
+		cmp.Compare(a.From, b.From),
+		cmp.Compare(a.To, b.To),
+		cmp.Compare(a.Errno, b.Errno),
+		cmp.Compare(a.Verdict, b.Verdict),
+		cmp.Compare(a.Memory, b.Memory),
+		cmp.Compare(a.Message, b.Message),
+	)
+}

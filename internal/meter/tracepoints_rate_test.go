@@ -1,0 +1,84 @@
+package meter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func TestEventRates(t *testing.T) {
+	exception := Case{Event: Exception, From: "eth0", Verdict: xdp.Aborted}
+	bulk := Case{Event: DevmapXmit, From: "eth0", To: "eth1"}
+	idle := Case{Event: MemConnect, From: "eth0"}
+	i := Interval[EventCounts]{Took: 2 * time.Second}
+	i.Before.Cases = map[Case][]EventCount{
+		exception: {{Events: 2, Drops: 2}, {}},
+		idle:      {{Events: 1}, {}},
+	}
+	i.Now.Cases = map[Case][]EventCount{
+		exception: {{Events: 6, Drops: 6}, {}},
+		bulk:      {{Events: 2, Packets: 30, Drops: 2}, {Events: 2, Packets: 8, Sched: 2, Passed: 4, Dropped: 6, Redirected: 8}},
+		idle:      {{Events: 1}, {}},
+	}
+	sums := []EventRate{
+		{Case: exception, CPU: AllCPUs, Count: EventCount{Events: 6, Drops: 6}, Events: 2, Drops: 2, PacketsPerEvent: 1},
+		{Case: bulk, CPU: AllCPUs, Count: EventCount{4, 38, 2, 2, 4, 6, 8}, Events: 2, Packets: 19, Drops: 1,
+			Sched: 1, Passed: 2, Dropped: 3, Redirected: 4, PacketsPerEvent: 10},
+		{Case: idle, CPU: AllCPUs, Count: EventCount{Events: 1}},
+	}
+	onCPU := func(r EventRate, cpu int) EventRate { r.CPU = cpu; return r }
+	perCPU := []EventRate{
+		onCPU(sums[0], 0), sums[0],
+		{Case: bulk, CPU: 0, Count: i.Now.Cases[bulk][0], Events: 1, Packets: 15, Drops: 1, PacketsPerEvent: 16},
+		{Case: bulk, CPU: 1, Count: i.Now.Cases[bulk][1], Events: 1, Packets: 4, Sched: 1, Passed: 2, Dropped: 3, Redirected: 4, PacketsPerEvent: 4},
+		sums[1],
+		onCPU(sums[2], 0), sums[2],
+	}
+	for _, test := range []struct {
+		name string
+		got  []EventRate
+		want []EventRate
+	}{
+		{"sums", EventRates(i, false), sums},
+		{"per CPU", EventRates(i, true), perCPU},
+		{"nothing counted", EventRates(Interval[EventCounts]{}, true), nil},
+	} {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// Each field decides where those before it are equal.
+func TestCompareCases(t *testing.T) {
+	sorted := []Case{
+		{Event: Redirect, From: "eth9"},
+		{Event: Exception},
+		{Event: Exception, Message: "m"},
+		{Event: Exception, Memory: 1},
+		{Event: Exception, Verdict: 1},
+		{Event: Exception, Errno: unix.ENOENT},
+		{Event: Exception, To: "a"},
+		{Event: Exception, From: "a"},
+		{Event: Exception, ToCPU: 1},
+		{Event: Exception, MapID: 1},
+		{Event: DevmapXmit},
+	}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			want := 0
+			if i < j {
+				want = -1
+			} else if i > j {
+				want = 1
+			}
+			if got := compareCases(a, b); got != want {
+				t.Errorf("%+v to %+v: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}

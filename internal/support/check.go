@@ -1,0 +1,111 @@
+package support
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// An Answer says whether something works here. The zero value says that it is not known.
+type Answer int
+
+const (
+	Unknown Answer = iota
+	No
+	Yes
+)
+
+var answerNames = [...]string{"unknown", "no", "yes"}
+
+// String is the answer's name, or its number where it has none.
+func (a Answer) String() string {
+	if a < 0 || int(a) >= len(answerNames) {
+		return strconv.Itoa(int(a))
+	}
+	return answerNames[a]
+}
+
+// MarshalText writes the answer's name: "yes", "no" or "unknown".
+func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// A Check is one thing that was looked at, and what was found.
+type Check struct {
+	Key    string `json:"-"`
+	Answer Answer `json:"answer"`
+	Reason string `json:"reason,omitempty"` // why not, or what is to be known about a yes; else ""
+	Remedy string `json:"remedy,omitempty"` // against a no; "" = nothing, or what Kind says
+
+	// Kind is for callers that have a remedy of their own: by other options, for example. nil =
+	// none.
+	Kind error `json:"-"`
+}
+
+// The kinds of Check.Kind.
+var (
+	ErrOccupied       = errors.New("the interface runs an XDP program, which is never replaced")
+	ErrLockedMemory   = errors.New("the rings are larger than the memory that this user may lock")
+	ErrLargeMTU       = errors.New("the driver has no XDP for packets of several buffers, which the MTU allows")
+	ErrTracingRefused = errors.New("the kernel does not permit fentry and fexit programs")
+)
+
+func yes(key string) Check { return Check{Key: key, Answer: Yes} }
+func no(key, reason, remedy string) Check {
+	return Check{Key: key, Answer: No, Reason: reason, Remedy: remedy}
+}
+func unknown(key, reason string) Check { return Check{Key: key, Reason: reason} }
+
+// Checks are in the order in which they are shown.
+type Checks []Check
+
+// Get finds a check by its key. The answer of one that was not made is Unknown.
+func (cs Checks) Get(key string) Check {
+	for _, c := range cs {
+		if c.Key == key {
+			return c
+		}
+	}
+	return Check{Key: key}
+}
+
+// MarshalJSON makes one object whose keys are those of the checks, in their order.
+func (cs Checks) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, c := range cs {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		key, err := json.Marshal(c.Key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// all says yes when all needs do. Otherwise it is like the first need that says no, or like the
+// first one that is unknown if none says no.
+func all(key string, needs ...Check) Check {
+	for _, answer := range []Answer{No, Unknown} {
+		for _, n := range needs {
+			if n.Answer != answer {
+				continue
+			}
+			if n.Reason == "" {
+				n.Reason = strings.ReplaceAll(n.Key, "_", " ") + ": " + answer.String()
+			}
+			return Check{key, answer, n.Reason, n.Remedy, n.Kind}
+		}
+	}
+	return yes(key)
+}

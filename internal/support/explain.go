@@ -1,0 +1,125 @@
+package support
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// oldestKernel is Linux 5.18, the first that runs XDP programs for packets of several buffers.
+const oldestKernel = 5<<16 | 18<<8
+
+// errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it where a kernel has
+// no trampolines.
+const errENOTSUPP = unix.Errno(524)
+
+// ExplainLoad explains an error of loading a program or making a map. The text begins with what was
+// tried. The capabilities must have been checked before: EPERM then has another cause than the one
+// that the library suggests.
+func ExplainLoad(tried string, err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
+			"or the kernel's lockdown forbids it", tried, unix.EPERM)
+	}
+	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
+		return fmt.Errorf("%s: %w: this needs Linux 5.18 or later, for packets of several buffers", tried, err)
+	}
+	return fmt.Errorf("%s: %w", tried, err)
+}
+
+// ExplainTracer explains an error of loading a fentry or fexit program for a target, or of
+// attaching it: the kernel only gives a number. The error that it returns wraps an
+// *xdp.TracingError.
+func ExplainTracer(err error, target xdp.Program) error {
+	return fmt.Errorf("trace XDP program %s: %w", target, explainTracing(err))
+}
+
+// explainTracing returns nil or an *xdp.TracingError.
+func explainTracing(err error) error {
+	if err == nil {
+		return nil
+	}
+	return findCircumstances().explainTracing(err)
+}
+
+// circumstances are what the same error number can come from.
+type circumstances struct {
+	missing []string // capabilities that tracing needs
+	noBTF   bool     // the kernel does not describe its own types
+	refuser string   // what may refuse a program although the capabilities are held: see refuser
+}
+
+func findCircumstances() circumstances {
+	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refuser: refuser()}
+}
+
+func (c circumstances) explainTracing(err error) *xdp.TracingError {
+	e := &xdp.TracingError{Err: err}
+	var verifier *ebpf.VerifierError
+	switch {
+	case len(c.missing) > 0 && errors.Is(err, unix.EPERM):
+		e.Reason = "missing privileges: " + strings.Join(c.missing, ", ")
+		e.Remedy = "run it as root (sudo)"
+	case c.noBTF:
+		e.Reason = "this kernel has no BTF (" + kernelBTF + ")"
+		e.Remedy = "use a kernel with CONFIG_DEBUG_INFO_BTF=y"
+	case errors.Is(err, unix.EPERM):
+		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + c.refuser
+		e.Remedy, e.Kind = "use another kernel", ErrTracingRefused
+	case errors.Is(err, unix.EBUSY):
+		e.Reason = "another program has taken its place (freplace)"
+		e.Remedy = "trace that one"
+	case errors.Is(err, unix.E2BIG) && !errors.As(err, &verifier):
+		e.Reason = "it has as many tracers as the kernel takes"
+		e.Remedy = "end another one"
+	case errors.Is(err, errENOTSUPP), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, ebpf.ErrNotSupported):
+		e.Reason = "this kernel has no BPF trampolines on this machine's architecture"
+		e.Remedy = "use a newer kernel: x86-64 has them since 5.5, arm64 since 6.0"
+	case errors.As(err, &verifier) && strings.Contains(strings.Join(verifier.Log, "\n"), "JITed"):
+		e.Reason = "the kernel's BPF JIT is off"
+		e.Remedy = "sysctl net.core.bpf_jit_enable=1, then load the program again"
+	default:
+		e.Reason = fmt.Sprintf("the kernel refuses fentry and fexit programs: %v", err)
+	}
+	return e
+}
+
+// refuser names what may be behind an EPERM although the capabilities are held.
+func refuser() string {
+	switch {
+	case inUserNamespace():
+		return "because capabilities of a user namespace (a container's root) do not count"
+	case lockedDown():
+		return "because it is locked down (/sys/kernel/security/lockdown)"
+	case seccompFilter():
+		return "despite the capabilities: a seccomp filter may do it"
+	}
+	return "despite the capabilities"
+}
+
+func inUserNamespace() bool {
+	ids, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && strings.Join(strings.Fields(string(ids)), " ") != "0 0 4294967295"
+}
+
+func lockedDown() bool {
+	mode, err := os.ReadFile("/sys/kernel/security/lockdown")
+	return err == nil && !strings.Contains(string(mode), "[none]")
+}
+
+func seccompFilter() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,93 @@
+package support
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// The same number has different causes, and the first one that explains it is named.
+func TestExplainTracing(t *testing.T) {
+	jitOff := &ebpf.VerifierError{Cause: unix.EINVAL, Log: []string{"Can trace only JITed BPF progs"}}
+	tooLong := &ebpf.VerifierError{Cause: unix.E2BIG, Log: []string{"BPF program is too large"}}
+	for _, test := range []struct {
+		name   string
+		given  circumstances
+		err    error
+		reason string
+		remedy string
+		kind   error
+	}{
+		{"no capability", circumstances{missing: []string{"CAP_BPF", "CAP_SYS_ADMIN"}, noBTF: true}, unix.EPERM,
+			"missing privileges: CAP_BPF, CAP_SYS_ADMIN", "run it as root (sudo)", nil},
+		{"a capability that does not matter here", circumstances{missing: []string{"CAP_SYS_ADMIN"}}, unix.EBUSY,
+			"another program has taken its place (freplace)", "trace that one", nil},
+		{"no BTF", circumstances{noBTF: true}, unix.EPERM,
+			"this kernel has no BTF (/sys/kernel/btf/vmlinux)", "use a kernel with CONFIG_DEBUG_INFO_BTF=y", nil},
+		{"refused", circumstances{refuser: "because it is locked down"}, unix.EPERM,
+			"this kernel refuses fentry and fexit programs (operation not permitted) because it is locked down", "use another kernel", ErrTracingRefused},
+		{"replaced", circumstances{}, unix.EBUSY, "another program has taken its place (freplace)", "trace that one", nil},
+		{"full", circumstances{}, unix.E2BIG, "it has as many tracers as the kernel takes", "end another one", nil},
+		{"no trampolines", circumstances{}, unix.Errno(524),
+			"this kernel has no BPF trampolines on this machine's architecture", "use a newer kernel: x86-64 has them since 5.5, arm64 since 6.0", nil},
+		{"not supported", circumstances{}, ebpf.ErrNotSupported,
+			"this kernel has no BPF trampolines on this machine's architecture", "use a newer kernel: x86-64 has them since 5.5, arm64 since 6.0", nil},
+		{"no JIT", circumstances{}, jitOff,
+			"the kernel's BPF JIT is off", "sysctl net.core.bpf_jit_enable=1, then load the program again", nil},
+		{"refused by the verifier", circumstances{}, tooLong,
+			"the kernel refuses fentry and fexit programs: load: " + tooLong.Error(), "", nil},
+		{"unknown", circumstances{}, unix.EIO, "the kernel refuses fentry and fexit programs: load: input/output error", "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := test.given.explainTracing(fmt.Errorf("load: %w", test.err))
+			if e.Reason != test.reason {
+				t.Errorf("reason %q, want %q", e.Reason, test.reason)
+			}
+			if e.Remedy != test.remedy {
+				t.Errorf("remedy %q, want %q", e.Remedy, test.remedy)
+			}
+			if e.Kind != test.kind {
+				t.Errorf("kind %v, want %v", e.Kind, test.kind)
+			}
+			if !errors.Is(e, test.err) {
+				t.Errorf("%v does not wrap what the kernel said", e)
+			}
+		})
+	}
+}
+
+func TestExplainTracer(t *testing.T) {
+	err := ExplainTracer(unix.EIO, xdp.Program{ID: 7, Name: "lb"})
+	if want := "trace XDP program lb (id 7): "; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%q does not begin with %q", err, want)
+	}
+	if e := (*xdp.TracingError)(nil); !errors.As(err, &e) {
+		t.Errorf("%v is no TracingError", err)
+	}
+	if err := explainTracing(nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
+
+// The library says of EPERM that a limit is to be raised. With the capabilities that is wrong.
+func TestExplainLoad(t *testing.T) {
+	guess := fmt.Errorf("%w (MEMLOCK may be too low)", unix.EPERM)
+	for _, test := range []struct{ name, got, want string }{
+		{"forbidden", ExplainLoad("load it", guess).Error(), "load it: operation not permitted although this process holds the capabilities: " +
+			"a container, a seccomp filter or the kernel's lockdown forbids it"},
+		{"another error", ExplainLoad("load it", unix.ENOMEM).Error(), "load it: cannot allocate memory"},
+	} {
+		if !strings.HasPrefix(test.got, test.want) {
+			t.Errorf("%s: %q, want %q", test.name, test.got, test.want)
+		}
+	}
+	if err := ExplainLoad("load it", guess); !errors.Is(err, unix.EPERM) {
+		t.Errorf("%v does not wrap EPERM", err)
+	}
+}

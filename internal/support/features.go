@@ -1,0 +1,124 @@
+package support
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// The keys of [Report.Features]: what xdpcap can do.
+const (
+	FeatureNative  = "capture_native"         // by a program of its own, in the driver
+	FeatureGeneric = "capture_generic"        // by a program of its own, in the kernel's stack
+	FeatureBeside  = "capture_beside_program" // by tracing a running program
+	FeatureHook    = "hook"                   // by programs in a hook map
+	FeatureFilter  = "filter"                 // filters that run in the kernel
+	FeatureFlows   = "sample_flows"           // choosing packets by their flow
+	FeatureMeters  = "stats_count_latency"    // counting what a running program does
+	FeatureMonitor = "monitor"                // counting at the kernel's XDP tracepoints
+)
+
+func (r *Report) features(l limits) Checks {
+	k := r.Kernel.Checks
+	rights, memory := r.rights(), r.memory(l)
+	load := all("", rights, k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), k.Get("perf_event_array"), k.Get("xdp_helpers"), memory)
+	trace := all("", rights, k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"))
+	capture := all("", k.Get("tracing_helpers"), k.Get("perf_event_array"))
+	target := all("", r.openPrograms(), r.target())
+	return Checks{
+		all(FeatureNative, load, r.port(), r.vacant(), r.native()),
+		all(FeatureGeneric, load, r.port(), r.vacant()),
+		all(FeatureBeside, trace, capture, target, memory, r.port()),
+		all(FeatureHook, load, k.Get("prog_array"), pinning(l)),
+		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
+		all(FeatureFlows, rights, k.Get("xdp"), k.Get("lru_hash"), k.Get("xdp_helpers")),
+		all(FeatureMeters, trace, target),
+		all(FeatureMonitor, rights, k.Get("btf"), k.Get("tp_btf")),
+	}
+}
+
+func (r *Report) rights() Check {
+	if len(r.Privileges.Missing) > 0 {
+		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), grant)
+	}
+	return yes("")
+}
+
+// openPrograms is whether this process may open the programs of others. The kernel opens programs
+// by their ids only for CAP_SYS_ADMIN.
+func (r *Report) openPrograms() Check {
+	if !has(r.Privileges.held, unix.CAP_SYS_ADMIN) {
+		return no("", "the kernel shows programs of others to CAP_SYS_ADMIN only",
+			"run it as root (sudo), or add cap_sys_admin to the binary")
+	}
+	return yes("")
+}
+
+// target is whether the program that the interface runs can be traced.
+func (r *Report) target() Check {
+	if !r.occupied() {
+		return yes("")
+	}
+	return r.Interface.Program.Traceable
+}
+
+// vacant is whether the interface has room for an XDP program of ours.
+func (r *Report) vacant() Check {
+	if !r.occupied() {
+		return yes("")
+	}
+	p := xdp.Program{ID: r.Interface.Program.ID, Name: r.Interface.Program.Name}
+	return Check{Answer: No, Reason: fmt.Sprintf("%s runs %s, which is never replaced", r.Interface.Name, p), Kind: ErrOccupied}
+}
+
+// port is whether packets of the interface can be looked at.
+func (r *Report) port() Check {
+	if r.Interface == nil {
+		return yes("")
+	}
+	ifi := xdp.Interface{Name: r.Interface.Name, Type: r.Interface.Type, Up: r.Interface.Up}
+	if reason, remedy := ifi.Obstacle(); reason != "" {
+		return no("", reason, remedy)
+	}
+	return yes("")
+}
+
+// native is whether a program of ours would run in native mode. It is unknown where the MTU is
+// larger than one buffer and the driver does not say that XDP gets packets of several: some drivers
+// accept our program all the same.
+func (r *Report) native() Check {
+	c := r.Interface
+	switch {
+	case c == nil:
+		return yes("")
+	case c.Native.Answer == Yes && c.Frags.Answer == No && c.MTU > oneBuffer:
+		return Check{Answer: Unknown, Reason: c.Frags.Reason, Remedy: c.Frags.Remedy, Kind: c.Frags.Kind}
+	}
+	return c.Native
+}
+
+// memory is whether this user may lock rings of this size in memory.
+func (r *Report) memory(l limits) Check {
+	limit := r.Privileges.Memlock
+	if limit == nil || has(r.Privileges.held, unix.CAP_IPC_LOCK) {
+		return yes("")
+	}
+	want, may := uint64(l.ring)*uint64(l.cpus), *limit+l.freeLock
+	if want <= may {
+		return yes("")
+	}
+	return Check{Answer: No, Kind: ErrLockedMemory,
+		Reason: fmt.Sprintf("rings of %d KiB for %d CPUs are more locked memory than this user may have, %d KiB",
+			l.ring>>10, l.cpus, may>>10)}
+}
+
+// pinning is whether there is a file system in which a hook map can be pinned.
+func pinning(l limits) Check {
+	if l.bpfFS {
+		return yes("")
+	}
+	return no("", "no BPF file system is mounted on "+bpfFS, "mount -t bpf bpf "+bpfFS)
+}

@@ -1,0 +1,146 @@
+package support
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+)
+
+var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "lru_hash", "prog_array",
+	"xdp_helpers", "fentry", "fexit", "trampolines", "tp_btf", "tracing_helpers"}
+
+// ableReport is of a kernel that can do everything, root, and an interface without a program.
+func ableReport() *Report {
+	r := &Report{Privileges: Privileges{held: 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_IPC_LOCK}}
+	for _, key := range kernelKeys {
+		r.Kernel.Checks = append(r.Kernel.Checks, yes(key))
+	}
+	r.Interface = &Interface{Name: "eth0", Type: "ether", Up: true, MTU: 1500, Native: yes("native_xdp"), Frags: yes("xdp_frags")}
+	return r
+}
+
+// Each table entry takes one thing away; every feature that it does not name must still be there.
+func TestFeatures(t *testing.T) {
+	const (
+		bitLock  = uint64(1) << unix.CAP_IPC_LOCK
+		bitAdmin = uint64(1) << unix.CAP_SYS_ADMIN
+	)
+	lacks := func(key string) func(*Report, *limits) {
+		return func(r *Report, _ *limits) {
+			for i := range r.Kernel.Checks {
+				if c := &r.Kernel.Checks[i]; c.Key == key {
+					*c = no(key, "lacks "+key, "get it")
+				}
+			}
+		}
+	}
+	occupy := func(r *Report, _ *limits) {
+		r.Interface.Program = &AttachedProgram{ID: 7, Name: "lb", Mode: "native", Traceable: yes("traceable")}
+	}
+	memlock := func(limit uint64) func(*Report, *limits) {
+		return func(r *Report, _ *limits) { r.Privileges.held, r.Privileges.Memlock = bitAdmin, &limit }
+	}
+	lack := func(key string) Check { return no("", "lacks "+key, "get it") }
+	busy := Check{Answer: No, Reason: "eth0 runs lb (id 7), which is never replaced", Kind: ErrOccupied}
+	crowded := Check{Answer: No, Reason: "rings of 8192 KiB for 4 CPUs are more locked memory than this user may have, 32767 KiB", Kind: ErrLockedMemory}
+	down := no("", "eth0 is down", "ip link set dev eth0 up")
+	hidden := no("", "the kernel shows programs of others to CAP_SYS_ADMIN only", "run it as root (sudo), or add cap_sys_admin to the binary")
+	missing := no("", "missing CAP_BPF", grant)
+	large := Check{Answer: Unknown, Reason: "too large", Remedy: "smaller", Kind: ErrLargeMTU}
+	type answers map[string]Check
+	for _, test := range []struct {
+		name    string
+		change  func(*Report, *limits)
+		capture bool
+		want    answers
+	}{
+		{"everything", func(*Report, *limits) {}, true, nil},
+		{"no interface", func(r *Report, _ *limits) { r.Interface = nil }, true, nil},
+		{"no BTF", lacks("btf"), true, answers{FeatureBeside: lack("btf"), FeatureMeters: lack("btf"), FeatureMonitor: lack("btf")}},
+		{"no JIT", lacks("jit"), true, answers{FeatureBeside: lack("jit"), FeatureMeters: lack("jit")}},
+		{"no fentry", lacks("fentry"), true, answers{FeatureBeside: lack("fentry"), FeatureMeters: lack("fentry")}},
+		{"no fexit", lacks("fexit"), true, answers{FeatureBeside: lack("fexit"), FeatureMeters: lack("fexit")}},
+		{"no trampolines", lacks("trampolines"), true, answers{FeatureBeside: lack("trampolines"), FeatureMeters: lack("trampolines")}},
+		{"no helpers in tracing", lacks("tracing_helpers"), true, answers{FeatureBeside: lack("tracing_helpers")}},
+		{"no tp_btf", lacks("tp_btf"), true, answers{FeatureMonitor: lack("tp_btf")}},
+		{"no program arrays", lacks("prog_array"), true, answers{FeatureHook: lack("prog_array")}},
+		{"no LRU", lacks("lru_hash"), true, answers{FeatureFlows: lack("lru_hash")}},
+		{"no frags", lacks("xdp_frags"), false, answers{FeatureNative: lack("xdp_frags"), FeatureGeneric: lack("xdp_frags"), FeatureHook: lack("xdp_frags")}},
+		{"no instruction set v3", lacks("isa_v3"), false, answers{FeatureNative: lack("isa_v3"), FeatureGeneric: lack("isa_v3"),
+			FeatureHook: lack("isa_v3"), FeatureFilter: lack("isa_v3")}},
+		{"no perf rings", lacks("perf_event_array"), false, answers{FeatureNative: lack("perf_event_array"),
+			FeatureGeneric: lack("perf_event_array"), FeatureHook: lack("perf_event_array"), FeatureBeside: lack("perf_event_array")}},
+		{"no helpers in XDP", lacks("xdp_helpers"), false, answers{FeatureNative: lack("xdp_helpers"), FeatureGeneric: lack("xdp_helpers"),
+			FeatureHook: lack("xdp_helpers"), FeatureFlows: lack("xdp_helpers")}},
+		{"no XDP", lacks("xdp"), false, answers{FeatureNative: lack("xdp"), FeatureGeneric: lack("xdp"), FeatureHook: lack("xdp"),
+			FeatureFilter: lack("xdp"), FeatureFlows: lack("xdp")}},
+		{"no BPF file system", func(_ *Report, l *limits) { l.bpfFS = false }, true,
+			answers{FeatureHook: no("", "no BPF file system is mounted on /sys/fs/bpf", "mount -t bpf bpf /sys/fs/bpf")}},
+		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
+			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureFilter: missing,
+			FeatureFlows: missing, FeatureMeters: missing, FeatureMonitor: missing}},
+		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = bitLock }, true,
+			answers{FeatureBeside: hidden, FeatureMeters: hidden}},
+		{"occupied", occupy, true, answers{FeatureNative: busy, FeatureGeneric: busy}},
+		{"occupied by one that cannot be traced", func(r *Report, l *limits) {
+			occupy(r, l)
+			r.Interface.Program.Traceable = no("traceable", "no BTF", "compile with -g")
+		}, false, answers{FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: no("", "no BTF", "compile with -g"),
+			FeatureMeters: no("", "no BTF", "compile with -g")}},
+		{"down", func(r *Report, _ *limits) { r.Interface.Up = false }, false,
+			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down}},
+		{"no native mode", func(r *Report, _ *limits) { r.Interface.Native = no("native_xdp", "none", "generic") }, true,
+			answers{FeatureNative: no("", "none", "generic")}},
+		{"an MTU beyond one buffer", func(r *Report, _ *limits) {
+			r.Interface.MTU, r.Interface.Frags = 9000, Check{"xdp_frags", No, "too large", "smaller", ErrLargeMTU}
+		}, true, answers{FeatureNative: large}},
+		{"no frags in the driver, no need of them", func(r *Report, _ *limits) {
+			r.Interface.Frags = no("xdp_frags", "of no matter", "")
+		}, true, nil},
+		{"too little memory", memlock(32<<20 - 1<<10 - 4<<10), false, answers{
+			FeatureNative: crowded, FeatureGeneric: crowded, FeatureBeside: crowded, FeatureHook: crowded}},
+		{"just enough memory", memlock(32<<20 - 4<<10), true, nil},
+		{"little memory, but CAP_IPC_LOCK", func(r *Report, l *limits) {
+			memlock(1)(r, l)
+			r.Privileges.held |= bitLock
+		}, true, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, l := ableReport(), limits{ring: 8 << 20, cpus: 4, freeLock: 4 << 10, bpfFS: true}
+			test.change(r, &l)
+			r.decide(l)
+			var want Checks
+			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureFilter, FeatureFlows, FeatureMeters, FeatureMonitor} {
+				c, changed := test.want[key]
+				if !changed {
+					c.Answer = Yes
+				}
+				c.Key = key
+				want = append(want, c)
+			}
+			if diff := cmp.Diff(want, r.Features, cmpopts.EquateErrors()); diff != "" {
+				t.Error(diff)
+			}
+			if r.CanCapture != test.capture {
+				t.Errorf("capture is possible: %v, want %v", r.CanCapture, test.capture)
+			}
+		})
+	}
+}
+
+// The keys that the kernel's report has are those that features ask for.
+func TestKernelKeys(t *testing.T) {
+	k, err := probeKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range k.Checks {
+		got = append(got, c.Key)
+	}
+	if diff := cmp.Diff(kernelKeys, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,99 @@
+package support
+
+import (
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// An Interface is what a network interface and its driver offer to XDP.
+type Interface struct {
+	Name    string           `json:"name"`
+	Driver  string           `json:"driver"` // "" = it has none to name
+	Type    string           `json:"type"`   // link-layer type: "ether", ...
+	Up      bool             `json:"up"`
+	MTU     int              `json:"mtu"`       // bytes
+	Queues  int              `json:"rx_queues"` // that receive now; 0 = unknown
+	Native  Check            `json:"native_xdp"`
+	Frags   Check            `json:"xdp_frags"`
+	LRO     *bool            `json:"lro"`             // nil = unknown
+	VLAN    *bool            `json:"rx_vlan_offload"` // nil = unknown
+	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
+	Program *AttachedProgram `json:"program"`         // nil = none
+}
+
+// An AttachedProgram is the XDP program of an interface.
+type AttachedProgram struct {
+	ID        uint32 `json:"id"`
+	Name      string `json:"name"` // "" = the kernel does not tell this user
+	Mode      string `json:"mode"` // native, generic or offload
+	Traceable Check  `json:"traceable"`
+}
+
+func probeInterface(ifi xdp.Interface) *Interface {
+	told := askNetdev(ifi.Index)
+	c := &Interface{
+		Name:   ifi.Name,
+		Driver: ifi.Driver,
+		Type:   ifi.Type,
+		Up:     ifi.Up,
+		MTU:    ifi.MTU,
+		Queues: ifi.ActiveQueues(),
+		Native: nativeXDP(ifi, told),
+		Frags:  fragments(ifi, told),
+		Kfuncs: told.kfuncs(),
+	}
+	c.LRO, c.VLAN = ifi.Offloads()
+	if len(ifi.Programs) > 0 {
+		p := ifi.Programs[0]
+		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: traceable(p, ifi.Mode)}
+	}
+	return c
+}
+
+func traceable(p xdp.Program, mode xdp.Mode) Check {
+	const key = "traceable"
+	if mode == xdp.Offload {
+		return no(key, "it runs on the network card, out of the kernel's sight", "")
+	}
+	return tracingCheck(key, tryProgram(p.ID))
+}
+
+const tellsSince = "the kernel tells since 6.3"
+
+// nativeXDP asks the driver. It does not try, because many drivers reset their queues when a
+// program is attached.
+func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
+	const key = "native_xdp"
+	switch {
+	case len(ifi.Programs) > 0 && ifi.Mode == xdp.Native:
+		return Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}
+	case told.xdp == nil:
+		return unknown(key, tellsSince+"; a capture tries native mode first, then generic")
+	case *told.xdp&netdevXDPActBasic != 0:
+		return Check{Key: key, Answer: Yes, Reason: "the driver reports it"}
+	case ifi.Driver == "veth":
+		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+ifi.Name+" rx N")
+	}
+	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
+}
+
+// oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is
+// one page, and XDP needs room in it, too.
+const oneBuffer = 3000
+
+// fragments is whether packets that are larger than one buffer reach XDP programs.
+func fragments(ifi xdp.Interface, told netdevFeatures) Check {
+	const key = "xdp_frags"
+	switch {
+	case told.xdp == nil:
+		return unknown(key, tellsSince)
+	case *told.xdp&netdevXDPActRxSG != 0:
+		return Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}
+	case ifi.MTU > oneBuffer:
+		c := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+ifi.Name+" mtu 1500")
+		c.Kind = ErrLargeMTU
+		return c
+	}
+	return no(key, "of no matter with this MTU", "")
+}

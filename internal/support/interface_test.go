@@ -1,0 +1,86 @@
+package support
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func told(bits uint64) netdevFeatures { return netdevFeatures{xdp: &bits} }
+
+func TestNativeXDP(t *testing.T) {
+	const key = "native_xdp"
+	runs := []xdp.Program{{ID: 7}}
+	for _, test := range []struct {
+		name string
+		ifi  xdp.Interface
+		told netdevFeatures
+		want Check
+	}{
+		{"runs", xdp.Interface{Programs: runs, Mode: xdp.Native}, netdevFeatures{},
+			Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}},
+		{"runs in another mode", xdp.Interface{Programs: runs, Mode: xdp.Generic}, told(0),
+			no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")},
+		{"an old kernel", xdp.Interface{}, netdevFeatures{},
+			unknown(key, "the kernel tells since 6.3; a capture tries native mode first, then generic")},
+		{"reported", xdp.Interface{}, told(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
+		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, told(netdevXDPActRxSG),
+			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, nativeXDP(test.ifi, test.told), cmpopts.EquateErrors()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFragments(t *testing.T) {
+	const key = "xdp_frags"
+	for _, test := range []struct {
+		name string
+		mtu  int
+		told netdevFeatures
+		want Check
+	}{
+		{"an old kernel", 9000, netdevFeatures{}, unknown(key, "the kernel tells since 6.3")},
+		{"reported", 9000, told(netdevXDPActRxSG), Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}},
+		{"needed", 3001, told(netdevXDPActBasic), Check{key, No, "the driver may refuse native mode with an MTU of 3001",
+			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},
+		{"not needed", 3000, told(netdevXDPActBasic), no(key, "of no matter with this MTU", "")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told)
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateErrors()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestKfuncs(t *testing.T) {
+	some, none := uint64(5), uint64(0)
+	for _, test := range []struct {
+		name string
+		bits *uint64
+		want []string
+	}{
+		{"unknown", nil, nil},
+		{"none", &none, []string{}},
+		{"some", &some, []string{"timestamp", "vlan_tag"}},
+	} {
+		if diff := cmp.Diff(test.want, netdevFeatures{metadata: test.bits}.kfuncs()); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+func TestTraceableOffload(t *testing.T) {
+	want := no("traceable", "it runs on the network card, out of the kernel's sight", "")
+	if diff := cmp.Diff(want, traceable(xdp.Program{ID: 7}, xdp.Offload), cmpopts.EquateErrors()); diff != "" {
+		t.Error(diff)
+	}
+}

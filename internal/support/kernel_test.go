@@ -1,0 +1,66 @@
+package support
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+)
+
+func TestJudgeLoad(t *testing.T) {
+	const key, what, needs = "lru_hash", "maps that forget (LRU)", "Linux 4.10 or newer"
+	few := []string{"CAP_BPF", "CAP_PERFMON"}
+	absent := no(key, "this kernel has no maps that forget (LRU)", "it takes Linux 4.10 or newer")
+	untried := unknown(key, "not tried: missing CAP_BPF, CAP_PERFMON")
+	for _, test := range []struct {
+		name    string
+		err     error
+		missing []string
+		want    Check
+	}{
+		{"loads", nil, nil, yes(key)},
+		{"loads without the capabilities", nil, few, yes(key)},
+		{"not permitted", unix.EPERM, few, untried},
+		{"refused by the verifier without the capabilities", unix.EACCES, few, untried},
+		{"forbidden", unix.EPERM, nil, no(key, "this kernel refuses maps that forget (LRU) (operation not permitted) "+refuser(), "")},
+		{"not supported", ebpf.ErrNotSupported, nil, absent},
+		{"not supported, and no capabilities", ebpf.ErrNotSupported, few, absent},
+		{"unknown to the kernel", unix.EINVAL, nil, absent},
+		{"a longer attribute than the kernel's", unix.E2BIG, nil, absent},
+		{"another error", errors.New("it broke"), nil, no(key, "maps that forget (LRU): it broke", "it takes Linux 4.10 or newer")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, judgeLoad(key, what, test.err, needs, test.missing), cmpopts.EquateErrors()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestCheckHelpers(t *testing.T) {
+	helpers := []helper{{asm.FnXdpOutput, "first", "5.6"}, {asm.FnProbeReadKernel, "second", "5.5"}}
+	for _, test := range []struct {
+		name string
+		lack asm.BuiltinFunc
+		want Check
+	}{
+		{"both there", asm.FnUnspec, Check{Key: "x", Answer: Yes, Reason: "first, second"}},
+		{"one missing", asm.FnProbeReadKernel, no("x", "this kernel has no helper bpf_second in these programs", "it takes Linux 5.5 or newer")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := checkHelpers("x", helpers, func(fn asm.BuiltinFunc) error {
+				if fn == test.lack {
+					return ebpf.ErrNotSupported
+				}
+				return nil
+			})
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateErrors()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package support
+
+import (
+	"encoding/binary"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// The netlink family "netdev", include/uapi/linux/netdev.h.
+const (
+	netdevCmdDevGet         = 1
+	netdevAttrIfindex       = 1
+	netdevAttrXDPFeatures   = 3 // since 6.3
+	netdevAttrXDPRxMetadata = 5 // since 6.7
+	netdevXDPActBasic       = 1 << 0
+	netdevXDPActRxSG        = 1 << 5
+)
+
+// metadataNames are the names of the bits of netdevAttrXDPRxMetadata.
+var metadataNames = []string{"timestamp", "hash", "vlan_tag"}
+
+// netdevFeatures are the bits that a driver reports. nil = the kernel is too old to tell.
+type netdevFeatures struct {
+	xdp      *uint64
+	metadata *uint64
+}
+
+// askNetdev asks the kernel for the features of an interface's driver.
+func askNetdev(ifindex int) (f netdevFeatures) {
+	family, err := netlink.GenlFamilyGet("netdev")
+	if err != nil {
+		return f
+	}
+	req := nl.NewNetlinkRequest(int(family.ID), 0)
+	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes shorter than
+	// that, so that the two bytes that lie behind it in memory are sent as the reserved field, and
+	// this family refuses all but zeros.
+	header := []byte{netdevCmdDevGet, 1, 0, 0}
+	req.AddRawData(append(header, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
+	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return f
+	}
+	for _, answer := range answers {
+		if len(answer) < nl.SizeofGenlmsg {
+			continue
+		}
+		attrs, err := nl.ParseRouteAttr(answer[nl.SizeofGenlmsg:])
+		if err != nil {
+			return f
+		}
+		for _, a := range attrs {
+			if len(a.Value) < 8 {
+				continue
+			}
+			value := binary.NativeEndian.Uint64(a.Value)
+			switch a.Attr.Type {
+			case netdevAttrXDPFeatures:
+				f.xdp = &value
+			case netdevAttrXDPRxMetadata:
+				f.metadata = &value
+			}
+		}
+	}
+	return f
+}
+
+// kfuncs are the names of the metadata that XDP programs can ask the driver for with kernel
+// functions (kfuncs).
+func (f netdevFeatures) kfuncs() []string {
+	if f.metadata == nil {
+		return nil
+	}
+	names := []string{}
+	for bit, name := range metadataNames {
+		if *f.metadata&(1<<bit) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,128 @@
+package support
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// capabilities are those that xdpcap uses, in the order in which they are shown.
+var capabilities = []struct {
+	name string
+	bit  int
+}{
+	{"CAP_BPF", unix.CAP_BPF},
+	{"CAP_NET_ADMIN", unix.CAP_NET_ADMIN},
+	{"CAP_PERFMON", unix.CAP_PERFMON},
+	{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN},
+	{"CAP_IPC_LOCK", unix.CAP_IPC_LOCK},
+}
+
+// grant says how to get missing capabilities.
+const grant = "run it as root (sudo), or give the binary what it needs: " +
+	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon,cap_ipc_lock+ep FILE"
+
+// CheckPrivileges returns nil, or an error that names the capabilities that this process lacks to
+// load, attach and read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and
+// CAP_PERFMON.
+func CheckPrivileges() error {
+	held, err := heldCapabilities()
+	if err != nil {
+		return err
+	}
+	missing := missingCapabilities(held)
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("missing privileges: %s; %s", strings.Join(missing, ", "), grant)
+}
+
+// heldCapabilities is the effective set of this process: bit n is capability number n.
+func heldCapabilities() (uint64, error) {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return 0, fmt.Errorf("ask for this process's capabilities: %w", err)
+	}
+	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
+}
+
+// heldOrNone is the empty set where the kernel does not tell.
+func heldOrNone() uint64 {
+	held, err := heldCapabilities()
+	if err != nil {
+		return 0
+	}
+	return held
+}
+
+func has(held uint64, bit int) bool { return held&(1<<bit) != 0 }
+
+func missingCapabilities(held uint64) []string {
+	var missing []string
+	if !has(held, unix.CAP_BPF) && !has(held, unix.CAP_SYS_ADMIN) {
+		missing = append(missing, "CAP_BPF")
+	}
+	if !has(held, unix.CAP_NET_ADMIN) {
+		missing = append(missing, "CAP_NET_ADMIN")
+	}
+	if !has(held, unix.CAP_PERFMON) && !has(held, unix.CAP_SYS_ADMIN) {
+		missing = append(missing, "CAP_PERFMON")
+	}
+	return missing
+}
+
+// missingForTracing also names CAP_SYS_ADMIN, without which the kernel does not open the programs
+// of others by their ids.
+func missingForTracing() []string {
+	held, err := heldCapabilities()
+	if err != nil {
+		return nil
+	}
+	missing := missingCapabilities(held)
+	if !has(held, unix.CAP_SYS_ADMIN) {
+		missing = append(missing, "CAP_SYS_ADMIN")
+	}
+	return missing
+}
+
+// Privileges are what this process may do.
+type Privileges struct {
+	Held    []string `json:"held"`    // those of the capabilities that xdpcap uses
+	Missing []string `json:"missing"` // those without which nothing can be captured
+
+	// Memlock is how many bytes the user may lock in memory; nil = no limit. Perf rings count,
+	// except with CAP_IPC_LOCK.
+	Memlock *uint64 `json:"memlock_bytes"`
+
+	// UserNamespace says that the capabilities are those of a user namespace (a container's root,
+	// for example). They do not count for BPF.
+	UserNamespace bool `json:"user_namespace"`
+
+	held uint64
+}
+
+func privileges() (Privileges, error) {
+	held, err := heldCapabilities()
+	if err != nil {
+		return Privileges{}, err
+	}
+	p := Privileges{Held: []string{}, Missing: missingCapabilities(held), UserNamespace: inUserNamespace(), held: held}
+	if p.Missing == nil {
+		p.Missing = []string{} // [] in JSON, not null
+	}
+	for _, c := range capabilities {
+		if has(held, c.bit) {
+			p.Held = append(p.Held, c.name)
+		}
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return Privileges{}, fmt.Errorf("ask for the limit of locked memory: %w", err)
+	}
+	if limit.Cur != unix.RLIM_INFINITY {
+		p.Memlock = &limit.Cur
+	}
+	return p, nil
+}

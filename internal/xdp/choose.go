@@ -1,0 +1,68 @@
+package xdp
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// choose picks the programs that the selectors name out of those that run for an interface. No
+// program is picked twice. Without selectors it picks the only program there is.
+func choose(ifname string, running []Program, selectors []string) ([]Program, error) {
+	if len(selectors) == 0 {
+		switch len(running) {
+		case 0:
+			return nil, Kind(ErrNoProgram, "%s runs no XDP program that could be traced", ifname)
+		case 1:
+			return running, nil
+		}
+		return nil, Kind(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
+	}
+	var chosen []Program
+	for _, selector := range selectors {
+		found, err := match(ifname, running, selector)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			if !slices.Contains(chosen, p) {
+				chosen = append(chosen, p)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// match picks the programs that one selector names. An id is taken as it is: the program may run
+// elsewhere, and whether there is one shows when it is opened.
+func match(ifname string, running []Program, selector string) ([]Program, error) {
+	if selector == "all" && len(running) > 0 {
+		return running, nil
+	}
+	if id, err := strconv.ParseUint(selector, 10, 32); err == nil {
+		return []Program{{ID: uint32(id), Name: programName(uint32(id))}}, nil
+	}
+	var found []Program
+	for _, p := range running {
+		if p.Name == selector {
+			found = append(found, p)
+		}
+	}
+	switch {
+	case len(running) == 0:
+		return nil, Kind(ErrOtherProgram, "program %s: %s runs no XDP program", selector, ifname)
+	case len(found) == 0:
+		return nil, Kind(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, list(running))
+	case len(found) > 1:
+		return nil, Kind(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
+	}
+	return found, nil
+}
+
+func list(programs []Program) string {
+	var names []string
+	for _, p := range programs {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,73 @@
+package xdp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf/link"
+)
+
+// dispatcher is the name of the program that libxdp attaches to run several others one after
+// another.
+const dispatcher = "xdp_dispatcher"
+
+// A component is a program that a dispatcher runs: it replaces one of the dispatcher's functions
+// (freplace).
+type component struct {
+	Program
+	function uint32 // the BTF id of that function
+}
+
+// running lists the programs that run for a packet of the interface, in order. Behind a dispatcher
+// of libxdp, these are its components instead of the dispatcher.
+func running(ifi Interface) ([]Program, error) {
+	if len(ifi.Programs) != 1 || ifi.Programs[0].Name != dispatcher {
+		return ifi.Programs, nil
+	}
+	found, err := components(ifi.Programs[0])
+	if err != nil {
+		return nil, fmt.Errorf("look for the programs behind %s on %s: %w", ifi.Programs[0], ifi.Name, err)
+	}
+	if len(found) == 0 {
+		return ifi.Programs, nil
+	}
+	return inOrder(found), nil
+}
+
+// components goes through all links of the machine for those that replace a function of the
+// dispatcher. They have no attach type. The links of tracers, which have the dispatcher as their
+// target, too, have one.
+func components(dispatcher Program) ([]component, error) {
+	var found []component
+	links := new(link.Iterator)
+	defer links.Close()
+	for links.Next() {
+		info, err := links.Link.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the link has gone since the iterator found it
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t := info.Tracing(); t != nil && t.AttachType == 0 && t.TargetObjectId == dispatcher.ID {
+			id := uint32(info.Program)
+			found = append(found, component{Program{ID: id, Name: programName(id)}, uint32(t.TargetBtfId)})
+		}
+	}
+	return found, links.Err()
+}
+
+// inOrder sorts components in the order in which they run. libxdp's dispatcher defines the
+// functions in the order in which it calls them, and the compiler numbers their types in the order
+// of the definitions.
+func inOrder(found []component) []Program {
+	slices.SortFunc(found, func(a, b component) int { return cmp.Compare(a.function, b.function) })
+	programs := make([]Program, len(found))
+	for i, c := range found {
+		programs[i] = c.Program
+	}
+	return programs
+}

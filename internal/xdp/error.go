@@ -1,0 +1,32 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The kinds of error that a caller can remedy by asking for something else. An error of one of
+// these kinds matches it with errors.Is, and has a text of its own that says what was tried, on
+// what, and why it did not work. The kind's text is not part of it.
+var (
+	ErrBusy             = errors.New("an XDP program is already attached to the interface")
+	ErrNoNative         = errors.New("the driver does not take the XDP program in native mode")
+	ErrNotAttachable    = errors.New("no XDP program can be attached to the interface")
+	ErrNoProgram        = errors.New("the interface runs no XDP program")
+	ErrSeveralPrograms  = errors.New("the interface runs several XDP programs")
+	ErrOtherProgram     = errors.New("the interface does not run that XDP program")
+	ErrAmbiguousProgram = errors.New("several XDP programs match where one is asked for")
+	ErrNoSuchProgram    = errors.New("no such XDP program is loaded")
+)
+
+// Kind makes an error of a kind: one that matches kind with errors.Is. Its text is that of
+// fmt.Errorf(format, args...), and what the format wraps with %w is found by errors.Is and
+// errors.As, too.
+func Kind(kind error, format string, args ...any) error {
+	return &kindError{kind: kind, err: fmt.Errorf(format, args...)}
+}
+
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.err, e.kind} }

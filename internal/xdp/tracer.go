@@ -1,0 +1,44 @@
+package xdp
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The
+// error has the kernel's number; support.ExplainTracer finds the cause behind it.
+func AttachTracer(prog *ebpf.Program) (link.Link, error) {
+	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
+	if err != nil {
+		return nil, fmt.Errorf("attach a tracer: %w", err)
+	}
+	return l, nil
+}
+
+// A TracingError says why an XDP program cannot be traced with fentry and fexit programs, in words
+// for the user.
+type TracingError struct {
+	Reason string
+	Remedy string // what to do about it; "" = there is nothing to do on this kernel
+	Kind   error  // a kind that the error matches, where the caller has another remedy; nil = none
+	Err    error  // what the kernel said; nil = it was not asked
+}
+
+func (e *TracingError) Error() string {
+	if e.Remedy == "" {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Remedy
+}
+
+// Unwrap makes errors.Is and errors.As look at the kind and at the kernel's error.
+func (e *TracingError) Unwrap() (errs []error) {
+	for _, err := range []error{e.Kind, e.Err} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
