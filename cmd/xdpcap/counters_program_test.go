@@ -13,7 +13,7 @@ import (
 // is what becomes of the packet. Counters on it are none of its programs.
 func TestCounterPrograms(t *testing.T) {
 	testnet.RequireFentry(t)
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestCounterPrograms(t *testing.T) {
 
 	const frames = 5
 	for i := range frames {
-		sendAll(t, pair, testnet.UDPFrame(100, uint64(i)))
+		testnet.Send(t, pair, testnet.UDPFrame(100, uint64(i)))
 	}
 	for i, test := range tests {
 		r := lastObject[statsReport](t, test.output())
@@ -79,8 +79,8 @@ func TestCounterPrograms(t *testing.T) {
 // and measured.
 func TestCountOneOfTwo(t *testing.T) {
 	testnet.RequireFentry(t)
-	pair := newPair(t, testnet.PairOptions{})
-	other := newPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	target := attachTarget(t, pair, testnet.Rewriting)
 	if err := target.AttachAlso(pair.Rx, other.RxName); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func checkDetached(t *testing.T, pair *testnet.Pair) {
 // trickle sends frames, a hundred at a time, until the returned function is called.
 func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 	t.Helper()
-	sender := newSender(t, pair)
+	sender := testnet.MustSender(t, pair)
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -58,12 +58,12 @@ func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 func TestSignals(t *testing.T) {
 	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. What is caught is not inherited.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		file := tempFile(t)
 		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-		waitFor(t, "packets", func() bool { return fileSize(file) > 10_000 })
+		testnet.WaitFor(t, "packets", func() bool { return fileSize(file) > 10_000 })
 		p.cmd.Process.Signal(sig)
 		status, stderr := p.wait()
 		if status != 0 {
@@ -90,7 +90,7 @@ func fileSize(path string) int64 {
 }
 
 func TestCountAndDuration(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	for _, args := range [][]string{{"-c", "50"}, {"--duration", "300ms"}} {
 		file := tempFile(t)
@@ -113,9 +113,9 @@ func TestCountAndDuration(t *testing.T) {
 
 // The closing lines are tcpdump's, and the account.
 func TestClosingLines(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	want := "xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65468 bytes\n" +
 		"300 packets captured\n300 packets received by filter\n0 packets dropped by kernel\n" +
 		"xdpcap: 300 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 300 captured\n"
@@ -125,17 +125,17 @@ func TestClosingLines(t *testing.T) {
 }
 
 func TestSIGUSR1(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	p.cmd.Process.Signal(syscall.SIGUSR1)
-	waitFor(t, "the counts", func() bool { return strings.Contains(p.said(), "xdpcap: 300 seen = ") })
+	testnet.WaitFor(t, "the counts", func() bool { return strings.Contains(p.said(), "xdpcap: 300 seen = ") })
 	p.interrupt()
 }
 
 // Like `xdpcap -w - | head -c 100`.
 func TestReaderGoesAway(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	for _, args := range [][]string{{"-w", "-"}, {}} { // packets as pcapng, and as lines
 		r, w, err := os.Pipe()
@@ -159,7 +159,7 @@ func TestReaderGoesAway(t *testing.T) {
 
 // Nothing of what was captured reached the disk: it is lost, and the account says so.
 func TestDiskFull(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", "/dev/full", "--json")
 	status, stderr := p.wait()
@@ -174,7 +174,7 @@ func TestDiskFull(t *testing.T) {
 
 // A file system that fills up while capturing: the file holds whole blocks, as many as the account says.
 func TestDiskFillsUp(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
 		t.Fatal(err)
@@ -196,10 +196,10 @@ func TestDiskFillsUp(t *testing.T) {
 }
 
 func TestInterfaceDeleted(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
 	inRx(t, pair, netlink.LinkDel)
 	status, stderr := p.wait()
 	if status != 1 || !strings.Contains(stderr, "xdpcap: interface rx0 was deleted or moved to another network namespace\n") {
@@ -212,15 +212,15 @@ func TestInterfaceDeleted(t *testing.T) {
 }
 
 func TestInterfaceDownAndUp(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
 	inRx(t, pair, netlink.LinkSetDown)
 	inRx(t, pair, netlink.LinkSetUp)
 	defer trickle(t, pair)()
 	size := int64(300 * 100)
-	waitFor(t, "packets after the interface is up again", func() bool { return fileSize(file) > size+10_000 })
+	testnet.WaitFor(t, "packets after the interface is up again", func() bool { return fileSize(file) > size+10_000 })
 	if s := account(t, p.interrupt()); s.Captured <= 300 {
 		t.Errorf("summary %+v", s)
 	}
@@ -244,14 +244,14 @@ func inRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 // Packets get into the file without more of them, and without an end of the capture. After SIGKILL they are there, and
 // nothing is attached.
 func TestKilled(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file)
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 5000, Rate: 100_000})
-	waitFor(t, "the packets to get into the file", func() bool { return packetBlocks(t, file) == 5000 })
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 5000, Rate: 100_000})
+	testnet.WaitFor(t, "the packets to get into the file", func() bool { return packetBlocks(t, file) == 5000 })
 	p.cmd.Process.Kill()
 	<-p.done
-	waitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
+	testnet.WaitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
 	if records, _ := readFile(t, file); len(records) != 5000 {
 		t.Errorf("%d packets in the file", len(records))
 	}
@@ -297,14 +297,14 @@ func TestLiveLine(t *testing.T) {
 }
 
 func TestPrintToPipe(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := listening(t, pair.Rx, w, "-ni", pair.RxName, "-c", "2")
 	w.Close()
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2})
 	out, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestPrintToPipe(t *testing.T) {
 
 // --print and -w together.
 func TestPrintAndWrite(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +328,7 @@ func TestPrintAndWrite(t *testing.T) {
 	file := tempFile(t)
 	p := listening(t, pair.Rx, w, "-i", pair.RxName, "-c", "2", "-w", file, "--print")
 	w.Close()
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2})
 	out, _ := io.ReadAll(r)
 	p.wait()
 	if records, _ := readFile(t, file); len(records) != 2 || strings.Count(string(out), "\n") != 2 {

@@ -22,7 +22,7 @@ func longestAccount() capture.Account {
 
 // Each mistake is one clear line and exit status 1, and nothing is attached or made.
 func TestErrors(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{Addresses: true})
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("down0")})
 	addLink(t, pair, &netlink.Tuntap{LinkAttrs: attrs("tun0"), Mode: netlink.TUNTAP_MODE_TUN})
 	addPair(t, pair, "busy0", 1, 1)
@@ -42,7 +42,7 @@ func TestErrors(t *testing.T) {
 		{"-i nosuch", []string{`interface "nosuch" does not exist; there are: lo, rx0, `}},
 		{"-i down0", []string{"down0 is down", "ip link set dev down0 up"}},
 		{"-i tun0", []string{"tun0 is not an Ethernet interface"}},
-		{"-i busy0 --program nosuch", []string{"program nosuch: busy0 does not run it; it runs verdict (id ", "--program"}},
+		{"-i busy0 --program nosuch", []string{"program nosuch: busy0 does not run it; it runs receiver (id ", "--program"}},
 		{"-i busy0 --sink", []string{"busy0 is captured by tracing the XDP program", "--sink"}},
 		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced", "leave --rx-capture and --program away"}},
 		{"-i rx0 --program 4000000000", []string{"there is no BPF program with id 4000000000", "see xdpcap interfaces"}},
@@ -130,13 +130,13 @@ func addPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 
 // A program without BTF cannot be traced, and a kernel without trampolines traces none: one line says which it is.
 func TestTracingRefused(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
-	if status != 1 || !strings.Contains(stderr, "xdpcap: XDP program verdict (id ") || !strings.Contains(stderr, "has no BTF") {
+	if status != 1 || !strings.Contains(stderr, "xdpcap: XDP program receiver (id ") || !strings.Contains(stderr, "has no BTF") {
 		t.Errorf("without BTF: exit status %d: %s", status, stderr)
 	}
 	v.Close()
@@ -150,15 +150,15 @@ func TestTracingRefused(t *testing.T) {
 	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "this kernel refuses fentry") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
-	if err := newSender(t, pair).Send(testnet.UDPFrame(64, 0)); err != nil {
+	if err := testnet.MustSender(t, pair).Send(testnet.UDPFrame(64, 0)); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the target to count on", func() bool { return verdicts(t, target)[xdp.Pass] == 1 })
+	testnet.WaitFor(t, "the target to count on", func() bool { return verdicts(t, target)[xdp.Pass] == 1 })
 }
 
 // A driver without native XDP is captured in generic mode, and that is said.
 func TestGenericFallback(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("bridge0")})
 	err := pair.Rx.Do(func() error {
 		l, err := netlink.LinkByName("bridge0")
@@ -187,10 +187,10 @@ func TestGenericFallback(t *testing.T) {
 
 // Generic mode on request sees the same packets.
 func TestGenericMode(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{GRO: true})
+	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--xdp-mode", "generic", "-w", file, "--json")
-	sender := newSender(t, pair)
+	sender := testnet.MustSender(t, pair)
 	var want [][]byte
 	for i := range 100 {
 		frame := testnet.UDPFrame(100+i, uint64(i))
@@ -211,7 +211,7 @@ func TestGenericMode(t *testing.T) {
 }
 
 func TestMissingPrivileges(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir, err := os.MkdirTemp("", "xdpcap") // t.TempDir is root's alone
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestMissingPrivileges(t *testing.T) {
 
 // A capture that cannot begin does not cost an older file.
 func TestOlderFileSurvives(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)

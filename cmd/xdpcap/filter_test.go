@@ -17,7 +17,7 @@ import (
 // What the filter in the kernel keeps is what tcpdump selects from a file of everything.
 func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
 	testnet.Require(t, "tcpdump")
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	frames := testnet.MixedTraffic()
 	all := tempFile(t)
 	captureFrames(t, pair, frames, "-w", all)
@@ -51,7 +51,7 @@ func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
 func captureFrames(t *testing.T, pair *testnet.Pair, frames [][]byte, args ...string) summary {
 	t.Helper()
 	p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "--json"}, args...)...)
-	sendAll(t, pair, frames...)
+	testnet.Send(t, pair, frames...)
 	return account(t, p.interrupt())
 }
 
@@ -84,7 +84,7 @@ func readPcap(t *testing.T, path string) (data [][]byte) {
 
 // --vlan-aware finds what tcpdump on a socket would: behind the tag.
 func TestVLANAware(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	udp := testnet.TxToRx().UDP(1000, 53, nil)
 	frames := [][]byte{udp, testnet.VLAN(udp, 5), testnet.QinQ(udp, 6, 7), testnet.TxToRx().ARPRequest()}
 	for _, test := range []struct {
@@ -100,7 +100,7 @@ func TestVLANAware(t *testing.T) {
 
 // An expression in a file, and a compiled program in one.
 func TestFilterFiles(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	expression, program := filepath.Join(dir, "expression"), filepath.Join(dir, "program")
 	os.WriteFile(expression, []byte("udp\nport 53\n"), 0o600)
@@ -134,7 +134,7 @@ func TestDump(t *testing.T) {
 }
 
 func TestFilterErrors(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	for _, test := range []struct {
 		args []string
@@ -166,10 +166,15 @@ func TestFilterErrors(t *testing.T) {
 
 // Filter, sampling and rate at once: the account adds up.
 func TestAccountOfEverything(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "20",
 		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "1000", "udp[14:2] & 1 == 0")
-	r := flood(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300_000, Flows: 1000})
+	// Not Generate: once the capture has ended, nobody counts what arrives.
+	r, err := testnet.MustGenerator(t, pair).Run(t.Context(),
+		testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300_000, Flows: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
 	status, stderr := p.wait()
 	s := account(t, stderr)
 	if status != 0 || s.Captured != 1000 || s.FilteredOut == 0 || s.NotSampled == 0 || s.Seen > r.Sent {

@@ -38,8 +38,8 @@ func TestGuardReasons(t *testing.T) {
 // What drops packets is refused in the same way, whatever it is, and --yes and what lets all
 // packets pass is not.
 func TestGuard(t *testing.T) {
-	addressed, silent := newPair(t, testnet.PairOptions{Addresses: true}), newPair(t, testnet.PairOptions{})
-	routed := newPair(t, testnet.PairOptions{})
+	addressed, silent := testnet.MustPair(t, testnet.PairOptions{Addresses: true}), testnet.MustPair(t, testnet.PairOptions{})
+	routed := testnet.MustPair(t, testnet.PairOptions{})
 	everywhere := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
 	err := routed.Rx.Do(func() error { return netlink.RouteAdd(&netlink.Route{LinkIndex: routed.RxIndex, Dst: everywhere}) })
 	if err != nil {

@@ -43,7 +43,7 @@ func filledSlots(t *testing.T, target *testnet.Target) (n int) {
 func TestHookMap(t *testing.T) {
 	for _, kind := range []testnet.TargetKind{testnet.Hooked, testnet.HookedFrags} {
 		t.Run(string(kind), func(t *testing.T) {
-			pair := newPair(t, testnet.PairOptions{})
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			target := attachTarget(t, pair, kind)
 			hook := pinHook(t, target)
 			passed := listenIP(t, pair)
@@ -83,7 +83,7 @@ func TestHookMap(t *testing.T) {
 
 // What a killed xdpcap left in the slots is taken over; what somebody else has there is left alone.
 func TestHookMapInUse(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)
 	hook := pinHook(t, target)
 	killed := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull)
@@ -114,7 +114,7 @@ func TestHookMapInUse(t *testing.T) {
 }
 
 func TestHookMapErrors(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
 		"--hook /no/such/map":                   "hook map /no/such/map does not exist",
 		"--hook /no/such/map -i rx0":            "-i and --hook: a hook map is captured alone",

@@ -125,18 +125,13 @@ func lastJSON(t *testing.T, p *pipe, v any) {
 // send sends frames that the receiver's program has seen when it returns.
 func send(t *testing.T, pair *testnet.Pair, frames uint64) (seen uint64) {
 	t.Helper()
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1})
-	waitFor(t, "the frames to arrive", func() bool {
-		s, err := pair.Stats()
-		seen = s.Delivered
-		return err == nil && s.Delivered+s.Dropped == frames
-	})
+	_, seen = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1})
 	return seen
 }
 
 // xdpcap's own program measures each packet and drops the share that it was told.
 func TestLatencyBuiltin(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	out := newPipe(t)
 	p := listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--drop", "20", "--json", "--interval", "100ms")
 	sent := send(t, pair, 50_000)
@@ -160,7 +155,7 @@ func TestLatencyBuiltin(t *testing.T) {
 
 // --events prints a line for each packet, and the table at the end.
 func TestLatencyEvents(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	out := newPipe(t)
 	p := listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--events", "--json")
 	sent := send(t, pair, 1000)
@@ -173,7 +168,7 @@ func TestLatencyEvents(t *testing.T) {
 		if err := d.Decode(&l); err != nil {
 			t.Fatal(err)
 		}
-		if l.Took <= 0 || l.Verdict != "pass" || time.Since(l.Time).Abs() > patience {
+		if l.Took <= 0 || l.Verdict != "pass" || time.Since(l.Time).Abs() > testnet.Patience {
 			t.Fatalf("%+v", l)
 		}
 	}
@@ -183,7 +178,7 @@ func TestLatencyEvents(t *testing.T) {
 
 	out = newPipe(t)
 	p = listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--drop", "100", "--events")
-	sender := newSender(t, pair)
+	sender := testnet.MustSender(t, pair)
 	for i := range uint64(3) {
 		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
 			t.Fatal(err)
@@ -200,7 +195,7 @@ func TestLatencyEvents(t *testing.T) {
 
 // The kernel's counters are those of the frames that were sent.
 func TestLatencyKernelStats(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +222,7 @@ func TestLatencyKernelStats(t *testing.T) {
 // Somebody else's program is measured where the kernel allows that; where not, the error says what
 // does work.
 func TestLatencyTrace(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +252,7 @@ func TestLatencyTrace(t *testing.T) {
 
 // Each mistake is one line and exit status 1, and nothing is attached.
 func TestLatencyErrors(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	addPair(t, pair, "busy0", 1, 1)
 	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{})
 	if err != nil {

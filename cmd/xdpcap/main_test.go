@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -28,9 +27,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
 
 // A process is a running xdpcap.
 type process struct {
@@ -103,7 +99,7 @@ func listening(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...str
 	case <-p.ready:
 	case <-p.done:
 		t.Fatalf("xdpcap %v ended: %s", args, p.said())
-	case <-time.After(patience):
+	case <-time.After(testnet.Patience):
 		t.Fatalf("xdpcap %v does not listen: %s", args, p.said())
 	}
 	return p
@@ -114,7 +110,7 @@ func (p *process) wait() (int, string) {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-time.After(testnet.Patience):
 		p.cmd.Process.Signal(syscall.SIGQUIT)
 		<-p.done
 		p.t.Fatalf("xdpcap %v does not end: %s", p.cmd.Args[1:], p.said())
@@ -153,69 +149,6 @@ func account(t *testing.T, stderr string) summary {
 	}
 	t.Fatalf("no summary in %q", stderr)
 	return summary{}
-}
-
-func newPair(t *testing.T, o testnet.PairOptions) *testnet.Pair {
-	t.Helper()
-	testnet.RequireLiveFrames(t)
-	pair, err := testnet.NewPair(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pair.Close() })
-	return pair
-}
-
-// generate sends frames and waits until they have arrived.
-func generate(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) testnet.Result {
-	t.Helper()
-	before := taken(t, pair)
-	r := flood(t, pair, o)
-	waitTaken(t, pair, before+r.Sent)
-	return r
-}
-
-// flood sends frames, whether anybody takes them or not.
-func flood(t *testing.T, pair *testnet.Pair, o testnet.GeneratorOptions) testnet.Result {
-	t.Helper()
-	g, err := testnet.NewGenerator(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	o.Rate = testnet.Rate(o.Rate)
-	r, err := g.Run(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// delivered is how many of the frames sent at full speed the receiving interface took. That is all
-// of them, except on emulated machines: on Linux 6.1 there, some found its queue full, probably as
-// its polling was left to ksoftirqd.
-func delivered(t *testing.T, pair *testnet.Pair, sent uint64) uint64 {
-	t.Helper()
-	s, err := pair.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Dropped != 0 && !testnet.Emulated() {
-		t.Errorf("%d frames were sent, %+v", sent, s)
-	}
-	return sent - s.Dropped
-}
-
-func newSender(t *testing.T, pair *testnet.Pair) *testnet.Sender {
-	t.Helper()
-	s, err := testnet.NewSender(pair.Tx, pair.TxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
 }
 
 // output runs a tool on a file and returns what it prints.

@@ -131,15 +131,15 @@ func scraped[S any](t *testing.T, snapshot S, m metricSet[S]) string {
 
 // The real command counts what happens on its interface, and SIGINT prints the totals.
 func TestMonitor(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{Count: true})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	receiver := testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{Count: true})
+	id, err := receiver.ID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
 	tables, objects := newPipe(t), newPipe(t)
 	p := listening(t, pair.Rx, tables.in, "monitor", "-i", pair.RxName, "-v", "--interval", "100ms")
-	q := listening(t, pair.Rx, objects.in, "monitor", "--program", "count_packets", "-i", pair.RxName, "--json")
+	q := listening(t, pair.Rx, objects.in, "monitor", "--program", fmt.Sprint(id), "-i", pair.RxName, "--json")
 	const sent = 50
 	testnet.Send(t, pair, slices.Repeat([][]byte{testnet.UDPFrame(100, 0)}, sent)...)
 	if stderr := p.interrupt(); !strings.Contains(stderr, "listening on xdp tracepoints of rx0") {
@@ -162,7 +162,7 @@ func TestMonitor(t *testing.T) {
 
 // --record prints so many events and ends by itself.
 func TestMonitorRecord(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestMonitorRecord(t *testing.T) {
 	text := listening(t, pair.Rx, lines.in, "monitor", "-i", pair.RxName, "--record", "3")
 	asJSON := listening(t, pair.Rx, objects.in, "monitor", "-i", pair.RxName, "--record", "3", "--json")
 	more := listening(t, pair.Rx, none.in, "monitor", "-i", pair.RxName, "--record", "100")
-	sender := newSender(t, pair)
+	sender := testnet.MustSender(t, pair)
 	for i := range uint64(5) {
 		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestMonitorRecord(t *testing.T) {
 		if err := d.Decode(&l); err != nil {
 			t.Fatal(err)
 		}
-		if time.Since(l.Time).Abs() > patience || l.Program == 0 || l.Verdict == nil || *l.Verdict != 0 {
+		if time.Since(l.Time).Abs() > testnet.Patience || l.Program == 0 || l.Verdict == nil || *l.Verdict != 0 {
 			t.Errorf("%+v", l)
 		}
 		l.Time, l.CPU, l.Program, l.Verdict = time.Time{}, 0, 0, nil
@@ -211,7 +211,7 @@ func TestMonitorRecord(t *testing.T) {
 
 // Each mistake is one line and exit status 1.
 func TestMonitorErrors(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
 		"-i nosuch":                      `interface "nosuch" does not exist; there are: lo, rx0`,
 		"--program nosuch":               `--program: no XDP program "nosuch" is loaded`,

@@ -46,7 +46,7 @@ type probeJSON struct {
 }
 
 func TestProbe(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	status, stdout, stderr := probe(t, pair, "-i", pair.RxName)
 	if status != 0 || stderr != "" {
 		t.Errorf("exit status %d: %s", status, stderr)

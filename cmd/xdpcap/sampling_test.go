@@ -13,17 +13,20 @@ import (
 
 // Whole flows only, about one in N of them.
 func TestSampleFlows(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample-flows", "10", "--json")
 	const flows, packets = 10_000, 4
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows})
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows})
 	s := account(t, p.interrupt())
-	if arrived := delivered(t, pair, flows*packets); arrived < flows*packets {
-		t.Skip("an emulated machine's receive queue dropped packets before XDP")
+	if s.Seen != arrived {
+		t.Errorf("%d seen, want %d", s.Seen, arrived)
 	}
-	if s.Seen != flows*packets || s.Lost != 0 {
-		t.Errorf("summary %+v", s)
+	if s.Lost != 0 {
+		t.Errorf("%d lost", s.Lost)
+	}
+	if arrived < flows*packets {
+		t.Skip("the receiver's queue was full for some packets: flows have fewer than were sent")
 	}
 	records, _ := readFile(t, file)
 	seen := map[string]int{}
@@ -46,14 +49,10 @@ func TestSampleFlows(t *testing.T) {
 // Far more than the rate arrives: once the first second's savings are spent, within 5 % of the rate is
 // kept, and all is accounted for.
 func TestMaxRate(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--max-rate", "1000", "--json")
-	g, err := testnet.NewGenerator(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g := testnet.MustGenerator(t, pair)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	r, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 1e6})
@@ -105,9 +104,9 @@ func steady(records []record) (first, last indexedRecord) {
 }
 
 func TestFirst(t *testing.T) {
-	pair := newPair(t, testnet.PairOptions{})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--first", "3", "--json")
-	generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 10_000, Flows: 100})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 10_000, Flows: 100})
 	if s := account(t, p.interrupt()); s.Captured != 300 || s.NotSampled != 9_700 {
 		t.Errorf("summary %+v", s)
 	}

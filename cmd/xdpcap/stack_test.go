@@ -29,8 +29,8 @@ func openStack(t *testing.T, pair *testnet.Pair) *stack {
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1); err != nil {
 			return err
 		}
-		patience := unix.NsecToTimeval(patience.Nanoseconds())
-		if err := unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+		limit := unix.NsecToTimeval(testnet.Patience.Nanoseconds())
+		if err := unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
 			return err
 		}
 		return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
@@ -102,10 +102,10 @@ func variety() (frames [][]byte) {
 func through(t *testing.T, pair *testnet.Pair, s *stack, frames [][]byte) [][]byte {
 	t.Helper()
 	for some := range slices.Chunk(frames, 64) { // well below what the receive queue holds
-		sendAll(t, pair, some...)
+		testnet.Send(t, pair, some...)
 	}
 	last := fmt.Appendf(nil, "the last one, %v", time.Now())
-	sendAll(t, pair, testnet.TxToRx().UDP(1000, 443, last))
+	testnet.Send(t, pair, testnet.TxToRx().UDP(1000, 443, last))
 	got := s.read(t, last)
 	return got[:len(got)-1]
 }
@@ -124,7 +124,7 @@ func compareFrames(t *testing.T, want, got [][]byte) {
 
 // newJumboPair polls with or without an XDP program, and so keeps the frames' order.
 func newJumboPair(t *testing.T) *testnet.Pair {
-	return newPair(t, testnet.PairOptions{MTU: 9000, GRO: true})
+	return testnet.MustPair(t, testnet.PairOptions{MTU: 9000, GRO: true})
 }
 
 // The stack gets the same frames, byte for byte and in the same order, without an XDP program and with xdpcap's.

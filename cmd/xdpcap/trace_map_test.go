@@ -25,8 +25,8 @@ func TestMapPrograms(t *testing.T) {
 		}},
 	} {
 		t.Run(string(test.kind), func(t *testing.T) {
-			pair := newPair(t, testnet.PairOptions{})
-			out := newPair(t, testnet.PairOptions{Tx: pair.Rx, TxName: "out0", GRO: true})
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			out := testnet.MustPair(t, testnet.PairOptions{Tx: pair.Rx, TxName: "out0", GRO: true})
 			target, err := testnet.NewTarget(test.kind)
 			if err != nil {
 				t.Fatal(err)
@@ -48,7 +48,7 @@ func traceMapProgram(t *testing.T, pair, out *testnet.Pair, target *testnet.Targ
 	elsewhere := listening(t, pair.Rx, nil, append(args, "-i", out.TxName, "-w", os.DevNull)...)
 	frames := sendRound(t, pair)
 	want := [6]uint64{1, 1, 2, 1, 0, 1}
-	waitFor(t, "the program in the map to run", func() bool { return verdicts(t, target) == want })
+	testnet.WaitFor(t, "the program in the map to run", func() bool { return verdicts(t, target) == want })
 
 	n := uint64(len(frames))
 	if s := account(t, p.interrupt()); s.Seen != 2*n || s.Captured != 2*n {

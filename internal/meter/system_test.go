@@ -68,8 +68,10 @@ func TestActionsMillion(t *testing.T) {
 			}
 			stop := sync.OnceFunc(func() { close(done); readers.Wait() })
 			defer stop() // Generate may end the test, and Close is not for what is being read
-			const frames, size = 1_000_000, 100
-			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			const size = 100
+			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{
+				Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(1_000_000),
+			})
 			stop()
 
 			var want VerdictTallies
@@ -108,8 +110,10 @@ func TestActionsTrace(t *testing.T) {
 				})
 				defer readers[i].Close()
 			}
-			const frames, size = 1_000_000, 100
-			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames})
+			const size = 100
+			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{
+				Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(1_000_000),
+			})
 			c, err := traced.Total()
 			if err != nil {
 				t.Fatal(err)
@@ -196,7 +200,7 @@ func TestProtocolsMillion(t *testing.T) {
 				{tcp6, IPv6(6), 1, 200_000},
 				{txRx.ARPRequest(), EtherType(0x0806), 0, 100_000},
 			} {
-				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.frame, Raw: true, Count: test.count})
+				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.frame, Raw: true, Count: testnet.Volume(test.count)})
 				tally := Tally{delivered, delivered * uint64(len(test.frame))}
 				addTo(want, test.class.String(), tally)
 				sizes[test.size].Add(tally)

@@ -137,6 +137,17 @@ func (r *Receiver) Total() (Counts, error) {
 // Close.
 func (r *Receiver) Program() *ebpf.Program { return r.prog }
 
+// ID is the program's id. Its name is not unique on a machine: other tests, which
+// run at the same time, have programs of the same name.
+func (r *Receiver) ID() (uint32, error) {
+	info, err := r.prog.Info()
+	if err != nil {
+		return 0, err
+	}
+	id, _ := info.ID()
+	return uint32(id), nil
+}
+
 // Close detaches the program.
 func (r *Receiver) Close() error {
 	var errs []error
