@@ -20,24 +20,20 @@ type samplerAccount struct {
 	NotSampled  uint64
 	Lost        uint64
 	Sampled     uint64
-	Lot         struct {
-		_     structs.HostLayout
-		Left  uint32
-		Drawn uint32
+	Group       struct {
+		_      structs.HostLayout
+		Left   uint32
+		KeptAt uint32
 	}
 }
 
 type samplerFlow struct {
-	_   structs.HostLayout
-	End [2]struct {
-		_    structs.HostLayout
-		Addr [2]uint64
-		Port uint16
-		Zero [3]uint16
-	}
-	EtherType uint16
-	Protocol  uint8
-	Zero      [5]uint8
+	_               structs.HostLayout
+	Source          [2]uint64
+	Destination     [2]uint64
+	SourcePort      uint16
+	DestinationPort uint16
+	Class           uint32
 }
 
 type samplerHead struct {

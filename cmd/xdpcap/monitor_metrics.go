@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
@@ -83,7 +84,7 @@ func (m *monitorMetrics) send(ch chan<- prometheus.Metric, k meter.Case, c meter
 		return
 	}
 	ch <- counter(m.sched, c.Sched, append([]string{mapID}, cpu...)...)
-	for verdict, n := range map[string]uint64{"pass": c.Passed, "drop": c.Dropped, "redirect": c.Redirected} {
-		ch <- counter(m.verdicts, n, append([]string{verdict, mapID}, cpu...)...)
+	for verdict, n := range map[xdp.Verdict]uint64{xdp.Pass: c.Passed, xdp.Drop: c.Dropped, xdp.Redirect: c.Redirected} {
+		ch <- counter(m.verdicts, n, append([]string{verdict.String(), mapID}, cpu...)...)
 	}
 }

@@ -193,12 +193,7 @@ func newVerdictRates(sp span[meter.ActionCounts], before, now meter.VerdictTalli
 	return v
 }
 
-func verdictName(slot int) string {
-	if v := xdp.Verdict(slot); v != meter.UnknownVerdict {
-		return v.String()
-	}
-	return "unknown"
-}
+func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 
 func (r *statsReading) json() any { return r }
 

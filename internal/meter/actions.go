@@ -9,13 +9,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type tally -type limit actions ../../bpf/actions.c
+//go:generate go tool bpf2go -target bpfel -type tally actions ../../bpf/actions.c
 
-// UnknownVerdict stands for every number that a program returned and that is no verdict.
-const UnknownVerdict = xdp.Verdict(actionsLimitUNKNOWN)
-
-// VerdictTallies are the packets of each verdict, with UnknownVerdict as the last.
-type VerdictTallies [actionsLimitVERDICTS]Tally
+// VerdictTallies are the packets of each verdict, with xdp.UnknownVerdict as the last.
+type VerdictTallies [xdp.VerdictSlots]Tally
 
 // Add adds those of another CPU or queue.
 func (v *VerdictTallies) Add(o VerdictTallies) {
@@ -87,7 +84,7 @@ func (a *Actions) spec() (*ebpf.CollectionSpec, error) {
 	if err := spec.Variables[actionsVarQueues].Set(uint32(a.queues)); err != nil {
 		return nil, fmt.Errorf("set %s: %w", actionsVarQueues, err)
 	}
-	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32(a.queues+1) * uint32(len(VerdictTallies{}))
+	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((a.queues + 1) * xdp.VerdictSlots)
 	return spec, nil
 }
 
@@ -180,10 +177,9 @@ func (a *Actions) read() (ActionCounts, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdicts := len(VerdictTallies{})
 	counts := make(ActionCounts, a.queues+1)
 	for slot, perCPU := range slots {
-		q, verdict := slot/verdicts, slot%verdicts
+		q, verdict := slot/xdp.VerdictSlots, slot%xdp.VerdictSlots
 		if counts[q] == nil {
 			counts[q] = make([]VerdictTallies, len(perCPU))
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type histogram -type measurement -type limit -type replayed latency ../../bpf/latency.c
+//go:generate go tool bpf2go -target bpfel -type histogram -type measurement -type limit -type replayed latency ../../bpf/latency.c
 
 // BuiltinOptions say what our own program does. The zero value is to let every packet pass.
 type BuiltinOptions struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type tally -type class -type limit -type extra -type flow -type overflow -type slots protocols ../../bpf/protocols.c
+//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type overflow -type slots protocols ../../bpf/protocols.c
 
 // A Variant is a way to count packets per protocol. All give the same numbers.
 type Variant int
@@ -138,7 +138,7 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 	if err != nil {
 		return nil, err
 	}
-	// The slot for what finds no room must not find no room.
+	// This entry is for classes that find the table full, so it is made before the table can be full.
 	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
 		prog.Close()
 		return nil, fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)

@@ -124,9 +124,8 @@ func sum(perCPU []protocolsTally) (all Tally) {
 }
 
 func newFlow(f protocolsFlow) Flow {
-	address := func(words [4]uint32) netip.Addr {
-		// As they were in memory, which is in network byte order.
-		bytes := *(*[16]byte)(unsafe.Pointer(&words))
+	address := func(words [2]uint64) netip.Addr {
+		bytes := *(*[16]byte)(unsafe.Pointer(&words)) // in network byte order, as in the packet
 		if Class(f.Class).Family() == "ipv4" {
 			return netip.AddrFrom4([4]byte(bytes[:4]))
 		}

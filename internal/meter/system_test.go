@@ -116,7 +116,7 @@ func TestActionsTrace(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	const unknown = testnet.Action(77)
 	for action, verdict := range map[testnet.Action]xdp.Verdict{
-		testnet.Drop: xdp.Drop, testnet.Pass: xdp.Pass, testnet.TX: xdp.Tx, unknown: UnknownVerdict,
+		testnet.Drop: xdp.Drop, testnet.Pass: xdp.Pass, testnet.TX: xdp.Tx, unknown: xdp.UnknownVerdict,
 	} {
 		t.Run(verdict.String(), func(t *testing.T) {
 			pair := newPair(t)

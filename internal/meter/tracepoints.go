@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
+//go:generate go tool bpf2go -target bpfel -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
 
 // An Event is what a tracepoint reports. Some have had several tracepoints over time.
 type Event uint32

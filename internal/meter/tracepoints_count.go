@@ -13,7 +13,7 @@ import (
 type Case struct {
 	Event   Event
 	Errno   unix.Errno  // RedirectErr, DevmapXmit and BulkTx; 0 = none
-	Verdict xdp.Verdict // Exception; UnknownVerdict stands for all that do not exist
+	Verdict xdp.Verdict // Exception; xdp.UnknownVerdict stands for all that do not exist
 	Memory  MemoryType  // MemConnect, MemDisconnect, MemReturnFailed
 	MapID   uint32      // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
 	ToCPU   int         // CPUMapEnqueue

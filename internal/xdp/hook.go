@@ -19,7 +19,7 @@ type HookMap struct {
 }
 
 // Slots is how many verdicts a hook map has slots for.
-const Slots = 5
+const Slots = uint32(UnknownVerdict)
 
 // OpenHookMap takes hold of a hook map. It refuses one whose slots are in use; what a killed xdpcap left there does not
 // count.
