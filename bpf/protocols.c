@@ -12,8 +12,6 @@
 #include "include/traced.h"
 #include "include/verdict.h"
 
-enum class *const class_type; /* keeps the type in BTF, for bpf2go */
-
 enum limit {
 	SIZES = 7, /* up to 64, 127, 255, 511, 1023, 1518 bytes, and jumbo */
 };
@@ -26,7 +24,7 @@ enum extra {
 	WITH_SIZES = 1,
 	WITH_FLOWS = 2,
 };
-enum extra *const extra_type;
+enum extra *const extra_type; /* keeps the type in BTF, for bpf2go */
 enum limit *const limit_type;
 
 /* What is needed to tell how many packets are in no entry of the map `flows`. */

@@ -277,7 +277,7 @@ static __always_inline bool is_kept_flow(void *ctx, enum context context)
 	struct flow f;
 
 	find_layers(&p, &l);
-	if (l.is_fragment) {
+	if (l.is_fragment && l.class < TRUNCATED) {
 		l.transport = 0;
 		if (l.class >= V6)
 			l.class = V6 + IPPROTO_FRAGMENT;

@@ -20,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type sample -type account sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type sample -type account -type class sampler ../bpf/sampler.c
 
 // MaxSnapLen is the most bytes of one packet that can be had: what one record of a perf ring holds.
 const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)

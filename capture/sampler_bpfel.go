@@ -27,6 +27,17 @@ type samplerAccount struct {
 	}
 }
 
+type samplerClass uint32
+
+const (
+	samplerClassV4        samplerClass = 0
+	samplerClassV6        samplerClass = 256
+	samplerClassTRUNCATED samplerClass = 512
+	samplerClassNO_ROOM   samplerClass = 513
+	samplerClassSLOTS     samplerClass = 514
+	samplerClassOTHER     samplerClass = 65536
+)
+
 type samplerFlow struct {
 	_               structs.HostLayout
 	Source          [2]uint64
@@ -83,6 +94,7 @@ const (
 	samplerProgSampleFentry   = "sample_fentry"
 	samplerProgSampleFexit    = "sample_fexit"
 	samplerProgSampleXdp      = "sample_xdp"
+	samplerVarClassType       = "class_type"
 	samplerVarDecidingAtExit  = "deciding_at_exit"
 	samplerVarFiltering       = "filtering"
 	samplerVarFilteringLength = "filtering_length"
@@ -165,6 +177,7 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
 	DecidingAtExit  *ebpf.VariableSpec `ebpf:"deciding_at_exit"`
 	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
@@ -227,6 +240,7 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	ClassType       *ebpf.Variable `ebpf:"class_type"`
 	DecidingAtExit  *ebpf.Variable `ebpf:"deciding_at_exit"`
 	Filtering       *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`

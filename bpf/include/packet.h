@@ -35,12 +35,13 @@ enum class {
 	OTHER = 1 << 16, /* alone: IEEE 802.3, which has a length in place of the type */
 };
 
+enum class *const class_type; /* keeps the type in BTF, for bpf2go */
+
 /* Where the headers are, in bytes from the packet's beginning. */
 struct layers {
 	__u32 class;
 	__u32 network;
-	__u32 transport; /* 0 if there is none, as in later fragments, or if it is not known where
-			  */
+	__u32 transport; /* 0 in later fragments, which have none, and if it is not known */
 	bool is_fragment;
 };
 
