@@ -20,9 +20,10 @@ func ThreadTime() (time.Duration, error) {
 	return time.Duration(ns), err
 }
 
-// Offset is what must be added to CLOCK_MONOTONIC for CLOCK_REALTIME, in nanoseconds, and the time in CLOCK_MONOTONIC at
-// which it was measured. Each of several measurements reads the wall clock between two readings of the monotonic one;
-// the one with the least time between these counts, and is wrong by at most half that time.
+// Offset is what must be added to CLOCK_MONOTONIC for CLOCK_REALTIME, in nanoseconds, and the time
+// in CLOCK_MONOTONIC at which it was measured. Each of several measurements reads the wall clock
+// between two readings of the monotonic one; the one with the least time between these counts, and
+// is wrong by at most half that time.
 func Offset() (offset, now int64, err error) {
 	narrowest := int64(-1)
 	for range readings {

@@ -37,8 +37,8 @@ type BenchResult struct {
 	Cycles, NativeInstructions float64 // per packet, in the kernel
 }
 
-// Bench runs the variants against each other on the same packets, and checks that they counted exactly
-// these. It is an error when ctx ends first.
+// Bench runs the variants against each other on the same packets, and checks that they counted
+// exactly these. It is an error when ctx ends first.
 func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
 	var subjects []*subject
 	defer func() {
@@ -183,8 +183,8 @@ func (s *subject) round(cpus []int) error {
 	return nil
 }
 
-// runAll is one CPU's part. It is measured in the thread's CPU time: the kernel sleeps before and after the
-// runs of a call, and others may want the CPU.
+// runAll is one CPU's part. It is measured in the thread's CPU time: the kernel sleeps before and
+// after the runs of a call, and others may want the CPU.
 func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did work, err error) {
 	for _, p := range benchPackets {
 		steps.wait()

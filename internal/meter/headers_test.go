@@ -20,7 +20,8 @@ func classOf(h testnet.Headers) Class {
 	return EtherType(uint16(h.Protocol))
 }
 
-// Class and flow of every packet are what gopacket decodes, also of packets that were cut at any length.
+// Class and flow of every packet are what gopacket decodes, also of packets that were cut at any
+// length.
 func TestProtocolsAgreeWithGopacket(t *testing.T) {
 	b := newCountBench(t, ProtocolsOptions{Flows: true, flowTable: 4096})
 	classes, flows := make(map[string]Tally), make(map[Flow]Tally)

@@ -18,7 +18,8 @@ type BuiltinOptions struct {
 	Mode   xdp.Mode // what it is to run in
 	Buffer int      // bytes of each CPU's ring; 0 = 1 MiB
 
-	// Event is called with each measurement, one after the other, from a goroutine of its own; nil = none.
+	// Event is called with each measurement, one after the other, from a goroutine of its own; nil
+	// = none.
 	Event func(Measurement)
 }
 
@@ -32,15 +33,15 @@ type Measurement struct {
 
 // Latency measures how long an XDP program runs.
 type Latency struct {
-	hooks      []*hook // the first one tells where it is
-	histograms *ebpf.Map
-	lost       *ebpf.Map   // nil: no ring
-	ring       *eventsRing // nil: no ring
-	owned      []*ebpf.Map
+	attachments []*attachment // the first one tells where it is
+	histograms  *ebpf.Map
+	lost        *ebpf.Map   // nil: no ring
+	ring        *eventsRing // nil: no ring
+	owned       []*ebpf.Map
 }
 
-// OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry and
-// fexit: all that runs inside is in it, also programs that it calls by tail call.
+// OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry
+// and fexit: all that runs inside is in it, also programs that it calls by tail call.
 func OpenLatency(iface string) (*Latency, error) {
 	ifi, err := lookUp(iface)
 	if err != nil {
@@ -77,7 +78,7 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 		if err != nil {
 			return err
 		}
-		l.hooks = append(l.hooks, h)
+		l.attachments = append(l.attachments, h)
 	}
 	return nil
 }
@@ -152,22 +153,22 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 		prog.Close()
 		return err
 	}
-	l.hooks = append(l.hooks, h)
+	l.attachments = append(l.attachments, h)
 	return nil
 }
 
 // Interface is where it measures.
-func (l *Latency) Interface() xdp.Interface { return l.hooks[0].ifi }
+func (l *Latency) Interface() xdp.Interface { return l.attachments[0].ifi }
 
 // Program is what it measures.
-func (l *Latency) Program() xdp.Program { return l.hooks[0].program }
+func (l *Latency) Program() xdp.Program { return l.attachments[0].program }
 
 // String says where and what it measures: "eth0, tracing lb (id 7)".
-func (l *Latency) String() string { return l.hooks[0].String() }
+func (l *Latency) String() string { return l.attachments[0].String() }
 
 // Read reads all counters, and fails once the program has left the interface.
 func (l *Latency) Read() (LatencyCounts, error) {
-	if err := l.hooks[0].check(); err != nil {
+	if err := l.attachments[0].check(); err != nil {
 		return LatencyCounts{}, err
 	}
 	return l.read()
@@ -203,7 +204,7 @@ func (l *Latency) read() (c LatencyCounts, err error) {
 // Close detaches from the interface, hands over what is left in the rings, and releases everything.
 func (l *Latency) Close() error {
 	var errs []error
-	for _, h := range l.hooks {
+	for _, h := range l.attachments {
 		errs = append(errs, h.close())
 	}
 	if l.ring != nil {

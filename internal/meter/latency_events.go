@@ -64,7 +64,7 @@ func (r *eventsRing) run() error {
 		if err != nil {
 			return fmt.Errorf("read the perf rings: %w", err)
 		}
-		// A notice of loss has no data; the program counts what is lost.
+		// perf's notice of lost records has no data. It is not needed: the program counts them.
 		if r.event == nil || len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
 			continue
 		}

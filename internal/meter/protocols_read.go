@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Flow is one direction of a conversation. Ports are 0 where there are none, and in all fragments of a
-// packet but the first.
+// A Flow is one direction of a conversation. Ports are 0 where there are none, and in all fragments
+// of a packet but the first.
 type Flow struct {
 	Class               Class // of IP
 	Source, Destination netip.AddrPort
@@ -141,8 +141,8 @@ func newFlow(f protocolsFlow) Flow {
 	}
 }
 
-// eachHash calls f for each entry of a hash map whose values have so many slots. An entry that comes or goes
-// meanwhile may be missing.
+// eachHash calls f for each entry of a hash map whose values have so many slots. An entry that
+// comes or goes meanwhile may be missing.
 func eachHash[K, V any](m *ebpf.Map, slots int, f func(K, []V)) error {
 	const chunk = 1024
 	keys, values := make([]K, chunk), make([]V, chunk*slots)

@@ -249,7 +249,7 @@ func TestGone(t *testing.T) {
 	})
 	defer a.Close()
 	read(t, pair, a.Read)
-	a.hook.link.Close()
+	a.attachment.link.Close()
 	if err := pair.Rx.Do(func() error { _, err := a.Read(); return err }); err == nil {
 		t.Error("the program has gone, and no error")
 	}

@@ -45,8 +45,8 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	return &recordReader{Reader: r, offset: offset}, nil
 }
 
-// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop the error
-// is [os.ErrClosed]; without TracepointOptions.Record, too.
+// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop
+// the error is [os.ErrClosed]; without TracepointOptions.Record, too.
 func (t *Tracepoints) Next() (Record, error) {
 	if t.reader == nil {
 		return Record{}, os.ErrClosed

@@ -116,7 +116,8 @@ func ipv4Frame(protocol byte, field uint16, options int) []byte {
 	return etherFrame(0x0800, h, transportHeader())
 }
 
-// An extensionHeader has the length field as it is in the packet. field is the position of a fragment.
+// An extensionHeader has the length field as it is in the packet. field is the position of a
+// fragment.
 type extensionHeader struct {
 	number, length byte
 	field          uint16
@@ -158,7 +159,8 @@ func extensionSize(number, length byte) int {
 	return (int(length) + 1) * 8
 }
 
-// decodeHeaders fails a test by a panic where gopacket cannot decode the frame: then the frame is wrong.
+// decodeHeaders fails a test by a panic where gopacket cannot decode the frame: then the frame is
+// wrong.
 func decodeHeaders(name string, frame []byte) Headers {
 	h := Headers{Name: name, Frame: frame}
 	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.NoCopy)
@@ -187,8 +189,8 @@ func decodeHeaders(name string, frame []byte) Headers {
 	return h
 }
 
-// decodeExtensions goes on where gopacket stops: behind a fragment's header, and at the mobility header, which it does
-// not know.
+// decodeExtensions goes on where gopacket stops: behind a fragment's header, and at the mobility
+// header, which it does not know.
 func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.IPProtocol, []byte, bool) {
 	for {
 		at := len(h.Frame) - len(data)

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// f runs on one CPU only, with all signals blocked but those that are asked for, and its error is handed over.
+// f runs on one CPU only, with all signals blocked but those that are asked for, and its error is
+// handed over.
 func TestQuiet(t *testing.T) {
 	var cpus unix.CPUSet
 	var blocked unix.Sigset_t

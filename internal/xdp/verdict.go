@@ -10,8 +10,8 @@ import (
 // A Verdict is what an XDP program returns: enum xdp_action of include/uapi/linux/bpf.h.
 type Verdict uint32
 
-// The kernel's verdicts, and the one that stands for every other number where verdicts are counted. The C programs have
-// the same list in bpf/include/verdict.h.
+// The kernel's verdicts, and the one that stands for every other number where verdicts are counted.
+// The C programs have the same list in bpf/include/verdict.h.
 const (
 	Aborted Verdict = iota
 	Drop
@@ -24,7 +24,8 @@ const (
 const (
 	// Verdicts is how many verdicts the kernel has.
 	Verdicts = int(UnknownVerdict)
-	// VerdictSlots is how many entries a table of counters by verdict has: one for each verdict and one for UnknownVerdict.
+	// VerdictSlots is how many entries a table of counters by verdict has: one for each verdict and
+	// one for UnknownVerdict.
 	VerdictSlots = Verdicts + 1
 )
 
@@ -51,7 +52,8 @@ func (v Verdict) String() string {
 // Slot is the verdict's place in a table of counters with VerdictSlots entries.
 func (v Verdict) Slot() int { return int(min(v, UnknownVerdict)) }
 
-// SlotName is what a table of counters calls the verdict: its name, or "unknown" where the kernel has no such verdict.
+// SlotName is what a table of counters calls the verdict: its name, or "unknown" where the kernel
+// has no such verdict.
 func (v Verdict) SlotName() string { return verdictNames[v.Slot()] }
 
 // ParseVerdict reads a verdict's name, with or without the kernel's XDP_, or its number.
