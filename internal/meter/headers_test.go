@@ -25,7 +25,8 @@ func classOf(h testnet.Headers) Class {
 func TestProtocolsAgreeWithGopacket(t *testing.T) {
 	b := newCountBench(t, ProtocolsOptions{Flows: true, flowTable: 4096})
 	classes, flows := make(map[string]Tally), make(map[Flow]Tally)
-	for _, whole := range testnet.HeaderTable() {
+	table := testnet.HeaderTable()
+	for i, whole := range table {
 		for n := 14; n <= len(whole.Frame); n++ {
 			h := whole.Cut(n)
 			b.run(h.Frame, 1)
@@ -35,12 +36,15 @@ func TestProtocolsAgreeWithGopacket(t *testing.T) {
 				addTo(flows, Flow{class, h.Source, h.Destination}, tally)
 			}
 		}
+		if i%20 != 0 && i != len(table)-1 {
+			continue // reading all counters takes longer than counting many packets
+		}
 		got := b.counts()
 		if diff := cmp.Diff(classes, byClass(got)); diff != "" {
-			t.Fatalf("%s: classes (-want +got): %s", whole.Name, diff)
+			t.Fatalf("up to %s: classes (-want +got): %s", whole.Name, diff)
 		}
 		if diff := cmp.Diff(flows, got.Flows, equalAddrs); diff != "" {
-			t.Fatalf("%s: flows (-want +got): %s", whole.Name, diff)
+			t.Fatalf("up to %s: flows (-want +got): %s", whole.Name, diff)
 		}
 	}
 }
