@@ -19,6 +19,11 @@ TEST_PACKAGES     := tcpdump tshark iproute2
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools
 
+# How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
+export BPF2GO_CC     := clang-19
+export BPF2GO_STRIP  := llvm-strip-19
+export BPF2GO_CFLAGS := -O2 -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -DMAKE_GENERATE -I/usr/include/x86_64-linux-gnu
+
 GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 

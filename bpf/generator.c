@@ -3,6 +3,7 @@
  * Traffic for tests and benchmarks: send_frame makes it, count_packets is the receiver that a
  * capture is measured against. Owner: the Go package internal/testnet.
  */
+#include "include/build.h"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>

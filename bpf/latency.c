@@ -4,25 +4,25 @@
  * program, or inside xdp_dilih, which drops packets at random. Owner: the Latency of the Go package
  * internal/meter.
  */
+#include "include/build.h"
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #include "include/traced.h"
+#include "include/verdict.h"
 
 /*
- * A histogram has buckets that are 1 ns wide below SUB_BUCKETS * 2, and from there on SUB_BUCKETS
- * of equal width between a power of two and the next: 1/32 of the lower bound at most. The middle
- * of a bucket is therefore within 1.6 % of whatever is in it.
+ * A histogram's buckets are 1 ns wide below 2 * SUB_BUCKETS. Above, there are SUB_BUCKETS of equal
+ * width from each power of two to the next, so that a bucket's width is at most 1/32 of its lower
+ * bound, and its middle is within 1.6 % of every value in it.
  */
 enum limit {
 	SUB_BITS = 5,
 	SUB_BUCKETS = 1 << SUB_BITS,
-	MAX_BITS = 34, /* what is longer, over 17 s, is counted in the last bucket */
+	MAX_BITS = 34, /* values of 2^34 ns, 17 s, and more are counted in the last bucket */
 	BUCKETS = (MAX_BITS - SUB_BITS + 1) * SUB_BUCKETS,
-	UNKNOWN = XDP_REDIRECT + 1,
-	VERDICTS,
 };
 enum limit *const limit_type; /* keeps the type in BTF, for bpf2go */
 
@@ -34,15 +34,18 @@ struct histogram {
 	__u64 buckets[BUCKETS];
 };
 
-/* By verdict. XDP does not nest on one CPU, nor does what runs around it: no atomics. */
+/*
+ * One for each verdict. No atomics: each CPU has its own, and neither XDP programs nor their
+ * tracers interrupt each other on one CPU.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, VERDICTS);
+	__uint(max_entries, VERDICT_SLOTS);
 	__type(key, __u32);
 	__type(value, struct histogram);
 } histograms SEC(".maps");
 
-/* When the program was entered; 0: not while we were looking. */
+/* The time at which the traced program was entered; 0 before the first entry and after an exit. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -66,7 +69,7 @@ struct {
 	__type(value, __u32);
 } output_map SEC(".maps");
 
-/* Measurements that found the ring full: they are in the histograms all the same. */
+/* How many measurements found the ring full. The histograms have them nevertheless. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -74,7 +77,7 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* xdp_dilih drops a packet when a random 32-bit number is below this: 2^32 is always. */
+/* xdp_dilih drops a packet if a random 32-bit number is below this; 2^32 drops all of them. */
 volatile const __u64 drop_below = 0;
 
 static __always_inline __u32 log2_of(__u64 v)
@@ -116,13 +119,16 @@ static __always_inline __u32 bucket_of(__u64 ns)
 	return shift * SUB_BUCKETS + (ns >> shift);
 }
 
-static __always_inline void count(__u32 verdict, __u64 ns)
+static __always_inline void count(__u32 returned, __u64 ns)
 {
-	__u32 slot = verdict < UNKNOWN ? verdict : UNKNOWN;
+	__u32 slot = slot_of(returned);
 	struct histogram *h = bpf_map_lookup_elem(&histograms, &slot);
 	__u64 bucket = bucket_of(ns);
 
-	/* Never so, but the verifier does not know; clang does, and would leave it out. */
+	/*
+	 * bucket_of never returns as much as BUCKETS. clang knows, and would leave the test out;
+	 * the verifier does not, and needs it.
+	 */
 	barrier_var(bucket);
 	if (!h || bucket >= BUCKETS)
 		return;
@@ -142,7 +148,7 @@ int BPF_PROG(note_entry, struct xdp_buff *xdp)
 	__u64 *entry = bpf_map_lookup_elem(&entries, &zero);
 
 	if (entry && is_from_traced(xdp))
-		*entry = bpf_ktime_get_ns(); /* last, so that the probe measures less of itself */
+		*entry = bpf_ktime_get_ns(); /* as the last step: the rest is not measured */
 	return 0;
 }
 
@@ -180,14 +186,14 @@ int xdp_dilih(struct xdp_md *ctx)
 	return m.verdict;
 }
 
-/* What the probes cost is measured on this. */
+/* MeasureProbeCost runs the probes on this program to find out what they cost. */
 SEC("xdp")
 int do_nothing(struct xdp_md *ctx)
 {
 	return XDP_PASS;
 }
 
-/* For tests: counts one value as if it had been measured, and returns its bucket. */
+/* replay is for tests: it counts a value as if it had been measured, and returns its bucket. */
 struct replayed {
 	__u64 took_ns;
 	__u64 verdict;

@@ -1,58 +1,30 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Samples packets at the XDP hook into per-CPU perf rings. Owner: the Go package capture.
+ * Samples packets at the XDP hook. Owner: the Go package capture.
  *
- * Either as an XDP program of our own, or by fentry and fexit on one that runs already. Each of
- * these is a source with an account of its own, and every packet leaves through exactly one of its
- * counters: for each source and at any time with no program running
+ * The programs here run as XDP programs of their own, or by fentry and fexit on one that runs
+ * already. Each of them is a source of packets with an account of its own. Every packet of a source
+ * leaves through exactly one of the account's counters. When no program runs, each account has
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  */
+#include "include/build.h"
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <stdbool.h>
 
-#include "include/flow.h"
+#include "include/packet.h"
+#include "include/record.h"
 #include "include/traced.h"
 
-/*
- * The record: this struct, then `length` packet bytes that the kernel appends, then up to seven
- * bytes of padding. capture checks cookie and length against the size of what it received.
- */
-struct sample {
-	__u16 cookie;	 /* SAMPLE_COOKIE */
-	__u16 length;	 /* packet bytes that follow, <= MAX_SAMPLE_SIZE */
-	__u32 wire_len;	 /* bytes of the packet, all fragments included */
-	__u64 time_ns;	 /* CLOCK_MONOTONIC */
-	__u64 packet_id; /* CPU in the upper 16 bits, running number of the source there below */
-	__u32 ifindex;
-	__u32 rx_queue;
-	__u32 source;  /* index into accounts */
-	__u32 verdict; /* what the program returned, where that is known */
-	__u64 lost;    /* account.lost of this source on this CPU so far */
-};
-_Static_assert(sizeof(struct sample) == 48, "the record's head is part of the ABI");
-_Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end");
 struct sample *const sample_type; /* keeps the type in BTF, for bpf2go */
 
-/*
- * A perf record counts its size in 16 bits, in steps of 8: of that, 8 bytes are perf's header and 4
- * the raw size. The helper reports success for anything longer, and the record vanishes.
- */
-enum limit {
-	SAMPLE_COOKIE = 0x7870,
-	MAX_SAMPLE_SIZE = (0xffff & ~7) - 12 - sizeof(struct sample),
-	HEAD_BYTES = 4096, /* a buffer's first page: more than a packet has in one piece */
-	TIME_SHIFT = 4, /* the token bucket counts sixteenths of a nanosecond: finer than any packet
-			   rate */
-};
-
-/* Of every `one_in` packets in a row one is kept, drawn when the first of them comes. */
-struct lot {
-	__u32 left;  /* how many of them are still to come */
-	__u32 drawn; /* how many are when the one to keep has come */
+/* A group is `one_in` packets that follow each other on one CPU. One of them is kept. */
+struct group {
+	__u32 left;    /* packets of the group that are still to come */
+	__u32 kept_at; /* the packet is kept after which so many are still to come */
 };
 
 struct account {
@@ -61,17 +33,13 @@ struct account {
 	__u64 not_sampled;
 	__u64 lost;
 	__u64 sampled;
-	struct lot lot;
+	struct group group;
 };
 
-/* How many CPUs and sources there are, capture knows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-	__type(key, __u32);
-	__type(value, __u32);
-} samples SEC(".maps");
-
-/* Per CPU, and XDP does not nest on one CPU: no atomics. */
+/*
+ * By source; capture sets max_entries before it loads the program. No atomics: each CPU has its own
+ * accounts, and XDP programs do not interrupt each other on one CPU.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -79,7 +47,7 @@ struct {
 	__type(value, struct account);
 } accounts SEC(".maps");
 
-/* The beginning of the packet at hand. */
+/* Room for the first bytes of a traced packet, so that the filter can look at them. */
 struct head {
 	__u8 bytes[HEAD_BYTES];
 };
@@ -90,7 +58,12 @@ struct {
 	__type(value, struct head);
 } heads SEC(".maps");
 
-/* How many packets of a flow came so far. The flows that were silent longest are forgotten. */
+/*
+ * How many packets of a flow came so far; a full map forgets the flows that were silent longest.
+ * The ends of a flow are in ascending order, because both directions are one flow. All fragments of
+ * a packet must be one flow, too: their class is the fragment header's in IPv6, and their ports are
+ * 0, because the later ones have none.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1 << 17);
@@ -114,11 +87,11 @@ enum decision {
 	NOT_SAMPLED,
 };
 struct passage {
-	__u64 packets; /* their running number */
+	__u64 packets; /* how many went through the traced program */
 	__u64 decision;
 };
 
-/* One for each traced program. Per CPU, and XDP does not nest on one CPU. */
+/* One for each traced program; capture sets max_entries. No atomics, as for accounts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -126,8 +99,8 @@ struct {
 	__type(value, struct passage);
 } passages SEC(".maps");
 
-/* What is off costs nothing: the verifier removes it. */
-volatile const __u32 source = 0;
+/* capture sets these before it loads a program. The verifier removes the code for what is off. */
+volatile const __u32 source = 0; /* index into accounts */
 volatile const enum limit snaplen = MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
 volatile const bool filtering = false;
@@ -138,32 +111,36 @@ volatile const __u32 one_in = 1;
 /* A flow is kept when its hash is not above this. */
 volatile const __u32 keep_flows_below = 0xffffffff;
 volatile const __u64 flow_seed = 0;
-/* This many packets of each flow are kept; 0 = all. */
+/* So many packets of each flow are kept; 0 = all. */
 volatile const __u64 first_packets = 0;
-/* What a packet costs in time, in units of TIME_SHIFT; 0 = nothing. */
+/* The time that a packet costs, in units of 2^-TIME_SHIFT ns; 0 = any rate is kept. */
 volatile const __u64 packet_cost = 0;
+/* The bucket holds the time of one second, so that a burst may have what a second may have. */
 #define BURST (1000000000ULL << TIME_SHIFT)
 
-/* A bit for each verdict to keep; the last one is for all from there on. */
+/* A bit for each verdict whose packets are kept; the last bit is for verdict 63 and all above. */
 volatile const __u64 verdicts = ~0ULL;
 
-/* Of fentry and fexit: */
-volatile const __u32 passage = 0;
+/* For fentry and fexit: */
+volatile const __u32 passage = 0; /* index into passages */
 volatile const bool recording_entry = false;
 volatile const bool deciding_at_exit = false;
-/* How much of the packet filter_head may ask for. */
+/* How many bytes of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
 
-/* Which kind of program the body below is in: what is a constant there costs nothing. */
-enum hook {
-	IN_XDP,	 /* ctx is struct xdp_md */
-	TRACING, /* ctx is struct xdp_buff, and bytes must be copied to be looked at */
+/*
+ * What a program's ctx points to. Functions take it as a constant, so that only the code for this
+ * kind is left after inlining.
+ */
+enum context {
+	XDP_MD,	  /* of an XDP program */
+	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be looked at */
 };
 
 /*
- * Package filter puts its program in place of these functions' bodies. A load that the packet is
- * too short for is "no match" there. The assembler hides the result from the compiler, and makes
- * callers set the arguments.
+ * Package filter replaces the bodies of these two functions. A filter that loads a byte which the
+ * packet does not have returns 0. The assembler statements keep the compiler from assuming the
+ * result, and from leaving out the arguments.
  */
 __noinline int filter(struct xdp_md *ctx, __u32 wire_len)
 {
@@ -181,47 +158,48 @@ __noinline int filter_head(struct head *head, __u32 wire_len, __u32 length)
 	return match;
 }
 
-/* Copies the packet's first bytes, at most `most`, and returns them; *length is how many they are.
+/*
+ * copy_head copies the packet's first bytes, at most `reach`, and sets *length to their number. The
+ * first of several buffers may be empty: then the copy has bytes that are not the packet's, and
+ * *length is 0.
  */
-static __always_inline struct head *look(void *ctx, enum hook hook, __u64 most, __u64 *length)
+static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *length)
 {
 	__u32 zero = 0;
 	struct head *head = bpf_map_lookup_elem(&heads, &zero);
-	struct xdp_buff *xdp = ctx;
-	__u64 n = hook == IN_XDP ? bpf_xdp_get_buff_len(ctx) : xdp->data_end - xdp->data;
-	long err;
+	__u64 n = xdp->data_end - xdp->data;
 
 	if (!head)
 		return NULL;
-	if (n > most)
-		n = most;
+	if (n > reach)
+		n = reach;
+	*length = n;
 	/*
-	 * 1 to HEAD_BYTES, which it is anyway: Linux 6.1's verifier understands it when it is said
-	 * like this, on the very register that goes into the call.
+	 * n is at most HEAD_BYTES. Linux 6.1's verifier sees it only when n is masked, in the very
+	 * register that goes into the call.
 	 */
 	asm volatile("" : "+r"(n));
 	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
-	if (hook == IN_XDP)
-		err = bpf_xdp_load_bytes(ctx, 0, head->bytes, n);
-	else
-		err = bpf_probe_read_kernel(head->bytes, n, xdp->data);
-	*length = n;
-	return err ? NULL : head;
+	return bpf_probe_read_kernel(head->bytes, n, xdp->data) ? NULL : head;
 }
 
-static __always_inline bool matches(void *ctx, enum hook hook)
+static __always_inline bool is_match(void *ctx, enum context context)
 {
 	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) : 0;
-	__u64 length = 0;
+	__u32 length = 0;
 
-	if (hook == IN_XDP)
+	if (context == XDP_MD)
 		return filter(ctx, wire_len);
-	struct head *head = look(ctx, hook, reach, &length);
+	struct head *head = copy_head(ctx, &length);
 
 	return head && filter_head(head, wire_len, length);
 }
 
-/* Fails when another CPU was faster too often: then the rate is high enough. */
+/*
+ * pay takes one packet's cost out of the bucket. It returns false if the bucket has too little, or
+ * if other CPUs changed it eight times in a row between look and exchange: with so many packets to
+ * choose from, one that is not kept makes no difference.
+ */
 static __always_inline bool pay(void)
 {
 	__u32 zero = 0;
@@ -245,90 +223,131 @@ static __always_inline bool pay(void)
 
 static __always_inline bool is_among_first(const struct flow *f)
 {
-	__u64 *count = bpf_map_lookup_elem(&flows, f), one = 1;
+	__u64 *packets = bpf_map_lookup_elem(&flows, f), one = 1;
 
-	if (!count) {
+	if (!packets) {
 		if (!bpf_map_update_elem(&flows, f, &one, BPF_NOEXIST))
 			return true;
-		count = bpf_map_lookup_elem(&flows, f); /* another CPU was faster */
-		if (!count)
+		/* Another CPU has inserted the flow since the look-up. */
+		packets = bpf_map_lookup_elem(&flows, f);
+		if (!packets)
 			return true;
 	}
-	return __sync_fetch_and_add(count, 1) < first_packets;
+	return __sync_fetch_and_add(packets, 1) < first_packets;
 }
 
-static __always_inline bool is_kept_flow(void *ctx, enum hook hook)
+/* sort_ends puts the lower end first, by address and then by port. */
+static __always_inline void sort_ends(struct flow *f)
 {
-	__u64 length = 0;
-	struct head *head = look(ctx, hook, FLOW_BYTES, &length);
+	__u64 *a = f->source, *b = f->destination;
+	__u16 port = f->source_port;
+
+	if (a[0] < b[0] ||
+	    (a[0] == b[0] && (a[1] < b[1] || (a[1] == b[1] && port <= f->destination_port))))
+		return;
+	for (int i = 0; i < 2; i++) {
+		__u64 word = a[i];
+
+		a[i] = b[i];
+		b[i] = word;
+	}
+	f->source_port = f->destination_port;
+	f->destination_port = port;
+}
+
+/* hash_flow lets every bit of the result depend on every bit of the flow and of the seed. */
+static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
+{
+	const __u64 *words = (const __u64 *)f;
+	__u64 h = seed;
+
+	for (int i = 0; i < (int)(sizeof(*f) / sizeof(__u64)); i++) {
+		h ^= words[i];
+		h *= 0xff51afd7ed558ccdULL;
+		h ^= h >> 33;
+	}
+	h *= 0xc4ceb9fe1a85ec53ULL;
+	return h >> 32;
+}
+
+static __always_inline bool is_kept_flow(void *ctx, enum context context)
+{
+	struct packet p = { .is_traced = context == XDP_BUFF, .ctx = ctx };
+	struct layers l;
 	struct flow f;
 
-	if (!head)
-		return false;
-	find_flow(head->bytes, length, &f);
+	find_layers(&p, &l);
+	if (l.is_fragment && l.class < TRUNCATED) {
+		l.transport = 0;
+		if (l.class >= V6)
+			l.class = V6 + IPPROTO_FRAGMENT;
+	}
+	read_flow(&p, &l, &f);
+	sort_ends(&f);
 	if (hash_flow(&f, flow_seed) > keep_flows_below)
 		return false;
 	return !first_packets || is_among_first(&f);
 }
 
-/* As random as a number drawn for each packet, without its cost, and no lot goes without. */
-static __always_inline bool is_drawn(struct lot *lot)
+/*
+ * is_drawn keeps exactly one random packet of every `one_in`, and draws one random number per group
+ * in place of one per packet.
+ */
+static __always_inline bool is_drawn(struct group *group)
 {
-	if (!lot->left) {
-		lot->left = one_in;
-		lot->drawn = (__u64)bpf_get_prandom_u32() * one_in >> 32;
+	if (!group->left) {
+		group->left = one_in;
+		group->kept_at = (__u64)bpf_get_prandom_u32() * one_in >> 32;
 	}
-	return --lot->left == lot->drawn;
+	return --group->left == group->kept_at;
 }
 
-/* The rate comes last: what it lets pass is captured. */
-static __always_inline bool is_sampled(void *ctx, enum hook hook, struct account *count)
+/* The rate is the last test, so that only packets which pass all others use it up. */
+static __always_inline bool is_sampled(void *ctx, enum context context, struct account *account)
 {
-	if ((keep_flows_below != 0xffffffff || first_packets) && !is_kept_flow(ctx, hook))
+	if ((keep_flows_below != 0xffffffff || first_packets) && !is_kept_flow(ctx, context))
 		return false;
-	if (one_in > 1 && !is_drawn(&count->lot))
+	if (one_in > 1 && !is_drawn(&account->group))
 		return false;
 	return !packet_cost || pay();
 }
 
-static __always_inline enum decision decide(void *ctx, enum hook hook, struct account *count)
+static __always_inline enum decision decide(void *ctx, enum context context,
+					    struct account *account)
 {
-	if (filtering && !matches(ctx, hook))
+	if (filtering && !is_match(ctx, context))
 		return FILTERED_OUT;
-	return is_sampled(ctx, hook, count) ? KEEP : NOT_SAMPLED;
+	return is_sampled(ctx, context, account) ? KEEP : NOT_SAMPLED;
 }
 
-/* Takes its place, interface and length from `head` and sends the record. */
-static __always_inline void emit(void *ctx, enum hook hook, struct account *count,
-				 struct sample *head)
+/*
+ * emit sends a record and counts it. The caller has set wire_len, packet_id, ifindex, rx_queue and
+ * verdict; emit sets the rest.
+ */
+static __always_inline void emit(void *ctx, enum context context, struct account *account,
+				 struct sample *sample)
 {
-	/* One byte more than the packet has would fail with -EFAULT. */
-	__u64 length = head->wire_len < snaplen ? head->wire_len : snaplen;
-	__u64 flags = BPF_F_CURRENT_CPU | length << 32;
-	long err;
+	/* The kernel refuses to send more bytes than the packet has. */
+	__u64 length = sample->wire_len < snaplen ? sample->wire_len : snaplen;
 
-	head->cookie = SAMPLE_COOKIE;
-	head->length = length;
-	head->time_ns = bpf_ktime_get_ns();
-	head->source = source;
-	head->lost = count->lost;
-	if (hook == IN_XDP)
-		err = bpf_perf_event_output(ctx, &samples, flags, head, sizeof(*head));
+	sample->cookie = SAMPLE_COOKIE;
+	sample->length = length;
+	sample->time_ns = bpf_ktime_get_ns();
+	sample->source = source;
+	sample->lost = account->lost;
+	if (send(ctx, context == XDP_BUFF, sample, sizeof(*sample), length))
+		account->lost++;
 	else
-		err = bpf_xdp_output(ctx, &samples, flags, head, sizeof(*head));
-	if (err)
-		count->lost++;
-	else
-		count->sampled++;
+		account->sampled++;
 }
 
-/* Counts the packets that are not to be sent; true for the others. */
-static __always_inline bool is_to_be_sent(struct account *count, enum decision decision)
+/* is_to_be_sent counts the packets that are not to be sent, and returns true for the others. */
+static __always_inline bool is_to_be_sent(struct account *account, enum decision decision)
 {
 	if (decision == FILTERED_OUT)
-		count->filtered_out++;
+		account->filtered_out++;
 	else if (decision == NOT_SAMPLED)
-		count->not_sampled++;
+		account->not_sampled++;
 	return decision == KEEP;
 }
 
@@ -342,95 +361,103 @@ static __always_inline __u64 make_id(__u64 number)
 	return (__u64)bpf_get_smp_processor_id() << 48 | number;
 }
 
-/* At the hook, or called by another program that is about to return the verdict. */
+static __always_inline void sample_packet(struct xdp_md *ctx, struct account *account,
+					  __u32 returned)
+{
+	account->seen++;
+	if (!is_wanted(returned)) {
+		account->filtered_out++;
+		return;
+	}
+	if (!is_to_be_sent(account, decide(ctx, XDP_MD, account)))
+		return;
+	struct sample sample = {
+		.wire_len = bpf_xdp_get_buff_len(ctx),
+		.packet_id = make_id(account->seen),
+		.ifindex = ctx->ingress_ifindex,
+		.rx_queue = ctx->rx_queue_index,
+		.verdict = returned,
+	};
+
+	emit(ctx, XDP_MD, account, &sample);
+}
+
+/* sample_xdp runs at the hook, or is called by another program that is about to return `verdict`.
+ */
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
-	__u32 slot = source;
-	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
+	__u32 index = source, returned = verdict;
+	struct account *account = bpf_map_lookup_elem(&accounts, &index);
 
-	if (!count)
-		return verdict;
-	count->seen++;
-	if (!is_wanted(verdict))
-		count->filtered_out++;
-	else if (is_to_be_sent(count, decide(ctx, IN_XDP, count))) {
-		struct sample head = {
-			.wire_len = bpf_xdp_get_buff_len(ctx),
-			.packet_id = make_id(count->seen),
-			.ifindex = ctx->ingress_ifindex,
-			.rx_queue = ctx->rx_queue_index,
-			.verdict = verdict,
-		};
-
-		emit(ctx, IN_XDP, count, &head);
-	}
-	return verdict;
+	if (account)
+		sample_packet(ctx, account, returned);
+	return returned;
 }
 
-static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *count, __u64 number,
+static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *account, __u64 number,
 					__u32 returned)
 {
-	struct sample head = {
-		.wire_len = bpf_xdp_get_buff_len((void *)xdp),
+	struct sample sample = {
+		.wire_len = length_of(xdp),
 		.packet_id = make_id(number),
 		.ifindex = xdp->rxq->dev->ifindex,
 		.rx_queue = xdp->rxq->queue_index,
 		.verdict = returned,
 	};
 
-	emit(xdp, TRACING, count, &head);
+	emit(xdp, XDP_BUFF, account, &sample);
 }
 
 static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 {
-	__u32 slot = passage;
+	__u32 index = passage;
 
 	if (!is_from_traced(xdp))
 		return NULL;
-	return bpf_map_lookup_elem(&passages, &slot);
+	return bpf_map_lookup_elem(&passages, &index);
 }
 
-/* Decides for fexit, too, and is therefore attached also where only exits are recorded. */
+/* sample_fentry decides for fexit, too. It is attached also where only exits are recorded. */
 SEC("fentry/xdp")
 int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 {
-	__u32 slot = source;
+	__u32 index = source;
 	struct passage *p = find_passage(xdp);
-	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
+	struct account *account = bpf_map_lookup_elem(&accounts, &index);
 
-	if (!p || !count)
+	if (!p || !account)
 		return 0;
 	p->packets++;
-	p->decision = deciding_at_exit ? KEEP : decide(xdp, TRACING, count);
+	p->decision = deciding_at_exit ? KEEP : decide(xdp, XDP_BUFF, account);
 	if (!recording_entry)
 		return 0;
-	count->seen++;
-	if (is_to_be_sent(count, p->decision))
-		emit_traced(xdp, count, p->packets, 0);
+	account->seen++;
+	if (is_to_be_sent(account, p->decision))
+		emit_traced(xdp, account, p->packets, 0);
 	return 0;
 }
 
 SEC("fexit/xdp")
 int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 {
-	__u32 slot = source;
+	__u32 index = source;
 	struct passage *p = find_passage(xdp);
-	struct account *count = bpf_map_lookup_elem(&accounts, &slot);
+	struct account *account = bpf_map_lookup_elem(&accounts, &index);
 	enum decision decision;
 
-	/* The entry of this packet was before fentry was attached: it belongs to no capture. */
-	if (!p || !count || p->decision == UNDECIDED)
+	/* A packet that entered before fentry was attached belongs to no capture. */
+	if (!p || !account || p->decision == UNDECIDED)
 		return 0;
-	count->seen++;
+	account->seen++;
 	decision = p->decision;
 	p->decision = UNDECIDED;
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
 	else if (deciding_at_exit)
-		decision = decide(xdp, TRACING, count);
-	if (is_to_be_sent(count, decision))
-		emit_traced(xdp, count, p->packets, returned);
+		decision = decide(xdp, XDP_BUFF, account);
+	if (is_to_be_sent(account, decision))
+		emit_traced(xdp, account, p->packets, returned);
 	return 0;
 }
 

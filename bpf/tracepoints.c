@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts what the kernel's xdp:* tracepoints report: one program for each. Owner: the Tracepoints
- * of the Go package internal/meter, which loads only those that the running kernel has, with the
- * arguments that are read here.
+ * Counts what the kernel's xdp:* tracepoints report, with one program for each. Owner: Tracepoints
+ * in the Go package internal/meter. It loads a program only if the running kernel has the
+ * tracepoint, with the arguments that the program reads.
  *
- * The same event is one entry of `counts`: the tracepoint, and what tells its cases apart.
+ * The map `counts` has one entry for each case of an event that occurred: struct key tells the
+ * cases apart.
  */
+#include "include/build.h"
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+
+#include "include/verdict.h"
 
 #define NAME_SIZE    16 /* IFNAMSIZ */
 #define MESSAGE_SIZE 104
@@ -30,17 +34,17 @@ enum event {
 	EVENTS,
 };
 
-/* Zero what an event does not have. */
+/* Fields that an event does not have are zero. */
 struct key {
 	__u32 event;
-	__u32 code;   /* errno, verdict (5: none that exists) or enum xdp_mem_type */
+	__u32 code;   /* errno, slot of the verdict, or enum xdp_mem_type */
 	__u32 map_id; /* of the cpumap */
 	__u32 to_cpu;
 	char from[NAME_SIZE]; /* the device that received, connected or, in a bulk, sent */
 	char to[NAME_SIZE];   /* the device that a devmap sends to */
 };
 
-/* Cumulative. */
+/* How often an event occurred, and what it did to packets, since the program was loaded. */
 struct count {
 	__u64 events;
 	__u64 packets;
@@ -49,15 +53,14 @@ struct count {
 	__u64 passed, dropped, redirected; /* cpumap: verdicts of the program in the map's entry */
 };
 
-/* A single event, for --record. */
+/* One event, sent to user space as it occurs if record_events is set. */
 struct record {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 cpu;
-	__u32 program; /* id; 0: the tracepoint does not tell */
+	__u32 program; /* id; 0 if the tracepoint does not name it */
 	struct key key;
 	struct count count;
-	__u32 index;  /* redirects: interface or entry of the map aimed at; exceptions: the verdict
-		       */
+	__u32 index;  /* redirects: the interface or the map's entry; exceptions: the verdict */
 	__u32 memory; /* memory models: their id */
 	char message[MESSAGE_SIZE];
 };
@@ -67,8 +70,8 @@ struct record *const record_type; /* keeps the type in BTF, for bpf2go */
 enum event *const event_type;
 
 /*
- * Tracepoints run with preemption off, and none of ours interrupts another with the same key: the
- * slot of the CPU needs no atomics.
+ * No atomics: each CPU has its own counts, tracepoints run with preemption off, and no program here
+ * interrupts another one that counts for the same key.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -77,7 +80,7 @@ struct {
 	__type(value, struct count);
 } counts SEC(".maps");
 
-/* bpf_xdp_link_attach_failed: how often which message. */
+/* How often each message of bpf_xdp_link_attach_failed came. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 128);
@@ -85,7 +88,7 @@ struct {
 	__type(value, struct count);
 } messages SEC(".maps");
 
-/* Events that found `counts` or `messages` full, and records that found the ring full. */
+/* How many events found `counts` or `messages` full, and how many records the ring. */
 struct loss {
 	__u64 counts;
 	__u64 records;
@@ -98,7 +101,10 @@ struct {
 	__type(value, struct loss);
 } losses SEC(".maps");
 
-/* The maps of the only program that is asked for: what a cpumap's events can be told by. */
+/*
+ * The maps of the programs that are asked for. The events of a cpumap name the map and no program:
+ * those of other maps are left out.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -106,7 +112,10 @@ struct {
 	__type(value, __u32);
 } program_maps SEC(".maps");
 
-/* The memory models of the only interface that is asked for, seen when they were connected. */
+/*
+ * The memory models that were connected to the interface that is asked for. Their later events name
+ * the model and no interface.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -119,14 +128,13 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-volatile const __u32 only_ifindex = 0; /* 0: all */
+volatile const __u32 only_ifindex = 0; /* 0 = all interfaces */
 volatile const __u32 only_netns = 0;   /* inode of the namespace that only_ifindex belongs to */
-volatile const __u32 only_program = 0; /* id; 0: all */
+volatile const __u32 only_program = 0; /* id; 0 = all programs */
 volatile const bool record_events = false;
-volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has a fifth argument: 5.9 */
+volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has verdicts, since 5.9 */
 
-/* Views of the kernel's types: the fields that are read, found by name when the program is loaded.
- */
+/* The fields of the kernel's types that are read. The loader finds their places by name. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct ns_common {
 	unsigned int inum;
@@ -173,7 +181,7 @@ struct task_struct {
 
 static __always_inline bool is_interface(const struct net_device *dev)
 {
-	/* The number alone is not enough: every network namespace has its own numbers. */
+	/* Interfaces of different network namespaces can have the same number. */
 	return !only_ifindex ||
 	       ((__u32)dev->ifindex == only_ifindex && dev->nd_net.net->ns.inum == only_netns);
 }
@@ -200,12 +208,12 @@ static __always_inline struct loss *loss_here(void)
 	return bpf_map_lookup_elem(&losses, &zero);
 }
 
-static __always_inline void add(void *map, const void *key, const struct count *more)
+static __always_inline void add_to(void *map, const void *key, const struct count *more)
 {
 	struct count *sum = bpf_map_lookup_elem(map, key);
 
 	if (!sum) {
-		/* BPF_NOEXIST: another CPU may have been first, and its slot is not ours. */
+		/* BPF_NOEXIST keeps what another CPU may have counted since the look-up. */
 		static const struct count none;
 
 		bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
@@ -266,7 +274,7 @@ static __always_inline void send(const struct key *key, const struct count *coun
 static __always_inline void note(const struct key *key, const struct count *count,
 				 const struct detail *d)
 {
-	add(&counts, key, count);
+	add_to(&counts, key, count);
 	send(key, count, d);
 }
 
@@ -279,7 +287,7 @@ static __always_inline int redirect(__u32 event, const struct net_device *dev,
 	struct count count = { .events = 1, .packets = !err, .drops = !!err };
 	struct detail d = { .program = prog->aux->id, .index = index };
 
-	/* INT_MAX stands for no map. */
+	/* The kernel passes INT_MAX where no map is involved. */
 	key.map_id = map_id == 0x7fffffff ? 0 : map_id;
 	copy_name(key.from, dev);
 	note(&key, &count, &d);
@@ -300,7 +308,7 @@ int BPF_PROG(trace_redirect_err, const struct net_device *dev, const struct bpf_
 	return redirect(REDIRECT_ERR, dev, prog, err, map_id, index);
 }
 
-/* Kernels that have the following two report a redirect through one of the four. */
+/* Kernels that have the next two tracepoints, too, report each redirect through one of the four. */
 SEC("tp_btf/xdp_redirect_map")
 int BPF_PROG(trace_redirect_map, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
@@ -320,9 +328,7 @@ int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_pro
 {
 	if (!is_interface(dev) || !is_program(prog))
 		return 0;
-	/* One entry for all verdicts that do not exist: a program may return any number. */
-	struct key key = { .event = EXCEPTION,
-			   .code = act > XDP_REDIRECT ? XDP_REDIRECT + 1 : act };
+	struct key key = { .event = EXCEPTION, .code = slot_of(act) };
 	struct count count = { .events = 1, .drops = 1 };
 	struct detail d = { .program = prog->aux->id, .index = act };
 
@@ -368,7 +374,7 @@ int BPF_PROG(trace_cpumap_enqueue, int map_id, unsigned int processed, unsigned 
 	if (!is_map(map_id))
 		return 0;
 	struct key key = { .event = CPUMAP_ENQUEUE, .map_id = map_id, .to_cpu = to_cpu };
-	/* The kernel's number of processed packets includes those it had to drop. */
+	/* The kernel counts the packets that it had to drop as processed, too. */
 	struct count count = { .events = 1, .packets = processed - drops, .drops = drops };
 	struct detail d = {};
 
@@ -388,7 +394,7 @@ int BPF_PROG(trace_cpumap_kthread, int map_id, unsigned int processed, unsigned 
 	};
 	struct detail d = {};
 
-	/* Never looked at by the verifier where there is no such argument. */
+	/* Older kernels have no such argument: there the verifier skips this as dead code. */
 	if (kthread_verdicts) {
 		count.passed = verdicts->pass;
 		count.dropped = verdicts->drop;
@@ -455,11 +461,11 @@ int BPF_PROG(trace_attach_failed, const char *message)
 	char text[MESSAGE_SIZE] = {};
 	struct detail d = { .message = text };
 
-	/* The interface is not told, but who attaches is in its namespace. */
+	/* The tracepoint names no interface, but who attaches is in the interface's namespace. */
 	if (only_netns && task->nsproxy->net_ns->ns.inum != only_netns)
 		return 0;
 	bpf_probe_read_kernel_str(text, sizeof(text), message);
-	add(&messages, text, &count);
+	add_to(&messages, text, &count);
 	send(&key, &count, &d);
 	return 0;
 }

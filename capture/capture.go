@@ -25,7 +25,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type sample -type account sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type sample -type account -type class sampler ../bpf/sampler.c
 
 // MaxSnapLen is the most bytes of one packet that can be had: what one record of a perf ring holds.
 const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)

@@ -4,17 +4,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
 func TestClockIsTrue(t *testing.T) {
-	c, err := newClock()
+	c, err := newWallClock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
 		before := time.Now().UnixNano()
-		mono, err := gettime(unix.CLOCK_MONOTONIC)
+		mono, err := clock.Monotonic()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,14 +27,14 @@ func TestClockIsTrue(t *testing.T) {
 }
 
 func TestClockNeverGoesBack(t *testing.T) {
-	c := clock{offset: 1000}
+	c := wallClock{offset: 1000}
 	if a, b := c.stamp(500), c.stamp(400); a != 1500 || b != 1500 {
 		t.Errorf("stamps %d, %d", a, b)
 	}
 }
 
 func TestClockRefresh(t *testing.T) {
-	truth, now, err := clockOffset()
+	truth, now, err := clock.Offset()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestClockRefresh(t *testing.T) {
 		{"the wall clock was set forward", -3600 * second, 2 * second, true},
 		{"the wall clock was set back", 3600 * second, 2 * second, false},
 	} {
-		c := clock{offset: truth + test.wrong, measured: now - test.age}
+		c := wallClock{offset: truth + test.wrong, measured: now - test.age}
 		c.refresh(now)
 		// The machine's own clock may be drifting meanwhile.
 		if followed := max(c.offset-truth, truth-c.offset) < 50_000; followed != test.follow {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -151,14 +152,14 @@ func TestProgram(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newProgramTest(t, test.options)
 			packet := packetOf(test.size, 3)
-			before, err := gettime(1)
+			before, err := clock.Monotonic()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := b.run(1, packet, 1); got != test.verdict {
 				t.Errorf("verdict %v, want %v", got, test.verdict)
 			}
-			after, _ := gettime(1)
+			after, _ := clock.Monotonic()
 			samples, packets := b.samples()
 			if len(samples) != 1 {
 				t.Fatalf("%d records", len(samples))

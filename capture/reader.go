@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // It belongs to one goroutine.
 type reader struct {
 	merge     merge
-	clock     clock
+	clock     wallClock
 	ledger    *ledger
 	poller    *poller
 	immediate bool // Options.Immediate
@@ -78,7 +78,7 @@ func (r *reader) round() error {
 	for {
 		// Before the rings are looked into: what was sent until then is found below.
 		detached := r.detached.Load()
-		now, err := gettime(unix.CLOCK_MONOTONIC)
+		now, err := clock.Monotonic()
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (c *cursor) put(raw []byte) found {
 }
 
 // packet turns the record under the cursor into p. It is to be called once for each record.
-func (c *cursor) packet(p *Packet, clock *clock) {
+func (c *cursor) packet(p *Packet, clock *wallClock) {
 	// Field by field: the compiler makes a literal elsewhere and copies it, which costs as much as
 	// all of this.
 	p.Data = c.data

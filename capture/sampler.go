@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -64,7 +64,7 @@ func (k *sampler) makeMaps() error {
 	if k.options.MaxRate == 0 {
 		return nil
 	}
-	now, err := gettime(unix.CLOCK_MONOTONIC)
+	now, err := clock.Monotonic()
 	if err != nil {
 		return err
 	}

@@ -20,24 +20,31 @@ type samplerAccount struct {
 	NotSampled  uint64
 	Lost        uint64
 	Sampled     uint64
-	Lot         struct {
-		_     structs.HostLayout
-		Left  uint32
-		Drawn uint32
+	Group       struct {
+		_      structs.HostLayout
+		Left   uint32
+		KeptAt uint32
 	}
 }
 
+type samplerClass uint32
+
+const (
+	samplerClassV4        samplerClass = 0
+	samplerClassV6        samplerClass = 256
+	samplerClassTRUNCATED samplerClass = 512
+	samplerClassNO_ROOM   samplerClass = 513
+	samplerClassSLOTS     samplerClass = 514
+	samplerClassOTHER     samplerClass = 65536
+)
+
 type samplerFlow struct {
-	_   structs.HostLayout
-	End [2]struct {
-		_    structs.HostLayout
-		Addr [2]uint64
-		Port uint16
-		Zero [3]uint16
-	}
-	EtherType uint16
-	Protocol  uint8
-	Zero      [5]uint8
+	_               structs.HostLayout
+	Source          [2]uint64
+	Destination     [2]uint64
+	SourcePort      uint16
+	DestinationPort uint16
+	Class           uint32
 }
 
 type samplerHead struct {
@@ -87,6 +94,7 @@ const (
 	samplerProgSampleFentry   = "sample_fentry"
 	samplerProgSampleFexit    = "sample_fexit"
 	samplerProgSampleXdp      = "sample_xdp"
+	samplerVarClassType       = "class_type"
 	samplerVarDecidingAtExit  = "deciding_at_exit"
 	samplerVarFiltering       = "filtering"
 	samplerVarFilteringLength = "filtering_length"
@@ -169,6 +177,7 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
 	DecidingAtExit  *ebpf.VariableSpec `ebpf:"deciding_at_exit"`
 	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
@@ -231,6 +240,7 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	ClassType       *ebpf.Variable `ebpf:"class_type"`
 	DecidingAtExit  *ebpf.Variable `ebpf:"deciding_at_exit"`
 	Filtering       *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`

@@ -12,8 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -98,7 +97,7 @@ func (s *Session) openReader(t transport) (err error) {
 		stop:      s.Stop,
 		gone:      s.interfaceGone,
 	}
-	if r.clock, err = newClock(); err != nil {
+	if r.clock, err = newWallClock(); err != nil {
 		return err
 	}
 	rings, err := t(s.sampler.maps, &s.options)
@@ -238,7 +237,7 @@ func (s *Session) interfaceGone(index int) {
 func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.fail(detachHooks(s.hooks))
-		now, _ := gettime(unix.CLOCK_MONOTONIC)
+		now, _ := clock.Monotonic()
 		s.detached.Store(now)
 		if s.poller != nil {
 			s.poller.wake()

@@ -3,6 +3,7 @@
  * Several programs in a row on one interface, the way libxdp does it: a dispatcher whose functions
  * are replaced by the programs. Owner: internal/testnet.
  */
+#include "../bpf/include/build.h"
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

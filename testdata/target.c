@@ -5,6 +5,7 @@
  * The verdict depends on the UDP destination port. What is passed is changed on the way: another
  * source MAC address, and a VLAN tag in front.
  */
+#include "../bpf/include/build.h"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>

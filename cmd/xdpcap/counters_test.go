@@ -72,7 +72,7 @@ func actionCounts(scale uint64) meter.ActionCounts {
 func widestActions() meter.ActionCounts {
 	c := meter.ActionCounts{make([]meter.VerdictTallies, 100)}
 	for cpu := range c[0] {
-		c[0][cpu][meter.UnknownVerdict] = meter.Tally{Packets: most / 100, Bytes: most / 100}
+		c[0][cpu][xdp.UnknownVerdict] = meter.Tally{Packets: most / 100, Bytes: most / 100}
 	}
 	return c
 }

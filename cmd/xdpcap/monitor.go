@@ -177,9 +177,9 @@ func monitorMetrics(o *monitorOptions) metricSet[meter.EventCounts] {
 		o.ofKthreads(func(n meter.EventCount, send sendValue) { send(float64(n.Sched)) }))
 	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
 		o.ofKthreads(func(n meter.EventCount, send sendValue) {
-			send(float64(n.Passed), "pass")
-			send(float64(n.Dropped), "drop")
-			send(float64(n.Redirected), "redirect")
+			send(float64(n.Passed), xdp.Pass.String())
+			send(float64(n.Dropped), xdp.Drop.String())
+			send(float64(n.Redirected), xdp.Redirect.String())
 		}))
 	add("missed", "Events that are in no other metric: there were too many different ones.", nil,
 		func(c meter.EventCounts, send sendValue) { send(float64(c.Missed)) })

@@ -33,7 +33,7 @@ func eventCounts(n uint64) meter.EventCounts {
 		{Event: meter.Redirect, From: "eth0", MapID: 7}:                                   on1(meter.EventCount{Events: n, Packets: n}),
 		{Event: meter.RedirectErr, From: "eth0", Errno: unix.ENETDOWN}:                    drop,
 		{Event: meter.RedirectErr, From: "eth1", Errno: unix.Errno(524)}:                  drop,
-		{Event: meter.Exception, From: "eth0", Verdict: meter.UnknownVerdict}:             drop,
+		{Event: meter.Exception, From: "eth0", Verdict: xdp.UnknownVerdict}:               drop,
 		{Event: meter.Exception, From: "eth0", Verdict: xdp.Aborted}:                      drop,
 		{Event: meter.DevmapXmit, From: "eth0", To: "averylongname00", Errno: unix.ENXIO}: bulk,
 		{Event: meter.BulkTx, From: "eth0"}:                                               bulk,

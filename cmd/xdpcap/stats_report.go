@@ -73,12 +73,7 @@ func queueName(c meter.ActionCounts, queue int) string {
 	return strconv.Itoa(queue)
 }
 
-func verdictName(slot int) string {
-	if v := xdp.Verdict(slot); v != meter.UnknownVerdict {
-		return v.String()
-	}
-	return "unknown"
-}
+func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 
 func (r *statsReport) object() any { return r }
 

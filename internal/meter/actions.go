@@ -10,13 +10,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type tally -type limit actions ../../bpf/actions.c
+//go:generate go tool bpf2go -target bpfel -type tally actions ../../bpf/actions.c
 
-// UnknownVerdict stands for every number that a program returned and that is no verdict.
-const UnknownVerdict = xdp.Verdict(actionsLimitUNKNOWN)
-
-// VerdictTallies are the packets of each verdict, with UnknownVerdict as the last.
-type VerdictTallies [actionsLimitVERDICTS]Tally
+// VerdictTallies are the packets of each verdict, with xdp.UnknownVerdict as the last.
+type VerdictTallies [xdp.VerdictSlots]Tally
 
 // Add adds those of another CPU or queue.
 func (v *VerdictTallies) Add(o VerdictTallies) {
@@ -39,17 +36,19 @@ type ActionsOptions struct {
 	Program   string // name or id of one of several programs, or the id of one elsewhere; "" = what the interface runs
 	Queues    int    // receive queues to tell apart, the first so many; 0 = not at all
 
-	// Verdict is what our own program gives every packet, where the interface has none: Aborted (the zero
-	// value), Drop or Pass. Anything but Pass cuts the interface off, and is an error where it has one.
+	// Verdict is what our own program gives every packet, where the interface has none: Aborted
+	// (the zero value), Drop or Pass. Anything but Pass cuts the interface off, and is an error
+	// where it has one.
 	Verdict xdp.Verdict
 	Mode    xdp.Mode // what our own program is to run in
 }
 
-// Actions counts packets per XDP verdict. Its methods may be called concurrently, Close once and last.
+// Actions counts packets per XDP verdict. Its methods may be called concurrently, Close once and
+// last.
 type Actions struct {
-	hook   *hook
-	counts *ebpf.Map
-	queues int
+	attachment *attachment
+	counts     *ebpf.Map
+	queues     int
 }
 
 // OpenActions begins to count, or leaves nothing behind.
@@ -88,7 +87,7 @@ func (a *Actions) spec() (*ebpf.CollectionSpec, error) {
 	if err := spec.Variables[actionsVarQueues].Set(uint32(a.queues)); err != nil {
 		return nil, fmt.Errorf("set %s: %w", actionsVarQueues, err)
 	}
-	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32(a.queues+1) * uint32(len(VerdictTallies{}))
+	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((a.queues + 1) * xdp.VerdictSlots)
 	return spec, nil
 }
 
@@ -105,14 +104,14 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 	if err != nil {
 		return support.ExplainLoad("load the counting program", err)
 	}
-	if a.hook, err = attach(ifi, prog, o.Mode); err != nil {
+	if a.attachment, err = attach(ifi, prog, o.Mode); err != nil {
 		prog.Close()
 	}
 	return err
 }
 
 func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
-	a.hook, err = trace(ifi, selector, spec, actionsProgCountExit, bringOwn, func() (*ebpf.Program, error) {
+	a.attachment, err = trace(ifi, selector, spec, actionsProgCountExit, bringOwn, func() (*ebpf.Program, error) {
 		return a.load(spec, actionsProgCountExit)
 	})
 	return err
@@ -123,8 +122,8 @@ func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, e
 	return loadProgram(spec, name, map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.counts})
 }
 
-// ActionCounts are the packets per verdict: by queue, then by CPU. Where queues are not told apart there is one;
-// else the last is for all those that are not. nil = nothing counted.
+// ActionCounts are the packets per verdict: by queue, then by CPU. Where queues are not told apart
+// there is one; else the last is for all those that are not. nil = nothing counted.
 type ActionCounts [][]VerdictTallies
 
 // Queue is one queue's packets on all CPUs, none if there is no such queue.
@@ -163,15 +162,15 @@ func (c ActionCounts) Total() (sum VerdictTallies) {
 	return sum
 }
 
-// Read returns the counters, cumulative since OpenActions. It is an error when they do not count any more,
-// because the program or the interface has gone.
+// Read returns the counters, cumulative since OpenActions. It is an error when they do not count
+// any more, because the program or the interface has gone.
 func (a *Actions) Read() (ActionCounts, error) {
-	if err := a.hook.check(); err != nil {
+	if err := a.attachment.check(); err != nil {
 		return nil, err
 	}
 	c, err := a.read()
 	if err != nil {
-		return nil, fmt.Errorf("read the counters of %s: %w", a.hook.ifi.Name, err)
+		return nil, fmt.Errorf("read the counters of %s: %w", a.attachment.ifi.Name, err)
 	}
 	return c, nil
 }
@@ -181,10 +180,9 @@ func (a *Actions) read() (ActionCounts, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdicts := len(VerdictTallies{})
 	counts := make(ActionCounts, a.queues+1)
 	for slot, perCPU := range slots {
-		q, verdict := slot/verdicts, slot%verdicts
+		q, verdict := slot/xdp.VerdictSlots, slot%xdp.VerdictSlots
 		if counts[q] == nil {
 			counts[q] = make([]VerdictTallies, len(perCPU))
 		}
@@ -196,10 +194,10 @@ func (a *Actions) read() (ActionCounts, error) {
 }
 
 // String says where and how it counts: "eth0, XDP native".
-func (a *Actions) String() string { return a.hook.String() }
+func (a *Actions) String() string { return a.attachment.String() }
 
 // Interface is what is counted on, as it was before.
-func (a *Actions) Interface() xdp.Interface { return a.hook.ifi }
+func (a *Actions) Interface() xdp.Interface { return a.attachment.ifi }
 
 // Close detaches.
-func (a *Actions) Close() error { return errors.Join(a.hook.close(), a.counts.Close()) }
+func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.counts.Close()) }

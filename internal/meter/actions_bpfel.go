@@ -13,13 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type actionsLimit uint32
-
-const (
-	actionsLimitUNKNOWN  actionsLimit = 5
-	actionsLimitVERDICTS actionsLimit = 6
-)
-
 type actionsTally struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -35,9 +28,9 @@ const (
 	actionsProgXdpAbortFunc = "xdp_abort_func"
 	actionsProgXdpDropFunc  = "xdp_drop_func"
 	actionsProgXdpPassFunc  = "xdp_pass_func"
-	actionsVarLimitType     = "limit_type"
 	actionsVarQueues        = "queues"
 	actionsVarTracedIfindex = "traced_ifindex"
+	actionsVarVerdictType   = "verdict_type"
 )
 
 // loadActions returns the embedded CollectionSpec for actions.
@@ -99,9 +92,9 @@ type actionsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsVariableSpecs struct {
-	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
 	Queues        *ebpf.VariableSpec `ebpf:"queues"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	VerdictType   *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
 
 // actionsObjects contains all objects after they have been loaded into the kernel.
@@ -137,9 +130,9 @@ func (m *actionsMaps) Close() error {
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsVariables struct {
-	LimitType     *ebpf.Variable `ebpf:"limit_type"`
 	Queues        *ebpf.Variable `ebpf:"queues"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
+	VerdictType   *ebpf.Variable `ebpf:"verdict_type"`
 }
 
 // actionsPrograms contains all programs after they have been loaded into the kernel.

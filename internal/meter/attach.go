@@ -11,8 +11,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A hook is one of our programs at an interface: attached itself, or to the program that is.
-type hook struct {
+// An attachment is one of our programs at an interface: at its XDP hook, or tracing the program
+// that runs there.
+type attachment struct {
 	ifi     xdp.Interface // as it was before
 	runs    xdp.Program   // what the interface runs now: the program, or one that it is behind; zero = none
 	program xdp.Program   // what is counted
@@ -23,12 +24,12 @@ type hook struct {
 }
 
 // attach runs prog on the interface.
-func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*hook, error) {
+func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, error) {
 	l, got, err := xdp.Attach(prog, ifi, mode)
 	if err != nil {
 		return nil, err
 	}
-	h := &hook{ifi: ifi, mode: got, prog: prog, link: l}
+	h := &attachment{ifi: ifi, mode: got, prog: prog, link: l}
 	info, err := prog.Info()
 	if err != nil {
 		h.link.Close()
@@ -43,14 +44,14 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*hook, error)
 // tracedIfindex is the name of a constant that bpf/include/traced.h gives every tracing program.
 const tracedIfindex = latencyVarTracedIfindex
 
-// bringOwn is what helps where a program cannot be traced.
+// bringOwn is the way out that an error names where a program cannot be traced.
 const bringOwn = "detach that program, and xdpcap brings one of its own"
 
-// trace has the tracing program of spec called name run at the entry or exit of the program that xdp.OneTarget chooses, for
-// packets that come in on the interface. load loads it once the specification names its target. Where the kernel refuses
-// that, wayOut helps.
-func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name, wayOut string, load func() (*ebpf.Program, error)) (*hook, error) {
-	h := &hook{ifi: ifi, traced: true, mode: ifi.Mode}
+// trace has the tracing program of spec called name run at the entry or exit of the program that
+// xdp.OneTarget chooses, for packets that come in on the interface. load loads it once the
+// specification names its target. Where the kernel refuses that, wayOut helps.
+func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name, wayOut string, load func() (*ebpf.Program, error)) (*attachment, error) {
+	h := &attachment{ifi: ifi, traced: true, mode: ifi.Mode}
 	if len(ifi.Programs) > 0 {
 		h.runs = ifi.Programs[0]
 	}
@@ -65,7 +66,7 @@ func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name, 
 	return nil, err
 }
 
-func (h *hook) trace(selector string, spec *ebpf.CollectionSpec, name string, load func() (*ebpf.Program, error)) error {
+func (h *attachment) trace(selector string, spec *ebpf.CollectionSpec, name string, load func() (*ebpf.Program, error)) error {
 	target, err := xdp.OneTarget(h.ifi, selector)
 	if err != nil {
 		return err
@@ -85,9 +86,9 @@ func (h *hook) trace(selector string, spec *ebpf.CollectionSpec, name string, lo
 	return nil
 }
 
-// check returns an error once packets are not counted any more: what ran on the interface has left it, or the interface
-// the namespace.
-func (h *hook) check() error {
+// check returns an error once packets are not counted any more: what ran on the interface has left
+// it, or the interface the namespace.
+func (h *attachment) check() error {
 	now, err := xdp.InterfaceByName(h.ifi.Name)
 	if err != nil {
 		return err
@@ -102,13 +103,13 @@ func (h *hook) check() error {
 }
 
 // String says where it counts, and how.
-func (h *hook) String() string {
+func (h *attachment) String() string {
 	if h.traced {
 		return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.program)
 	}
 	return fmt.Sprintf("%s, XDP %v", h.ifi.Name, h.mode)
 }
 
-func (h *hook) close() error {
+func (h *attachment) close() error {
 	return errors.Join(h.link.Close(), h.prog.Close())
 }

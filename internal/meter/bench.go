@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // BenchOptions say what to measure.
@@ -36,8 +37,8 @@ type BenchResult struct {
 	Cycles, NativeInstructions float64 // per packet, in the kernel
 }
 
-// Bench runs the variants against each other on the same packets, and checks that they counted exactly
-// these. It is an error when ctx ends first.
+// Bench runs the variants against each other on the same packets, and checks that they counted
+// exactly these. It is an error when ctx ends first.
 func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
 	var subjects []*subject
 	defer func() {
@@ -146,7 +147,7 @@ func (s *subject) round(cpus []int) error {
 		threads.Go(func() {
 			var spent time.Duration
 			var did work
-			err := onQuietThread(cpu, func() (err error) {
+			err := thread.Quiet(cpu, func() (err error) {
 				hw := openHardware()
 				defer hw.close()
 				spent, did, err = s.runAll(hw, steps)
@@ -182,30 +183,30 @@ func (s *subject) round(cpus []int) error {
 	return nil
 }
 
-// runAll is one CPU's part. It is measured in the thread's CPU time: the kernel sleeps before and after the
-// runs of a call, and others may want the CPU.
+// runAll is one CPU's part. It is measured in the thread's CPU time: the kernel sleeps before and
+// after the runs of a call, and others may want the CPU.
 func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did work, err error) {
 	for _, p := range benchPackets {
 		steps.wait()
-		before, workBefore := threadTime(), hw.read()
+		before, err := clock.ThreadTime()
+		if err != nil {
+			return 0, did, err
+		}
+		workBefore := hw.read()
 		if _, err := s.prog.Run(&ebpf.RunOptions{Data: p.data, Repeat: s.repeat}); err != nil {
 			return 0, did, err
 		}
 		workAfter := hw.read()
-		spent += threadTime() - before
+		after, err := clock.ThreadTime()
+		if err != nil {
+			return 0, did, err
+		}
+		spent += after - before
 		did.cycles += workAfter.cycles - workBefore.cycles
 		did.instructions += workAfter.instructions - workBefore.instructions
 		did.known = workAfter.known
 	}
 	return spent, did, nil
-}
-
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(err) // every Linux has this clock
-	}
-	return time.Duration(ts.Nano())
 }
 
 // verify compares what was counted with what was sent.

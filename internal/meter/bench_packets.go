@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// benchPackets are what most traffic consists of, in the smallest frames: the more packets there are, the more
-// counting them costs.
+// benchPackets are the most common kinds of packets in the smallest frames: at a given bandwidth, small
+// frames are the most packets to count.
 var benchPackets = []struct {
 	class Class
 	data  []byte
@@ -17,7 +17,7 @@ var benchPackets = []struct {
 	{IPv6(17), benchPacket(0x86dd, 17)},
 }
 
-// benchPacket has zeroes where no counter looks.
+// benchPacket makes a packet whose bytes are zero but for those that the counters read.
 func benchPacket(etherType uint16, protocol byte) []byte {
 	if etherType == 0x0800 {
 		p := make([]byte, 60)
@@ -47,7 +47,7 @@ func newBarrier(n int) *barrier {
 	return b
 }
 
-// wait returns when all wait, or after cancel.
+// wait returns once all n threads have called it, or after cancel.
 func (b *barrier) wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *barrier) wait() {
 	}
 }
 
-// cancel is for one that will not come any more.
+// cancel lets all threads go on, because one of them failed and will not wait any more.
 func (b *barrier) cancel() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

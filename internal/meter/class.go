@@ -2,8 +2,9 @@ package meter
 
 import "fmt"
 
-// A Class is what packets are told apart by: the upper-layer protocol of IPv4 or of IPv6, behind its
-// extension headers; the EtherType of everything else; or that the packet was too short to tell.
+// A Class is what packets are told apart by: the upper-layer protocol of IPv4 or of IPv6, behind
+// its extension headers; the EtherType of everything else; or that the packet was too short to
+// tell.
 type Class uint32
 
 // Truncated is packets that end before their protocol is known.
@@ -43,8 +44,8 @@ func (c Class) Number() int {
 	return 0
 }
 
-// Protocol is a name of lower-case letters, or the number: an IP protocol's in decimal, an EtherType's in
-// hexadecimal.
+// Protocol is a name of lower-case letters, or the number: an IP protocol's in decimal, an
+// EtherType's in hexadecimal.
 func (c Class) Protocol() string {
 	switch {
 	case c == Truncated:

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hardware are the CPU's own counters of what the calling thread does inside the kernel. The zero value
-// is for machines that have none, as virtual ones often do.
+// hardware are the CPU's own counters of what the calling thread does inside the kernel. The zero
+// value is for machines that have none, as virtual ones often do.
 type hardware struct {
 	cycles, instructions int // file descriptors; 0 = none
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// instructions counts those of a loaded program as the verifier left it: all of them, and the most that a
-// packet can run through without leaving the main function. A helper that is called counts as one. hot is 0
-// where there is a loop.
+// instructions counts those of a loaded program as the verifier left it: all of them, and the most
+// that a packet can run through without leaving the main function. A helper that is called counts
+// as one. hot is 0 where there is a loop.
 func instructions(prog *ebpf.Program) (all, hot int, err error) {
 	info, err := prog.Info()
 	if err != nil {
@@ -22,7 +22,8 @@ func instructions(prog *ebpf.Program) (all, hot int, err error) {
 	return len(insns), longestPath(insns), nil
 }
 
-// longestPath goes through the instructions backwards: each costs one more than the dearest of its successors.
+// longestPath goes through the instructions backwards: each costs one more than the dearest of its
+// successors.
 func longestPath(insns asm.Instructions) int {
 	const never = -1 << 30  // on a path that is not counted
 	at := make(map[int]int) // cost by position, in units of the short instruction
@@ -51,7 +52,8 @@ func longestPath(insns asm.Instructions) int {
 	return at[0]
 }
 
-// mainFunction is the instructions before the first other function, and their size in units of the short one.
+// mainFunction is the instructions before the first other function, and their size in units of the
+// short one.
 func mainFunction(insns asm.Instructions) (main asm.Instructions, size int) {
 	first := 1 << 30 // position of the first other function
 	position := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type histogram -type measurement -type limit -type replayed latency ../../bpf/latency.c
+//go:generate go tool bpf2go -target bpfel -type histogram -type measurement -type limit -type replayed latency ../../bpf/latency.c
 
 // BuiltinOptions say what our own program does. The zero value is to let every packet pass.
 type BuiltinOptions struct {
@@ -19,7 +19,8 @@ type BuiltinOptions struct {
 	Mode   xdp.Mode // what it is to run in
 	Buffer int      // bytes of each CPU's ring; 0 = 1 MiB
 
-	// Event is called with each measurement, one after the other, from a goroutine of its own; nil = none.
+	// Event is called with each measurement, one after the other, from a goroutine of its own; nil
+	// = none.
 	Event func(Measurement)
 }
 
@@ -33,15 +34,15 @@ type Measurement struct {
 
 // Latency measures how long an XDP program runs.
 type Latency struct {
-	hooks      []*hook // the first one tells where it is
-	histograms *ebpf.Map
-	lost       *ebpf.Map   // nil: no ring
-	ring       *eventsRing // nil: no ring
-	owned      []*ebpf.Map
+	attachments []*attachment // the first one tells where it is
+	histograms  *ebpf.Map
+	lost        *ebpf.Map   // nil: no ring
+	ring        *eventsRing // nil: no ring
+	owned       []*ebpf.Map
 }
 
-// OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry and
-// fexit: all that runs inside is in it, also programs that it calls by tail call.
+// OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry
+// and fexit: all that runs inside is in it, also programs that it calls by tail call.
 func OpenLatency(iface string) (*Latency, error) {
 	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
@@ -78,7 +79,7 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 		if err != nil {
 			return err
 		}
-		l.hooks = append(l.hooks, h)
+		l.attachments = append(l.attachments, h)
 	}
 	return nil
 }
@@ -153,22 +154,22 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 		prog.Close()
 		return err
 	}
-	l.hooks = append(l.hooks, h)
+	l.attachments = append(l.attachments, h)
 	return nil
 }
 
 // Interface is where it measures.
-func (l *Latency) Interface() xdp.Interface { return l.hooks[0].ifi }
+func (l *Latency) Interface() xdp.Interface { return l.attachments[0].ifi }
 
 // Program is what it measures.
-func (l *Latency) Program() xdp.Program { return l.hooks[0].program }
+func (l *Latency) Program() xdp.Program { return l.attachments[0].program }
 
 // String says where and what it measures: "eth0, tracing lb (id 7)".
-func (l *Latency) String() string { return l.hooks[0].String() }
+func (l *Latency) String() string { return l.attachments[0].String() }
 
 // Read reads all counters, and fails once the program has left the interface.
 func (l *Latency) Read() (LatencyCounts, error) {
-	if err := l.hooks[0].check(); err != nil {
+	if err := l.attachments[0].check(); err != nil {
 		return LatencyCounts{}, err
 	}
 	return l.read()
@@ -204,7 +205,7 @@ func (l *Latency) read() (c LatencyCounts, err error) {
 // Close detaches from the interface, hands over what is left in the rings, and releases everything.
 func (l *Latency) Close() error {
 	var errs []error
-	for _, h := range l.hooks {
+	for _, h := range l.attachments {
 		errs = append(errs, h.close())
 	}
 	if l.ring != nil {

@@ -29,8 +29,6 @@ const (
 	latencyLimitSUB_BUCKETS latencyLimit = 32
 	latencyLimitMAX_BITS    latencyLimit = 34
 	latencyLimitBUCKETS     latencyLimit = 960
-	latencyLimitUNKNOWN     latencyLimit = 5
-	latencyLimitVERDICTS    latencyLimit = 6
 )
 
 type latencyMeasurement struct {

@@ -12,7 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A ProbeCost is what measuring costs, and what it makes of nothing. Both are medians of several rounds.
+// A ProbeCost is what measuring costs, and what it makes of nothing. Both are medians of several
+// rounds.
 type ProbeCost struct {
 	Added time.Duration // what the probes add to each packet
 	Floor time.Duration // what they measure of a program that does nothing
@@ -23,8 +24,8 @@ const (
 	costRuns   = 20000
 )
 
-// MeasureProbeCost runs the probes of OpenLatency on a program that does nothing, on this CPU and not on any
-// traffic. It takes some 50 ms.
+// MeasureProbeCost runs the probes of OpenLatency on a program that does nothing, on this CPU and
+// not on any traffic. It takes some 50 ms.
 func MeasureProbeCost() (cost ProbeCost, err error) {
 	l := &Latency{}
 	defer func() { err = errors.Join(err, l.Close()) }()
@@ -76,11 +77,11 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
 		if err != nil {
 			return fmt.Errorf("load %s for an empty program: %w", name, err)
 		}
-		h := &hook{prog: prog}
+		h := &attachment{prog: prog}
 		if h.link, err = link.AttachTracing(link.TracingOptions{Program: prog}); err != nil {
 			return errors.Join(fmt.Errorf("attach %s to an empty program: %w", name, err), prog.Close())
 		}
-		l.hooks = append(l.hooks, h)
+		l.attachments = append(l.attachments, h)
 	}
 	return nil
 }

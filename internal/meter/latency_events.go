@@ -9,8 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/perf"
-	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -24,7 +24,7 @@ const eventsDelay = 50 * time.Millisecond
 type eventsRing struct {
 	reader   *perf.Reader
 	event    func(Measurement)
-	boot     time.Time // CLOCK_REALTIME when CLOCK_MONOTONIC was zero
+	offset   int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
 	stop     chan struct{}
 	finished chan error
 }
@@ -38,22 +38,13 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	if err != nil {
 		return nil, support.ExplainLoad("open the perf rings", err)
 	}
-	boot, err := bootTime()
+	offset, _, err := clock.Offset()
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	r := &eventsRing{reader: reader, event: o.Event, boot: boot, stop: make(chan struct{}), finished: make(chan error, 1)}
+	r := &eventsRing{reader: reader, event: o.Event, offset: offset, stop: make(chan struct{}), finished: make(chan error, 1)}
 	go func() { r.finished <- r.run() }()
 	return r, nil
-}
-
-// bootTime is the difference of the clocks that BPF programs and people use.
-func bootTime() (time.Time, error) {
-	var mono unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
-		return time.Time{}, fmt.Errorf("read the clock: %w", err)
-	}
-	return time.Now().Round(0).Add(-time.Duration(mono.Nano())), nil
 }
 
 // run reads until it is told to stop, and the rings are empty.
@@ -74,13 +65,13 @@ func (r *eventsRing) run() error {
 		if err != nil {
 			return fmt.Errorf("read the perf rings: %w", err)
 		}
-		// A notice of loss has no data; the program counts what is lost.
+		// perf's notice of lost records has no data. It is not needed: the program counts them.
 		if r.event == nil || len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
 			continue
 		}
 		m := (*latencyMeasurement)(unsafe.Pointer(&rec.RawSample[0]))
 		r.event(Measurement{
-			Time:    r.boot.Add(time.Duration(m.TimeNs)),
+			Time:    time.Unix(0, int64(m.TimeNs)+r.offset),
 			Took:    time.Duration(m.TookNs),
 			Verdict: xdp.Verdict(m.Verdict),
 			CPU:     int(m.Cpu),

@@ -21,9 +21,9 @@ const MaxBucket = time.Duration(1) << maxBits
 
 // LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
 type LatencyCounts struct {
-	Verdicts [latencyLimitVERDICTS]Histogram // by verdict, UnknownVerdict as the last
-	CPUs     []Histogram                     // by possible CPU, all verdicts together
-	Lost     uint64                          // not handed to BuiltinOptions.Event
+	Verdicts [xdp.VerdictSlots]Histogram // by verdict, xdp.UnknownVerdict as the last
+	CPUs     []Histogram                 // by possible CPU, all verdicts together
+	Lost     uint64                      // measurements that did not get to BuiltinOptions.Event: the ring was full
 }
 
 // Total is all verdicts together.
@@ -36,7 +36,7 @@ func (c *LatencyCounts) Total() (sum Histogram) {
 
 // Verdict is the histogram of one verdict.
 func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
-	return &c.Verdicts[min(v, UnknownVerdict)]
+	return &c.Verdicts[v.Slot()]
 }
 
 // A Histogram is the distribution of run times, with 32 buckets in each power of two. The zero

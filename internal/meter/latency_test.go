@@ -138,7 +138,7 @@ func TestQuantiles(t *testing.T) {
 				t.Errorf("%d CPUs, want %d", got, want)
 			}
 			// 5 and 6 are no verdicts.
-			if n := c.Verdict(UnknownVerdict).Count; n != 5000/7*2 {
+			if n := c.Verdict(xdp.UnknownVerdict).Count; n != 5000/7*2 {
 				t.Errorf("%d unknown", n)
 			}
 			for _, q := range []float64{0, 0.01, 0.5, 0.9, 0.99, 0.999, 1} {

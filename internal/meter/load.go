@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// loadProgram makes one program of a collection, and these of its maps, which are the caller's like the
-// program. A map that exists already is used.
+// loadProgram makes one program of a collection, and these of its maps, which are the caller's like
+// the program. A map that exists already is used.
 func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.Program, error) {
 	given := make(map[string]*ebpf.Map)
 	for name, m := range maps {

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -mcpu=v3 -Wall -Wextra -Werror -I/usr/include/x86_64-linux-gnu" -type tally -type class -type limit -type extra -type flow -type overflow -type slots protocols ../../bpf/protocols.c
+//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type overflow -type slots protocols ../../bpf/protocols.c
 
 // A Variant is a way to count packets per protocol. All give the same numbers.
 type Variant int
@@ -54,9 +54,10 @@ type ProtocolsOptions struct {
 	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = FlowTable and what protocols.c says
 }
 
-// Protocols counts packets per protocol. Its methods may be called concurrently, Close once and last.
+// Protocols counts packets per protocol. Its methods may be called concurrently, Close once and
+// last.
 type Protocols struct {
-	hook *hook
+	attachment *attachment
 	protocolMaps
 	sizes, flows bool
 
@@ -78,12 +79,12 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	p.variant = o.Variant
 	if len(ifi.Programs) > 0 || o.Program != "" {
 		name := "entry_" + o.Variant.String()
-		p.hook, err = trace(ifi, o.Program, spec, name, bringOwn, func() (*ebpf.Program, error) { return p.load(spec, name) })
+		p.attachment, err = trace(ifi, o.Program, spec, name, bringOwn, func() (*ebpf.Program, error) { return p.load(spec, name) })
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {
 			err = support.ExplainLoad("load the counting program", err)
-		} else if p.hook, err = attach(ifi, prog, o.Mode); err != nil {
+		} else if p.attachment, err = attach(ifi, prog, o.Mode); err != nil {
 			prog.Close()
 		}
 	}
@@ -139,7 +140,8 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 	if err != nil {
 		return nil, err
 	}
-	// The slot for what finds no room must not find no room.
+	// This entry is for classes that find the table full, so it is made before the table can be
+	// full.
 	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
 		prog.Close()
 		return nil, fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
@@ -157,7 +159,8 @@ func (m *protocolMaps) close() error {
 
 // ProtocolCounts are what Protocols counted. The zero value is nothing.
 type ProtocolCounts struct {
-	// Classes are the packets per class and CPU; Naive has one slot for all CPUs. What is zero is left out.
+	// Classes are the packets per class and CPU; Naive has one slot for all CPUs. What is zero is
+	// left out.
 	Classes map[Class][]Tally
 
 	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
@@ -167,8 +170,8 @@ type ProtocolCounts struct {
 	Overflow FlowOverflow
 }
 
-// SizeNames are the sizes of packets in bytes that are told apart, as XDP sees them: from the Ethernet
-// header on, with VLAN tags, without the checksum at the end.
+// SizeNames are the sizes of packets in bytes that are told apart, as XDP sees them: from the
+// Ethernet header on, with VLAN tags, without the checksum at the end.
 var SizeNames = [protocolsLimitSIZES]string{"0-64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519-"}
 
 // CPUs is how many CPUs are counted by themselves.
@@ -203,15 +206,15 @@ func (c ProtocolCounts) Total() (sum Tally) {
 	return sum
 }
 
-// Read returns the counters, cumulative since OpenProtocols. It is an error when they do not count any more,
-// because the program or the interface has gone.
+// Read returns the counters, cumulative since OpenProtocols. It is an error when they do not count
+// any more, because the program or the interface has gone.
 func (p *Protocols) Read() (ProtocolCounts, error) {
-	if err := p.hook.check(); err != nil {
+	if err := p.attachment.check(); err != nil {
 		return ProtocolCounts{}, err
 	}
 	c, err := p.counts(p.sizes, p.flows)
 	if err != nil {
-		return c, fmt.Errorf("read the counters of %s: %w", p.hook.ifi.Name, err)
+		return c, fmt.Errorf("read the counters of %s: %w", p.attachment.ifi.Name, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,10 +227,10 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 }
 
 // String says where and how it counts: "eth0, XDP native, ultra".
-func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.hook, p.variant) }
+func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.attachment, p.variant) }
 
 // Interface is what is counted on, as it was before.
-func (p *Protocols) Interface() xdp.Interface { return p.hook.ifi }
+func (p *Protocols) Interface() xdp.Interface { return p.attachment.ifi }
 
 // Close detaches.
-func (p *Protocols) Close() error { return errors.Join(p.hook.close(), p.protocolMaps.close()) }
+func (p *Protocols) Close() error { return errors.Join(p.attachment.close(), p.protocolMaps.close()) }

@@ -33,20 +33,17 @@ const (
 
 type protocolsFlow struct {
 	_               structs.HostLayout
-	Source          [4]uint32
-	Destination     [4]uint32
+	Source          [2]uint64
+	Destination     [2]uint64
 	SourcePort      uint16
 	DestinationPort uint16
-	Class           uint16
-	Zero            uint16
+	Class           uint32
 }
 
 type protocolsLimit uint32
 
 const (
-	protocolsLimitSIZES          protocolsLimit = 7
-	protocolsLimitMAX_TAGS       protocolsLimit = 2
-	protocolsLimitMAX_EXTENSIONS protocolsLimit = 6
+	protocolsLimitSIZES protocolsLimit = 7
 )
 
 type protocolsOverflow struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Flow is one direction of a conversation. Ports are 0 where there are none, and in all fragments of a
-// packet but the first.
+// A Flow is one direction of a conversation. Ports are 0 where there are none, and in all fragments
+// of a packet but the first.
 type Flow struct {
 	Class               Class // of IP
 	Source, Destination netip.AddrPort
@@ -124,9 +124,8 @@ func sum(perCPU []protocolsTally) (all Tally) {
 }
 
 func newFlow(f protocolsFlow) Flow {
-	address := func(words [4]uint32) netip.Addr {
-		// As they were in memory, which is in network byte order.
-		bytes := *(*[16]byte)(unsafe.Pointer(&words))
+	address := func(words [2]uint64) netip.Addr {
+		bytes := *(*[16]byte)(unsafe.Pointer(&words)) // in network byte order, as in the packet
 		if Class(f.Class).Family() == "ipv4" {
 			return netip.AddrFrom4([4]byte(bytes[:4]))
 		}
@@ -142,8 +141,8 @@ func newFlow(f protocolsFlow) Flow {
 	}
 }
 
-// eachHash calls f for each entry of a hash map whose values have so many slots. An entry that comes or goes
-// meanwhile may be missing.
+// eachHash calls f for each entry of a hash map whose values have so many slots. An entry that
+// comes or goes meanwhile may be missing.
 func eachHash[K, V any](m *ebpf.Map, slots int, f func(K, []V)) error {
 	const chunk = 1024
 	keys, values := make([]K, chunk), make([]V, chunk*slots)

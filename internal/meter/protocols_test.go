@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -51,7 +52,7 @@ func (b *countBench) run(packet []byte, repeat uint32) {
 // runExactly is prog.Run where no signal makes that start over, and count twice.
 func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) (verdict xdp.Verdict) {
 	t.Helper()
-	err := onQuietThread(-1, func() error {
+	err := thread.Quiet(thread.AnyCPU, func() error {
 		got, err := prog.Run(&ebpf.RunOptions{Data: packet, Repeat: repeat})
 		verdict = xdp.Verdict(got)
 		return err

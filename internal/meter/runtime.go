@@ -13,8 +13,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Runtime reads how often a program ran and for how long, from the kernel's own counters, which it switches
-// on for all BPF programs of the machine while it is open: some 20 ns for each run of each.
+// Runtime reads how often a program ran and for how long, from the kernel's own counters, which it
+// switches on for all BPF programs of the machine while it is open: some 20 ns for each run of
+// each.
 type Runtime struct {
 	ifi    xdp.Interface
 	prog   *ebpf.Program
@@ -76,7 +77,7 @@ func (r *Runtime) String() string {
 
 // Read reads the counters, and fails once the program has left the interface.
 func (r *Runtime) Read() (RuntimeCounts, error) {
-	h := hook{ifi: r.ifi, runs: r.Program()}
+	h := attachment{ifi: r.ifi, runs: r.Program()}
 	if err := h.check(); err != nil {
 		return RuntimeCounts{}, err
 	}

@@ -97,7 +97,7 @@ func TestActionsTrace(t *testing.T) {
 		{xdp.Drop, xdp.Drop},
 		{xdp.Pass, xdp.Pass},
 		{xdp.Tx, xdp.Tx},
-		{testnet.NoVerdict, UnknownVerdict},
+		{testnet.NoVerdict, xdp.UnknownVerdict},
 	} {
 		t.Run(test.returned.String(), func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -227,7 +227,7 @@ func TestGone(t *testing.T) {
 	})
 	defer a.Close()
 	read(t, pair, a.Read)
-	a.hook.link.Close()
+	a.attachment.link.Close()
 	if err := pair.Rx.Do(func() error { _, err := a.Read(); return err }); err == nil {
 		t.Error("the program has gone, and no error")
 	}

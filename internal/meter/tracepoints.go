@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -Wall -Wextra -Wno-unused-parameter -Werror -I/usr/include/x86_64-linux-gnu" -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
+//go:generate go tool bpf2go -target bpfel -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
 
 // An Event is what a tracepoint reports. Some have had several tracepoints over time.
 type Event uint32
@@ -33,17 +33,17 @@ const (
 	AttachFailed    = Event(tracepointsEventATTACH_FAILED)     // a program could not be attached by a bpf_link
 )
 
-// TracepointOptions say what to count. The zero value is every event of the machine, in all its network
-// namespaces, but successful redirects.
+// TracepointOptions say what to count. The zero value is every event of the machine, in all its
+// network namespaces, but successful redirects.
 type TracepointOptions struct {
-	// Interface restricts the events to one interface, in the calling thread's network namespace; nil = all.
-	// Some tracepoints do not tell an interface. Those of cpumaps are then counted for the maps that the
-	// interface's program had at Open, those of memory for what was connected since Open, and failed
-	// attachments for the whole namespace.
+	// Interface restricts the events to one interface, in the calling thread's network namespace;
+	// nil = all. Some tracepoints do not tell an interface. Those of cpumaps are then counted for
+	// the maps that the interface's program had at Open, those of memory for what was connected
+	// since Open, and failed attachments for the whole namespace.
 	Interface *xdp.Interface
 
-	// Program restricts the events to those of one XDP program, by its id; 0 = all. Tracepoints that tell
-	// neither a program nor a map are Absent then.
+	// Program restricts the events to those of one XDP program, by its id; 0 = all. Tracepoints
+	// that tell neither a program nor a map are Absent then.
 	Program uint32
 
 	// Redirects counts successful redirects, too: one event for every packet.
@@ -62,8 +62,8 @@ type Tracepoints struct {
 	reader *recordReader // nil without TracepointOptions.Record
 }
 
-// OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and CAP_PERFMON, and
-// a kernel with BTF.
+// OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and
+// CAP_PERFMON, and a kernel with BTF.
 func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 	spec, err := loadTracepoints()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type Case struct {
 	Event   Event
 	Errno   unix.Errno  // RedirectErr, DevmapXmit and BulkTx; 0 = none
-	Verdict xdp.Verdict // Exception; UnknownVerdict stands for all that do not exist
+	Verdict xdp.Verdict // Exception; xdp.UnknownVerdict stands for all that do not exist
 	Memory  MemoryType  // MemConnect, MemDisconnect, MemReturnFailed
 	MapID   uint32      // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
 	ToCPU   int         // CPUMapEnqueue
@@ -28,8 +28,8 @@ type EventCount struct {
 	Packets uint64 // sent, queued, taken or redirected
 	Drops   uint64 // packets that were lost
 
-	// Of CPUMapKthread: bulks before which the thread had slept or made way, and the verdicts of the program
-	// that the map's entry has, if any.
+	// Of CPUMapKthread: bulks before which the thread had slept or made way, and the verdicts of
+	// the program that the map's entry has, if any.
 	Sched, Passed, Dropped, Redirected uint64
 }
 
@@ -138,7 +138,8 @@ func text(chars []int8) string {
 	return string(b)
 }
 
-// A MemoryType is enum xdp_mem_type of include/net/xdp.h: where a receive queue's packets have their pages from.
+// A MemoryType is enum xdp_mem_type of include/net/xdp.h: where a receive queue's packets have
+// their pages from.
 type MemoryType uint32
 
 var memoryTypes = [...]string{"page_shared", "page_order0", "page_pool", "xsk_buff_pool"}

@@ -14,9 +14,9 @@ type tracepoint struct {
 	event   Event
 	program string
 
-	// args are the argument lists, without the first, that the program reads rightly: include/trace/events/xdp.h
-	// of Linux 5.14 to 6.18, and of 5.8 before that. Others are possible in kernels to come, and reading the
-	// wrong argument would be worse than not to count.
+	// args are the argument lists, without the first, that the program reads rightly:
+	// include/trace/events/xdp.h of Linux 5.14 to 6.18, and of 5.8 before that. Others are possible
+	// in kernels to come, and reading the wrong argument would be worse than not to count.
 	args []string
 
 	ofProgram bool // it tells the program, or a map
@@ -27,8 +27,8 @@ const (
 	redirectArgs        = "*net_device, *bpf_prog, *void, int, bpf_map_type, uint, uint"
 )
 
-// Kernels pass xdp_redirect_map and its _err no more since 5.6, and mem_return_failed since 5.5, but some that
-// are younger list them. A zero there is the truth; no test can see more.
+// Some kernels list tracepoints that they never pass: xdp_redirect_map and xdp_redirect_map_err since
+// 5.6, mem_return_failed since 5.5. Their counters rightly stay zero, and no test can make them count.
 var tracepoints = []tracepoint{
 	{"xdp_redirect", Redirect, tracepointsProgTraceRedirect, []string{redirectArgs}, true},
 	{"xdp_redirect_err", RedirectErr, tracepointsProgTraceRedirectErr, []string{redirectArgs}, true},
@@ -51,7 +51,7 @@ type Absent struct {
 	Reason     string
 }
 
-// notAsked is the reason that needs no mention.
+// notAsked is the reason of tracepoints that are left out without mention.
 const notAsked = "not asked for"
 
 // absence is why a tracepoint is left out, or empty.
@@ -74,7 +74,8 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 	return fmt.Sprintf("its arguments (%s) are not those that xdpcap knows", args)
 }
 
-// kernelTracepoints returns the argument lists of those of our tracepoints that the running kernel has.
+// kernelTracepoints returns the argument lists of those of our tracepoints that the running kernel
+// has.
 func kernelTracepoints() (map[string]string, error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -28,8 +29,8 @@ type Record struct {
 // recordReader reads the ring of single events.
 type recordReader struct {
 	*ringbuf.Reader
-	raw  ringbuf.Record
-	boot time.Time // CLOCK_REALTIME when CLOCK_MONOTONIC was zero
+	raw    ringbuf.Record
+	offset int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
 }
 
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
@@ -37,15 +38,15 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	if err != nil {
 		return nil, support.ExplainLoad("open the ring of the xdp tracepoints", err)
 	}
-	boot, err := bootTime()
+	offset, _, err := clock.Offset()
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	return &recordReader{Reader: r, boot: boot}, nil
+	return &recordReader{Reader: r, offset: offset}, nil
 }
 
-// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop the error
-// is [os.ErrClosed]; without TracepointOptions.Record, too.
+// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop
+// the error is [os.ErrClosed]; without TracepointOptions.Record, too.
 func (t *Tracepoints) Next() (Record, error) {
 	if t.reader == nil {
 		return Record{}, os.ErrClosed
@@ -62,7 +63,7 @@ func (t *Tracepoints) Next() (Record, error) {
 	}
 	raw := (*tracepointsRecord)(unsafe.Pointer(&r.raw.RawSample[0]))
 	rec := Record{
-		Time:     r.boot.Add(time.Duration(raw.TimeNs)),
+		Time:     time.Unix(0, int64(raw.TimeNs)+r.offset),
 		CPU:      int(raw.Cpu),
 		Case:     caseOf(&raw.Key),
 		Count:    countOf(&raw.Count),

@@ -72,8 +72,8 @@ func TestExceptions(t *testing.T) {
 		want    xdp.Verdict
 	}{
 		{0, xdp.Aborted},
-		{42, UnknownVerdict},
-		{43, UnknownVerdict},
+		{42, xdp.UnknownVerdict},
+		{43, xdp.UnknownVerdict},
 	} {
 		n := newNetwork(t)
 		n.attach(verdict(test.verdict))

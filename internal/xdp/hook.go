@@ -24,7 +24,7 @@ type HookMap struct {
 }
 
 // Slots is how many verdicts a hook map has slots for.
-const Slots = 5
+const Slots = uint32(UnknownVerdict)
 
 // OpenHookMap takes hold of the hook map that is pinned at path. It refuses one whose slots are in
 // use. Slots that hold a program with the name leftover are not: a process of ours that was killed

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The walk through a packet's headers: find_layers finds out what the packet is and where its
+ * headers are, read_flow who sends it to whom. Every program that looks into packets uses both.
+ */
+#ifndef PACKET_H
+#define PACKET_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "traced.h"
+
+#define MAX_TAGS       2    /* VLAN tags that are looked behind */
+#define MAX_EXTENSIONS 6    /* extension headers of IPv6 that are looked behind */
+#define MAX_OFFSET     1024 /* headers that begin later are not looked at */
+
+/*
+ * A packet's class is what packets are told apart by: the number of the IP protocol above V4 or V6,
+ * behind IPv6's extension headers, or the EtherType above OTHER.
+ */
+enum class {
+	V4 = 0,
+	V6 = 256,
+	TRUNCATED = 512, /* the packet ends before its protocol is known */
+	NO_ROOM,	 /* an EtherType for which the table of EtherTypes had no room */
+	SLOTS,		 /* classes below this one have slots in arrays */
+	OTHER = 1 << 16, /* alone: IEEE 802.3, which has a length in place of the type */
+};
+
+enum class *const class_type; /* keeps the type in BTF, for bpf2go */
+
+/* Where the headers are, in bytes from the packet's beginning. */
+struct layers {
+	__u32 class;
+	__u32 network;
+	__u32 transport; /* 0 in later fragments, which have none, and if it is not known */
+	bool is_fragment;
+};
+
+/* Who sends to whom. As the key of a map it must have no padding. */
+struct flow {
+	__u64 source[2], destination[2]; /* addresses as in the packet; unused bytes are 0 */
+	__be16 source_port, destination_port;
+	__u32 class;
+};
+_Static_assert(sizeof(struct flow) == 40, "a map's key has no padding");
+
+/*
+ * A packet that is looked at: in place by an XDP program, or in copies of its bytes by a program
+ * that traces one. is_traced must be a constant, so that only one kind of access is compiled.
+ */
+struct packet {
+	bool is_traced;
+	void *ctx; /* struct xdp_md, or struct xdp_buff if traced */
+};
+
+static __always_inline const void *traced_bytes_at(const struct xdp_buff *xdp, __u64 at, void *copy,
+						   __u64 size)
+{
+	const void *from = xdp->data + at;
+
+	if (from + size > xdp->data_end || bpf_probe_read_kernel(copy, size, from))
+		return NULL;
+	return copy;
+}
+
+/*
+ * bytes_at returns where `size` bytes at offset `at` can be read, in the packet or in `copy`, or
+ * NULL if the packet ends before. The first of several buffers may be empty: then the kernel
+ * copies the bytes, which it does for XDP programs alone.
+ */
+static __always_inline const void *bytes_at(const struct packet *p, __u64 at, void *copy,
+					    __u64 size)
+{
+	/* The verifier wants a limit for what is added to a packet's address. */
+	if (at > MAX_OFFSET)
+		return NULL;
+	if (p->is_traced)
+		return traced_bytes_at(p->ctx, at, copy, size);
+
+	/* Loaded each time: what the verifier learns about an address multiplies its work. */
+	const volatile struct xdp_md *ctx = p->ctx;
+	const void *from = (const void *)(long)ctx->data + at;
+
+	if (from + size <= (const void *)(long)ctx->data_end)
+		return from;
+	return bpf_xdp_load_bytes(p->ctx, at, copy, size) ? NULL : copy;
+}
+
+static __always_inline bool is_tag(__be16 type)
+{
+	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
+}
+
+/* is_extension tells the extension headers that name the header behind them (RFC 8200, 6275). */
+static __always_inline bool is_extension(__u8 protocol)
+{
+	switch (protocol) {
+	case IPPROTO_HOPOPTS:
+	case IPPROTO_ROUTING:
+	case IPPROTO_FRAGMENT:
+	case IPPROTO_DSTOPTS:
+	case IPPROTO_AH:
+	case IPPROTO_MH:
+		return true;
+	}
+	return false;
+}
+
+static __always_inline bool has_ports(__u8 protocol)
+{
+	switch (protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_DCCP:
+	case IPPROTO_SCTP:
+	case IPPROTO_UDPLITE:
+		return true;
+	}
+	return false;
+}
+
+/* Every extension header begins like this, and has at least 8 bytes. */
+struct extension {
+	__u8 next, length;
+	__be16 offset; /* of fragments: the position in units of 8 bytes, and three bits of flags */
+	__u32 rest;
+};
+#define FRAGMENT_OFFSET bpf_htons(0xfff8)
+#define MORE_FRAGMENTS	bpf_htons(1)
+
+static __always_inline void find_ipv6_layers(const struct packet *p, struct layers *l)
+{
+	struct ipv6hdr ip_copy;
+	const struct ipv6hdr *ip = bytes_at(p, l->network, &ip_copy, sizeof(ip_copy));
+	__u64 at = l->network + sizeof(ip_copy);
+	bool is_first = true;
+
+	if (!ip)
+		return;
+	__u8 protocol = ip->nexthdr;
+
+	/* Nothing is known about what is behind the header of a later fragment. */
+	for (int i = 0; i < MAX_EXTENSIONS && is_first && is_extension(protocol); i++) {
+		struct extension copy;
+		const struct extension *e = bytes_at(p, at, &copy, sizeof(copy));
+
+		if (!e)
+			return;
+		if (protocol == IPPROTO_FRAGMENT) {
+			/* One that is alone and whole counts as no fragment (RFC 6946). */
+			is_first = !(e->offset & FRAGMENT_OFFSET);
+			l->is_fragment = e->offset & (FRAGMENT_OFFSET | MORE_FRAGMENTS);
+			at += sizeof(copy);
+		} else if (protocol == IPPROTO_AH) {
+			at += (e->length + 2) * 4;
+		} else {
+			at += (e->length + 1) * 8;
+		}
+		protocol = e->next;
+	}
+	l->class = V6 + protocol;
+	if (is_first)
+		l->transport = at;
+}
+
+static __always_inline void find_ipv4_layers(const struct packet *p, struct layers *l)
+{
+	struct iphdr copy;
+	const struct iphdr *ip = bytes_at(p, l->network, &copy, sizeof(copy));
+
+	if (!ip)
+		return;
+	l->class = V4 + ip->protocol;
+	l->is_fragment = ip->frag_off & bpf_htons(0x3fff); /* the position, and "more fragments" */
+	if (!(ip->frag_off & bpf_htons(0x1fff)) && ip->ihl >= sizeof(copy) / 4)
+		l->transport = l->network + ip->ihl * 4;
+}
+
+static __always_inline void walk(const struct packet *p, struct layers *l)
+{
+	struct tag {
+		__be16 id, type;
+	} copy;
+	__u64 at = 2 * ETH_ALEN;
+	const __be16 *found = bytes_at(p, at, &copy, sizeof(*found));
+
+	*l = (struct layers){ .class = TRUNCATED };
+	if (!found)
+		return;
+	__be16 type = *found;
+
+	at += sizeof(type);
+	for (int i = 0; i < MAX_TAGS && is_tag(type); i++) {
+		const struct tag *tag = bytes_at(p, at, &copy, sizeof(copy));
+
+		if (!tag)
+			return;
+		type = tag->type;
+		at += sizeof(copy);
+	}
+	l->network = at;
+	if (type == bpf_htons(ETH_P_IP))
+		find_ipv4_layers(p, l);
+	else if (type == bpf_htons(ETH_P_IPV6))
+		find_ipv6_layers(p, l);
+	else if (bpf_ntohs(type) >= ETH_P_802_3_MIN)
+		l->class = OTHER + bpf_ntohs(type);
+	else
+		l->class = OTHER;
+}
+
+/* find_xdp_layers is not inlined, so that the verifier walks once and not for each use of it. */
+__noinline int find_xdp_layers(struct xdp_md *ctx, struct layers *l)
+{
+	struct packet p = { .ctx = ctx };
+
+	if (!l)
+		return 0;
+	walk(&p, l);
+	return 0;
+}
+
+static __always_inline void find_layers(const struct packet *p, struct layers *l)
+{
+	if (p->is_traced)
+		walk(p, l);
+	else
+		find_xdp_layers(p->ctx, l);
+}
+
+/* read_addresses reads two addresses of `size` bytes each, the source first. */
+static __always_inline bool read_addresses(const struct packet *p, __u64 at, __u64 size,
+					   struct flow *f)
+{
+	__u8 copy[2 * sizeof(f->source)];
+	const __u8 *addresses = bytes_at(p, at, copy, 2 * size);
+
+	if (!addresses)
+		return false;
+	__builtin_memcpy(f->source, addresses, size);
+	__builtin_memcpy(f->destination, addresses + size, size);
+	return true;
+}
+
+/*
+ * read_flow reads the addresses of IP, and the ports where the layers have a transport header that
+ * the packet has not lost. Without IP, the flow has MAC addresses.
+ */
+static __always_inline void read_flow(const struct packet *p, const struct layers *l,
+				      struct flow *f)
+{
+	__be16 copy[2];
+
+	__builtin_memset(f, 0, sizeof(*f));
+	f->class = l->class;
+	if (l->class >= TRUNCATED) {
+		/* In the packet, the destination comes first. */
+		__u8 macs[2 * ETH_ALEN];
+		const __u8 *found = bytes_at(p, 0, macs, sizeof(macs));
+
+		if (found) {
+			__builtin_memcpy(f->source, found + ETH_ALEN, ETH_ALEN);
+			__builtin_memcpy(f->destination, found, ETH_ALEN);
+		}
+		return;
+	}
+	if (l->class < V6)
+		read_addresses(p, l->network + 12, 4, f);
+	else
+		read_addresses(p, l->network + 8, 16, f);
+	if (!l->transport || !has_ports(l->class))
+		return;
+	const __be16 *ports = bytes_at(p, l->transport, copy, sizeof(copy));
+
+	if (ports) {
+		f->source_port = ports[0];
+		f->destination_port = ports[1];
+	}
+}
+
+#endif

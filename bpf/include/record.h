@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What capture reads: a record is a struct sample, and behind it `length` bytes of the packet.
+ */
+#ifndef RECORD_H
+#define RECORD_H
+
+#include <linux/types.h>
+
+#include "transport_perf.h"
+
+struct sample {
+	__u16 cookie;	 /* SAMPLE_COOKIE */
+	__u16 length;	 /* packet bytes that follow, at most MAX_SAMPLE_SIZE */
+	__u32 wire_len;	 /* bytes of the packet in all its buffers */
+	__u64 time_ns;	 /* CLOCK_MONOTONIC */
+	__u64 packet_id; /* the CPU in the upper 16 bits, below it the source's running number */
+	__u32 ifindex;
+	__u32 rx_queue;
+	__u32 source;  /* index into accounts */
+	__u32 verdict; /* what the program returned, where that is known */
+	__u64 lost;    /* account.lost of this source on this CPU so far */
+};
+_Static_assert(sizeof(struct sample) == 48, "capture and the program agree on the size");
+_Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end");
+
+enum limit {
+	SAMPLE_COOKIE = 0x7870, /* tells a record that is whole and ours from anything else */
+	MAX_SAMPLE_SIZE = MAX_RECORD_SIZE - sizeof(struct sample),
+	HEAD_BYTES = 4096, /* a buffer's first page, more than the packet has in one piece */
+	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
+};
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sends records to user space through perf rings, one for each CPU. All that depends on perf is
+ * here: another transport has the same MAX_RECORD_SIZE and send.
+ */
+#ifndef TRANSPORT_PERF_H
+#define TRANSPORT_PERF_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+
+/*
+ * A perf record counts its size in 16 bits, in steps of 8 bytes, of which perf's header takes 8 and
+ * the size of the data 4. The kernel reports success for a longer record, and drops it.
+ */
+#define MAX_RECORD_SIZE ((0xffff & ~7) - 12)
+
+/* The rings by CPU; capture puts them in. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+} samples SEC(".maps");
+
+/*
+ * send sends `size` bytes of a record, and behind them the first packet_bytes of the packet, which
+ * must have as many. It returns 0, or an error if the record was lost. Together they are at most
+ * MAX_RECORD_SIZE; the kernel pads what it sends with up to seven bytes.
+ */
+static __always_inline long send(void *ctx, bool is_traced, void *record, __u64 size,
+				 __u64 packet_bytes)
+{
+	__u64 flags = BPF_F_CURRENT_CPU | packet_bytes << 32;
+
+	if (is_traced)
+		return bpf_xdp_output(ctx, &samples, flags, record, size);
+	return bpf_perf_event_output(ctx, &samples, flags, record, size);
+}
+
+#endif

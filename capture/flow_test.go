@@ -1,0 +1,81 @@
+package capture
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// flowOf is the key of a packet's flow in the map `flows`, by what gopacket decodes of its headers.
+func flowOf(h testnet.Headers) (f samplerFlow) {
+	const ipv6Fragment = 44
+	a, b := h.Source, h.Destination
+	switch {
+	case h.Truncated || h.IPVersion == 0:
+		f.Class = uint32(samplerClassOTHER) + uint32(h.Protocol)
+		if h.Truncated {
+			f.Class = uint32(samplerClassTRUNCATED)
+		}
+		copyAddress(&f.Source, h.Frame[6:12])
+		copyAddress(&f.Destination, h.Frame[:6])
+		return sorted(f)
+	case h.Fragment: // all fragments are one flow, and only the first has ports
+		a, b = netip.AddrPortFrom(a.Addr(), 0), netip.AddrPortFrom(b.Addr(), 0)
+	}
+	f.Class = uint32(samplerClassV4) + uint32(h.Protocol)
+	if h.IPVersion == 6 {
+		f.Class = uint32(samplerClassV6) + uint32(h.Protocol)
+		if h.Fragment {
+			f.Class = uint32(samplerClassV6) + ipv6Fragment
+		}
+	}
+	copyAddress(&f.Source, a.Addr().AsSlice())
+	copyAddress(&f.Destination, b.Addr().AsSlice())
+	f.SourcePort, f.DestinationPort = networkOrder(a.Port()), networkOrder(b.Port())
+	return sorted(f)
+}
+
+func copyAddress(words *[2]uint64, address []byte) {
+	copy((*[16]byte)(unsafe.Pointer(words))[:], address)
+}
+
+func networkOrder(port uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
+}
+
+// sorted puts the lower end first. No two ends of the table have one address.
+func sorted(f samplerFlow) samplerFlow {
+	s, d := f.Source, f.Destination
+	if s[0] > d[0] || s[0] == d[0] && s[1] > d[1] {
+		f.Source, f.Destination = d, s
+		f.SourcePort, f.DestinationPort = f.DestinationPort, f.SourcePort
+	}
+	return f
+}
+
+// The flow of every packet is what gopacket decodes, also of packets that were cut at any length.
+func TestProgramFlowsAgreeWithGopacket(t *testing.T) {
+	b := newProgramTest(t, Options{First: 1})
+	flows := b.sampler.maps[samplerMapFlows]
+	for _, whole := range testnet.HeaderTable() {
+		for n := 14; n <= len(whole.Frame); n++ {
+			h := whole.Cut(n)
+			b.run(0, h.Frame, 1)
+			want := flowOf(h)
+			if flows.Delete(&want) == nil {
+				continue
+			}
+			var key samplerFlow
+			if err := flows.NextKey(nil, &key); err != nil {
+				t.Fatalf("%s, %d bytes: no flow: %v", h.Name, n, err)
+			}
+			t.Fatalf("%s, %d bytes (-want +got): %s", h.Name, n, cmp.Diff(want, key, cmpopts.IgnoreFields(samplerFlow{}, "_")))
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package meter
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func classOf(h testnet.Headers) Class {
+	switch {
+	case h.Truncated:
+		return Truncated
+	case h.IPVersion == 4:
+		return IPv4(uint8(h.Protocol))
+	case h.IPVersion == 6:
+		return IPv6(uint8(h.Protocol))
+	}
+	return EtherType(uint16(h.Protocol))
+}
+
+// Class and flow of every packet are what gopacket decodes, also of packets that were cut at any
+// length.
+func TestProtocolsAgreeWithGopacket(t *testing.T) {
+	b := newCountBench(t, ProtocolsOptions{Flows: true, flowTable: 4096})
+	classes, flows := make(map[string]Tally), make(map[Flow]Tally)
+	table := testnet.HeaderTable()
+	for i, whole := range table {
+		for n := 14; n <= len(whole.Frame); n++ {
+			h := whole.Cut(n)
+			b.run(h.Frame, 1)
+			class, tally := classOf(h), Tally{1, uint64(n)}
+			addTo(classes, class.String(), tally)
+			if h.IPVersion != 0 {
+				addTo(flows, Flow{class, h.Source, h.Destination}, tally)
+			}
+		}
+		if i%20 != 0 && i != len(table)-1 {
+			continue // reading all counters takes longer than counting many packets
+		}
+		got := b.counts()
+		if diff := cmp.Diff(classes, byClass(got)); diff != "" {
+			t.Fatalf("up to %s: classes (-want +got): %s", whole.Name, diff)
+		}
+		if diff := cmp.Diff(flows, got.Flows, equalAddrs); diff != "" {
+			t.Fatalf("up to %s: flows (-want +got): %s", whole.Name, diff)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Package thread runs functions on operating system threads of their own.
+package thread
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// AnyCPU lets a thread run wherever the kernel wants it.
+const AnyCPU = -1
+
+// Quiet runs f on a thread that stays on one CPU and takes no signals but those in except, and
+// returns f's error. The thread ends with f. There ebpf.Program.Run runs a program exactly as often
+// as it is told: a signal would end the system call after any number of runs, and it would start
+// over with all of them.
+func Quiet(cpu int, f func() error, except ...unix.Signal) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked, so that the thread ends with the goroutine
+		err := blockSignals(except)
+		if err == nil {
+			err = pin(cpu)
+		}
+		if err == nil {
+			err = f()
+		}
+		result <- err
+	}()
+	return <-result
+}
+
+// blockSignals keeps all signals from the calling thread, also those of Go's runtime, but for
+// these.
+func blockSignals(except []unix.Signal) error {
+	var set unix.Sigset_t
+	for i := range set.Val {
+		set.Val[i] = ^set.Val[i]
+	}
+	for _, s := range except {
+		bits := 8 * int(unsafe.Sizeof(set.Val[0]))
+		set.Val[(int(s)-1)/bits] &^= 1 << ((int(s) - 1) % bits)
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil); err != nil {
+		return fmt.Errorf("block signals: %w", err)
+	}
+	return nil
+}
+
+// pin keeps the calling thread on a CPU.
+func pin(cpu int) error {
+	if cpu == AnyCPU {
+		return nil
+	}
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("pin to CPU %d: %w", cpu, err)
+	}
+	return nil
+}
