@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,8 +89,10 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"begin", "flush", "write", "flush", "end"}, out.calls); diff != "" {
-		t.Errorf("the calls: %s", diff)
+	// How often it is flushed between the packets depends on when they came.
+	if n := len(out.calls); n < 5 || !slices.Equal(out.calls[:2], []string{"begin", "flush"}) ||
+		!slices.Equal(out.calls[n-3:], []string{"write", "flush", "end"}) {
+		t.Errorf("the calls: %v", out.calls)
 	}
 	want := capture.Accounts{{Seen: 10, Captured: 10, Bytes: 640}}
 	if diff := cmp.Diff([]capture.Accounts{want, want}, accounts); diff != "" {
