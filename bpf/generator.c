@@ -43,7 +43,7 @@ struct orders {
 	__u32 raw;	   /* leave the frame as it is */
 };
 
-struct tally {
+struct progress {
 	__u64 seq; /* number of the next frame */
 	__u64 sent;
 	__u64 start_ns; /* 0: not begun */
@@ -52,7 +52,7 @@ struct tally {
 
 /* A run is one thread on one CPU and owns both: no atomics. */
 struct orders run;
-struct tally done;
+struct progress done;
 /* Apart, as user space writes it during the run. */
 volatile __u32 stop;
 

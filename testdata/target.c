@@ -14,18 +14,23 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../bpf/include/verdict.h"
+
+/* The same are in internal/testnet/target.go. */
 enum port {
 	DROP_PORT = 9,
 	ABORT_PORT = 10,
 	TX_PORT = 11,
 	UNKNOWN_PORT = 12,
 };
-#define UNKNOWN_VERDICT 77
+
+/* NoVerdict in Go: a number that the kernel knows no verdict for. */
+#define NO_VERDICT 77
 
 /* Packets by verdict; the last one is for all others. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 6);
+	__uint(max_entries, VERDICT_SLOTS);
 	__type(key, __u32);
 	__type(value, __u64);
 } verdicts SEC(".maps");
@@ -33,14 +38,14 @@ struct {
 /* One program for each verdict, or none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 5);
+	__uint(max_entries, VERDICT_UNKNOWN);
 	__type(key, __u32);
 	__type(value, __u32);
 } hook SEC(".maps");
 
 static __always_inline int count(int verdict)
 {
-	__u32 slot = verdict < 5 ? verdict : 5;
+	__u32 slot = slot_of(verdict);
 	__u64 *n = bpf_map_lookup_elem(&verdicts, &slot);
 
 	if (n)
@@ -66,7 +71,7 @@ static __always_inline int judge(struct xdp_md *ctx)
 	case TX_PORT:
 		return XDP_TX;
 	case UNKNOWN_PORT:
-		return UNKNOWN_VERDICT;
+		return NO_VERDICT;
 	}
 	return XDP_PASS;
 }

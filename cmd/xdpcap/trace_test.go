@@ -24,7 +24,7 @@ func attachTarget(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind) *te
 	return target
 }
 
-func verdicts(t *testing.T, target *testnet.Target) [6]uint64 {
+func verdicts(t *testing.T, target *testnet.Target) [xdp.VerdictSlots]uint64 {
 	t.Helper()
 	v, err := target.Verdicts()
 	if err != nil {

@@ -100,7 +100,7 @@ func NewGenerator(pair *Pair) (*Generator, error) {
 func (g *Generator) SetSequence(next uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.objs.Done.Set(generatorTally{Seq: next})
+	return g.objs.Done.Set(generatorProgress{Seq: next})
 }
 
 // Run sends frames until Count is reached or ctx is done, which is not an
@@ -194,12 +194,12 @@ func (g *Generator) arm(opts GeneratorOptions) (first uint64, err error) {
 	return done.Seq, errors.Join(
 		g.objs.Stop.Set(uint32(0)),
 		g.objs.Run.Set(run),
-		g.objs.Done.Set(generatorTally{Seq: done.Seq}),
+		g.objs.Done.Set(generatorProgress{Seq: done.Seq}),
 	)
 }
 
-func (g *Generator) done() (generatorTally, error) {
-	var done generatorTally
+func (g *Generator) done() (generatorProgress, error) {
+	var done generatorProgress
 	err := g.objs.Done.Get(&done)
 	return done, err
 }

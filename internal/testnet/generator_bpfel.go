@@ -31,7 +31,7 @@ type generatorOrders struct {
 	Raw        uint32
 }
 
-type generatorTally struct {
+type generatorProgress struct {
 	_       structs.HostLayout
 	Seq     uint64
 	Sent    uint64

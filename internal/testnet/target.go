@@ -149,8 +149,9 @@ func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, fi
 func (t *Target) Program() *ebpf.Program { return t.prog }
 func (t *Target) Hook() *ebpf.Map        { return t.coll.Maps[targetMapHook] }
 
-// Verdicts counts the packets by verdict, 0 to 4, and at 5 those with any other.
-func (t *Target) Verdicts() (counts [6]uint64, err error) {
+// Verdicts counts the packets by verdict, and at xdp.UnknownVerdict those with any
+// other number.
+func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {
 	for i := range counts {
 		var perCPU []uint64
 		if err := t.coll.Maps[targetMapVerdicts].Lookup(uint32(i), &perCPU); err != nil {
