@@ -12,9 +12,9 @@ const (
 	clockStep = int64(10 * time.Millisecond)
 )
 
-// A wallClock turns the program's CLOCK_MONOTONIC stamps into CLOCK_REALTIME ones that never decrease.
-// It follows the drift between the two clocks, and steps forward; a wall clock that is set back is
-// not followed, since a capture file's stamps must stay in order.
+// A wallClock turns the program's CLOCK_MONOTONIC stamps into CLOCK_REALTIME ones that never
+// decrease. It follows the drift between the two clocks, and steps forward; a wall clock that is
+// set back is not followed, since a capture file's stamps must stay in order.
 type wallClock struct {
 	offset   int64 // ns to add to CLOCK_MONOTONIC
 	measured int64 // when, in CLOCK_MONOTONIC

@@ -27,7 +27,8 @@ type record struct {
 	ci   gopacket.CaptureInfo
 }
 
-// readFile reads a file with the current gopacket, and sees to it that its predecessor reads the same.
+// readFile reads a file with the current gopacket, and sees to it that its predecessor reads the
+// same.
 func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -116,7 +117,8 @@ func readable(t *testing.T, file string, frames int) {
 	}
 }
 
-// Frames that two CPUs receive at the same time end up in the order of their stamps, each CPU's in its own order.
+// Frames that two CPUs receive at the same time end up in the order of their stamps, each CPU's in
+// its own order.
 func TestTwoCPUs(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Queues: 2})
 	file := tempFile(t)
@@ -180,7 +182,8 @@ func TestTwoCPUs(t *testing.T) {
 	}
 }
 
-// A pipe into tcpdump ends when tcpdump has enough, and a packet gets there without another one behind it.
+// A pipe into tcpdump ends when tcpdump has enough, and a packet gets there without another one
+// behind it.
 func TestPipe(t *testing.T) {
 	testnet.Require(t, "tcpdump")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -321,7 +324,8 @@ func TestJumbo(t *testing.T) {
 	}
 }
 
-// The stamp of a frame is between the wall clock's readings before and after it was sent, give or take a millisecond.
+// The stamp of a frame is between the wall clock's readings before and after it was sent, give or
+// take a millisecond.
 func TestStamps(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)

@@ -56,7 +56,8 @@ func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 }
 
 func TestSignals(t *testing.T) {
-	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. What is caught is not inherited.
+	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. What is caught is not
+	// inherited.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
@@ -172,7 +173,8 @@ func TestDiskFull(t *testing.T) {
 	checkDetached(t, pair)
 }
 
-// A file system that fills up while capturing: the file holds whole blocks, as many as the account says.
+// A file system that fills up while capturing: the file holds whole blocks, as many as the account
+// says.
 func TestDiskFillsUp(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
@@ -241,8 +243,8 @@ func inRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 	}
 }
 
-// Packets get into the file without more of them, and without an end of the capture. After SIGKILL they are there, and
-// nothing is attached.
+// Packets get into the file without more of them, and without an end of the capture. After SIGKILL
+// they are there, and nothing is attached.
 func TestKilled(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
@@ -278,8 +280,8 @@ func packetBlocks(t *testing.T, file string) (n int) {
 	return n
 }
 
-// A live count is for a terminal only, and without one nothing but the documented lines is on stderr:
-// TestClosingLines sees to that.
+// A live count is for a terminal only, and without one nothing but the documented lines is on
+// stderr: TestClosingLines sees to that.
 func TestLiveLine(t *testing.T) {
 	for _, test := range []struct {
 		size int64

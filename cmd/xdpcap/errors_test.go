@@ -105,7 +105,8 @@ func addLink(t *testing.T, pair *testnet.Pair, l netlink.Link) {
 	}
 }
 
-// addPair adds a veth pair with both ends in the receiving namespace; the peer sends on as many queues.
+// addPair adds a veth pair with both ends in the receiving namespace; the peer sends on as many
+// queues.
 func addPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueues int) {
 	t.Helper()
 	a := attrs(name)
@@ -128,7 +129,8 @@ func addPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 	}
 }
 
-// A program without BTF cannot be traced, and a kernel without trampolines traces none: one line says which it is.
+// A program without BTF cannot be traced, and a kernel without trampolines traces none: one line
+// says which it is.
 func TestTracingRefused(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{})

@@ -14,8 +14,8 @@ import (
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
 
-// filterRemedies name the flags that help against some kinds of faulty expressions. Each goes on where
-// the error's hint ends.
+// filterRemedies name the flags that help against some kinds of faulty expressions. Each goes on
+// where the error's hint ends.
 var filterRemedies = map[error]string{
 	filter.ErrUnsupported: ", or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file",
 	filter.ErrInterface:   ", and choose the interface with -i",

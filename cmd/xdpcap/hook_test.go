@@ -38,8 +38,8 @@ func filledSlots(t *testing.T, target *testnet.Target) (n int) {
 	return n
 }
 
-// A program with a hook map, for packets in several buffers and not: each packet is captured with its verdict, which
-// stays what it was; afterwards the slots are empty.
+// A program with a hook map, for packets in several buffers and not: each packet is captured with
+// its verdict, which stays what it was; afterwards the slots are empty.
 func TestHookMap(t *testing.T) {
 	for _, kind := range []testnet.TargetKind{testnet.Hooked, testnet.HookedFrags} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -46,8 +46,8 @@ func TestSampleFlows(t *testing.T) {
 	}
 }
 
-// Far more than the rate arrives: once the first second's savings are spent, within 5 % of the rate is
-// kept, and all is accounted for.
+// Far more than the rate arrives: once the first second's savings are spent, within 5 % of the rate
+// is kept, and all is accounted for.
 func TestMaxRate(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
@@ -84,9 +84,10 @@ type indexedRecord struct {
 	index int
 }
 
-// steady are the first and the last packet, a moment after the beginning, that came about a millisecond after the one
-// before: at the rate of 1000 per second nothing was saved up then. Between the two the rate is exact, also where a busy
-// machine did not send for a while and what was saved up meanwhile came at once.
+// steady are the first and the last packet, a moment after the beginning, that came about a
+// millisecond after the one before: at the rate of 1000 per second nothing was saved up then.
+// Between the two the rate is exact, also where a busy machine did not send for a while and what
+// was saved up meanwhile came at once.
 func steady(records []record) (first, last indexedRecord) {
 	begin := records[0].ci.Timestamp.Add(200 * time.Millisecond)
 	for i := 1; i < len(records); i++ {

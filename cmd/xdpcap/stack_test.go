@@ -25,7 +25,8 @@ func openStack(t *testing.T, pair *testnet.Pair) *stack {
 		if err != nil {
 			return err
 		}
-		// The kernel takes the outer VLAN tag off before a socket sees the frame, and hands it over like this.
+		// The kernel takes the outer VLAN tag off before a socket sees the frame, and hands it over
+		// like this.
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1); err != nil {
 			return err
 		}
@@ -62,8 +63,8 @@ func (s *stack) read(t *testing.T, last []byte) (frames [][]byte) {
 	}
 }
 
-// struct tpacket_auxdata of linux/if_packet.h: its size, the bit of its status that says that there was a tag, and where
-// that is.
+// struct tpacket_auxdata of linux/if_packet.h: its size, the bit of its status that says that there
+// was a tag, and where that is.
 const (
 	tpacketAuxdata = 20
 	vlanValid      = 1 << 4
@@ -127,7 +128,8 @@ func newJumboPair(t *testing.T) *testnet.Pair {
 	return testnet.MustPair(t, testnet.PairOptions{MTU: 9000, GRO: true})
 }
 
-// The stack gets the same frames, byte for byte and in the same order, without an XDP program and with xdpcap's.
+// The stack gets the same frames, byte for byte and in the same order, without an XDP program and
+// with xdpcap's.
 func TestStackBesideCapture(t *testing.T) {
 	frames := variety()
 	for _, mode := range []string{"native", "generic"} {

@@ -99,8 +99,8 @@ func sendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	return frames
 }
 
-// Entry shows the original and exit the result, with the verdict; the pairs share their id. The target goes on
-// as if nobody looked.
+// Entry shows the original and exit the result, with the verdict; the pairs share their id. The
+// target goes on as if nobody looked.
 func TestEntryAndExit(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -183,8 +183,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// The filter looks at the packet that goes in, or on request at the one that comes out; only these verdicts are kept; the
-// account adds up.
+// The filter looks at the packet that goes in, or on request at the one that comes out; only these
+// verdicts are kept; the account adds up.
 func TestTraceChoices(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -231,7 +231,8 @@ func TestTraceChoices(t *testing.T) {
 	}
 }
 
-// kill -9 leaves the target attached and counting, and no tracer on it: the next capture finds room.
+// kill -9 leaves the target attached and counting, and no tracer on it: the next capture finds
+// room.
 func TestTraceKilled(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -266,7 +267,8 @@ func TestTraceOneOfTwo(t *testing.T) {
 	}
 }
 
-// Behind a dispatcher each program can be chosen, by name or id; what is not chosen is an error that lists them.
+// Behind a dispatcher each program can be chosen, by name or id; what is not chosen is an error
+// that lists them.
 func TestDispatcher(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -321,8 +323,9 @@ func TestDispatcher(t *testing.T) {
 	}
 }
 
-// A tail call leaves the program that makes it: its exit is that of the program called. Of the called one alone the
-// kernel shows nothing, since the call jumps past the place where tracers are: README.md says so.
+// A tail call leaves the program that makes it: its exit is that of the program called. Of the
+// called one alone the kernel shows nothing, since the call jumps past the place where tracers are:
+// README.md says so.
 func TestTailCall(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// benchPackets are the most common kinds of packets in the smallest frames: at a given bandwidth, small
-// frames are the most packets to count.
+// benchPackets are the most common kinds of packets in the smallest frames: at a given bandwidth,
+// small frames are the most packets to count.
 var benchPackets = []struct {
 	class Class
 	data  []byte

@@ -11,7 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Bench compares what it sent with what was counted: a difference is its error. How fast it was is not tested.
+// Bench compares what it sent with what was counted: a difference is its error. How fast it was is
+// not tested.
 func TestBench(t *testing.T) {
 	testnet.RequireRoot(t)
 	cpus := []int{0, 1}[:min(2, runtime.NumCPU())] // two threads on one CPU would lose packets: BPF_PROG_RUN can be preempted

@@ -89,8 +89,8 @@ func TestBucketsInKernel(t *testing.T) {
 	}
 }
 
-// Percentiles of known distributions, counted in the kernel, are within 3 % of the true ones, and what is
-// exact is exact.
+// Percentiles of known distributions, counted in the kernel, are within 3 % of the true ones, and
+// what is exact is exact.
 func TestQuantiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, draw := range map[string]func() float64{
@@ -169,8 +169,8 @@ func TestEmptyHistogram(t *testing.T) {
 	}
 }
 
-// Our own program measures each packet once, drops the share that it was told, and each measurement is
-// handed over or counted as lost.
+// Our own program measures each packet once, drops the share that it was told, and each measurement
+// is handed over or counted as lost.
 func TestBuiltin(t *testing.T) {
 	for _, drop := range []float64{0, 0.3, 1} {
 		n := newNetwork(t)

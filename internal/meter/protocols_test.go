@@ -194,8 +194,8 @@ var protocolTable = []struct {
 
 var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
 
-// A packet in; exactly one class, one size and one flow out, the same of all variants, with and without
-// the counters that are asked for.
+// A packet in; exactly one class, one size and one flow out, the same of all variants, with and
+// without the counters that are asked for.
 func TestProtocols(t *testing.T) {
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {

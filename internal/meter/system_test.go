@@ -27,7 +27,8 @@ func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s 
 	return s
 }
 
-// A million frames, each in the counter of the verdict, with all its bytes, whoever reads meanwhile.
+// A million frames, each in the counter of the verdict, with all its bytes, whoever reads
+// meanwhile.
 func TestActionsMillion(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
@@ -196,7 +197,8 @@ func TestProtocolsMillion(t *testing.T) {
 			}{
 				{tcp4, IPv4(6), 0, 400_000},
 				{testnet.UDPFrame(700, 0), IPv4(17), 4, 300_000},
-				// Untagged: the generator sends a page again as the kernel's stack left it, without the tag.
+				// Untagged: the generator sends a page again as the kernel's stack left it, without
+				// the tag.
 				{tcp6, IPv6(6), 1, 200_000},
 				{txRx.ARPRequest(), EtherType(0x0806), 0, 100_000},
 			} {

@@ -12,7 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Packets for another CPU are queued on one and taken on the other; another program's cpumap does not count.
+// Packets for another CPU are queued on one and taken on the other; another program's cpumap does
+// not count.
 func TestCPUMap(t *testing.T) {
 	if testnet.Emulated() {
 		t.Skip("an emulated machine polls several frames at once, and they are one event")
@@ -38,8 +39,8 @@ func TestCPUMap(t *testing.T) {
 	}
 }
 
-// A cpumap's entry may have a program of its own. Its verdicts are counted where the packets are taken, and
-// what it redirects has events of its own, for the interface that the packets came from.
+// A cpumap's entry may have a program of its own. Its verdicts are counted where the packets are
+// taken, and what it redirects has events of its own, for the interface that the packets came from.
 func TestCPUMapVerdicts(t *testing.T) {
 	for name, test := range map[string]struct {
 		program  func(n *network) asm.Instructions

@@ -27,8 +27,9 @@ const (
 	redirectArgs        = "*net_device, *bpf_prog, *void, int, bpf_map_type, uint, uint"
 )
 
-// Some kernels list tracepoints that they never pass: xdp_redirect_map and xdp_redirect_map_err since
-// 5.6, mem_return_failed since 5.5. Their counters rightly stay zero, and no test can make them count.
+// Some kernels list tracepoints that they never pass: xdp_redirect_map and xdp_redirect_map_err
+// since 5.6, mem_return_failed since 5.5. Their counters rightly stay zero, and no test can make
+// them count.
 var tracepoints = []tracepoint{
 	{"xdp_redirect", Redirect, tracepointsProgTraceRedirect, []string{redirectArgs}, true},
 	{"xdp_redirect_err", RedirectErr, tracepointsProgTraceRedirectErr, []string{redirectArgs}, true},

@@ -15,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The kernel makes a page pool for each run of live frames, and disconnects it at the end. It belongs to no
-// interface. Other such runs on the machine count, too.
+// The kernel makes a page pool for each run of live frames, and disconnects it at the end. It
+// belongs to no interface. Other such runs on the machine count, too.
 func TestMemDisconnect(t *testing.T) {
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
@@ -28,8 +28,9 @@ func TestMemDisconnect(t *testing.T) {
 	n.expect(restricted, map[Case]EventCount{})
 }
 
-// Connecting a page pool takes a driver that has one per receive queue. It makes new ones when a program is
-// attached, and when it is detached. Those that it then gives up are known by having been connected.
+// Connecting a page pool takes a driver that has one per receive queue. It makes new ones when a
+// program is attached, and when it is detached. Those that it then gives up are known by having
+// been connected.
 func TestMemConnect(t *testing.T) {
 	testnet.RequireRoot(t)
 	ifi := pagePoolInterface(t)

@@ -30,8 +30,8 @@ func newNetwork(t *testing.T) *network {
 	return &network{t: t, pair: pair, sender: testnet.MustSender(t, pair)}
 }
 
-// send sends frames one by one: each is a bulk of its own. What the sending itself triggers has happened
-// when it returns, or soon after.
+// send sends frames one by one: each is a bulk of its own. What the sending itself triggers has
+// happened when it returns, or soon after.
 func (n *network) send(count int) {
 	n.t.Helper()
 	n.sendOn(0, count)
@@ -152,8 +152,8 @@ func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
 	return totals
 }
 
-// wait waits for what must happen. Then it gives the kernel a moment to do what it must not: without it the
-// test would pass all the same.
+// wait waits for what must happen. Then it gives the kernel a moment to do what it must not:
+// without it the test would pass all the same.
 func (n *network) wait(tp *Tracepoints, ok func(map[Case]EventCount) bool) map[Case]EventCount {
 	n.t.Helper()
 	var last map[Case]EventCount
@@ -170,8 +170,8 @@ func (n *network) wait(tp *Tracepoints, ok func(map[Case]EventCount) bool) map[C
 	return n.totals(tp)
 }
 
-// expect waits until these cases, and no others, have been counted. Bulks may join: their number is at most
-// the one given. How often a cpumap's thread looks into its queue is its own affair.
+// expect waits until these cases, and no others, have been counted. Bulks may join: their number is
+// at most the one given. How often a cpumap's thread looks into its queue is its own affair.
 func (n *network) expect(tp *Tracepoints, want map[Case]EventCount) {
 	n.t.Helper()
 	got := n.wait(tp, func(c map[Case]EventCount) bool {

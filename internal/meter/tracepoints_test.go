@@ -19,8 +19,9 @@ import (
 
 const frames = 10
 
-// A redirect to an interface that is down fails with the error that the kernel gives, and is counted for
-// the interface where the program runs: once per frame, with the map if it went through one.
+// A redirect to an interface that is down fails with the error that the kernel gives, and is
+// counted for the interface where the program runs: once per frame, with the map if it went through
+// one.
 func TestRedirectToDownDevice(t *testing.T) {
 	for _, byMap := range []bool{false, true} {
 		n := newNetwork(t)
@@ -41,7 +42,8 @@ func TestRedirectToDownDevice(t *testing.T) {
 	}
 }
 
-// Redirects that work are only counted on request. What leaves does so in bulks, which name both devices.
+// Redirects that work are only counted on request. What leaves does so in bulks, which name both
+// devices.
 func TestRedirectThroughDevmap(t *testing.T) {
 	n := newNetwork(t)
 	out := n.addVeth("out0", true)
@@ -85,7 +87,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// The verdict tx sends back in bulks; where the peer does not take them, they are drops with an error.
+// The verdict tx sends back in bulks; where the peer does not take them, they are drops with an
+// error.
 func TestBulkTx(t *testing.T) {
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Tx)))

@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// DispatcherComponents are the programs behind a Dispatcher, in the order in which a packet meets them. The last one
-// drops it.
+// DispatcherComponents are the programs behind a Dispatcher, in the order in which a packet meets
+// them. The last one drops it.
 var DispatcherComponents = []string{
 	dispatcherProgFirewallComponent, dispatcherProgLoadBalancerComponent, dispatcherProgStatisticsComponent,
 }
@@ -21,8 +21,8 @@ type Dispatcher struct {
 	links []link.Link
 }
 
-// AttachDispatcher attaches testdata/dispatcher.c to an interface of a namespace. Needs root, and a kernel where
-// extension programs load: one that has fentry.
+// AttachDispatcher attaches testdata/dispatcher.c to an interface of a namespace. Needs root, and a
+// kernel where extension programs load: one that has fentry.
 func AttachDispatcher(ns *Namespace, ifname string) (*Dispatcher, error) {
 	d := &Dispatcher{}
 	if err := d.attach(ns, ifname); err != nil {

@@ -36,8 +36,8 @@ const (
 	InCPUMap    TargetKind = targetProgCpumapTarget           // for AttachInCPUMap
 )
 
-// A Target is a host's own XDP program, attached to Rx in native mode or in a map behind it: what a capture must not
-// disturb.
+// A Target is a host's own XDP program, attached to Rx in native mode or in a map behind it: what a
+// capture must not disturb.
 type Target struct {
 	coll  *ebpf.Collection
 	prog  *ebpf.Program
@@ -96,20 +96,22 @@ func (t *Target) link(prog *ebpf.Program, ifname string) error {
 	return err
 }
 
-// AttachInDevmap attaches to an interface a program that redirects every packet to the interface of index to in the same
-// namespace, through the entry of a devmap where this program runs. Redirected frames arrive at a peer with GRO only.
+// AttachInDevmap attaches to an interface a program that redirects every packet to the interface of
+// index to in the same namespace, through the entry of a devmap where this program runs. Redirected
+// frames arrive at a peer with GRO only.
 func (t *Target) AttachInDevmap(ns *Namespace, ifname string, to int) error {
 	return t.attachInMap(ns, ifname, ebpf.DevMap, uint32(to))
 }
 
-// AttachInCPUMap attaches to an interface a program that redirects every packet to CPU 0, through the entry of a cpumap
-// where this program runs.
+// AttachInCPUMap attaches to an interface a program that redirects every packet to CPU 0, through
+// the entry of a cpumap where this program runs.
 func (t *Target) AttachInCPUMap(ns *Namespace, ifname string) error {
 	const queue = 256 // packets
 	return t.attachInMap(ns, ifname, ebpf.CPUMap, queue)
 }
 
-// attachInMap makes a map of one entry: struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h, which begin alike.
+// attachInMap makes a map of one entry: struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h,
+// which begin alike.
 func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, first uint32) error {
 	err := ns.Do(func() error {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: kind, KeySize: 4, ValueSize: 8, MaxEntries: 1})

@@ -2,7 +2,8 @@ package xdp
 
 import "testing"
 
-// A verdict has a name, or a number where the kernel has none, and a slot in every table of counters.
+// A verdict has a name, or a number where the kernel has none, and a slot in every table of
+// counters.
 func TestVerdict(t *testing.T) {
 	for _, test := range []struct {
 		verdict        Verdict

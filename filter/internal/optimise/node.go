@@ -17,7 +17,8 @@ type node struct {
 	dom   bitset  // ids of the nodes that every way to this one goes through
 	in    []*edge // edges that lead here
 
-	// Sets of atoms: those read before they are written, those written, those needed behind the node.
+	// Sets of atoms: those read before they are written, those written, those needed behind the
+	// node.
 	use, kill, out uint32
 
 	values  [atoms]int // value number of every atom behind the node's statements

@@ -8,7 +8,8 @@ import "github.com/xdpcap/xdpcap/filter/internal/graph"
 // farther down compares again, that test moves up to them. The order of the tests in a chain makes
 // no difference to its result, and where v has just been loaded the test needs no load of its own.
 //
-// The chain "v = 1 or w > 60 or v = 2", where v is a port, w the packet's length, and `same` OnTrue:
+// The chain "v = 1 or w > 60 or v = 2", where v is a port, w the packet's length, and `same`
+// OnTrue:
 //
 //	before                      after
 //
@@ -40,7 +41,8 @@ func (o *optimiser) pullUp(b *node, same int) {
 	chained := func(c *node) bool {
 		return c != nil && c.to(same) == b.to(same) && c.dom.has(b.id)
 	}
-	// find goes down the chain from e. It gives back the edge to the first test of v, or of another value.
+	// find goes down the chain from e. It gives back the edge to the first test of v, or of another
+	// value.
 	find := func(e *edge, ofV bool) *edge {
 		for ; chained(e.to); e = &e.to.edges[1-same] {
 			if (e.to.values[atomA] == v) == ofV {

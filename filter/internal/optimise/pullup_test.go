@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// TestPullUp has the graph that pullUp's comment draws, and one where b tests v, too. It catches a test
-// that is not moved, or is lost on its way.
+// TestPullUp has the graph that pullUp's comment draws, and one where b tests v, too. It catches a
+// test that is not moved, or is lost on its way.
 func TestPullUp(t *testing.T) {
 	port, length := graph.Op(cbpf.LdAbs|cbpf.SizeH, 36), graph.Op(cbpf.LdLen, 0)
 	for _, test := range []struct {

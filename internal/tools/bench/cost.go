@@ -63,7 +63,8 @@ func measureCosts(ctx context.Context, n *network, xdpcap string) (c costs, err 
 	return c, err
 }
 
-// medianAdded is how many nanoseconds more a packet takes at one rate than at the other that was measured with it.
+// medianAdded is how many nanoseconds more a packet takes at one rate than at the other that was
+// measured with it.
 func medianAdded(rates, before []float64) float64 {
 	var added []float64
 	for i := range rates {
@@ -82,8 +83,8 @@ func quietTool(args ...string) *tool {
 	}
 }
 
-// compare measures two rates in turn, of unpaced traffic of the shortest frames. Without a tool, nil, packets are dropped by
-// the emptiest program there is.
+// compare measures two rates in turn, of unpaced traffic of the shortest frames. Without a tool,
+// nil, packets are dropped by the emptiest program there is.
 func (n *network) compare(ctx context.Context, what string, a, b *tool) (ratesA, ratesB []float64, err error) {
 	for range costRepeats {
 		progress("cost of %s", what)
@@ -108,10 +109,11 @@ func (n *network) unpaced(ctx context.Context, t *tool) (float64, error) {
 	return trial.rate, err
 }
 
-// filterCost is what an expression costs on a segment that it matches to the port that is looked for, in nanoseconds: an XDP
-// program that asks it against one that does not. They run in the kernel with nothing around them, since beside what
-// else is done with a packet a few nanoseconds cannot be seen; and the least of many short runs of each is taken, since
-// whatever else the machine does can only add to it.
+// filterCost is what an expression costs on a segment that it matches to the port that is looked
+// for, in nanoseconds: an XDP program that asks it against one that does not. They run in the
+// kernel with nothing around them, since beside what else is done with a packet a few nanoseconds
+// cannot be seen; and the least of many short runs of each is taken, since whatever else the
+// machine does can only add to it.
 func filterCost(expr string) (float64, error) {
 	const runs, packets = 40, 1_000_000
 	classic, err := filter.CompileRaw(expr, filter.Options{})
@@ -160,7 +162,8 @@ func filterCost(expr string) (float64, error) {
 	return float64(least[1]-least[0]) / packets, nil
 }
 
-// threadTime is the CPU time of this thread: the kernel waits some milliseconds before it runs an XDP program.
+// threadTime is the CPU time of this thread: the kernel waits some milliseconds before it runs an
+// XDP program.
 func threadTime() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
@@ -169,8 +172,9 @@ func threadTime() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// countCost asks xdpcap bench, which runs the counting program on one CPU with nothing around it: count drops no packets, and
-// beside what the stack does with them its own few nanoseconds cannot be seen.
+// countCost asks xdpcap bench, which runs the counting program on one CPU with nothing around it:
+// count drops no packets, and beside what the stack does with them its own few nanoseconds cannot
+// be seen.
 func countCost(ctx context.Context, xdpcap string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -14,11 +14,13 @@ import (
 var frameSizes = []int{testnet.MinFrame, 1514}
 
 const (
-	// How often everything is measured, all of it in turn: what is compared was measured seconds apart, and a
-	// machine that is faster for a while is faster for all. Of the ratios the median counts.
+	// How often everything is measured, all of it in turn: what is compared was measured seconds
+	// apart, and a machine that is faster for a while is faster for all. Of the ratios the median
+	// counts.
 	rounds = 5
 
-	// How often CPU time is taken, of which the median counts, and at which part of the tool's own highest rate.
+	// How often CPU time is taken, of which the median counts, and at which part of the tool's own
+	// highest rate.
 	cpuRepeats = 3
 	cpuLoad    = 0.8
 
@@ -47,7 +49,8 @@ type row struct {
 	cpu     float64   // us per captured packet at cpuLoad of that rate; 0: no such rate
 }
 
-// times is how many times the other's highest rate without loss this one's is; 0 if one is not known.
+// times is how many times the other's highest rate without loss this one's is; 0 if one is not
+// known.
 func (r row) times(other row) float64 {
 	switch {
 	case r.rate == 0 || other.rate == 0:

@@ -21,9 +21,10 @@ const (
 	runTime      = 700 * time.Millisecond // of traffic
 )
 
-// A network is a pair with a generator, and a second one behind it: the receiving side is a router, the host that most
-// XDP programs run on, and passes the traffic on to where an XDP program drops it. A stack that throws packets out at
-// its door, for want of an address or of a socket with room, would make XDP_PASS look cheaper than it is.
+// A network is a pair with a generator, and a second one behind it: the receiving side is a router,
+// the host that most XDP programs run on, and passes the traffic on to where an XDP program drops
+// it. A stack that throws packets out at its door, for want of an address or of a socket with room,
+// would make XDP_PASS look cheaper than it is.
 type network struct {
 	pair, onward *testnet.Pair
 	end          *testnet.Receiver // of the traffic

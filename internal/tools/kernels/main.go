@@ -57,8 +57,8 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 	if err != nil {
 		return err
 	}
-	// An emulated machine keeps one of our processors busy: two kernels take no longer than one. Each one's report is
-	// printed when it is complete.
+	// An emulated machine keeps one of our processors busy: two kernels take no longer than one.
+	// Each one's report is printed when it is complete.
 	errs := make([]error, len(kernels))
 	running := make(chan struct{}, runtime.NumCPU())
 	var all sync.WaitGroup
