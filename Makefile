@@ -25,7 +25,8 @@ export BPF2GO_STRIP  := llvm-strip-19
 export BPF2GO_CFLAGS := -O2 -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -DMAKE_GENERATE -I/usr/include/x86_64-linux-gnu
 
 GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
-C_FILES := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
+C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
+GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
 .PHONY: build run test test-kernels lint generate bench install clean help
 
@@ -62,6 +63,9 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@$(call forbid,./capture ./filter/... ./internal/xdp ./internal/support,/meter$$|/cmd/)
 	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/support,/capture$$|/cmd/)
 	@$(call forbid,./filter/... ./internal/xdp,/support$$)
+	@$(call narrow,    ,^ *//( |$$),$(GO_FILES))
+	@$(call narrow,        ,^ *(/?\*|//),$(C_FILES))
+	@$(call narrow,    ,^[^ |],$(wildcard *.md))
 	clang-format-19 --dry-run --Werror $(C_FILES)
 	@sums="$$(sha256sum $(GENERATED))"; $(MAKE) --no-print-directory generate && \
 	[ "$$sums" = "$$(sha256sum $(GENERATED))" ] || \
@@ -99,6 +103,12 @@ endef
 define forbid-deps
 found="$$($(GO) list -deps $(1) | grep -E '$(2)')"; \
 [ -z "$$found" ] || { echo "$(1) must not depend on $$found: DESIGN.md section 1"; exit 1; }
+endef
+
+# narrow keeps comments and text at 100 columns: in the files (3) the lines that match (2), where a tab is as wide as (1).
+define narrow
+awk '{ line = $$0; gsub(/\t/, "$(1)", line) } line ~ "$(2)" && length(line) > 100 \
+    { print FILENAME ":" FNR ": " length(line) " columns, 100 at the most"; found = 1 } END { exit found }' $(3)
 endef
 
 # need installs the Debian packages that are not there.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -180,7 +179,7 @@ func TestExampleOnFullDisk(t *testing.T) {
 // waitAttached waits until an XDP program is attached to the receiving interface.
 func waitAttached(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	testnet.WaitFor(t, "a program to be attached", func() bool {
 		var ifi xdp.Interface
 		err := pair.Rx.Do(func() (err error) {
 			ifi, err = xdp.InterfaceByName(pair.RxName)
@@ -189,13 +188,8 @@ func waitAttached(t *testing.T, pair *testnet.Pair) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(ifi.Programs) > 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was attached in a minute")
-		}
-	}
+		return len(ifi.Programs) > 0
+	})
 }
 
 func countPackets(t *testing.T, file []byte) (n uint64) {

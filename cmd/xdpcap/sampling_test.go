@@ -25,18 +25,21 @@ func TestSampleFlows(t *testing.T) {
 	if s.Lost != 0 {
 		t.Errorf("%d lost", s.Lost)
 	}
-	if arrived < flows*packets {
-		t.Skip("the receiver's queue was full for some packets: flows have fewer than were sent")
-	}
 	records, _ := readFile(t, file)
 	seen := map[string]int{}
 	for _, rec := range records {
 		seen[string(rec.data[34:36])]++ // the source port
 	}
+	// On a busy machine the receiver's queue is full for some packets, which XDP never sees.
+	var incomplete uint64
 	for port, n := range seen {
-		if n != packets {
+		if n > packets {
 			t.Errorf("flow %x: %d packets, want %d", port, n, packets)
 		}
+		incomplete += uint64(packets - n)
+	}
+	if unseen := flows*packets - arrived; incomplete > unseen {
+		t.Errorf("%d packets of the flows that are kept are missing, where XDP did not see %d", incomplete, unseen)
 	}
 	if sigma := math.Sqrt(flows * 0.1 * 0.9); math.Abs(float64(len(seen))-flows*0.1) > 5*sigma {
 		t.Errorf("%d of %d flows", len(seen), flows)

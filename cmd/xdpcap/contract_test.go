@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+)
+
+// listed reads a list of DESIGN.md: the indented lines behind the line that begins with the title.
+// A line begins with a name in the first column of the list, and goes on with words; lines without a
+// name continue the one before.
+func listed(t *testing.T, title string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "DESIGN.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "\n"+title)
+	if !ok {
+		t.Fatalf("DESIGN.md has no line that begins with %q", title)
+	}
+	_, rest, _ = strings.Cut(rest, "\n\n")
+	lists, name := make(map[string][]string), ""
+	for line := range strings.Lines(rest) {
+		if !strings.HasPrefix(line, "    ") {
+			break
+		}
+		words := strings.Fields(line)
+		if !strings.HasPrefix(line, "     ") {
+			name, words = words[0], words[1:]
+		}
+		lists[name] = append(lists[name], words...)
+	}
+	return lists
+}
+
+// Every flag of every command stands in DESIGN.md, and every flag there is one.
+func TestDocumentedFlags(t *testing.T) {
+	root, _ := newRoot()
+	got := make(map[string][]string)
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			name := "--" + f.Name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + "," + name
+			}
+			got[cmd.Name()] = append(got[cmd.Name()], name)
+		})
+	}
+	want := listed(t, "Flags of each command")
+	for _, lists := range []map[string][]string{want, got} {
+		for _, flags := range lists {
+			slices.Sort(flags)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("DESIGN.md (-) and the commands (+) differ: %s", diff)
+	}
+}
+
+// The documents name no flag that no command has.
+func TestNamedFlagsExist(t *testing.T) {
+	root, _ := newRoot()
+	flags := map[string]bool{"help": true, "version": true}
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+	}
+	for _, name := range []string{"README.md", "DESIGN.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
+			if !flags[m[1]] {
+				t.Errorf("%s names --%s, which no command has", name, m[1])
+			}
+		}
+	}
+}
+
+// keysOf lists the keys of the JSON objects that values of the types become, each once.
+func keysOf(types ...reflect.Type) (keys []string) {
+	seen := make(map[reflect.Type]bool)
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			walk(t.Elem())
+			return
+		case reflect.Struct:
+		default:
+			return
+		}
+		if seen[t] || t.Implements(reflect.TypeFor[json.Marshaler]()) {
+			return
+		}
+		seen[t] = true
+		for f := range fieldsOf(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			if name != "" && !slices.Contains(keys, name) {
+				keys = append(keys, name)
+			}
+			walk(f.Type)
+		}
+	}
+	for _, t := range types {
+		walk(t)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if !yield(t.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Every key of every command's --json stands in DESIGN.md, and every key there is one.
+func TestDocumentedKeys(t *testing.T) {
+	common := keysOf(reflect.TypeFor[intervalKeys]())
+	want := listed(t, "Keys of --json")
+	for name, types := range map[string][]reflect.Type{
+		"capture": {reflect.TypeFor[summary]()},
+		"stats":   {reflect.TypeFor[statsReport]()},
+		"count":   {reflect.TypeFor[countReport]()},
+		"monitor": {reflect.TypeFor[monitorReport]()},
+		"record":  {reflect.TypeFor[recordLine]()},
+		"latency": {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
+		"events":  {reflect.TypeFor[eventLine]()},
+		"bench":   {reflect.TypeFor[benchReport]()},
+		"probe":   {reflect.TypeFor[support.Report](), reflect.TypeFor[support.Check]()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := keysOf(types...)
+			if slices.Contains([]string{"stats", "count", "monitor", "latency"}, name) {
+				got = slices.DeleteFunc(got, func(key string) bool { return slices.Contains(common, key) })
+			}
+			slices.Sort(want[name])
+			if diff := cmp.Diff(want[name], got); diff != "" {
+				t.Errorf("DESIGN.md (-) and --json (+) differ: %s", diff)
+			}
+		})
+	}
+	slices.Sort(want["all"])
+	if diff := cmp.Diff(want["all"], common); diff != "" {
+		t.Errorf("the keys that all counter commands have: %s", diff)
+	}
+}
