@@ -161,8 +161,8 @@ func TestPacketsContext(t *testing.T) {
 	}
 }
 
-// untilQuick repeats f until it takes less time than a packet lies in a ring that is read only by the
-// clock, every 50 ms. On a busy machine some tries take longer, whatever the session does.
+// untilQuick repeats f until it takes less time than a packet lies in a ring that is read only by
+// the clock, every 50 ms. On a busy machine some tries take longer, whatever the session does.
 func untilQuick(t *testing.T, f func()) {
 	t.Helper()
 	const tries = 100
@@ -188,8 +188,8 @@ func TestImmediate(t *testing.T) {
 	})
 }
 
-// A ring that has woken its reader is read as soon as the order of what it holds is final: it may be
-// full before long.
+// A ring that has woken its reader is read as soon as the order of what it holds is final: it may
+// be full before long.
 func TestFilling(t *testing.T) {
 	pair, sender := newPair(t)
 	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer}))

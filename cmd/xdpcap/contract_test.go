@@ -18,8 +18,8 @@ import (
 )
 
 // listed reads a list of DESIGN.md: the indented lines behind the line that begins with the title.
-// A line begins with a name in the first column of the list, and goes on with words; lines without a
-// name continue the one before.
+// A line begins with a name in the first column of the list, and goes on with words; lines without
+// a name continue the one before.
 func listed(t *testing.T, title string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "DESIGN.md"))
