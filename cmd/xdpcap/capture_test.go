@@ -118,31 +118,26 @@ func readable(t *testing.T, file string, frames int) {
 }
 
 // Frames that two CPUs receive at the same time end up in the order of their stamps, each CPU's in
-// its own order.
+// its own order. On a busy machine the CPUs take turns instead, and then it is tried again.
 func TestTwoCPUs(t *testing.T) {
+	const tries = 10
+	for range tries {
+		if switches := captureTwoCPUs(t); switches >= 100 || t.Failed() || testnet.Emulated() {
+			return
+		}
+	}
+	t.Errorf("in %d tries the two CPUs' packets hardly alternated: they were not sent at the same time", tries)
+}
+
+// captureTwoCPUs returns how often the packets in the file change from one CPU to the other.
+func captureTwoCPUs(t *testing.T) (switches int) {
+	t.Helper()
 	pair := testnet.MustPair(t, testnet.PairOptions{Queues: 2})
 	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	const second = 1 << 40
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", "32M")
+	const second = 1 << 40 // the first number of the second CPU's frames
 	frames := testnet.Volume(60_000)
-	done := make(chan error, 2)
-	for cpu := range 2 {
-		g := testnet.MustGenerator(t, pair)
-		if err := g.SetSequence(uint64(cpu) * second); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			_, err := g.Run(t.Context(), testnet.GeneratorOptions{
-				Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: testnet.Rate(200_000), CPU: cpu,
-			})
-			done <- err
-		}()
-	}
-	for range 2 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
+	sendFromTwoCPUs(t, pair, frames, second)
 	arrived := testnet.WaitArrived(t, pair, testnet.PairStats{}, 2*frames)
 	s := account(t, p.interrupt())
 	if s.Seen != arrived {
@@ -154,7 +149,7 @@ func TestTwoCPUs(t *testing.T) {
 	records, _ := readFile(t, file)
 	next := [2]uint64{0, second}
 	var missing uint64
-	switches, last := 0, -1
+	last := -1
 	for i, rec := range records {
 		seq, ok := testnet.Sequence(rec.data)
 		from := 0
@@ -174,11 +169,32 @@ func TestTwoCPUs(t *testing.T) {
 	if missing += second + 2*frames - next[0] - next[1]; missing != 2*frames-arrived {
 		t.Errorf("%d numbers are missing, %d did not arrive", missing, 2*frames-arrived)
 	}
-	if switches < 100 && !testnet.Emulated() { // where two processors take turns, the generators may
-		t.Errorf("the two CPUs' packets alternate only %d times: were they sent at the same time?", switches)
-	}
 	if info := outputOf(t, "capinfos", file); !strings.Contains(info, "Strict time order:   True") {
 		t.Errorf("capinfos:\n%s", info)
+	}
+	return switches
+}
+
+// sendFromTwoCPUs sends frames from both at once; the second CPU's numbers begin at second.
+func sendFromTwoCPUs(t *testing.T, pair *testnet.Pair, frames, second uint64) {
+	t.Helper()
+	done := make(chan error, 2)
+	for cpu := range 2 {
+		g := testnet.MustGenerator(t, pair)
+		if err := g.SetSequence(uint64(cpu) * second); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := g.Run(t.Context(), testnet.GeneratorOptions{
+				Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: testnet.Rate(200_000), CPU: cpu,
+			})
+			done <- err
+		}()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -237,7 +253,15 @@ func TestOverload(t *testing.T) {
 	stopProcess(t, p)
 	_, tooMany := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 100_000})
 	continueProcess(t, p)
-	_, few := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 10_000})
+	// On a busy machine several CPUs receive and lose packets. Each says how many with the next one
+	// that it receives, so each must receive some afterwards.
+	var few uint64
+	for cpu := range runtime.NumCPU() {
+		_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{
+			Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 10_000, CPU: cpu,
+		})
+		few += n
+	}
 	s := account(t, p.interrupt())
 	if s.Seen != tooMany+few {
 		t.Errorf("%d seen, want %d and %d", s.Seen, tooMany, few)
