@@ -275,7 +275,7 @@ func TestCounterErrors(t *testing.T) {
 		{"stats -i rx0 --action abort", []string{"--action abort drops packets, and the default route is over rx0", "--yes"}},
 		{"latency -i rx0 --builtin --drop 0.5", []string{"--drop 0.5 drops packets, and the default route is over rx0", "--yes"}},
 		{"latency -i rx0 --builtin --drop 50 --events", []string{"--drop 50 drops packets, and the default route is over rx0", "--yes"}},
-		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "leave the action away"}},
+		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "leave --action away"}},
 		{"stats -i rx0 --interval 1ms", []string{"--interval 1ms: must be at least 10ms"}},
 		{"stats -i rx0 --listen nonsense", []string{"--listen nonsense: ", "like 127.0.0.1:9432"}},
 		{"stats -i rx0 --xdp-mode fast", []string{`XDP mode "fast"`}},
