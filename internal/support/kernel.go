@@ -96,8 +96,8 @@ func checkBTF() Check {
 	return yes("btf")
 }
 
-// checkJIT looks whether a program that was loaded is compiled. Where that does not tell, it looks
-// at the setting, which only root may read.
+// checkJIT finds out whether the kernel compiled a program that was loaded. Where the kernel does
+// not show that, it reads the setting, which only root may do.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {
