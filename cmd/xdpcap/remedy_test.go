@@ -43,7 +43,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// Every kind is remedied by something, and stands in the table once.
+// Every kind has a remedy, and is in the table once.
 func TestRemediesDiffer(t *testing.T) {
 	for i, r := range remedies {
 		if r.kind == nil || r.words == "" {

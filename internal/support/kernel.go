@@ -123,7 +123,8 @@ func checkJIT(target *ebpf.Program) Check {
 	return yes("jit")
 }
 
-// jited is Unknown where the kernel does not show the program's code to this process.
+// jited tells whether a program is compiled. It is Unknown where the kernel does not show the
+// program's code to this process.
 func jited(info *ebpf.ProgramInfo) Answer {
 	size, err := info.JitedSize()
 	switch {
