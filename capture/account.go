@@ -7,11 +7,11 @@ import "sync"
 //
 //	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
 //
-// holds exactly; before that, what is on its way through the rings is missing on the right.
+// holds exactly. Before that, packets that are still in the rings are counted in Seen alone.
 type Account struct {
 	Seen        uint64 // packets that reached the sampling program
 	FilteredOut uint64 // the filter did not match
-	NotSampled  uint64 // passed over: by Options.Sample and its like, or after Options.Count was reached
+	NotSampled  uint64 // passed over by a sampling option, or came after Options.Count was reached
 	Lost        uint64 // found no room in the ring, or were not taken by an output
 	Invalid     uint64 // records that failed the check of their cookie and length
 	Captured    uint64 // handed over
@@ -31,7 +31,7 @@ func (a *Account) add(b Account) {
 	a.Bytes += b.Bytes
 }
 
-// Accounts are those of a session, by source: in the order of Session.Sources.
+// Accounts has one Account for each source of a session, in the order of Session.Sources.
 type Accounts []Account
 
 // Total is the sum over the sources.
@@ -42,8 +42,8 @@ func (as Accounts) Total() (sum Account) {
 	return sum
 }
 
-// delivered returns the accounts of an output that took only some of what the session captured: the
-// rest is lost. Only Captured and Bytes of taken are looked at.
+// delivered returns the accounts of an output that took only some of the packets that the session
+// captured. The others are counted as lost. Of taken, only Captured and Bytes are used.
 func (as Accounts) delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {
@@ -54,23 +54,23 @@ func (as Accounts) delivered(taken Accounts) Accounts {
 	return own
 }
 
-// A programAccount is what the programs in the kernel know of a source. Captured, Bytes and Invalid
-// are the reader's to count, so they are 0 here.
+// A programAccount is what the programs in the kernel counted for a source. Captured, Bytes and
+// Invalid are 0 in it, because only the reader can count them.
 type programAccount struct {
 	Account
 	sent uint64 // records that found room in a ring
 }
 
 // A ledger keeps what the reader counts of each source and joins it with what the programs count.
-// The reader's goroutine calls its methods, but for accounts, which anybody may call.
+// Its methods belong to the reader's goroutine, except accounts, which any goroutine may call.
 type ledger struct {
 	limit    uint64   // packets to capture; 0 = no limit
 	counts   Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
 	captured uint64   // the sum of Captured over counts
-	taken    uint64   // records taken out of the rings, of whatever kind
+	taken    uint64   // records taken out of the rings, valid or not
 
 	mu        sync.Mutex
-	published Accounts // counts as anybody may see them
+	published Accounts // a copy of counts, for accounts
 	final     Accounts // nil until the session has ended
 }
 
@@ -78,8 +78,8 @@ func newLedger(sources int, limit uint64) *ledger {
 	return &ledger{limit: limit, counts: make(Accounts, sources), published: make(Accounts, sources)}
 }
 
-// take counts a record that passed the check, and tells whether its packet is to be handed over: it
-// is not once the limit has been reached.
+// take counts a record that passed the check. It tells whether the packet is to be handed over,
+// which is false once the limit has been reached.
 func (l *ledger) take(source uint32, bytes int) bool {
 	a := &l.counts[source]
 	l.taken++
@@ -93,11 +93,11 @@ func (l *ledger) take(source uint32, bytes int) bool {
 	return true
 }
 
-// isFull tells that as many packets were captured as were asked for.
+// isFull tells whether as many packets were captured as were asked for.
 func (l *ledger) isFull() bool { return l.limit != 0 && l.captured >= l.limit }
 
-// reject counts a record that failed the check. A record of which not even the source can be
-// believed is counted for the first one.
+// reject counts a record that failed the check. A record with an impossible source is counted for
+// the first source.
 func (l *ledger) reject(source uint32) {
 	if int(source) >= len(l.counts) {
 		source = 0
@@ -115,15 +115,15 @@ func (l *ledger) isSettled(programs []programAccount) bool {
 	return sent == l.taken
 }
 
-// publish lets others see what was counted so far.
+// publish copies the counts to where accounts reads them.
 func (l *ledger) publish() {
 	l.mu.Lock()
 	copy(l.published, l.counts)
 	l.mu.Unlock()
 }
 
-// close makes the accounts final. A record that a program sent and that was never found in a ring
-// is lost.
+// close makes the accounts final. A record that a program sent and the reader never found in a ring
+// is counted as lost.
 func (l *ledger) close(programs []programAccount) {
 	l.publish()
 	l.mu.Lock()
@@ -135,7 +135,8 @@ func (l *ledger) close(programs []programAccount) {
 	}
 }
 
-// accounts joins what was published with what the programs have counted by now, which read tells.
+// accounts adds up the published counts and what the programs have counted by now, which read
+// returns.
 func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Both sides of the ring add up to an account that is exact, whatever became of the records.
+// The counts of the programs and of the reader add up to an exact account, whatever became of the
+// records.
 func TestLedger(t *testing.T) {
 	l := newLedger(2, 3)
 	for _, bytes := range []int{10, 20} {
@@ -15,7 +16,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	l.reject(1)
-	l.reject(7) // no such source: the first one's
+	l.reject(7) // there is no source 7, so the first one has it
 	if !l.take(1, 30) || !l.isFull() {
 		t.Error("the third packet did not reach the limit of 3")
 	}
@@ -24,7 +25,7 @@ func TestLedger(t *testing.T) {
 	}
 	programs := []programAccount{
 		{Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, 3},
-		{Account{Seen: 5, Lost: 1}, 4}, // one of which was never found in a ring
+		{Account{Seen: 5, Lost: 1}, 4}, // one of the 4 records was never found in a ring
 	}
 	if l.isSettled(programs) {
 		t.Error("settled, with 6 of 7 records taken")
@@ -55,7 +56,7 @@ func TestLedger(t *testing.T) {
 	want[1].Captured, want[1].Bytes, want[1].Invalid, want[1].NotSampled = 1, 30, 1, 1
 	compare("published")
 	l.close(programs)
-	programs[0].Seen = 99 // a final account changes no more
+	programs[0].Seen = 99 // must not change an account that is final
 	want[1].Lost++
 	compare("closed")
 	for i, a := range want {

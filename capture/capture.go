@@ -27,7 +27,8 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type sample -type account -type class sampler ../bpf/sampler.c
 
-// MaxSnapLen is the most bytes of one packet that can be had: what one record of a perf ring holds.
+// MaxSnapLen is how many bytes of a packet can be captured at most: one record of a perf ring holds
+// no more.
 const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)
 
 // Bounds and default of [Options.Buffer], in bytes.
@@ -44,7 +45,8 @@ type Options struct {
 
 	// HookMap, in place of Interfaces, is the path of a pinned program array with a slot for each
 	// verdict, into which an XDP program makes a tail call before it returns: the convention of
-	// github.com/cloudflare/xdpcap. After a kill its slots stay filled until the next session.
+	// github.com/cloudflare/xdpcap. If the process is killed, the slots stay filled until the next
+	// session.
 	HookMap string
 
 	// Where an interface already runs an XDP program, that program is traced and stays as it is.
@@ -58,7 +60,8 @@ type Options struct {
 	// FilteredOut. All verdicts from 63 on count as one.
 	Verdicts []Verdict
 
-	// FilterAtExit looks at the packets that come out, instead of those that go in.
+	// FilterAtExit applies the filter to the packets that come out of the traced program, instead
+	// of those that go in.
 	FilterAtExit bool
 
 	// Filter is a pcap-filter(7) expression: package filter says what it understands. Packets that
@@ -67,18 +70,19 @@ type Options struct {
 	Filter    string
 	VLANAware bool
 
-	// FilterProgram is a classic BPF program in the place of Filter, which then only stands in the
-	// file.
+	// FilterProgram is a classic BPF program that is used instead of Filter. Filter is then only
+	// written to the file.
 	FilterProgram []bpf.RawInstruction
 
 	SnapLen int    // packet bytes kept; 0 = MaxSnapLen
 	Count   uint64 // end after this many packets; 0 = no limit
 
-	// Which packets are kept is decided in the kernel. What these pass over is NotSampled; they
-	// combine, in this order. A flow is both directions of a conversation: IP addresses, protocol
-	// and ports inside up to two VLAN tags, without ports for fragments; MAC addresses for what is
-	// not IP. Of flows, First remembers the 131,072 that were active last. MaxRate is for all CPUs
-	// together, and what a quiet second saved may come in a burst.
+	// The kernel decides which packets are kept. Packets that one of these options passes over are
+	// NotSampled. The options combine, in this order. A flow is both directions of a conversation:
+	// IP addresses, protocol and ports inside up to two VLAN tags, without ports for fragments; MAC
+	// addresses for what is not IP. First remembers the 131,072 flows that were active last.
+	// MaxRate is for all CPUs together. After a quiet second, a burst of as many packets as one
+	// second allows may be kept.
 	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = of every flow
 	First       uint64 // keep the first packets of each flow; 0 = all
 	Sample      uint32 // keep one packet, at random, of every Sample on a CPU; 0 or 1 = every packet
@@ -105,7 +109,7 @@ type Source struct {
 	Sampler Program // the program that samples
 	Target  Program // at Entry and Exit: the program that is traced
 
-	// What is known of the interface; nothing at a hook map.
+	// The properties of the interface, which are all zero for a hook map.
 	Index  int              // in its network namespace
 	Alias  string           // as `ip link set alias` has set it, or ""
 	Driver string           // as `ethtool -i` names it, or ""

@@ -8,7 +8,7 @@ import (
 
 const (
 	clockInterval = int64(time.Second)
-	// A correction of more than this is somebody setting the clock, not its drift.
+	// A correction of more than this is not drift: somebody has set the clock.
 	clockStep = int64(10 * time.Millisecond)
 )
 

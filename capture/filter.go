@@ -41,7 +41,7 @@ func (o *Options) filter(ifi xdp.Interface) (classicFilter, error) {
 type packetFilter struct {
 	stub   string // the function of bpf/sampler.c in whose place it is put
 	body   asm.Instructions
-	reach  int  // how many bytes it may ask for, where it gets a copy of them
+	reach  int  // where it gets a copy of the packet: how many bytes it may ask for
 	length bool // whether it asks for a packet's length
 }
 

@@ -9,9 +9,10 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A hook is where on an interface a session samples packets. Each kind is one file, hook_NAME.go;
-// Options.hooks chooses. The methods are called once and in this order, but that sources may be
-// called at any time, detach by another goroutine, and that an error leads on to detach and close.
+// A hook is where on an interface a session samples packets. Each kind is one file, hook_NAME.go,
+// and Options.hooks chooses among them. Each method is called once, in this order, with three
+// exceptions: sources may be called at any time, another goroutine may call detach, and after an
+// error only detach and close are called.
 type hook interface {
 	// sources are where the hook's packets come from, in the order of a packet's way. Their modes
 	// and programs are known once the hook is attached.
@@ -21,7 +22,7 @@ type hook interface {
 	load(k *sampler, first, index uint32) error
 	// attach begins to sample.
 	attach() error
-	// detach ends what attach began, or what of it was begun.
+	// detach ends sampling, also where attach ended halfway with an error.
 	detach() error
 	// close releases the programs.
 	close() error
@@ -62,10 +63,12 @@ func closeHooks(hooks []hook) error {
 	return errors.Join(errs...)
 }
 
-// A program is one of bpf/sampler.c's, loaded.
+// A program is a loaded program of bpf/sampler.c.
 type program struct {
 	*ebpf.Program
-	link io.Closer // nil = not attached. The garbage collector detaches what nobody holds.
+	// nil = not attached. It is held here, because the garbage collector closes a link that is not
+	// held.
+	link io.Closer
 }
 
 // info asks the kernel what the program is called there.
@@ -87,4 +90,4 @@ func (p *program) detach() error {
 	return err
 }
 
-func (p *program) close() error { return p.Program.Close() } // takes nil
+func (p *program) close() error { return p.Program.Close() } // Close accepts a nil program

@@ -2,7 +2,8 @@ package capture
 
 import "github.com/cilium/ebpf"
 
-// A stillHook samples nothing: it says in the kernel's counters what a program would have counted.
+// A stillHook samples nothing. It writes into the kernel's counters what a program would have
+// counted.
 type stillHook struct {
 	source  Source
 	account samplerAccount

@@ -12,8 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tailCallHook is a program for each slot of a pinned hook map, called by an XDP program that is
-// about to return the slot's verdict. All are one source: each has its verdict in its records.
+// A tailCallHook is a program for each slot of a pinned hook map. An XDP program calls the one for
+// the verdict that it is about to return. Together they are one source, and each writes its verdict
+// into its records.
 type tailCallHook struct {
 	filter   packetFilter
 	source   Source
@@ -74,8 +75,8 @@ func (h *tailCallHook) attach() (err error) {
 	return err
 }
 
-// fill puts the program into its slot. A map whose owner does not take packets in several buffers
-// takes no program that does: then p is replaced by one that does not, either.
+// fill puts the program into its slot. If the map's owner does not take packets in several buffers,
+// the kernel refuses a program that does. Then fill replaces p by one that does not.
 func (h *tailCallHook) fill(verdict xdp.Verdict, p *program) (io.Closer, error) {
 	slot, err := h.hookMap.Put(verdict, p.Program)
 	if !errors.Is(err, unix.EINVAL) {

@@ -16,9 +16,10 @@ type traceHook struct {
 	filter packetFilter
 	atExit bool // Options.FilterAtExit
 
-	// fentry decides for both, and is therefore loaded also where only exits are recorded.
+	// fentry decides which packets are recorded at either place, so it is loaded even where only
+	// exits are recorded.
 	fentry, fexit program
-	// One source for each of them that records, in this order.
+	// The source of each place; nil where nothing is recorded.
 	entry, exit *Source
 }
 
@@ -65,8 +66,8 @@ func (h *traceHook) sources() (sources []Source) {
 }
 
 func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
-	defer h.target.Prog.Close() // the tracers hold on to it
-	var filters [2]packetFilter // of fentry and fexit: one of them decides
+	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
+	var filters [2]packetFilter // of fentry and fexit; only one of the two has a filter
 	if h.atExit {
 		filters[1] = h.filter
 	} else {

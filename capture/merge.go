@@ -1,7 +1,7 @@
 package capture
 
-// A merge brings the records of all rings into one sequence by their time stamps. It knows no
-// transport: rings are anything that a cursor can walk along.
+// A merge brings the records of all rings into one sequence by their time stamps. It does not
+// depend on the transport: a ring is anything that a cursor can walk along.
 type merge struct {
 	cursors []*cursor
 	order   order  // the cursors that stand on a record
@@ -21,7 +21,7 @@ type cursor struct {
 	standing bool // on a record that has not been taken yet
 }
 
-// newCursor begins before the first record of a ring, in a session of so many sources.
+// newCursor returns a cursor before the first record of a ring, for a session of so many sources.
 func newCursor(r ring, sources int) *cursor {
 	return &cursor{ring: r, lost: make([]uint64, sources)}
 }
@@ -31,7 +31,7 @@ func (m *merge) isReady() bool {
 	return len(m.order) > 0 && m.order[0].rec.TimeNs <= m.horizon
 }
 
-// first is the cursor on the oldest record, when isReady.
+// first is the cursor on the oldest record. It may be called only when isReady is true.
 func (m *merge) first() *cursor { return m.order[0] }
 
 // next leaves the oldest record. Its bytes stay valid until the next call of next or release.
@@ -43,8 +43,8 @@ func (m *merge) next() {
 	}
 }
 
-// gather looks into the rings for what was written since, and takes up the cursors that have a
-// record again.
+// gather asks the rings for new records, and adds the cursors that have a record again to the
+// order.
 func (m *merge) gather() {
 	for _, c := range m.cursors {
 		c.ring.refill()

@@ -62,7 +62,7 @@ func (o *Options) checkSampling() error {
 	return nil
 }
 
-// checkSizes also fills them in.
+// checkSizes checks the sizes in bytes, and fills in those that were left out.
 func (o *Options) checkSizes() error {
 	if o.SnapLen == 0 {
 		o.SnapLen = MaxSnapLen

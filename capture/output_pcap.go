@@ -12,7 +12,7 @@ type pcapEncoder struct {
 	w       *pcapgo.Writer
 }
 
-// A tail is a buffer that an io.Writer's output is appended to.
+// A tail is an io.Writer that appends to a buffer.
 type tail []byte
 
 func (t *tail) Write(b []byte) (int, error) {
@@ -28,7 +28,7 @@ func newPCAPEncoder(d *Description) *pcapEncoder {
 
 func (e *pcapEncoder) header(b []byte) []byte {
 	e.out = b
-	e.w.WriteFileHeader(e.snapLen, layers.LinkTypeEthernet) // the tail takes everything
+	e.w.WriteFileHeader(e.snapLen, layers.LinkTypeEthernet) // cannot fail: a tail takes all
 	return e.out
 }
 

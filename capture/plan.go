@@ -6,7 +6,7 @@ import (
 
 // A place is an interface to capture on, or a hook map, with the filter for it.
 type place struct {
-	ifi    xdp.Interface // only the name, of a hook map
+	ifi    xdp.Interface // for a hook map it has a name only
 	filter classicFilter
 }
 
@@ -30,7 +30,7 @@ func (o *Options) places() (places []place, err error) {
 	return places, nil
 }
 
-// hooks chooses how to capture at each place. They are to be closed also where there is an error.
+// hooks chooses how to capture at each place. The caller closes them, also after an error.
 func (o *Options) hooks(places []place) (hooks []hook, err error) {
 	for _, p := range places {
 		at, err := o.hooksAt(p)

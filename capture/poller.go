@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A poller sleeps until there is something to read. Its methods belong to one goroutine, but for
+// A poller sleeps until there is something to read. Its methods belong to one goroutine, except
 // wake.
 type poller struct {
 	epoll   int
@@ -54,8 +54,8 @@ func (p *poller) open(rings []ring, interfaces []int) (err error) {
 	return nil
 }
 
-// wait sleeps until a ring asks to be read, an interface has gone, wake was called, or the time is
-// over. It returns the index of an interface that has gone, or 0.
+// wait sleeps until a ring asks to be read, an interface has gone, wake was called, or the timeout
+// has passed. It returns the index of an interface that has gone, or 0.
 func (p *poller) wait(timeout time.Duration) (gone int, err error) {
 	var events [8]unix.EpollEvent
 	n, err := unix.EpollWait(p.epoll, events[:], int(timeout.Milliseconds()))
@@ -70,7 +70,7 @@ func (p *poller) wait(timeout time.Duration) (gone int, err error) {
 	return gone, nil
 }
 
-// wake ends a wait, or the next one. Anybody may call it until close.
+// wake ends the current wait, or the next one. Any goroutine may call it until close.
 func (p *poller) wake() {
 	one := [8]byte{1}
 	unix.Write(p.event, one[:])

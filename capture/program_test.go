@@ -80,8 +80,9 @@ func (p *programTest) program(source int) *ebpf.Program {
 	return p.hooks[source].(*xdpHook).program.Program
 }
 
-// run gives the packet to the program of a source, n times, and returns the last verdict. Not with
-// one system call: one that a signal interrupts is begun again.
+// run gives the packet to the program of a source n times and returns the last verdict. Each time
+// is a system call of its own, because a call that a signal interrupts starts again from the first
+// time.
 func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict) {
 	p.t.Helper()
 	for range n {
@@ -130,7 +131,7 @@ var withSent = cmp.AllowUnexported(programAccount{})
 // counted is the account of a program that saw packets and sent records of some.
 func counted(a Account, sent uint64) programAccount { return programAccount{a, sent} }
 
-// A packet in; a verdict, a record and exactly these counters out.
+// For each packet the program returns this verdict, sends this record and counts exactly this.
 func TestProgram(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -189,7 +190,7 @@ func TestProgram(t *testing.T) {
 // error, as the comment in sampler.c says.
 func TestProgramLongestRecord(t *testing.T) {
 	b := newProgramTest(t, Options{})
-	// BPF_PROG_RUN takes packets of up to 17 fragments, about as much.
+	// BPF_PROG_RUN takes packets of up to 17 fragments, which is about as long.
 	packet := packetOf(MaxSnapLen, 5)
 	b.run(0, packet, 1)
 	samples, packets := b.samples()
@@ -212,14 +213,14 @@ func TestProgramLost(t *testing.T) {
 	}
 }
 
-// Of every n packets that follow each other on a CPU one is kept, at each place as often as at any
-// other.
+// Of every n packets in a row on a CPU exactly one is kept, and each of the n places is equally
+// likely.
 func TestProgramSample(t *testing.T) {
 	for _, n := range []uint32{2, 10, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			const frames = 10_000
 			b := newProgramTest(t, Options{Sample: n})
-			runtime.LockOSThread() // with its one CPU lost for good
+			runtime.LockOSThread() // not unlocked: the thread, bound to one CPU, ends here
 			one := unix.CPUSet{}
 			one.Set(0)
 			if err := unix.SchedSetaffinity(0, &one); err != nil {
@@ -249,7 +250,7 @@ func TestProgramSample(t *testing.T) {
 	}
 }
 
-// The queue and the interface are those that the kernel gives.
+// A record has the queue and the interface that struct xdp_md has.
 func TestProgramContext(t *testing.T) {
 	b := newProgramTest(t, Options{})
 	packet := packetOf(64, 0)
@@ -285,7 +286,7 @@ func flowsOf(t *testing.T, packets ...[]byte) uint64 {
 	return a.sent
 }
 
-// What is one flow and what is not.
+// Packets of one conversation are one flow, and other packets are not part of it.
 func TestProgramFlows(t *testing.T) {
 	out := testnet.TxToRx()
 	back := out.Reverse()
@@ -339,7 +340,7 @@ func TestProgramFlows(t *testing.T) {
 	}
 }
 
-// --sample-flows keeps whole flows, the same ones in both directions, and one in N of them.
+// Options.SampleFlows keeps whole flows, the same ones in both directions, and one in N of them.
 func TestProgramSampleFlows(t *testing.T) {
 	b := newProgramTest(t, Options{SampleFlows: 10})
 	out := testnet.TxToRx()
@@ -376,14 +377,14 @@ func TestProgramFirst(t *testing.T) {
 	}
 }
 
-// The bucket begins with one packet, and holds what a second brings.
+// The token bucket has tokens for one packet at the start, and for one second's packets at most.
 func TestProgramMaxRate(t *testing.T) {
 	b := newProgramTest(t, Options{MaxRate: 2})
 	b.run(0, packetOf(64, 0), 50)
 	if a := b.accounts()[0]; a.sent != 1 || a.NotSampled != 49 {
 		t.Errorf("at once: %+v", a)
 	}
-	// As if nothing had come since the machine was started.
+	// The bucket is now as if no packet had come since the machine was started.
 	if err := b.sampler.maps[samplerMapBucket].Put(uint32(0), uint64(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +394,7 @@ func TestProgramMaxRate(t *testing.T) {
 	}
 }
 
-// What the filter does not match is counted, and not looked at any further.
+// A packet that the filter does not match is counted as FilteredOut and nowhere else.
 func TestProgramFilter(t *testing.T) {
 	b := newProgramTest(t, Options{Filter: "udp dst port 53 and len < 100", First: 1})
 	out := testnet.TxToRx()
@@ -418,7 +419,7 @@ func TestProgramFilter(t *testing.T) {
 	}
 }
 
-// All that passes packets over, at once: the account adds up, and each takes its share.
+// With all sampling options at once the account adds up, and MaxRate is kept.
 func TestProgramCombined(t *testing.T) {
 	b := newProgramTest(t, Options{SampleFlows: 2, First: 50, Sample: 2, MaxRate: 1})
 	const flows, packets = 200, 100

@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	// How long a packet may lie in a ring that its CPU does not fill.
+	// A packet waits at most this long in a ring that does not fill up.
 	flushInterval = 50 * time.Millisecond
-	// Between taking its time stamp and sending its record a program may be held up: only what is
-	// older than this is put in order with the other CPUs' records. A CPU held up for longer
-	// has its packet stamped with the time of the one before it in the session.
+	// A program may be held up between taking its time stamp and sending its record. A record is
+	// handed over only when it is older than this, so that earlier records of other CPUs have
+	// arrived. A packet that was held up for longer gets the time of the packet before it in the
+	// session.
 	settleTime = time.Millisecond
-	// How long to wait, once detached, for records that the programs' counters promise.
+	// After detaching, the reader waits at most this long for records that the programs have
+	// counted as sent.
 	settleLimit = time.Second
 )
 
@@ -33,7 +35,7 @@ type reader struct {
 	detached *atomic.Int64
 	// programs reads what the programs counted of each source.
 	programs func() ([]programAccount, error)
-	// stop detaches; gone does so because an interface has left.
+	// stop detaches. gone detaches, too, and notes which interface has left.
 	stop func()
 	gone func(index int)
 
@@ -76,7 +78,8 @@ func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
 	for {
-		// Before the rings are looked into: what was sent until then is found below.
+		// This is read before the rings are looked into, so that everything that the programs sent
+		// before they were detached is found below.
 		detached := r.detached.Load()
 		now, err := clock.Monotonic()
 		if err != nil {

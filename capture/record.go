@@ -13,7 +13,7 @@ func decode(raw []byte, s *samplerSample) ([]byte, bool) {
 	if len(raw) < sampleSize {
 		return nil, false
 	}
-	// Perf aligns records to 8 and their payload to 4: the struct cannot be used in place.
+	// Perf aligns records to 8 bytes and their payload to 4, so the struct cannot be used in place.
 	*(*[sampleSize]byte)(unsafe.Pointer(s)) = *(*[sampleSize]byte)(raw)
 	end := sampleSize + int(s.Length)
 	if s.Cookie != uint16(samplerLimitSAMPLE_COOKIE) || int(s.Length) > MaxSnapLen || uint32(s.Length) > s.WireLen {
@@ -36,8 +36,8 @@ func (c *cursor) put(raw []byte) found {
 
 // packet turns the record under the cursor into p. It is to be called once for each record.
 func (c *cursor) packet(p *Packet, clock *wallClock) {
-	// Field by field: the compiler makes a literal elsewhere and copies it, which costs as much as
-	// all of this.
+	// The fields are set one by one, because the compiler builds a literal elsewhere and copies it,
+	// which costs as much as the rest of this function.
 	p.Data = c.data
 	p.Time = clock.stamp(c.rec.TimeNs)
 	p.WireLen = int(c.rec.WireLen)

@@ -106,7 +106,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An output that fails ends the session; all outputs have their ends, and their own exact accounts.
+// An output that fails ends the session. End is called on every output, and each has an exact
+// account of its own.
 func TestRunOutputFails(t *testing.T) {
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
@@ -130,7 +131,7 @@ func TestRunOutputFails(t *testing.T) {
 	}
 }
 
-// The package's example is right also when the disk is full: what it says is what is in the file.
+// The package's example prints the account of what is in the file, also when the disk is full.
 func TestExampleOnFullDisk(t *testing.T) {
 	pair, sender := newPair(t)
 	dir := t.TempDir()

@@ -15,14 +15,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A sampler is bpf/sampler.c in the kernel: the maps that all programs of a session share, and what
-// loads these programs.
+// A sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type sampler struct {
 	options  *Options
 	sources  []Source
 	spec     *ebpf.CollectionSpec
 	maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
-	flowSeed uint64               // sessions choose different flows, but the same on all interfaces
+	flowSeed uint64               // random for each session, the same on all its interfaces
 }
 
 // newSampler makes the maps for a session with these sources and so many hooks.
@@ -49,7 +48,8 @@ func newSampler(o *Options, sources []Source, hooks int) (*sampler, error) {
 	return k, nil
 }
 
-// makeMaps makes every map but the programs' constants, of which each program has its own.
+// makeMaps makes every map except those of constants, because each program has constants of its
+// own.
 func (k *sampler) makeMaps() error {
 	for name, spec := range k.spec.Maps {
 		if name == ".rodata" {
@@ -68,7 +68,8 @@ func (k *sampler) makeMaps() error {
 	if err != nil {
 		return err
 	}
-	// Room for one packet: a full second's burst at the start would double the rate there.
+	// The bucket starts with tokens for one packet, because a full bucket would double the rate in
+	// the first second.
 	paid := uint64(now)<<samplerLimitTIME_SHIFT - packetCost(k.options.MaxRate)
 	if err := k.maps[samplerMapBucket].Put(uint32(0), paid); err != nil {
 		return fmt.Errorf("fill the token bucket: %w", err)
@@ -76,8 +77,8 @@ func (k *sampler) makeMaps() error {
 	return nil
 }
 
-// packetCost is the time that a packet pays with at so many packets per second, in the program's
-// unit.
+// packetCost is what a packet costs in the token bucket at this rate in packets per second: the
+// time between two packets, in the program's unit.
 func packetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0
@@ -128,7 +129,7 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 	return program{Program: coll.DetachProgram(name)}, nil
 }
 
-// constants are those by which all programs decide the same, and those of a filter.
+// constants returns the constants that all programs have in common, and those of a filter.
 func (k *sampler) constants(f packetFilter) constants {
 	o := k.options
 	return constants{

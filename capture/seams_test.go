@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A transport, a hook and an output that nobody else knows of make a session: each is what its seam
-// asks for, and nothing of the rest has to change.
+// A session works with a transport, a hook and an output that only this test has, so a new kind of
+// each needs no change in the rest of the package.
 func TestSeams(t *testing.T) {
 	testnet.RequireRoot(t)
 	packet := packetOf(60, 1)

@@ -124,13 +124,13 @@ func (s *Session) Sources() []Source { return slices.Clone(s.sources) }
 func (s *Session) Options() Options { return s.options }
 
 // Run writes the session's packets to the outputs until ctx is done, Stop is called, Options.Count
-// is reached, an interface goes, or an output fails. Whatever it was, Run then detaches, takes what
-// was on its way, ends every output, closes the session and returns.
+// is reached, an interface goes, or an output fails. Run then detaches, takes the packets that are
+// still in the rings, ends every output, closes the session and returns.
 //
-// The accounts are those of the outputs, in their order: what the session captured and an output
-// did not take is lost there. The error is nil where the end was asked for. Else it joins what
-// ended the session, the first error of an output, and what went wrong while everything was
-// released.
+// It returns the accounts of the outputs, in their order. Packets that the session captured and an
+// output did not take are lost in that output's accounts. The error is nil where the end was asked
+// for. Otherwise it joins what ended the session, the first error of an output, and what went wrong
+// while everything was released.
 func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, s.Stop)()
 	failed := s.write(outputs)
@@ -159,7 +159,7 @@ func (s *Session) write(outputs []Output) error {
 	}
 	var p Packet
 	for {
-		if !s.reader.merge.isReady() { // there is time: the next read may have to wait
+		if !s.reader.merge.isReady() { // the next read may have to wait, so there is time to flush
 			if err := flush(outputs); err != nil {
 				return err
 			}
@@ -184,8 +184,8 @@ func flush(outputs []Output) error {
 }
 
 // Packets returns the session's packets, each valid until the next one, until ctx is done or
-// anything else happens that ends Run. An error comes last, without a packet; an end that was asked
-// for is none. A loop that is left early leaves the session running. Close is still to be called.
+// something else happens that would end Run. If that is an error, it comes last, without a packet.
+// A loop that is left early leaves the session running. The caller must still call Close.
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()
@@ -201,7 +201,7 @@ func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	}
 }
 
-// ended returns why the session has ended; nil where that was asked for.
+// ended returns why the session has ended, or nil where the end was asked for.
 func (s *Session) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,8 @@ func (s *Session) interfaceGone(index int) {
 	s.Stop()
 }
 
-// Stop detaches from the interfaces; Run and Packets then take what was on its way, and end.
+// Stop detaches from the interfaces; Run and Packets then hand over the packets that are still in
+// the rings, and end.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.fail(detachHooks(s.hooks))
@@ -249,8 +250,8 @@ func (s *Session) Stop() {
 // final ones.
 func (s *Session) Accounts() (Accounts, error) { return s.ledger.accounts(s.sampler.accounts) }
 
-// Close detaches and releases everything, and may be called again. Packets still in the rings are
-// gone. Run does it by itself.
+// Close detaches and releases everything, and may be called again. Packets that are still in the
+// rings are discarded. Run calls Close by itself.
 func (s *Session) Close() error {
 	s.Stop()
 	errs := s.reader.merge.close()

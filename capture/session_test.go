@@ -45,8 +45,8 @@ func send(t *testing.T, sender *testnet.Sender, n int) {
 	}
 }
 
-// sendSeen sends packets and waits until the session's program has seen them all: to send a packet
-// is not yet to receive it.
+// sendSeen sends packets and waits until the session's program has seen them all, because packets
+// arrive some time after they were sent.
 func sendSeen(t *testing.T, sender *testnet.Sender, s *capture.Session, n int) {
 	t.Helper()
 	send(t, sender, n)
@@ -188,8 +188,8 @@ func TestImmediate(t *testing.T) {
 	})
 }
 
-// A ring that has woken its reader is read as soon as the order of what it holds is final: it may
-// be full before long.
+// A ring that has woken its reader is read as soon as the order of its records is final, because it
+// may be full before long.
 func TestFilling(t *testing.T) {
 	pair, sender := newPair(t)
 	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer}))

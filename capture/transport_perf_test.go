@@ -18,7 +18,7 @@ type fakePerf struct {
 	data []byte
 }
 
-// newFakePerf returns it with the cursor on the ring.
+// newFakePerf returns a fakePerf and a cursor on its ring.
 func newFakePerf(size, sources int) (*fakePerf, *cursor) {
 	k := &fakePerf{data: make([]byte, size)}
 	return k, newCursor(newPerfRing(&k.meta, k.data), sources)
@@ -139,8 +139,8 @@ func TestPerfRingInvalid(t *testing.T) {
 	}
 }
 
-// A record that claims to be longer than what is there costs the rest of the round, not the
-// process.
+// After a record that claims to be longer than what is there, the reader skips the rest of the
+// round and does not crash.
 func TestPerfRingCorruptSize(t *testing.T) {
 	for _, size := range []uint16{0, 7, 200, math.MaxUint16} {
 		k, c := newFakePerf(4096, 1)
@@ -187,7 +187,7 @@ func TestPerfRingSize(t *testing.T) {
 	}
 }
 
-// Whatever is in the shared memory, the reader ends and stays inside it.
+// Whatever is in the shared memory, the reader comes to an end and reads nothing outside it.
 func FuzzPerfRing(f *testing.F) {
 	k, _ := newFakePerf(4096, 1)
 	packet := packetOf(60, 1)

@@ -43,9 +43,8 @@ type WriterOptions struct {
 	Immediate bool
 }
 
-// A Writer is an Output that makes a capture file. Whatever reaches the file is whole blocks, each
-// call of its Write some of them. A Writer belongs to one goroutine; only Size may be called by
-// any.
+// A Writer is an Output that makes a capture file. Each call of the file's Write gets whole blocks.
+// A Writer belongs to one goroutine; only Size may be called by any.
 type Writer struct {
 	out     io.Writer
 	options WriterOptions
@@ -57,7 +56,7 @@ type Writer struct {
 	err     error
 }
 
-// queued is where a packet in the buffer ends, and what it counts for.
+// queued is where a packet's block ends in the buffer, and what the packet adds to the accounts.
 type queued struct {
 	end, bytes, source int
 }
@@ -81,7 +80,7 @@ func newEncoder(d *Description, o *WriterOptions) encoder {
 const writeSize = 256 << 10
 
 // NewWriter returns an Output that writes a capture file to out, which it does not close. Errors
-// call out by the name of the options.
+// call the file by the name in the options.
 func NewWriter(out io.Writer, o WriterOptions) *Writer {
 	return &Writer{out: out, options: o, buf: make([]byte, 0, writeSize+2*MaxSnapLen)}
 }
@@ -108,8 +107,8 @@ func (w *Writer) Write(p *Packet) error {
 	return nil
 }
 
-// Flush hands what is buffered to the file. Of a write that was cut short, what is not a whole
-// block is removed again, where the file can Seek and Truncate.
+// Flush hands what is buffered to the file. If the file took only part of a block, that part is
+// removed again where the file can Seek and Truncate.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
@@ -149,7 +148,7 @@ func (w *Writer) explain(err error) error {
 		return xdp.Kind(unix.EPIPE, "%s: its reader has gone away", name)
 	}
 	if path := new(os.PathError); errors.As(err, &path) {
-		err = path.Err // which has a path of its own
+		err = path.Err // without the path in it, because the name is added below
 	}
 	return fmt.Errorf("write packets to %s: %w", name, err)
 }
@@ -172,8 +171,8 @@ func (w *Writer) cut(excess int64) {
 // Size is how many bytes the file has taken.
 func (w *Writer) Size() int64 { return w.size.Load() }
 
-// End writes what is buffered and the final accounts, also after an error, should the file take it.
-// It returns the accounts of the file, and the first error that there was.
+// End writes what is buffered and the final accounts, also after an error, if the file still takes
+// it. It returns the accounts of the file, and the first error that there was.
 func (w *Writer) End(final Accounts) (Accounts, error) {
 	err := w.Flush()
 	w.err = nil

@@ -255,7 +255,7 @@ func TestNoAllocations(t *testing.T) {
 		l := newLoop(64)
 		w := testWriter(io.Discard, WriterOptions{Format: format})
 		var p Packet
-		for range 100_000 { // until the buffers have their size
+		for range 100_000 { // until the buffers have grown to their final size
 			l.next(t, &p)
 			w.Write(&p)
 		}

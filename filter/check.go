@@ -33,7 +33,7 @@ func Check(prog []bpf.RawInstruction) error {
 	return nil
 }
 
-// checkInstruction checks an instruction that has left more behind it.
+// checkInstruction checks an instruction. left is how many instructions follow it.
 func checkInstruction(ins bpf.RawInstruction, left int) error {
 	if !cbpf.Known(ins.Op) {
 		return fmt.Errorf("unknown opcode %#x", ins.Op)

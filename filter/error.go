@@ -10,10 +10,11 @@ import (
 // Kinds of errors that a caller can remedy by other means than another expression. errors.Is finds
 // them in an *Error; their texts are not part of the error's own.
 var (
-	// ErrUnsupported is the kind of what this compiler cannot do. A program that was compiled
-	// elsewhere can, and ParseRaw reads it.
+	// ErrUnsupported is the kind of an expression that this compiler does not support. ParseRaw
+	// reads the program that another compiler makes of it.
 	ErrUnsupported = fault.ErrUnsupported
-	// ErrInterface is the kind of a filter that chooses an interface, which only its caller can.
+	// ErrInterface is the kind of an expression that chooses an interface, which only the caller
+	// can do.
 	ErrInterface = fault.ErrInterface
 )
 

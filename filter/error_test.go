@@ -107,8 +107,8 @@ func TestErrorLine(t *testing.T) {
 	}
 }
 
-// TestKinds catches an error that its caller cannot tell from those that only another expression
-// helps against, and a kind's text in the error's own.
+// TestKinds catches an error that lacks its kind, or has one that it should not have, and an error
+// whose text repeats that of its kind.
 func TestKinds(t *testing.T) {
 	for _, c := range []struct {
 		expr string

@@ -55,12 +55,12 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	if err != nil {
 		return nil, err
 	}
-	prog, _ := bpf.Disassemble(raw) // every instruction the compiler makes has one of its own there
+	prog, _ := bpf.Disassemble(raw) // x/net/bpf knows every instruction that is made here
 	return prog, nil
 }
 
-// CompileRaw is Compile for those who go on with a listing, or with filter/ebpf. The instructions
-// are those that tcpdump prints.
+// CompileRaw is Compile for a caller that needs the raw instructions, as a listing or package
+// filter/ebpf does. They are those that tcpdump prints.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestParseRaw(t *testing.T) {
 	}
 }
 
-// TestCheck has what the kernel refuses, one of each kind.
+// TestCheck has one program of each kind that the kernel refuses.
 func TestCheck(t *testing.T) {
 	for want, ins := range map[string]bpf.RawInstruction{
 		"unknown opcode 0xff":     {Op: 0xff},
@@ -71,7 +71,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRoundTrip catches a printer that ParseRaw or the assembler of x/net/bpf does not give back.
+// TestRoundTrip catches a program that changes when it is printed and read by ParseRaw, or when it
+// goes through x/net/bpf.
 func TestRoundTrip(t *testing.T) {
 	for seed, left := uint64(3e6), 200; left > 0; seed++ {
 		expr := filtertest.NewGrammar(seed).Expression(2)

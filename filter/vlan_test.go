@@ -26,7 +26,8 @@ func readsRaw(expr string) bool {
 
 // TestVLANAware compares the VLAN-aware program on a tagged frame with libpcap's program on the
 // same frame without its tags, which is the frame that a socket hands to tcpdump. It catches
-// offsets that are not shifted, and a "not" that the reading for another number of tags answers.
+// offsets that are not shifted, and a "not" that is answered by the program for another number of
+// tags.
 func TestVLANAware(t *testing.T) {
 	needTcpdump(t)
 	var plain [][]byte

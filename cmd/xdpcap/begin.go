@@ -10,12 +10,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// begin is the beginning of every command that attaches something, and comes before that. It checks
-// that the command may do so and does not cut this machine off, and it catches signals first,
-// because a signal that finds no handler would leave the command no time to detach and to print its
-// totals. The context ends with a signal to end.
+// Every command that attaches something calls begin first. It checks that the command may do so and
+// does not cut this machine off, and it catches signals first, because a signal that finds no
+// handler would leave the command no time to detach and to print its totals. The context ends with
+// a signal to end.
 func begin(g guard) (ctx context.Context, cancel context.CancelFunc, err error) {
-	// A reader of standard output that goes away becomes an error of write, not the end of the
+	// When the reader of standard output goes away, write returns an error instead of ending the
 	// process.
 	signal.Ignore(unix.SIGPIPE)
 	if err := support.CheckPrivileges(); err != nil {
@@ -28,8 +28,8 @@ func begin(g guard) (ctx context.Context, cancel context.CancelFunc, err error) 
 	return ctx, cancel, nil
 }
 
-// untilSignal returns a context that ends with a signal to end. A second signal finds the signal's
-// default again, so that it kills a process that hangs in a write.
+// untilSignal returns a context that ends with a signal to end. A second signal has its default
+// effect again, so that it kills a process that hangs in a write.
 func untilSignal() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if !signal.Ignored(unix.SIGHUP) { // nohup ignores it

@@ -34,7 +34,7 @@ traffic. What each variant counted is compared with what was sent.
 INSNS are the BPF instructions of the program as loaded, HOT those that an untagged packet of IPv4,
 or of TCP and UDP over IPv6, runs through at most. CYCLES and NATIVE are the CPU's own counts per
 packet of cycles and instructions: a dash where it has no such counters. SPEED-UP is that of MPPS
-over naive's. empty is a program that does nothing: so much of every other line is not counting.`
+over naive's. empty is a program that does nothing: the cost of running it is in every other line, too.`
 
 func newBench() *cobra.Command {
 	var o benchOptions
@@ -82,7 +82,7 @@ func runBench(out io.Writer, o *benchOptions) error {
 	return explainPrint(err)
 }
 
-// bench are the flags as internal/meter takes them.
+// bench returns the flags as options of internal/meter.
 func (o *benchOptions) bench() (meter.BenchOptions, error) {
 	b := meter.BenchOptions{Duration: o.duration, Rounds: benchRounds}
 	for _, name := range o.variants {
@@ -116,7 +116,7 @@ func (o *benchOptions) bench() (meter.BenchOptions, error) {
 	return b, nil
 }
 
-// benchReport is what bench prints, with --json as it is.
+// benchReport is what bench prints: as a table, or with --json as this object.
 type benchReport struct {
 	CPUs    []int       `json:"cpus"`
 	Results []benchLine `json:"results"`

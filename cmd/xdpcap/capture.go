@@ -155,7 +155,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
 	if given("verdict") && !given("rx-capture") && o.hookMap == "" {
-		o.hookNames = []string{"exit"} // where else
+		o.hookNames = []string{"exit"} // only an exit has a verdict
 	}
 	for _, name := range o.hookNames {
 		h, err := capture.ParseHook(name)
@@ -209,7 +209,7 @@ func (o *captureOptions) session() capture.Options {
 	}
 }
 
-// writer says how to write the file of this name.
+// writer returns the options for writing the file of this name.
 func (o *captureOptions) writer(name string) capture.WriterOptions {
 	return capture.WriterOptions{
 		Name:        name,

@@ -27,8 +27,7 @@ type record struct {
 	ci   gopacket.CaptureInfo
 }
 
-// readFile reads a file with the current gopacket, and sees to it that its predecessor reads the
-// same.
+// readFile reads a file with the current gopacket, and checks that its predecessor reads the same.
 func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -73,7 +72,9 @@ func TestFileIsComplete(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			file := tempFile(t)
-			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", "32M") // the rings hold all, whoever else keeps the CPUs busy
+			// The rings have room for all frames, so that none is lost where other processes keep the
+			// CPUs busy.
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", "32M")
 			frames := testnet.Volume(10_000)
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Rate: 200_000})
 			stderr := p.interrupt()
@@ -198,8 +199,8 @@ func sendFromTwoCPUs(t *testing.T, pair *testnet.Pair, frames, second uint64) {
 	}
 }
 
-// A pipe into tcpdump ends when tcpdump has enough, and a packet gets there without another one
-// behind it.
+// A capture into a pipe ends when tcpdump has read enough. A packet reaches tcpdump even if no
+// other packet follows.
 func TestPipe(t *testing.T) {
 	testnet.Require(t, "tcpdump")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -234,7 +235,7 @@ func TestPipe(t *testing.T) {
 	if err := tcpdump.Wait(); err != nil {
 		t.Error(err)
 	}
-	// Nothing more is sent: it must notice by itself.
+	// Nothing more is sent, so xdpcap must notice without writing.
 	status, stderr := p.wait()
 	if status != 1 || !strings.Contains(stderr, "xdpcap: standard output: its reader has gone away\n") {
 		t.Errorf("exit status %d: %s", status, stderr)
@@ -244,11 +245,12 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// Faster than the reader can follow: what is missing is counted, exactly and everywhere the same.
+// When packets come faster than the reader can follow, what is missing is counted exactly, and all
+// counts of it agree.
 func TestOverload(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
-	// A reader that is stopped while packets come cannot follow, on any machine.
+	// xdpcap is stopped while packets come, so that it cannot follow on any machine.
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-B", "128k", "--json")
 	stopProcess(t, p)
 	_, tooMany := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 100_000})
@@ -316,7 +318,7 @@ func TestSample(t *testing.T) {
 	if s.Lost != 0 {
 		t.Errorf("%d lost", s.Lost)
 	}
-	want, cpus := float64(s.Seen)/100, float64(runtime.NumCPU()) // each has its own hundreds
+	want, cpus := float64(s.Seen)/100, float64(runtime.NumCPU()) // each CPU counts its own hundreds
 	if math.Abs(float64(s.Captured)-want) > cpus {
 		t.Errorf("%d captured, want %.0f, one for each CPU more or less", s.Captured, want)
 	}
@@ -399,7 +401,7 @@ func TestTwoInterfaces(t *testing.T) {
 			t.Errorf("interface %d: %+v, %v", i, ifi, err)
 		}
 	}
-	outputOf(t, "tcpdump", "-nr", file) // which refuses interfaces that differ
+	outputOf(t, "tcpdump", "-nr", file) // refuses interfaces that differ
 }
 
 func TestClassicFormat(t *testing.T) {

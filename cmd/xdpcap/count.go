@@ -75,7 +75,7 @@ func runCount(o *countOptions) error {
 	})
 }
 
-// protocols are the flags as internal/meter takes them.
+// protocols returns the flags as options of internal/meter.
 func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if o.iface == "" {
 		return p, errNoInterface

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// countReport is what count prints, with --json as it is.
+// countReport is what count prints: as a table, or with --json as this object.
 type countReport struct {
 	intervalKeys
 	Interface string         `json:"interface"`

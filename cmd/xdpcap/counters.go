@@ -25,7 +25,7 @@ type counterOptions struct {
 	perCPU   bool
 }
 
-// minInterval keeps the reading of the counters from being the load that they show.
+// minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
 func (o *counterOptions) register(f *pflag.FlagSet) {
@@ -46,13 +46,13 @@ func (o *counterOptions) check() error {
 
 var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
 
-// counters are those of one command once they are attached, and how the command shows them. S is a
-// snapshot, a type of internal/meter: cumulative since the counters were opened, and its zero value
-// is that nothing was counted. All rates come from two snapshots, so that the kernel's counters
-// need not be reset and several readers do not disturb each other.
+// counters are the attached counters of one command, and how the command shows them. S is a
+// snapshot of them, a type of internal/meter. It is cumulative since the counters were opened, and
+// its zero value means that nothing was counted. All rates come from two snapshots, so that the
+// kernel's counters need not be reset and several readers do not disturb each other.
 type counters[S any] struct {
 	openMeter[S]
-	interfaces []int // indices of those without which there is nothing to count; may be none
+	interfaces []int // indices; the command ends when one of them leaves
 	newReport  func(meter.Interval[S]) report
 	metrics    metricSet[S]
 }
@@ -67,8 +67,8 @@ type openMeter[S any] interface {
 	Close() error
 }
 
-// runCounters is a counter command from its privileges to its totals. It calls open when everything
-// else is ready, so that whatever is wrong leaves nothing attached.
+// runCounters runs a counter command, from the check of its privileges to its totals. It calls open
+// when everything else is ready, so that nothing is attached if something else is wrong.
 func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], error)) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 	}
 	defer watch.Close()
 	exp.serve(newRegistry(c.Read, c.metrics))
-	defer exp.close() // before the counters, which a scrape reads
+	defer exp.close() // before the counters are closed, because a scrape reads them
 	exp.announce(os.Stderr)
 	fmt.Fprintf(os.Stderr, "xdpcap: listening on %v\n", c)
 	r := &counterRun[S]{o: o, counters: c, out: os.Stdout, screen: newScreen(os.Stdout), gone: watch.Gone, started: started}
@@ -132,12 +132,12 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 		}
 		if err := r.read(); err != nil {
 			if n > 0 {
-				r.printTotals() // of the last snapshot; the error is what matters
+				r.printTotals() // of the last snapshot; only the error of read is returned
 			}
 			return err
 		}
-		// Who adds up JSON objects needs the last interval, which a signal has cut short. A table
-		// is followed by the totals, which have it.
+		// The last interval, which a signal has cut short, is printed for readers that add up JSON
+		// objects. A table is followed by the totals, which include it.
 		if !ended || r.o.json {
 			if err := r.print(); err != nil {
 				return err

@@ -9,8 +9,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Behind a dispatcher one of its programs is counted on request; else the dispatcher, whose verdict
-// is what becomes of the packet. Counters on it are none of its programs.
+// Where a libxdp dispatcher runs, --program chooses one of its programs to count. Without it the
+// dispatcher is counted, because its verdict decides about the packet. Counters that trace the
+// dispatcher are not listed among its programs.
 func TestCounterPrograms(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -42,7 +43,7 @@ func TestCounterPrograms(t *testing.T) {
 		"stats --program all":                     "program all: only one can be chosen here: " + strings.Join(all, ", ") + ": give --program the id of one\n",
 		"count --program nosuch":                  "program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + ": --program also takes the id of one that runs elsewhere\n",
 		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
-		"stats --action drop --program firewall_": "--program firewall_ decides by itself: leave the action away",
+		"stats --action drop --program firewall_": "program firewall_ decides by itself: leave --action away",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).wait()
 		if status != 1 || !strings.Contains(stderr, want) {
@@ -75,7 +76,7 @@ func TestCounterPrograms(t *testing.T) {
 	}
 }
 
-// Of a program that runs for two interfaces, what came in on the one that was asked for is counted
+// Where a program runs for two interfaces, only packets that came in on the chosen one are counted
 // and measured.
 func TestCountOneOfTwo(t *testing.T) {
 	testnet.RequireFentry(t)

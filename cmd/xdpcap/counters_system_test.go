@@ -36,7 +36,7 @@ func counting(t *testing.T, pair *testnet.Pair, args ...string) (p *process, out
 	}
 }
 
-// lastObject decodes each line, and knows every key.
+// lastObject decodes each line, refuses unknown keys, and returns the last object.
 func lastObject[T any](t *testing.T, output string) (last T) {
 	t.Helper()
 	if output == "" {
@@ -56,7 +56,7 @@ func lastObject[T any](t *testing.T, output string) (last T) {
 
 const million = 1_000_000
 
-// What is sent is what is printed, exactly, and SIGINT ends it with the totals and without a trace.
+// stats prints exactly what was sent. SIGINT ends it with the totals, and nothing stays attached.
 func TestStatsMillion(t *testing.T) {
 	notEmulated(t)
 	for action, verdict := range map[string]string{"pass": "pass", "drop": "drop", "abort": "aborted"} {
@@ -134,7 +134,7 @@ func TestCountMillion(t *testing.T) {
 	}
 }
 
-// A scrape beside a reader that prints: both have all.
+// A scrape and the printed report both have every packet.
 func TestScrapeBesideReader(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--interval", "50ms", "--listen", "127.0.0.1:0")
@@ -161,8 +161,8 @@ func TestScrapeBesideReader(t *testing.T) {
 	}
 }
 
-// Two processes beside each other on somebody's program, and one more on what a first one attached:
-// all have all.
+// Several processes each count every packet, on somebody's program and on one that the first of
+// them attached.
 func TestStatsSideBySide(t *testing.T) {
 	testnet.RequireFentry(t)
 	for _, owner := range []string{"somebody", "xdpcap"} {
@@ -186,11 +186,13 @@ func TestStatsSideBySide(t *testing.T) {
 			run("stats")
 			run("stats")
 			run("count")
-			// Few: four programs per packet on an emulated CPU. The million is in internal/meter.
+			// There are few frames, because four programs run for each on an emulated CPU. The
+			// tests of internal/meter send a million.
 			const frames = 200_000
-			// Tracers can be too slow for the ring: what it had no room for, no program saw.
+			// Tracers can be too slow for the receive ring. No program sees a frame that finds no
+			// room there.
 			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames})
-			for i := len(processes) - 1; i >= 0; i-- { // what is traced goes last
+			for i := len(processes) - 1; i >= 0; i-- { // the traced program is detached last
 				processes[i].interrupt()
 			}
 			for i, output := range outputs[:len(outputs)-1] {
@@ -230,7 +232,8 @@ func scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 	return string(body)
 }
 
-// --count ends it by itself: blocks and totals in a pipe, as many objects with --json.
+// With --count N the command ends by itself, after N blocks and the totals, or N objects with
+// --json.
 func TestStatsCount(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := counting(t, pair, "stats", "-i", "rx0", "--interval", "20ms", "--count", "3")
@@ -275,7 +278,7 @@ func TestCounterErrors(t *testing.T) {
 		{"stats -i rx0 --action abort", []string{"--action abort drops packets, and the default route is over rx0", "--yes"}},
 		{"latency -i rx0 --builtin --drop 0.5", []string{"--drop 0.5 drops packets, and the default route is over rx0", "--yes"}},
 		{"latency -i rx0 --builtin --drop 50 --events", []string{"--drop 50 drops packets, and the default route is over rx0", "--yes"}},
-		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "leave the action away"}},
+		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "leave --action away"}},
 		{"stats -i rx0 --interval 1ms", []string{"--interval 1ms: must be at least 10ms"}},
 		{"stats -i rx0 --listen nonsense", []string{"--listen nonsense: ", "like 127.0.0.1:9432"}},
 		{"stats -i rx0 --xdp-mode fast", []string{`XDP mode "fast"`}},
@@ -289,7 +292,7 @@ func TestCounterErrors(t *testing.T) {
 		{"bench --duration 1ms", []string{"--duration 1ms: must be at least 10ms"}},
 	}
 	if testnet.ProbeFentry() != nil {
-		// What this kernel does not do is said with a remedy.
+		// Where the kernel refuses tracing, the error names a remedy.
 		for _, command := range []string{"stats", "count"} {
 			tests = append(tests, struct {
 				args string
@@ -315,7 +318,8 @@ func TestCounterErrors(t *testing.T) {
 	}
 }
 
-// With --yes it is done; and where the interface leaves, the counters say so.
+// With --yes a program that drops packets is attached. When the interface leaves, the command says
+// so.
 func TestStatsInterfaceGone(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--yes", "--interval", "20ms")

@@ -199,7 +199,7 @@ func TestTitleWidth(t *testing.T) {
 	}
 }
 
-// linted is what a scrape asks for the metrics of a snapshot, after the linter has passed them.
+// linted returns a registry with the metrics of a snapshot, which the linter has passed.
 func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registry {
 	t.Helper()
 	r := newRegistry(func() (S, error) { return snapshot, nil }, m)

@@ -56,8 +56,8 @@ func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 }
 
 func TestSignals(t *testing.T) {
-	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. What is caught is not
-	// inherited.
+	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. It does not inherit that
+	// a signal is caught.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
@@ -158,7 +158,7 @@ func TestReaderGoesAway(t *testing.T) {
 	}
 }
 
-// Nothing of what was captured reached the disk: it is lost, and the account says so.
+// Where no packet reaches the disk, the account counts all of them as lost.
 func TestDiskFull(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
@@ -243,8 +243,8 @@ func inRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 	}
 }
 
-// Packets get into the file without more of them, and without an end of the capture. After SIGKILL
-// they are there, and nothing is attached.
+// Packets reach the file while the capture runs, even if no more follow. After SIGKILL they are in
+// it, and nothing is attached.
 func TestKilled(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
@@ -280,8 +280,8 @@ func packetBlocks(t *testing.T, file string) (n int) {
 	return n
 }
 
-// A live count is for a terminal only, and without one nothing but the documented lines is on
-// stderr: TestClosingLines sees to that.
+// A terminal gets a live count. TestClosingLines checks that without a terminal stderr gets nothing
+// but the documented lines.
 func TestLiveLine(t *testing.T) {
 	for _, test := range []struct {
 		size int64

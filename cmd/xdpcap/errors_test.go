@@ -144,7 +144,7 @@ func TestTracingRefused(t *testing.T) {
 	v.Close()
 
 	if testnet.ProbeFentry() == nil {
-		return // trace_test.go has what happens then
+		return // trace_test.go tests kernels that trace
 	}
 	target := attachTarget(t, pair, testnet.Rewriting)
 	status, stderr = start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
@@ -158,7 +158,7 @@ func TestTracingRefused(t *testing.T) {
 	testnet.WaitFor(t, "the target to count on", func() bool { return verdicts(t, target)[xdp.Pass] == 1 })
 }
 
-// A driver without native XDP is captured in generic mode, and that is said.
+// An interface whose driver has no native XDP is captured in generic mode, and stderr says so.
 func TestGenericFallback(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("bridge0")})
@@ -214,7 +214,7 @@ func TestGenericMode(t *testing.T) {
 
 func TestMissingPrivileges(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	dir, err := os.MkdirTemp("", "xdpcap") // t.TempDir is root's alone
+	dir, err := os.MkdirTemp("", "xdpcap") // only root may enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,8 @@ func TestMissingPrivileges(t *testing.T) {
 	}
 	file := filepath.Join(dir, "out.pcapng")
 	cmd := command("-i", pair.RxName, "-w", file)
-	// The test binary lies where only root may look: it is opened for the child.
+	// The test binary is in a directory that only root may enter, so the child gets it as an open
+	// file.
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +250,7 @@ func TestMissingPrivileges(t *testing.T) {
 	}
 }
 
-// A capture that cannot begin does not cost an older file.
+// A capture that cannot begin leaves an older file as it was.
 func TestOlderFileSurvives(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)

@@ -14,8 +14,8 @@ import (
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
 
-// filterRemedies name the flags that help against some kinds of faulty expressions. Each goes on
-// where the error's hint ends.
+// filterRemedies name the flags that help against some kinds of faulty expressions. Each continues
+// the error's hint.
 var filterRemedies = map[error]string{
 	filter.ErrUnsupported: ", or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file",
 	filter.ErrInterface:   ", and choose the interface with -i",
@@ -80,7 +80,7 @@ func (o *filterOptions) read() error {
 	return nil
 }
 
-// print is -d: it needs neither privileges nor an interface.
+// print does what -d asks for. It needs neither privileges nor an interface.
 func (o *filterOptions) print(out io.Writer, snapLen int64) error {
 	prog := o.program
 	if prog == nil {

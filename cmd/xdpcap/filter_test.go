@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What the filter in the kernel keeps is what tcpdump selects from a file of everything.
+// The filter in the kernel keeps the packets that tcpdump selects from a file with all packets.
 func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
 	testnet.Require(t, "tcpdump")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -98,7 +98,7 @@ func TestVLANAware(t *testing.T) {
 	}
 }
 
-// An expression in a file, and a compiled program in one.
+// -F reads an expression from a file, and --filter-file a compiled program.
 func TestFilterFiles(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
@@ -164,12 +164,12 @@ func TestFilterErrors(t *testing.T) {
 	checkDetached(t, pair)
 }
 
-// Filter, sampling and rate at once: the account adds up.
+// The account adds up with a filter, sampling and a rate limit at once.
 func TestAccountOfEverything(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "20",
 		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "1000", "udp[14:2] & 1 == 0")
-	// Not Generate: once the capture has ended, nobody counts what arrives.
+	// testnet.Generate cannot be used: once the capture has ended, nothing counts what arrives.
 	r, err := testnet.MustGenerator(t, pair).Run(t.Context(),
 		testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300_000, Flows: 1000})
 	if err != nil {
@@ -182,7 +182,7 @@ func TestAccountOfEverything(t *testing.T) {
 	}
 }
 
-// One expression more than a program can hold, from the command line.
+// The error of an expression that is too long names the kernel's limit.
 func TestFilterTooLong(t *testing.T) {
 	if testnet.Emulated() {
 		t.Skip("compiling it takes minutes on an emulated machine, and asks the kernel for nothing")

@@ -35,8 +35,8 @@ func TestGuardReasons(t *testing.T) {
 	}
 }
 
-// What drops packets is refused in the same way, whatever it is, and --yes and what lets all
-// packets pass is not.
+// Every flag that drops packets is refused in the same way, except with --yes. A command that lets
+// all packets pass is allowed.
 func TestGuard(t *testing.T) {
 	addressed, silent := testnet.MustPair(t, testnet.PairOptions{Addresses: true}), testnet.MustPair(t, testnet.PairOptions{})
 	routed := testnet.MustPair(t, testnet.PairOptions{})

@@ -38,8 +38,8 @@ func filledSlots(t *testing.T, target *testnet.Target) (n int) {
 	return n
 }
 
-// A program with a hook map, for packets in several buffers and not: each packet is captured with
-// its verdict, which stays what it was; afterwards the slots are empty.
+// Each packet of a program with a hook map is captured with its verdict, which does not change,
+// whether or not the program takes packets in several buffers. Afterwards the slots are empty.
 func TestHookMap(t *testing.T) {
 	for _, kind := range []testnet.TargetKind{testnet.Hooked, testnet.HookedFrags} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -81,7 +81,8 @@ func TestHookMap(t *testing.T) {
 	}
 }
 
-// What a killed xdpcap left in the slots is taken over; what somebody else has there is left alone.
+// Programs that a killed xdpcap left in the slots are replaced. Those of somebody else are left
+// alone.
 func TestHookMapInUse(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// latencyReport is what latency prints, with --json as it is. Times are in nanoseconds, which is
-// how JSON shows a time.Duration, and since the start.
+// latencyReport is what latency prints: as a table, or with --json as this object. Times are in
+// nanoseconds, which is how JSON shows a time.Duration, and since the start.
 type latencyReport struct {
 	intervalKeys
 	Interface string              `json:"interface"`
@@ -192,7 +192,7 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%.1fs", ns/1e9)
 }
 
-// runtimeReport is what latency --kernel-stats prints, with --json as it is.
+// runtimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
 type runtimeReport struct {
 	intervalKeys
 	Interface    string        `json:"interface"`

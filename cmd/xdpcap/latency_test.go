@@ -31,7 +31,7 @@ func manyObserved() (c meter.LatencyCounts) {
 		for _, d := range []time.Duration{0, 1, 999_949, 999_949_999, 17 * time.Second} {
 			c.Verdicts[v].Observe(d)
 		}
-		for range 26 { // doubled as often
+		for range 26 { // double every count 26 times
 			again := c.Verdicts[v]
 			c.Verdicts[v].Add(&again)
 		}
@@ -193,7 +193,7 @@ func TestLatencyEvents(t *testing.T) {
 	}
 }
 
-// The kernel's counters are those of the frames that were sent.
+// --kernel-stats shows exactly as many runs as frames were sent.
 func TestLatencyKernelStats(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
@@ -219,8 +219,8 @@ func TestLatencyKernelStats(t *testing.T) {
 	}
 }
 
-// Somebody else's program is measured where the kernel allows that; where not, the error says what
-// does work.
+// Somebody else's program is measured where the kernel allows that. Where it does not, the error
+// names what works instead.
 func TestLatencyTrace(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})

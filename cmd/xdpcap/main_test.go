@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The test binary is xdpcap itself when this is set: what is tested is the real process, its exit
-// status and its streams.
+// The test binary runs as xdpcap when this is set, so that tests see a real process with its exit
+// status and streams.
 const beXdpcap = "XDPCAP_TEST_MAIN"
 
 func TestMain(m *testing.M) {

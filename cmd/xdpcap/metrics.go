@@ -83,8 +83,8 @@ func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) prometheus.Metric {
 	buckets := make(map[float64]uint64)
 	for b := firstBucketBits; b <= lastBucketBits; b++ {
-		// Prometheus counts what is not above a bound, and Below what is below it. Times are whole
-		// nanoseconds, so the bound is one nanosecond less.
+		// A bucket of Prometheus includes its bound, but Below counts only times below it. Times
+		// are whole nanoseconds, so the bound is one nanosecond less.
 		buckets[float64(uint64(1)<<b-1)/1e9] = h.Below(time.Duration(1) << b)
 	}
 	return prometheus.MustNewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets, labels...)

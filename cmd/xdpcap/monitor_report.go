@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// monitorReport is what monitor prints, with --json as it is.
+// monitorReport is what monitor prints: as a table, or with --json as this object.
 type monitorReport struct {
 	intervalKeys
 	Interface string       `json:"interface,omitempty"`
@@ -29,7 +29,7 @@ type eventRates struct {
 	PacketRate float64 `json:"packets_per_s"`
 	DropRate   float64 `json:"drops_per_s"`
 
-	counted meter.EventRate // all of what the keys show a part of
+	counted meter.EventRate // everything that was counted; the keys show a part of it
 }
 
 // eventSums are cumulative.
@@ -128,8 +128,8 @@ func (e *eventRates) where() string {
 	return where
 }
 
-// pps is the cell of packets per second. For events that are not about packets it has their own
-// rate.
+// pps is the cell of packets per second. For events that are not about packets it has the rate of
+// the events.
 func (e *eventRates) pps() string {
 	switch e.counted.Case.Event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
@@ -157,8 +157,8 @@ func (e *eventRates) extra() string {
 	return behind
 }
 
-// verdicts is a second line for a cpumap whose entry has a program: how often that returned what.
-// It is empty for everything else.
+// verdicts is a second line for a cpumap whose entry has a program: how often that program returned
+// which verdict. It is empty for everything else.
 func (e *eventRates) verdicts() string {
 	if e.Passed+e.Dropped+e.Redirected == 0 {
 		return ""

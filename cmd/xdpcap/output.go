@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// An outputFile is what -w names. It is opened before anything is attached, so that a path that
-// cannot be written stops nothing, and emptied only once packets come, so that a capture which does
-// not begin does not cost an older file.
+// An outputFile is what -w names. It is opened before anything is attached, so that nothing is
+// attached if the path cannot be written. It is emptied only when the capture begins, so that a
+// capture that cannot begin leaves an older file as it was.
 type outputFile struct {
 	*os.File
 	name    string
@@ -38,7 +38,7 @@ func openOutput(path string) (*outputFile, error) {
 	return &outputFile{File: f, name: path, created: created}, nil
 }
 
-// begin empties the file. Only a file can be.
+// begin empties a regular file. A pipe or terminal cannot be emptied.
 func (o *outputFile) begin() error {
 	info, err := o.Stat()
 	if err != nil || !info.Mode().IsRegular() || o.File == os.Stdout {
@@ -47,7 +47,7 @@ func (o *outputFile) begin() error {
 	return o.Truncate(0)
 }
 
-// abandon leaves things as they were before openOutput.
+// abandon closes the file, and removes it if openOutput created it.
 func (o *outputFile) abandon() {
 	o.Close()
 	if o.created {
@@ -82,7 +82,8 @@ func watchReader(f *os.File, gone func()) (*readerWatch, error) {
 	w := &readerWatch{wake: wake, finished: make(chan struct{})}
 	go func() {
 		defer close(w.finished)
-		// POLLERR needs no asking for: that is what the end of a pipe without a reader shows.
+		// poll reports POLLERR without being asked for it. The writing end of a pipe shows that
+		// when its reader has gone.
 		fds := []unix.PollFd{{Fd: int32(f.Fd())}, {Fd: int32(wake), Events: unix.POLLIN}}
 		for {
 			_, err := unix.Poll(fds, -1)

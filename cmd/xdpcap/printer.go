@@ -32,7 +32,7 @@ func (p *printer) Write(packet *capture.Packet) error {
 
 func (p *printer) Flush() error { return p.explain(p.out.Flush()) }
 
-// End counts what could not be printed as captured.
+// End counts every packet as captured, also those whose lines could not be printed.
 func (p *printer) End(final capture.Accounts) (capture.Accounts, error) { return final, p.Flush() }
 
 func (p *printer) explain(err error) error {

@@ -4,12 +4,14 @@ import (
 	"errors"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// remedies name the flags and commands that help against each kind of error. The packages that find
-// the errors do not know the command line.
+// remedies name the flags and commands that help against each kind of error, because the packages
+// that find the errors do not know the command line. The first row that an error matches counts: a
+// command's own remedy stands before the general one for a kernel that refuses tracing.
 var remedies = []struct {
 	kind  error
 	words string
@@ -27,6 +29,10 @@ var remedies = []struct {
 	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
 	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},
+	{kind: meter.ErrNothingToMeasure, words: "measure xdpcap's own with --builtin", join: ", or "},
+	{kind: meter.ErrNotMeasurable, words: "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin", join: "; or "},
+	{kind: meter.ErrNotCountable, words: "detach that program, and xdpcap brings one of its own", join: "; or "},
+	{kind: meter.ErrProgramDecides, words: "leave --action away to count its verdicts"},
 	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
 }
 

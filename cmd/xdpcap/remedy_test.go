@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -28,6 +29,11 @@ func TestRemedies(t *testing.T) {
 		{"gone", xdp.Kind(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
 		{"a refused tracer", fmt.Errorf("trace lb: %w", &xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"trace lb: refused: another kernel; a capture from --hook works without them"},
+		{"a tracer that was to measure", xdp.Kind(meter.ErrNotMeasurable, "eth0: %w",
+			&xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
+			"eth0: refused: another kernel; or see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin"},
+		{"nothing to measure", xdp.Kind(meter.ErrNothingToMeasure, "eth0 runs no XDP program: attach the one to measure"),
+			"eth0 runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, withRemedy(test.err.Error(), test.err)); diff != "" {
@@ -37,7 +43,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// Every kind is remedied by something, and stands in the table once.
+// Every kind has a remedy, and is in the table once.
 func TestRemediesDiffer(t *testing.T) {
 	for i, r := range remedies {
 		if r.kind == nil || r.words == "" {

@@ -63,7 +63,7 @@ func (r *captureRun) run(ctx context.Context) error {
 			err = r.file.explain(closing)
 		}
 	}
-	// What counts is what is in the file, if there is one.
+	// The accounts are those of the file, if there is one.
 	if len(accounts) == 0 || accounts[0] == nil {
 		return err
 	}

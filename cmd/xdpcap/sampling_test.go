@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Whole flows only, about one in N of them.
+// --sample-flows N keeps whole flows only, about one in N of them.
 func TestSampleFlows(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
@@ -49,8 +49,8 @@ func TestSampleFlows(t *testing.T) {
 	}
 }
 
-// Far more than the rate arrives: once the first second's savings are spent, within 5 % of the rate
-// is kept, and all is accounted for.
+// Far more packets arrive than --max-rate allows. The rate of those that are kept is within 5 % of
+// it, and all are accounted for.
 func TestMaxRate(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
@@ -87,10 +87,10 @@ type indexedRecord struct {
 	index int
 }
 
-// steady are the first and the last packet, a moment after the beginning, that came about a
-// millisecond after the one before: at the rate of 1000 per second nothing was saved up then.
-// Between the two the rate is exact, also where a busy machine did not send for a while and what
-// was saved up meanwhile came at once.
+// steady returns the first and the last packet, from 200 ms on, that came about a millisecond after
+// the packet before it. At 1000 packets per second this means that the token bucket was empty.
+// Between the two packets the rate is exact, even if a busy machine paused and then a burst of
+// saved-up packets was kept.
 func steady(records []record) (first, last indexedRecord) {
 	begin := records[0].ci.Timestamp.Add(200 * time.Millisecond)
 	for i := 1; i < len(records); i++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A stack is what reaches the kernel's stack on the receiving side of a pair.
+// A stack reads the frames that reach the kernel's network stack on the receiving side of a pair.
 type stack struct{ fd int }
 
 func openStack(t *testing.T, pair *testnet.Pair) *stack {
@@ -77,7 +77,7 @@ func withTag(data, aux []byte) []byte {
 	if aux[0]&vlanValid == 0 {
 		return frame
 	}
-	tci, tpid := aux[vlanTCI:vlanTCI+2], aux[vlanTCI+2:vlanTCI+4] // of the host's byte order
+	tci, tpid := aux[vlanTCI:vlanTCI+2], aux[vlanTCI+2:vlanTCI+4] // in the host's byte order
 	return slices.Insert(frame, 12, tpid[1], tpid[0], tci[1], tci[0])
 }
 
@@ -123,7 +123,8 @@ func compareFrames(t *testing.T, want, got [][]byte) {
 	}
 }
 
-// newJumboPair polls with or without an XDP program, and so keeps the frames' order.
+// newJumboPair turns GRO on, so that the interface polls with and without an XDP program, and
+// frames keep their order.
 func newJumboPair(t *testing.T) *testnet.Pair {
 	return testnet.MustPair(t, testnet.PairOptions{MTU: 9000, GRO: true})
 }
@@ -147,7 +148,8 @@ func TestStackBesideCapture(t *testing.T) {
 	}
 }
 
-// The same for a host's own program, which drops some and rewrites what it passes.
+// The stack also gets the same frames behind a host's own program, which drops some frames and
+// rewrites those that it passes.
 func TestStackBehindTrace(t *testing.T) {
 	testnet.RequireFentry(t)
 	frames := variety()

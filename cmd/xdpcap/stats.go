@@ -86,7 +86,7 @@ func runStats(o *statsOptions) error {
 	})
 }
 
-// actions are the flags as internal/meter takes them.
+// actions returns the flags as options of internal/meter.
 func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
 	if o.iface == "" {
 		return a, errNoInterface

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// statsReport is what stats prints, with --json as it is.
+// statsReport is what stats prints: as a table, or with --json as this object.
 type statsReport struct {
 	intervalKeys
 	Interface string `json:"interface"`

@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A program in an entry of a devmap or cpumap is traced by its id, where the packets came from: not
-// where those of a devmap are about to go.
+// A program in an entry of a devmap or cpumap is traced by its id, on the interface that the
+// packets came from. For a devmap that is not the interface that they are sent to.
 func TestMapPrograms(t *testing.T) {
 	testnet.RequireFentry(t)
 	for _, test := range []struct {

@@ -84,7 +84,7 @@ func readTraced(t *testing.T, path string) []traced {
 	}
 }
 
-// The ports of a round of frames, and what the target answers to them.
+// answers has the ports of a round of frames, and what the target answers to each.
 var answers = []struct {
 	port    uint16
 	verdict int64
@@ -99,8 +99,8 @@ func sendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	return frames
 }
 
-// Entry shows the original and exit the result, with the verdict; the pairs share their id. The
-// target goes on as if nobody looked.
+// Entry shows the original packet and exit the result with its verdict, and both have the same
+// packet id. The target works as it does without a capture.
 func TestEntryAndExit(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -150,7 +150,7 @@ func TestEntryAndExit(t *testing.T) {
 	}
 }
 
-// Many packets: entries and exits pair up one to one.
+// Among many packets, too, each entry has exactly one exit.
 func TestPairs(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -183,8 +183,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// The filter looks at the packet that goes in, or on request at the one that comes out; only these
-// verdicts are kept; the account adds up.
+// The filter looks at the packet that goes in, or with --filter-at exit at the one that comes out.
+// --verdict keeps only packets with these verdicts. The account adds up.
 func TestTraceChoices(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -204,7 +204,7 @@ func TestTraceChoices(t *testing.T) {
 		{"--rx-capture exit --filter-at exit vlan", []int64{2, 2}},
 		{"--rx-capture exit --filter-at exit vlan and udp port 443", []int64{2}},
 		{"--rx-capture exit --filter-at exit --verdict drop vlan", nil},
-		{"--rx-capture exit ether[len - 1] == 0", []int64{1, 0, 3, 77, 2, 2}}, // an offset that is computed
+		{"--rx-capture exit ether[len - 1] == 0", []int64{1, 0, 3, 77, 2, 2}}, // computed offset
 		{"--rx-capture entry,exit --first 1", []int64{-1, 1, -1, 0, -1, 3, -1, 77, -1, 2, -1, 2}},
 		{"--rx-capture entry,exit --max-rate 1", []int64{-1, 1}},
 		{"--program rewriting_target_program udp port 53", []int64{-1}},
@@ -231,8 +231,8 @@ func TestTraceChoices(t *testing.T) {
 	}
 }
 
-// kill -9 leaves the target attached and counting, and no tracer on it: the next capture finds
-// room.
+// After kill -9 the target is still attached and counts, and no tracer is left on it, so that the
+// next capture can attach.
 func TestTraceKilled(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -267,8 +267,8 @@ func TestTraceOneOfTwo(t *testing.T) {
 	}
 }
 
-// Behind a dispatcher each program can be chosen, by name or id; what is not chosen is an error
-// that lists them.
+// Behind a dispatcher each program can be chosen, by name or id. Without a choice the error lists
+// them.
 func TestDispatcher(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -323,9 +323,9 @@ func TestDispatcher(t *testing.T) {
 	}
 }
 
-// A tail call leaves the program that makes it: its exit is that of the program called. Of the
-// called one alone the kernel shows nothing, since the call jumps past the place where tracers are:
-// README.md says so.
+// Where a program makes a tail call, its exit is that of the program called. A tracer of the called
+// program alone sees nothing, because the call jumps past the place where tracers attach. README.md
+// says so.
 func TestTailCall(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -343,7 +343,7 @@ func TestTailCall(t *testing.T) {
 		want int
 	}{
 		{[]string{"--rx-capture", "entry,exit"}, 2},
-		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // what the called one made of it
+		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // changed by the called one
 		{[]string{"--program", programID(t, called)}, 0},
 	} {
 		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", os.DevNull, "--json")...)

@@ -18,7 +18,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// cases is how many random cases a test has: on an emulated machine a thirtieth.
+// cases is how many random cases a test has. An emulated machine is slow and runs a thirtieth of
+// them.
 func cases(tb testing.TB, normal int) int {
 	tb.Helper()
 	if testnet.Emulated() {
@@ -114,8 +115,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// TestLargePacket reads on both sides of where the instruction's offset ends, and of where the
-// verifier's limit is.
+// TestLargePacket reads just below and just above the largest offset that an instruction can hold,
+// and the verifier's limit.
 func TestLargePacket(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkt := make([]byte, 3000)

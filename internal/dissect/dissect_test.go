@@ -94,8 +94,9 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// FuzzAppendLine takes any bytes with any claim about their length: no panic, whole lines, and the
-// lines after the first are indented, so that a packet can be told from the next one.
+// FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic
+// and must write whole lines, of which all but the first are indented, so that a packet can be told
+// from the next one.
 func FuzzAppendLine(f *testing.F) {
 	for i, p := range plainPackets(f) {
 		f.Add(p.data, uint16(0), int8(i%4-1))

@@ -193,7 +193,7 @@ func plainPackets(t testing.TB) []packet {
 	return packets
 }
 
-// badUDP is a datagram of n bytes whose checksum holds for nothing.
+// badUDP is a UDP header with a wrong checksum, and n bytes of payload.
 func badUDP(n int) gopacket.Payload {
 	return append(gopacket.Payload{0x9c, 0x40, 0xc3, 0x51, 0, byte(8 + n), 0xb, 0xad}, make([]byte, n)...)
 }

@@ -100,7 +100,7 @@ func isKnown(name, flag string) bool {
 	return false
 }
 
-// sums is what tcpdump says about checksums, and dissect does not.
+// sums matches what tcpdump prints about checksums, because dissect prints nothing about them.
 var sums = regexp.MustCompile(`, cksum 0x[0-9a-f]{4} \((in)?correct[^)]*\)|\[(udp|icmp6) sum ok\] |\[bad (udp|icmp6) cksum [^]]*\] |, bad cksum [^!]*!`)
 
 // TestTcpdump compares the plain packets with tcpdump's own output.
@@ -116,7 +116,7 @@ func TestTcpdump(t *testing.T) {
 				t.Fatalf("%d packets, tcpdump printed %d, we %d", len(packets), len(want), len(got))
 			}
 			for i, p := range packets {
-				// A line that the list says differs must do so, or the list is no longer true.
+				// A line that the list names must differ. Otherwise the list is out of date.
 				known, want := isKnown(p.name, tt.flag), sums.ReplaceAllString(want[i], "")
 				if (want == got[i]) == known {
 					t.Errorf("%s, differs: %t\n-%s+%s", p.name, known, want, got[i])

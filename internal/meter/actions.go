@@ -64,10 +64,10 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	}
 	switch {
 	case o.Program != "" && o.Verdict != xdp.Pass:
-		err = fmt.Errorf("--program %s decides by itself: leave the action away to count its verdicts", o.Program)
+		err = xdp.Kind(ErrProgramDecides, "program %s decides by itself", o.Program)
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
-		err = fmt.Errorf("%s already runs XDP program %v, and that decides: leave the action away to count its "+
-			"verdicts, or detach it first", ifi.Name, ifi.Programs[0])
+		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
+			ifi.Name, ifi.Programs[0])
 	case len(ifi.Programs) > 0 || o.Program != "":
 		err = a.trace(spec, ifi, o.Program)
 	default:
@@ -111,7 +111,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 }
 
 func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
-	a.attachment, err = trace(ifi, selector, spec, actionsProgCountExit, bringOwn, func() (*ebpf.Program, error) {
+	a.attachment, err = trace(ifi, selector, spec, actionsProgCountExit, ErrNotCountable, func() (*ebpf.Program, error) {
 		return a.load(spec, actionsProgCountExit)
 	})
 	return err

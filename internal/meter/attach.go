@@ -44,13 +44,11 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 // tracedIfindex is the name of a constant that bpf/include/traced.h gives every tracing program.
 const tracedIfindex = latencyVarTracedIfindex
 
-// bringOwn is the way out that an error names where a program cannot be traced.
-const bringOwn = "detach that program, and xdpcap brings one of its own"
-
-// trace has the tracing program of spec called name run at the entry or exit of the program that
+// trace runs the tracing program of spec called name at the entry or exit of the program that
 // xdp.OneTarget chooses, for packets that come in on the interface. load loads it once the
-// specification names its target. Where the kernel refuses that, wayOut helps.
-func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name, wayOut string, load func() (*ebpf.Program, error)) (*attachment, error) {
+// specification names its target. The error is of the kind refused where the target cannot be
+// traced.
+func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name string, refused error, load func() (*ebpf.Program, error)) (*attachment, error) {
 	h := &attachment{ifi: ifi, traced: true, mode: ifi.Mode}
 	if len(ifi.Programs) > 0 {
 		h.runs = ifi.Programs[0]
@@ -60,8 +58,8 @@ func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name, 
 		return h, nil
 	}
 	h.prog.Close() // takes nil
-	if refused := (*xdp.TracingError)(nil); errors.As(err, &refused) {
-		err = fmt.Errorf("%s: %w; or %s", ifi.Name, err, wayOut)
+	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
+		err = xdp.Kind(refused, "%s: %w", ifi.Name, err)
 	}
 	return nil, err
 }

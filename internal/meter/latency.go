@@ -49,7 +49,7 @@ func OpenLatency(iface string) (*Latency, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 {
-		return nil, fmt.Errorf("%s runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin", iface)
+		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", iface)
 	}
 	l := &Latency{}
 	if err := l.trace(ifi); err != nil {
@@ -68,9 +68,8 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 	if err != nil {
 		return err
 	}
-	const wayOut = "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin"
 	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
-		h, err := trace(ifi, "", spec, name, wayOut, func() (*ebpf.Program, error) {
+		h, err := trace(ifi, "", spec, name, ErrNotMeasurable, func() (*ebpf.Program, error) {
 			return loadProgram(spec, name, map[string]**ebpf.Map{
 				latencyMapEntries:    &entries,
 				latencyMapHistograms: &histograms,

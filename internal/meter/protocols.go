@@ -79,7 +79,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	p.variant = o.Variant
 	if len(ifi.Programs) > 0 || o.Program != "" {
 		name := "entry_" + o.Variant.String()
-		p.attachment, err = trace(ifi, o.Program, spec, name, bringOwn, func() (*ebpf.Program, error) { return p.load(spec, name) })
+		p.attachment, err = trace(ifi, o.Program, spec, name, ErrNotCountable, func() (*ebpf.Program, error) { return p.load(spec, name) })
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {

@@ -44,7 +44,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 {
-		return nil, fmt.Errorf("%s runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin", iface)
+		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", iface)
 	}
 	r := &Runtime{ifi: ifi}
 	if err := r.begin(); err != nil {

@@ -49,7 +49,7 @@ func explainTracing(err error) error {
 	return findCircumstances().explainTracing(err)
 }
 
-// circumstances are what the same error number can come from.
+// circumstances tell apart the causes that one error number can have.
 type circumstances struct {
 	missing []string // capabilities that tracing needs
 	noBTF   bool     // the kernel does not describe its own types

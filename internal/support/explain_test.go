@@ -75,7 +75,8 @@ func TestExplainTracer(t *testing.T) {
 	}
 }
 
-// The library says of EPERM that a limit is to be raised. With the capabilities that is wrong.
+// cilium/ebpf adds to EPERM that a memory limit should be raised. That is wrong where the process
+// has the capabilities.
 func TestExplainLoad(t *testing.T) {
 	guess := fmt.Errorf("%w (MEMLOCK may be too low)", unix.EPERM)
 	for _, test := range []struct{ name, got, want string }{

@@ -11,7 +11,8 @@ import (
 var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "lru_hash", "prog_array",
 	"xdp_helpers", "fentry", "fexit", "trampolines", "tp_btf", "tracing_helpers"}
 
-// ableReport is of a kernel that can do everything, root, and an interface without a program.
+// ableReport is the report for root, on a kernel that can do everything, of an interface without a
+// program.
 func ableReport() *Report {
 	r := &Report{Privileges: Privileges{held: 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_IPC_LOCK}}
 	for _, key := range kernelKeys {

@@ -95,5 +95,5 @@ func fragments(ifi xdp.Interface, told netdevFeatures) Check {
 		c.Kind = ErrLargeMTU
 		return c
 	}
-	return no(key, "of no matter with this MTU", "")
+	return no(key, "not needed with this MTU", "")
 }

@@ -50,7 +50,7 @@ func TestFragments(t *testing.T) {
 		{"reported", 9000, told(netdevXDPActRxSG), Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}},
 		{"needed", 3001, told(netdevXDPActBasic), Check{key, No, "the driver may refuse native mode with an MTU of 3001",
 			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},
-		{"not needed", 3000, told(netdevXDPActBasic), no(key, "of no matter with this MTU", "")},
+		{"not needed", 3000, told(netdevXDPActBasic), no(key, "not needed with this MTU", "")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told)

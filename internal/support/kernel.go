@@ -96,8 +96,8 @@ func checkBTF() Check {
 	return yes("btf")
 }
 
-// checkJIT looks whether a program that was loaded is compiled. Where that does not tell, it looks
-// at the setting, which only root may read.
+// checkJIT finds out whether the kernel compiled a program that was loaded. Where the kernel does
+// not show that, it reads the setting, which only root may do.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {
@@ -123,7 +123,8 @@ func checkJIT(target *ebpf.Program) Check {
 	return yes("jit")
 }
 
-// jited is Unknown where the kernel does not show the program's code to this process.
+// jited tells whether a program is compiled. It is Unknown where the kernel does not show the
+// program's code to this process.
 func jited(info *ebpf.ProgramInfo) Answer {
 	size, err := info.JitedSize()
 	switch {

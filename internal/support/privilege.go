@@ -48,7 +48,7 @@ func heldCapabilities() (uint64, error) {
 	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
 }
 
-// heldOrNone is the empty set where the kernel does not tell.
+// heldOrNone is heldCapabilities, or the empty set where the kernel does not tell.
 func heldOrNone() uint64 {
 	held, err := heldCapabilities()
 	if err != nil {

@@ -19,7 +19,7 @@ const trialName = "xdpcap_probe"
 var tracers = []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit}
 
 // probeTracing tries to load fentry and fexit programs, and to attach them, for which the kernel
-// makes trampolines. It traces a program of ours that no interface runs; nil = none could be
+// makes trampolines. target is a program of ours that no interface runs; nil = it could not be
 // loaded.
 func probeTracing(target *ebpf.Program) Checks {
 	const fentry, fexit, trampolines = "fentry", "fexit", "trampolines"

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The report says of fentry what loading such a program says.
+// The report's answer about fentry agrees with what happens when such a program is loaded.
 func TestTracingAgrees(t *testing.T) {
 	testnet.RequireRoot(t)
 	loads := testnet.ProbeFentry()
@@ -38,7 +38,8 @@ func TestTracingAgrees(t *testing.T) {
 	}
 }
 
-// The kernel only has a number for the reason why a program takes no further tracer.
+// The error names the cause where a program takes no further tracer, although the kernel only
+// returns a number.
 func TestTooManyTracers(t *testing.T) {
 	testnet.RequireFentry(t)
 	target, err := testnet.NewTarget(testnet.Rewriting)

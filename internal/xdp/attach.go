@@ -44,8 +44,8 @@ func attachIn(mode link.XDPAttachFlags, prog *ebpf.Program, ifi Interface) (link
 	return l, err
 }
 
-// busy names the program in the way. It came after the interface was looked up: whoever finds a
-// program there does not call Attach.
+// busy returns an ErrBusy that names the program in the way. That program was attached after the
+// interface was looked up, because a caller that finds one there does not call Attach.
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err != nil || len(now.Programs) == 0 {

@@ -38,8 +38,8 @@ func running(ifi Interface) ([]Program, error) {
 }
 
 // components goes through all links of the machine for those that replace a function of the
-// dispatcher. They have no attach type. The links of tracers, which have the dispatcher as their
-// target, too, have one.
+// dispatcher. Their links have no attach type. Tracers also have the dispatcher as their target,
+// but their links have an attach type.
 func components(dispatcher Program) ([]component, error) {
 	var found []component
 	links := new(link.Iterator)

@@ -27,8 +27,8 @@ type HookMap struct {
 const Slots = uint32(UnknownVerdict)
 
 // OpenHookMap takes hold of the hook map that is pinned at path. It refuses one whose slots are in
-// use. Slots that hold a program with the name leftover are not: a process of ours that was killed
-// left that there.
+// use. Slots that hold a program with the name leftover do not count as in use, because a killed
+// process of ours left it there.
 func OpenHookMap(path, leftover string) (*HookMap, error) {
 	m, err := ebpf.LoadPinnedMap(path, nil)
 	if errors.Is(err, os.ErrNotExist) {
@@ -89,9 +89,9 @@ func (h *HookMap) takeLock() error {
 	return nil
 }
 
-// Put has the program called for packets with a verdict, until the returned slot is closed. The
-// error wraps EINVAL where the owner of the map takes packets of several buffers and the program
-// does not, or the other way round.
+// Put makes the owner of the map call the program for packets with a verdict, until the returned
+// slot is closed. The error wraps EINVAL where the owner of the map takes packets of several
+// buffers and the program does not, or the other way round.
 func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (io.Closer, error) {
 	if err := h.m.Put(uint32(verdict), prog); err != nil {
 		return nil, fmt.Errorf("put a program into slot %s of hook map %s: %w", verdict, h.path, err)
@@ -99,15 +99,15 @@ func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (io.Closer, error) {
 	return &slot{h: h, verdict: verdict}, nil
 }
 
-// A slot is one that holds a program of ours.
+// A slot is a slot of the map that holds a program of ours.
 type slot struct {
 	h       *HookMap
 	verdict Verdict
 	emptied bool
 }
 
-// Close empties the slot. A second call does nothing, but tries again after an error: until the
-// slot is empty, the program in it is called.
+// Close empties the slot. A second call does nothing, except after an error: then it tries again,
+// because the program is called until the slot is empty.
 func (s *slot) Close() error {
 	if s.emptied {
 		return nil

@@ -82,8 +82,8 @@ func TestHookMapLock(t *testing.T) {
 	}
 }
 
-// A slot that is closed is empty, a slot that cannot be emptied says so, and nothing minds a second
-// Close.
+// Close empties a slot, or returns an error where the slot cannot be emptied. A second Close does
+// nothing.
 func TestHookMapClose(t *testing.T) {
 	h := newHookMap(t)
 	drop, err := h.Put(xdp.Drop, loadNamed(t, "ours"))

@@ -20,9 +20,9 @@ type Target struct {
 // Targets opens the programs that the selectors choose among those that the kernel runs for an
 // interface: the attached one, or those behind a libxdp dispatcher. A selector is a program's name,
 // an id, or "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without
-// selectors it is the only program there is. The error is an ErrNoProgram, ErrSeveralPrograms,
-// ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice helps, and a
-// *TracingError where the program cannot be traced.
+// selectors Targets opens the only program that runs there. The error is an ErrNoProgram,
+// ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice
+// helps, and a *TracingError where the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
@@ -82,7 +82,7 @@ func OpenTarget(id uint32) (Target, error) {
 	return t, nil
 }
 
-// newTarget looks at what tracing takes: the program must be compiled by the JIT, and have BTF, in
+// newTarget checks what tracing needs: the program must be compiled by the JIT, and have BTF, in
 // which a tracer finds the function that it attaches to.
 func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	info, err := prog.Info()
@@ -126,7 +126,7 @@ func firstFunction(info *ebpf.ProgramInfo) (string, error) {
 	return "", btf.ErrNotFound
 }
 
-// explainOpen is for a program that could not even be looked at.
+// explainOpen explains why a program could not be opened.
 func explainOpen(id uint32, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

@@ -1,5 +1,6 @@
 // Package filtertest is what the tests of the compiler's stages and of its translator share:
-// expressions, packets, and an interpreter of classic programs that both are held against.
+// expressions, packets, and an interpreter of classic programs that the results of both are
+// compared with.
 package filtertest
 
 import (

@@ -5,7 +5,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// shortcut moves the end of an edge past nodes whose test has a known result for those who come
+// shortcut moves the end of an edge past nodes whose test has a known result for packets that come
 // along this edge.
 func (o *optimiser) shortcut(e *edge) {
 	if e.to.to(graph.OnTrue) == nil {
@@ -39,7 +39,8 @@ func conflict(from, to *node) bool {
 	return false
 }
 
-// decided is where node b goes if edge e was taken before; nil if that does not tell.
+// decided is where node b goes if edge e was taken before, or nil if that edge does not determine
+// it.
 func decided(b *node, e *edge) *node {
 	p := e.from
 	if b.Last.Code != p.Last.Code || b.values[atomA] != p.values[atomA] {

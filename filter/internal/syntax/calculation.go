@@ -24,7 +24,8 @@ func (p *parser) operator() bool {
 }
 
 // calculation reads what follows the first operand of a calculation, and then a comparison with
-// another calculation. Without a comparison it is a number, which at may allow.
+// another calculation. Without a comparison the calculation is a number, which is an error unless
+// at allows one.
 func (p *parser) calculation(at place, first Arith) element {
 	x := p.operate(first, 0)
 	if !compares(p.peek()) {

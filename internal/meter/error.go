@@ -1,0 +1,18 @@
+package meter
+
+import "errors"
+
+// The kinds of error that a caller can remedy by asking for something else. An error of one of
+// these kinds matches it with errors.Is, and its own text is complete without that of the kind.
+var (
+	// ErrNothingToMeasure means that the interface runs no XDP program. OpenBuiltin attaches one.
+	ErrNothingToMeasure = errors.New("the interface runs no XDP program to measure")
+	// ErrNotMeasurable means that the program cannot be traced. OpenRuntime and OpenBuiltin measure
+	// without tracing.
+	ErrNotMeasurable = errors.New("the run time of the program cannot be measured by tracing it")
+	// ErrNotCountable means that the program cannot be traced. Where it is detached, a program of
+	// ours can count.
+	ErrNotCountable = errors.New("the packets of the program cannot be counted by tracing it")
+	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is counted.
+	ErrProgramDecides = errors.New("the running program decides about packets")
+)
