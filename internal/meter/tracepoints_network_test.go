@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -283,12 +284,10 @@ func redirectThrough(m *ebpf.Map) asm.Instructions {
 	}
 }
 
-// onCPU runs f on one CPU.
+// onCPU runs f on one CPU, and ends the test if f fails.
 func onCPU(t *testing.T, cpu int, f func() error) {
 	t.Helper()
-	result := make(chan error)
-	go func() { result <- pinned(cpu, f) }()
-	if err := <-result; err != nil {
+	if err := thread.Quiet(cpu, f); err != nil {
 		t.Fatal(err)
 	}
 }

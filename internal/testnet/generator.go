@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // MaxLiveFrame is the size in bytes of the largest frame that a Generator
@@ -53,7 +54,7 @@ type GeneratorOptions struct {
 	Raw   bool    // send Frame as it is, of whatever protocol
 	Count uint64  // frames to send; 0: until the context is done
 	Rate  float64 // frames per second; 0: as fast as it goes
-	CPU   int     // to run on; -1: any
+	CPU   int     // to run on; thread.AnyCPU (-1): any
 	Flows int     // source ports to go round, from NumberedPort on; 0: 1
 
 	// Batch is how many frames (1 to 256) are handed to Rx at once, in a
@@ -120,7 +121,7 @@ func (g *Generator) Run(ctx context.Context, opts GeneratorOptions) (Result, err
 	}
 	first, err := g.arm(opts)
 	if err == nil {
-		err = g.onSilentThread(ctx, opts)
+		err = g.runQuietly(ctx, opts)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("generate traffic on %s: %w", g.pair.TxName, err)
@@ -204,27 +205,16 @@ func (g *Generator) done() (generatorProgress, error) {
 	return done, err
 }
 
-// onSilentThread sends from a thread of its own, which is pinned, is in Tx's
-// namespace, for the interface index is looked up in that of the thread, and
-// takes no signals, for each one ends the system call and costs a new setup.
-// The thread ends with its goroutine, as that never unlocks it.
-func (g *Generator) onSilentThread(ctx context.Context, opts GeneratorOptions) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := pin(opts.CPU)
-		if err == nil {
-			err = blockSignals()
-		}
-		if err == nil {
-			err = g.pair.Tx.Do(func() error {
-				defer g.stopWhenDone(ctx)()
-				return g.send(ctx, opts)
-			})
-		}
-		result <- err
-	}()
-	return <-result
+// runQuietly sends from a thread of its own that stays on opts.CPU. The thread is in Tx's namespace,
+// because the kernel looks the interface index up in the namespace of the thread. It takes no signal
+// but stopSignal, because each signal ends the system call and another one must set everything up.
+func (g *Generator) runQuietly(ctx context.Context, opts GeneratorOptions) error {
+	return thread.Quiet(opts.CPU, func() error {
+		return g.pair.Tx.Do(func() error {
+			defer g.stopWhenDone(ctx)()
+			return g.send(ctx, opts)
+		})
+	}, stopSignal)
 }
 
 // send calls the kernel until all frames are sent.
@@ -250,7 +240,7 @@ func (g *Generator) send(ctx context.Context, opts GeneratorOptions) error {
 // stopWhenDone ends the calling thread's runs once ctx is done. What it
 // returns must be called on that thread, and waits.
 func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
-	thread := unix.Gettid()
+	tid := unix.Gettid()
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -267,7 +257,7 @@ func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
-			unix.Tgkill(os.Getpid(), thread, stopSignal)
+			unix.Tgkill(os.Getpid(), tid, stopSignal)
 			select {
 			case <-over:
 				return

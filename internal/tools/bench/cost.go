@@ -14,10 +14,10 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -141,16 +141,17 @@ func filterCost(expr string) (float64, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	// In CPU time, because the kernel waits some milliseconds before it runs an XDP program.
 	for run := range runs {
 		for i, p := range loaded {
-			before, err := threadTime()
+			before, err := clock.ThreadTime()
 			if err != nil {
 				return 0, err
 			}
 			if _, err := p.Run(&ebpf.RunOptions{Data: packet, Repeat: packets}); err != nil {
 				return 0, fmt.Errorf("cost of %s: %w", expr, err)
 			}
-			after, err := threadTime()
+			after, err := clock.ThreadTime()
 			if err != nil {
 				return 0, err
 			}
@@ -160,16 +161,6 @@ func filterCost(expr string) (float64, error) {
 		}
 	}
 	return float64(least[1]-least[0]) / packets, nil
-}
-
-// threadTime is the CPU time of this thread: the kernel waits some milliseconds before it runs an
-// XDP program.
-func threadTime() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		return 0, fmt.Errorf("read the thread's CPU time: %w", err)
-	}
-	return time.Duration(ts.Nano()), nil
 }
 
 // countCost asks xdpcap bench, which runs the counting program on one CPU with nothing around it:

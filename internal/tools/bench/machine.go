@@ -2,43 +2,26 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// machine is one line on what is measured on. The load is of the last minute:
-// with other work on the CPUs, the figures are worth little.
-func machine() string {
-	var u unix.Utsname
-	release := "?"
-	if unix.Uname(&u) == nil {
-		release = unix.ByteSliceToString(u.Release[:])
-	}
+// describeMachine returns one line on what is measured on. The load is of the last minute: with other
+// work on the CPUs, the figures are worth little.
+func describeMachine() string {
 	var info unix.Sysinfo_t
 	load := "?"
 	if unix.Sysinfo(&info) == nil {
 		const one = 1 << 16 // SI_LOAD_SHIFT, linux/sysinfo.h
 		load = fmt.Sprintf("%.2f", float64(info.Loads[0])/one)
 	}
-	return fmt.Sprintf("%d CPUs %s, Linux %s, load before %s", runtime.NumCPU(), cpuModel(), release, load)
-}
-
-func cpuModel() string {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	for line := range strings.Lines(string(info)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
+	return fmt.Sprintf("%d CPUs %s, %s, load before %s", runtime.NumCPU(), machine.CPU(), machine.Kernel(), load)
 }
 
 // versions is one line with the version of every program that is there.

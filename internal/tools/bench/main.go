@@ -52,7 +52,7 @@ func run(ctx context.Context, xdpcap string) (err error) {
 	defer func() { err = errors.Join(err, n.close()) }()
 
 	all := tools(xdpcap)
-	fmt.Printf("%s\n%s\n", machine(), versions(all))
+	fmt.Printf("%s\n%s\n", describeMachine(), versions(all))
 	var sheets []sheet
 	for _, size := range frameSizes {
 		s, err := measure(ctx, n, all, size)
