@@ -25,12 +25,12 @@ type testRun struct {
 	flags, cpu, batchSize, _ uint32
 }
 
-// runLiveFrames runs an XDP program repeat times, on frames that the kernel
-// makes from frame and then really passes, drops or redirects. For the program
-// they come from the loopback interface of the thread's namespace.
+// runLiveFrames runs an XDP program repeat times on copies of frame, which the kernel then really
+// passes, drops or redirects. To the program they come from the loopback interface of the thread's
+// namespace.
 //
-// It fails with EINTR after any number of runs. [ebpf.Program.Run] would then
-// start over, with all of them.
+// It fails with EINTR after any number of runs, and can go on from there. [ebpf.Program.Run] would
+// start again with all of them.
 func runLiveFrames(prog *ebpf.Program, frame []byte, repeat, batch uint32) error {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()

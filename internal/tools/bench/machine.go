@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// describeMachine returns one line on what is measured on. The load is of the last minute: with other
-// work on the CPUs, the figures are worth little.
+// describeMachine returns one line about the machine that is measured on. The load is the average
+// of the last minute: with other work on the CPUs, the figures are worth little.
 func describeMachine() string {
 	var info unix.Sysinfo_t
 	load := "?"
