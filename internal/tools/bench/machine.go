@@ -24,7 +24,7 @@ func describeMachine() string {
 	return fmt.Sprintf("%d CPUs %s, %s, load before %s", runtime.NumCPU(), machine.CPU(), machine.Kernel(), load)
 }
 
-// versions is one line with the version of every program that is there.
+// versions returns one line with the version of every program that is installed.
 func versions(all []tool) string {
 	var found, seen []string
 	for _, t := range all {
@@ -32,7 +32,8 @@ func versions(all []tool) string {
 			continue
 		}
 		seen = append(seen, t.args[0])
-		// xdpdump tells, and fails. The rows of a tool that is missing say so.
+		// The error is ignored: xdpdump prints its version and fails, and the row of a missing tool
+		// says so.
 		out, _ := exec.Command(t.args[0], "--version").CombinedOutput()
 		if len(out) == 0 {
 			continue
@@ -43,7 +44,7 @@ func versions(all []tool) string {
 	return strings.Join(found, ", ")
 }
 
-// version is the number in the first line of --version.
+// version returns the version number in the first line of --version.
 func version(line string) string {
 	for _, word := range strings.Fields(line) {
 		if word = strings.Trim(word, "(),"); strings.ContainsAny(word, "0123456789") {
