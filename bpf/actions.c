@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts packets and bytes per verdict: by programs that give the verdict themselves, or at the
- * exit of a program that somebody else runs. Owner: Actions in the Go package internal/meter.
+ * Counts packets and bytes per verdict. xdp_pass_func, xdp_drop_func and xdp_abort_func are XDP
+ * programs that give every packet one verdict; count_exit counts at the exit of an XDP program that
+ * runs already. Owner: Actions in the Go package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -14,8 +15,9 @@
 enum verdict *const verdict_type; /* keeps the type in BTF, where a test reads it */
 
 /*
- * VERDICT_SLOTS entries for each queue; Actions sets the size. No atomics: each CPU has its own
- * entries, and neither XDP programs nor their tracers interrupt each other on one CPU.
+ * VERDICT_SLOTS entries for each of the first `queues` queues, and as many for all others together;
+ * Actions sets max_entries. No atomics: each CPU has its own entries, and neither XDP programs nor
+ * their tracers interrupt each other on one CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -24,7 +26,7 @@ struct {
 	__type(value, struct tally);
 } xdp_stats_map SEC(".maps");
 
-/* The first so many queues are counted separately; all others share the slots behind theirs. */
+/* How many queues are counted separately, from queue 0 on. */
 volatile const __u32 queues = 0;
 
 static __always_inline void record_action(__u32 returned, __u32 queue, __u64 bytes)
@@ -62,8 +64,8 @@ int xdp_abort_func(struct xdp_md *ctx)
 }
 
 /*
- * args has the traced program's only argument, then what it returned. The bytes are counted as the
- * program left the packet, which it may have made longer or shorter.
+ * args[0] is the traced program's only argument, args[1] is what it returned. The packet has the
+ * length that the program left it with, which may not be the one that it came with.
  */
 SEC("fexit/xdp")
 int count_exit(__u64 *args)

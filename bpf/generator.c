@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Traffic for tests and benchmarks: send_frame makes it, count_packets is the receiver that a
- * capture is measured against. Owner: the Go package internal/testnet.
+ * send_frame sends frames for tests and benchmarks. count_packets receives and counts them, so that
+ * a rate with a capture can be compared with the rate without one. Owner: the Go package
+ * internal/testnet.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -13,15 +14,15 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * A round waits no longer than this: it runs with softirqs off, and nothing
- * else can use the CPU meanwhile. User space asks for more rounds instead.
+ * One run of send_frame waits no longer than this: softirqs are off meanwhile, and nothing else can
+ * use the CPU. User space runs the program more often instead.
  */
 #define MAX_WAIT_NS 1000000
 
-/* Readings of the clock in one round: far more than MAX_WAIT_NS takes. */
+/* How often one run reads the clock at most: far more often than is possible in MAX_WAIT_NS. */
 #define MAX_POLLS (1 << 20)
 
-/* Every how many frames an unpaced run notes the time. */
+/* Traffic that is not paced reads the clock once in this many frames. */
 #define CLOCK_FRAMES 64
 
 /* An untagged IPv4 header without options, UDP, and the frame's number. */
@@ -37,23 +38,23 @@ _Static_assert(__builtin_offsetof(struct frame, seq) == 42, "SequenceOffset in G
 struct orders {
 	__u64 limit;	   /* frames to send in this run */
 	__u64 interval_ps; /* from frame to frame; 0: no pacing */
-	__u32 ifindex;	   /* where to */
-	__u32 flows;	   /* source ports to go round, at least 1 */
+	__u32 ifindex;	   /* the interface to send on */
+	__u32 flows;	   /* number of source ports to use in turn, at least 1 */
 	__u32 port;	   /* first source port */
-	__u32 raw;	   /* leave the frame as it is */
+	__u32 raw;	   /* not 0: send the frame unchanged */
 };
 
 struct progress {
 	__u64 seq; /* number of the next frame */
 	__u64 sent;
-	__u64 start_ns; /* 0: not begun */
+	__u64 start_ns; /* 0: the run has not begun */
 	__u64 last_ns;
 };
 
-/* A run is one thread on one CPU and owns both: no atomics. */
+/* Only one thread on one CPU runs the program at a time: no atomics. */
 struct orders run;
 struct progress done;
-/* Apart, as user space writes it during the run. */
+/* Not in `run`, because user space writes it while the program runs. */
 volatile __u32 stop;
 
 struct wait {
@@ -67,8 +68,8 @@ static long poll_clock(__u32 i __attribute__((unused)), struct wait *w)
 }
 
 /*
- * Waits for the next frame's slot. False when the round is up before that.
- * bpf_loop, as the verifier would walk a plain loop poll by poll.
+ * Waits until the next frame is due, and returns false if that is later than MAX_WAIT_NS. It uses
+ * bpf_loop, because the verifier would walk through every round of a plain loop.
  */
 static bool wait_slot(void)
 {
@@ -77,7 +78,7 @@ static bool wait_slot(void)
 
 	if (!done.start_ns)
 		done.start_ns = w.now_ns;
-	/* From the start, not from the frame before: errors do not add up. */
+	/* Counted from the start and not from the frame before, so that delays do not add up. */
 	slot = done.start_ns + done.sent * run.interval_ps / 1000;
 	if (w.now_ns < slot) {
 		w.until_ns = w.now_ns + MAX_WAIT_NS;
@@ -115,7 +116,7 @@ int send_frame(struct xdp_md *ctx)
 		if ((void *)(f + 1) > (void *)(long)ctx->data_end)
 			return XDP_DROP;
 		/*
-		 * The kernel reuses the buffers as they came back: every
+		 * The kernel uses buffers again in the state in which they came back, so every
 		 * field that changes is written each time.
 		 */
 		f->udp.source = bpf_htons(run.port + seq % run.flows);
@@ -131,7 +132,7 @@ struct counts {
 	__u64 packets;
 	__u64 bytes;
 	__u64 gaps;	/* numbers that did not follow the one before */
-	__u64 next_seq; /* what should come now */
+	__u64 next_seq; /* the number expected next */
 };
 
 struct {

@@ -35,8 +35,8 @@ struct histogram {
 };
 
 /*
- * One for each verdict. No atomics: each CPU has its own, and neither XDP programs nor their
- * tracers interrupt each other on one CPU.
+ * The histogram of each verdict. No atomics: each CPU has its own, and neither XDP programs nor
+ * their tracers interrupt each other on one CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -69,7 +69,7 @@ struct {
 	__type(value, __u32);
 } output_map SEC(".maps");
 
-/* How many measurements found the ring full. The histograms have them nevertheless. */
+/* How many measurements were not sent because the ring was full. The histograms count them, too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -126,8 +126,9 @@ static __always_inline void count(__u32 returned, __u64 ns)
 	__u64 bucket = bucket_of(ns);
 
 	/*
-	 * bucket_of never returns as much as BUCKETS. clang knows, and would leave the test out;
-	 * the verifier does not, and needs it.
+	 * bucket_of always returns less than BUCKETS. clang knows that and would remove the test
+	 * below, without which the verifier refuses the program: barrier_var hides the value from
+	 * clang.
 	 */
 	barrier_var(bucket);
 	if (!h || bucket >= BUCKETS)
@@ -148,7 +149,7 @@ int BPF_PROG(note_entry, struct xdp_buff *xdp)
 	__u64 *entry = bpf_map_lookup_elem(&entries, &zero);
 
 	if (entry && is_from_traced(xdp))
-		*entry = bpf_ktime_get_ns(); /* as the last step: the rest is not measured */
+		*entry = bpf_ktime_get_ns(); /* last, so that note_entry itself is not measured */
 	return 0;
 }
 

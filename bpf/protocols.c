@@ -17,8 +17,8 @@ enum limit {
 };
 
 /*
- * What is counted besides protocols. All of it is in one word, so that a packet costs one load
- * where nothing of it is asked for.
+ * What is counted besides protocols. The bits are in one variable, so that a packet costs one load
+ * of it when none is set.
  */
 enum extra {
 	WITH_SIZES = 1,
@@ -27,9 +27,11 @@ enum extra {
 enum extra *const extra_type; /* keeps the type in BTF, for bpf2go */
 enum limit *const limit_type;
 
-/* What is needed to tell how many packets are in no entry of the map `flows`. */
+/*
+ * From this and the map `flows`, Protocols computes how many flows and packets are not in the map.
+ */
 struct overflow {
-	__u64 inserted;	  /* entries that were made, also those that were pushed out later */
+	__u64 inserted;	  /* entries that were made, including those pushed out later */
 	struct tally all; /* the packets of all flows */
 };
 
@@ -67,7 +69,7 @@ struct {
 	__type(value, struct slots);
 } ultra_tallies SEC(".maps");
 
-/* The classes from OTHER on, which have no slots in the arrays of percpu and ultra. */
+/* Counts the classes from OTHER on, which have no slots in the arrays of percpu and ultra. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 256);
@@ -99,7 +101,7 @@ struct {
 
 /*
  * classify_rare classifies any packet. It is not inlined, so that classify stays short. It takes
- * ctx and not the packet: one value across calls needs one register.
+ * ctx and not a struct packet, because ctx fits in one register.
  */
 static __noinline __u64 classify_rare(struct xdp_md *ctx)
 {
@@ -116,8 +118,8 @@ static __always_inline __u64 classify(struct xdp_md *ctx)
 	const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 
 	/*
-	 * One comparison for IPv4 and IPv6: Ethernet pads a short packet of IPv4 beyond the 54
-	 * bytes that both headers of IPv6 have.
+	 * One comparison is enough for IPv4 and IPv6: Ethernet pads a short IPv4 packet to 60
+	 * bytes, and the Ethernet and IPv6 headers have 54.
 	 */
 	if (data + ETH_HLEN + sizeof(struct ipv6hdr) <= end) {
 		__be16 type = *(__be16 *)(data + 2 * ETH_ALEN);
@@ -226,7 +228,10 @@ static __always_inline void count_size(__u64 bytes)
 		add(tally, bytes);
 }
 
-/* count_flow counts packets of IP by direction. The first fragment of a packet has ports. */
+/*
+ * count_flow counts IP packets by flow; the two directions of a conversation are two flows. Of the
+ * fragments of a packet only the first has ports.
+ */
 static __always_inline void count_flow(const struct packet *p, __u64 bytes)
 {
 	struct layers l;
@@ -313,7 +318,7 @@ int ultra(struct xdp_md *ctx)
 	return count_xdp(ctx, ULTRA);
 }
 
-/* The bench measures this program, too: it costs what running any program costs. */
+/* Does nothing. xdpcap bench measures it, too, to show what running any program costs. */
 SEC("xdp.frags")
 int empty(struct xdp_md *ctx __attribute__((unused)))
 {

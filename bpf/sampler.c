@@ -24,7 +24,7 @@ struct sample *const sample_type; /* keeps the type in BTF, for bpf2go */
 /* A group is `one_in` packets that follow each other on one CPU. One of them is kept. */
 struct group {
 	__u32 left;    /* packets of the group that are still to come */
-	__u32 kept_at; /* the packet is kept after which so many are still to come */
+	__u32 kept_at; /* the packet that brings `left` down to this is kept */
 };
 
 struct account {
@@ -37,8 +37,8 @@ struct account {
 };
 
 /*
- * By source; capture sets max_entries before it loads the program. No atomics: each CPU has its own
- * accounts, and XDP programs do not interrupt each other on one CPU.
+ * One account for each source; capture sets max_entries before it loads the program. No atomics:
+ * each CPU has its own accounts, and XDP programs do not interrupt each other on one CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -106,22 +106,22 @@ volatile const __u32 verdict = XDP_PASS;
 volatile const bool filtering = false;
 /* Whether the filter asks for a packet's length. */
 volatile const bool filtering_length = false;
-/* One packet of so many is kept. */
+/* One of this many packets is kept. */
 volatile const __u32 one_in = 1;
 /* A flow is kept when its hash is not above this. */
 volatile const __u32 keep_flows_below = 0xffffffff;
 volatile const __u64 flow_seed = 0;
-/* So many packets of each flow are kept; 0 = all. */
+/* How many packets of each flow are kept; 0 = all. */
 volatile const __u64 first_packets = 0;
 /* The time that a packet costs, in units of 2^-TIME_SHIFT ns; 0 = any rate is kept. */
 volatile const __u64 packet_cost = 0;
-/* The bucket holds the time of one second, so that a burst may have what a second may have. */
+/* The bucket holds one second, so that a burst may have as many packets as a whole second. */
 #define BURST (1000000000ULL << TIME_SHIFT)
 
 /* A bit for each verdict whose packets are kept; the last bit is for verdict 63 and all above. */
 volatile const __u64 verdicts = ~0ULL;
 
-/* For fentry and fexit: */
+/* Only sample_fentry and sample_fexit read these. */
 volatile const __u32 passage = 0; /* index into passages */
 volatile const bool recording_entry = false;
 volatile const bool deciding_at_exit = false;
@@ -196,9 +196,9 @@ static __always_inline bool is_match(void *ctx, enum context context)
 }
 
 /*
- * pay takes one packet's cost out of the bucket. It returns false if the bucket has too little, or
- * if other CPUs changed it eight times in a row between look and exchange: with so many packets to
- * choose from, one that is not kept makes no difference.
+ * pay takes one packet's cost out of the bucket. It returns false if the bucket has too little. It
+ * also returns false if other CPUs changed the bucket eight times in a row between its look and its
+ * exchange: at such a rate there are more than enough other packets to keep.
  */
 static __always_inline bool pay(void)
 {
@@ -382,8 +382,7 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 	emit(ctx, XDP_MD, account, &sample);
 }
 
-/* sample_xdp runs at the hook, or is called by another program that is about to return `verdict`.
- */
+/* sample_xdp runs at the hook, or a program that is about to return `verdict` calls it. */
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {

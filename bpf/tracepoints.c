@@ -38,7 +38,7 @@ enum event {
 struct key {
 	__u32 event;
 	__u32 code;   /* errno, slot of the verdict, or enum xdp_mem_type */
-	__u32 map_id; /* of the cpumap */
+	__u32 map_id; /* of the cpumap, or of the map that a redirect went through */
 	__u32 to_cpu;
 	char from[NAME_SIZE]; /* the device that received, connected or, in a bulk, sent */
 	char to[NAME_SIZE];   /* the device that a devmap sends to */
@@ -394,7 +394,7 @@ int BPF_PROG(trace_cpumap_kthread, int map_id, unsigned int processed, unsigned 
 	};
 	struct detail d = {};
 
-	/* Older kernels have no such argument: there the verifier skips this as dead code. */
+	/* Older kernels have no such argument: for them the verifier removes this as dead code. */
 	if (kthread_verdicts) {
 		count.passed = verdicts->pass;
 		count.dropped = verdicts->drop;
@@ -461,7 +461,10 @@ int BPF_PROG(trace_attach_failed, const char *message)
 	char text[MESSAGE_SIZE] = {};
 	struct detail d = { .message = text };
 
-	/* The tracepoint names no interface, but who attaches is in the interface's namespace. */
+	/*
+	 * The tracepoint names no interface, but a task attaches to interfaces of its own
+	 * namespace.
+	 */
 	if (only_netns && task->nsproxy->net_ns->ns.inum != only_netns)
 		return 0;
 	bpf_probe_read_kernel_str(text, sizeof(text), message);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Several programs in a row on one interface, the way libxdp does it: a dispatcher whose functions
- * are replaced by the programs. Owner: internal/testnet.
+ * Several programs that run one after the other on one interface, the way libxdp does it: a
+ * dispatcher whose functions are replaced by the programs. Owner: internal/testnet.
  */
 #include "../bpf/include/build.h"
 #include <linux/bpf.h>

@@ -2,8 +2,8 @@
 /*
  * A host's own XDP programs, for tests of the capture beside one. Owner: internal/testnet.
  *
- * The verdict depends on the UDP destination port. What is passed is changed on the way: another
- * source MAC address, and a VLAN tag in front.
+ * The verdict depends on the UDP destination port. rewriting_target_program also changes what it
+ * passes: it sets another source MAC address and inserts a VLAN tag.
  */
 #include "../bpf/include/build.h"
 #include <linux/bpf.h>
@@ -16,7 +16,7 @@
 
 #include "../bpf/include/verdict.h"
 
-/* The same are in internal/testnet/target.go. */
+/* internal/testnet/target.go has the same ports. */
 enum port {
 	DROP_PORT = 9,
 	ABORT_PORT = 10,
@@ -35,7 +35,7 @@ struct {
 	__type(value, __u64);
 } verdicts SEC(".maps");
 
-/* One program for each verdict, or none. */
+/* At most one program for each verdict, which is called before that verdict is returned. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, VERDICT_UNKNOWN);
@@ -97,7 +97,10 @@ int rewriting_target_program(struct xdp_md *ctx)
 	return count(verdict);
 }
 
-/* Lets others see the packet before it returns, as the convention of hook maps has it. */
+/*
+ * Calls the hook map's program for its verdict, which sees the packet before the verdict is
+ * returned.
+ */
 SEC("xdp")
 int hooked_target(struct xdp_md *ctx)
 {
@@ -116,14 +119,14 @@ int hooked_target_frags(struct xdp_md *ctx)
 	return verdict;
 }
 
-/* In an entry of a devmap: what it passes leaves through that entry's device. */
+/* Runs in an entry of a devmap: what it passes leaves through the device of that entry. */
 SEC("xdp.frags/devmap")
 int devmap_target(struct xdp_md *ctx)
 {
 	return count(judge(ctx));
 }
 
-/* In an entry of a cpumap: what it passes goes to the stack on that entry's CPU. */
+/* Runs in an entry of a cpumap: what it passes goes to the stack on the CPU of that entry. */
 SEC("xdp.frags/cpumap")
 int cpumap_target(struct xdp_md *ctx)
 {

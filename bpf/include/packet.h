@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The walk through a packet's headers: find_layers finds out what the packet is and where its
- * headers are, read_flow who sends it to whom. Every program that looks into packets uses both.
+ * Finds a packet's headers: find_layers finds out what the packet is and where its headers are,
+ * read_flow reads the addresses and ports. Every program that looks into packets uses both.
  */
 #ifndef PACKET_H
 #define PACKET_H
@@ -18,13 +18,13 @@
 
 #include "traced.h"
 
-#define MAX_TAGS       2    /* VLAN tags that are looked behind */
-#define MAX_EXTENSIONS 6    /* extension headers of IPv6 that are looked behind */
-#define MAX_OFFSET     1024 /* headers that begin later are not looked at */
+#define MAX_TAGS       2    /* VLAN tags that are skipped */
+#define MAX_EXTENSIONS 6    /* extension headers of IPv6 that are skipped */
+#define MAX_OFFSET     1024 /* headers that begin at a later byte are not read */
 
 /*
- * A packet's class is what packets are told apart by: the number of the IP protocol above V4 or V6,
- * behind IPv6's extension headers, or the EtherType above OTHER.
+ * A packet's class: the number of the IP protocol plus V4 or V6, for IPv6 that of the protocol
+ * behind the extension headers, or the EtherType plus OTHER.
  */
 enum class {
 	V4 = 0,
@@ -32,7 +32,7 @@ enum class {
 	TRUNCATED = 512, /* the packet ends before its protocol is known */
 	NO_ROOM,	 /* an EtherType for which the table of EtherTypes had no room */
 	SLOTS,		 /* classes below this one have slots in arrays */
-	OTHER = 1 << 16, /* alone: IEEE 802.3, which has a length in place of the type */
+	OTHER = 1 << 16, /* by itself: IEEE 802.3, with a length in place of the type */
 };
 
 enum class *const class_type; /* keeps the type in BTF, for bpf2go */
@@ -45,7 +45,7 @@ struct layers {
 	bool is_fragment;
 };
 
-/* Who sends to whom. As the key of a map it must have no padding. */
+/* A packet's two ends. The struct is a map's key, so it must have no padding. */
 struct flow {
 	__u64 source[2], destination[2]; /* addresses as in the packet; unused bytes are 0 */
 	__be16 source_port, destination_port;
@@ -86,7 +86,11 @@ static __always_inline const void *bytes_at(const struct packet *p, __u64 at, vo
 	if (p->is_traced)
 		return traced_bytes_at(p->ctx, at, copy, size);
 
-	/* Loaded each time: what the verifier learns about an address multiplies its work. */
+	/*
+	 * The address is loaded anew for each header. If it were kept, the verifier would check
+	 * what follows again for everything that earlier comparisons can have told it about the
+	 * address.
+	 */
 	const volatile struct xdp_md *ctx = p->ctx;
 	const void *from = (const void *)(long)ctx->data + at;
 
@@ -100,7 +104,7 @@ static __always_inline bool is_tag(__be16 type)
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
 }
 
-/* is_extension tells the extension headers that name the header behind them (RFC 8200, 6275). */
+/* is_extension is true for the headers that name the header behind them (RFC 8200, 6275). */
 static __always_inline bool is_extension(__u8 protocol)
 {
 	switch (protocol) {
@@ -148,7 +152,7 @@ static __always_inline void find_ipv6_layers(const struct packet *p, struct laye
 		return;
 	__u8 protocol = ip->nexthdr;
 
-	/* Nothing is known about what is behind the header of a later fragment. */
+	/* The bytes behind the header of a later fragment are data and not headers. */
 	for (int i = 0; i < MAX_EXTENSIONS && is_first && is_extension(protocol); i++) {
 		struct extension copy;
 		const struct extension *e = bytes_at(p, at, &copy, sizeof(copy));
@@ -156,7 +160,7 @@ static __always_inline void find_ipv6_layers(const struct packet *p, struct laye
 		if (!e)
 			return;
 		if (protocol == IPPROTO_FRAGMENT) {
-			/* One that is alone and whole counts as no fragment (RFC 6946). */
+			/* A fragment header on a whole packet makes it no fragment (RFC 6946). */
 			is_first = !(e->offset & FRAGMENT_OFFSET);
 			l->is_fragment = e->offset & (FRAGMENT_OFFSET | MORE_FRAGMENTS);
 			at += sizeof(copy);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * What capture reads: a record is a struct sample, and behind it `length` bytes of the packet.
- */
+/* The record that capture reads: a struct sample, and behind it `length` bytes of the packet. */
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -27,7 +25,7 @@ _Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end")
 enum limit {
 	SAMPLE_COOKIE = 0x7870, /* tells a record that is whole and ours from anything else */
 	MAX_SAMPLE_SIZE = MAX_RECORD_SIZE - sizeof(struct sample),
-	HEAD_BYTES = 4096, /* a buffer's first page, more than the packet has in one piece */
+	HEAD_BYTES = 4096, /* a page: more than the first buffer of a packet can have */
 	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
 };
 

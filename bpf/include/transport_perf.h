@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sends records to user space through perf rings, one for each CPU. All that depends on perf is
- * here: another transport has the same MAX_RECORD_SIZE and send.
+ * Sends records to user space through perf rings, one for each CPU. Everything that depends on perf
+ * is in this file: another transport would define its own MAX_RECORD_SIZE and send.
  */
 #ifndef TRANSPORT_PERF_H
 #define TRANSPORT_PERF_H
@@ -16,7 +16,7 @@
  */
 #define MAX_RECORD_SIZE ((0xffff & ~7) - 12)
 
-/* The rings by CPU; capture puts them in. */
+/* The ring of each CPU; capture opens the rings and puts them in. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__type(key, __u32);
@@ -24,9 +24,9 @@ struct {
 } samples SEC(".maps");
 
 /*
- * send sends `size` bytes of a record, and behind them the first packet_bytes of the packet, which
- * must have as many. It returns 0, or an error if the record was lost. Together they are at most
- * MAX_RECORD_SIZE; the kernel pads what it sends with up to seven bytes.
+ * send sends `size` bytes of a record, and behind them the first packet_bytes bytes of the packet,
+ * which must not be shorter. It returns 0, or an error if the record was lost. Both parts together
+ * have at most MAX_RECORD_SIZE bytes; the kernel adds up to seven bytes of padding.
  */
 static __always_inline long send(void *ctx, bool is_traced, void *record, __u64 size,
 				 __u64 packet_bytes)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readings is how often Offset measures.
+// readings is how many measurements Offset takes.
 const readings = 8
 
 // Monotonic is CLOCK_MONOTONIC in nanoseconds, the clock of bpf_ktime_get_ns.
@@ -20,9 +20,9 @@ func ThreadTime() (time.Duration, error) {
 	return time.Duration(ns), err
 }
 
-// Offset is what must be added to CLOCK_MONOTONIC for CLOCK_REALTIME, in nanoseconds, and the time
-// in CLOCK_MONOTONIC at which it was measured. Each of several measurements reads the wall clock
-// between two readings of the monotonic one; the one with the least time between these counts, and
+// Offset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the time in
+// CLOCK_MONOTONIC at which they were measured. Each of several measurements reads the wall clock
+// between two readings of the monotonic clock. The one with the least time between these counts; it
 // is wrong by at most half that time.
 func Offset() (offset, now int64, err error) {
 	narrowest := int64(-1)

@@ -26,7 +26,7 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// A thread that works uses CPU time.
+// ThreadTime grows while the thread works.
 func TestThreadTime(t *testing.T) {
 	start, err := ThreadTime()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 // VerdictTallies are the packets of each verdict, with xdp.UnknownVerdict as the last.
 type VerdictTallies [xdp.VerdictSlots]Tally
 
-// Add adds those of another CPU or queue.
+// Add adds the packets that another CPU or queue counted.
 func (v *VerdictTallies) Add(o VerdictTallies) {
 	for i := range v {
 		v[i].Add(o[i])
 	}
 }
 
-// Sum is the packets of all verdicts.
+// Sum returns the packets of all verdicts together.
 func (v *VerdictTallies) Sum() (sum Tally) {
 	for _, t := range v {
 		sum.Add(t)
@@ -34,13 +34,13 @@ func (v *VerdictTallies) Sum() (sum Tally) {
 type ActionsOptions struct {
 	Interface string
 	Program   string // name or id of one of several programs, or the id of one elsewhere; "" = what the interface runs
-	Queues    int    // receive queues to tell apart, the first so many; 0 = not at all
+	Queues    int    // how many receive queues to count separately, from queue 0 on; 0 = all together
 
-	// Verdict is what our own program gives every packet, where the interface has none: Aborted
-	// (the zero value), Drop or Pass. Anything but Pass cuts the interface off, and is an error
-	// where it has one.
+	// Verdict is what our own program returns for every packet: Aborted (the zero value), Drop or
+	// Pass. Anything but Pass cuts the interface off. It is an error where the interface has a
+	// program, because then that program decides.
 	Verdict xdp.Verdict
-	Mode    xdp.Mode // what our own program is to run in
+	Mode    xdp.Mode // the mode to attach our own program in
 }
 
 // Actions counts packets per XDP verdict. Its methods may be called concurrently, Close once and
@@ -51,7 +51,7 @@ type Actions struct {
 	queues     int
 }
 
-// OpenActions begins to count, or leaves nothing behind.
+// OpenActions begins to count. After an error nothing is left attached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
 	ifi, err := xdp.EthernetInterface(o.Interface)
 	if err != nil {
@@ -117,16 +117,16 @@ func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector s
 	return err
 }
 
-// load makes one program, and the map.
+// load loads one program, and creates the map that it counts in.
 func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
 	return loadProgram(spec, name, map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.counts})
 }
 
-// ActionCounts are the packets per verdict: by queue, then by CPU. Where queues are not told apart
-// there is one; else the last is for all those that are not. nil = nothing counted.
+// ActionCounts are the packets per verdict, by queue and then by CPU. The last entry has all queues
+// that are not counted separately. nil is no packets.
 type ActionCounts [][]VerdictTallies
 
-// Queue is one queue's packets on all CPUs, none if there is no such queue.
+// Queue returns one queue's packets on all CPUs, and no packets if there is no such queue.
 func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 	if queue < len(c) {
 		for _, v := range c[queue] {
@@ -136,7 +136,7 @@ func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 	return sum
 }
 
-// CPU is one CPU's packets of all queues, none if there is no such CPU.
+// CPU returns one CPU's packets of all queues, and no packets if there is no such CPU.
 func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
 	for _, q := range c {
 		if cpu < len(q) {
@@ -146,7 +146,7 @@ func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
 	return sum
 }
 
-// CPUs is how many CPUs there can be.
+// CPUs returns how many CPUs there can be.
 func (c ActionCounts) CPUs() int {
 	if len(c) == 0 {
 		return 0
@@ -154,7 +154,7 @@ func (c ActionCounts) CPUs() int {
 	return len(c[0])
 }
 
-// Total is all packets.
+// Total returns the packets of all queues and CPUs.
 func (c ActionCounts) Total() (sum VerdictTallies) {
 	for q := range c {
 		sum.Add(c.Queue(q))
@@ -162,8 +162,8 @@ func (c ActionCounts) Total() (sum VerdictTallies) {
 	return sum
 }
 
-// Read returns the counters, cumulative since OpenActions. It is an error when they do not count
-// any more, because the program or the interface has gone.
+// Read returns the counters, cumulative since OpenActions. It fails once nothing is counted any
+// more, because the program or the interface has gone.
 func (a *Actions) Read() (ActionCounts, error) {
 	if err := a.attachment.check(); err != nil {
 		return nil, err
@@ -196,8 +196,8 @@ func (a *Actions) read() (ActionCounts, error) {
 // String says where and how it counts: "eth0, XDP native".
 func (a *Actions) String() string { return a.attachment.String() }
 
-// Interface is what is counted on, as it was before.
+// Interface returns the interface as it was before OpenActions.
 func (a *Actions) Interface() xdp.Interface { return a.attachment.ifi }
 
-// Close detaches.
+// Close detaches the program and releases the counters.
 func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.counts.Close()) }

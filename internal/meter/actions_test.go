@@ -30,7 +30,7 @@ func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Prog
 	return a, prog
 }
 
-// A packet in; the verdict and exactly its counter out.
+// Each program returns its verdict and changes exactly the counter of that verdict.
 func TestActions(t *testing.T) {
 	for _, test := range []struct {
 		program string
@@ -60,7 +60,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// A queue is counted by itself, or with the others where the driver has more of them than it said.
+// A queue is counted separately, or together with others if it is not among the first ones.
 func TestActionQueues(t *testing.T) {
 	for _, test := range []struct {
 		queues, slot int

@@ -14,13 +14,13 @@ import (
 // An attachment is one of our programs at an interface: at its XDP hook, or tracing the program
 // that runs there.
 type attachment struct {
-	ifi     xdp.Interface // as it was before
-	runs    xdp.Program   // what the interface runs now: the program, or one that it is behind; zero = none
-	program xdp.Program   // what is counted
-	traced  bool          // that one is not ours
-	mode    xdp.Mode      // what it runs in
+	ifi     xdp.Interface // as it was before we attached
+	runs    xdp.Program   // the program at the hook, which may be a dispatcher of `program`; zero = none
+	program xdp.Program   // the program whose packets are counted
+	traced  bool          // `program` is not ours
+	mode    xdp.Mode      // the mode that it runs in
 	prog    *ebpf.Program
-	link    link.Link // A link that is not held is closed by the garbage collector.
+	link    link.Link // kept, because the garbage collector closes links that are not
 }
 
 // attach runs prog on the interface.
@@ -41,12 +41,12 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 	return h, nil
 }
 
-// tracedIfindex is the name of a constant that bpf/include/traced.h gives every tracing program.
+// tracedIfindex is the name of a constant that every tracing program has from bpf/include/traced.h.
 const tracedIfindex = latencyVarTracedIfindex
 
-// trace runs the tracing program of spec called name at the entry or exit of the program that
-// xdp.OneTarget chooses, for packets that come in on the interface. load loads it once the
-// specification names its target. The error is of the kind refused where the target cannot be
+// trace attaches the program of spec called name to the entry or exit of the program that
+// xdp.OneTarget chooses, and counts the packets that came in on ifi. It calls load once the
+// specification names that target. The error is of the kind refused where the target cannot be
 // traced.
 func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name string, refused error, load func() (*ebpf.Program, error)) (*attachment, error) {
 	h := &attachment{ifi: ifi, traced: true, mode: ifi.Mode}
@@ -69,7 +69,7 @@ func (h *attachment) trace(selector string, spec *ebpf.CollectionSpec, name stri
 	if err != nil {
 		return err
 	}
-	defer target.Prog.Close() // what is loaded holds on to it
+	defer target.Prog.Close() // the loaded program keeps its target alive
 	h.program = target.Program
 	spec.Programs[name].AttachTarget, spec.Programs[name].AttachTo = target.Prog, target.Function
 	if err := spec.Variables[tracedIfindex].Set(uint32(h.ifi.Index)); err != nil {
@@ -84,8 +84,8 @@ func (h *attachment) trace(selector string, spec *ebpf.CollectionSpec, name stri
 	return nil
 }
 
-// check returns an error once packets are not counted any more: what ran on the interface has left
-// it, or the interface the namespace.
+// check returns an error once packets are not counted any more, because the program has left the
+// interface or the interface has left the namespace.
 func (h *attachment) check() error {
 	now, err := xdp.InterfaceByName(h.ifi.Name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (h *attachment) check() error {
 	return nil
 }
 
-// String says where it counts, and how.
+// String says where and how it counts: "eth0, XDP native", or "eth0, tracing lb (id 7)".
 func (h *attachment) String() string {
 	if h.traced {
 		return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.program)

@@ -18,27 +18,27 @@ import (
 // BenchOptions say what to measure.
 type BenchOptions struct {
 	Variants []Variant
-	CPUs     []int         // to run on, all at the same time
+	CPUs     []int         // the CPUs to run on, all at the same time
 	Duration time.Duration // CPU time for each variant, on each CPU
-	Rounds   int           // portions of it, of the variants in turn; at least 1
+	Rounds   int           // into how many rounds Duration is divided, with all variants in each; at least 1
 }
 
-// A BenchResult is one program's. Figures are the median over the rounds.
+// A BenchResult has the figures of one program: medians over the rounds.
 type BenchResult struct {
-	Name    string  // the variant's; "empty" is a program that does nothing: what running one costs at least
-	Packets uint64  // sent, warm-up included; with a variant, counted just so many times
+	Name    string  // the variant's; "empty" is a program that does nothing, to show what running any costs
+	Packets uint64  // packets sent, warm-up included; a variant counted exactly as many
 	Mpps    float64 // million packets per second, of all CPUs together
 	Ns      float64 // CPU time per packet in ns, on one CPU
 	Spread  float64 // of Ns over the rounds: (largest - smallest) / median
 
-	Instructions, HotPath int // of the program as loaded: all; at most, for a packet of the common kinds; 0 = not known
+	Instructions, HotPath int // of the loaded program: in all; the most that a common packet runs through; 0 = not known
 
-	Hardware                   bool    // whether the next two are known
+	Hardware                   bool    // whether Cycles and NativeInstructions are known
 	Cycles, NativeInstructions float64 // per packet, in the kernel
 }
 
-// Bench runs the variants against each other on the same packets, and checks that they counted
-// exactly these. It is an error when ctx ends first.
+// Bench runs the variants on the same packets, compares their speed, and checks that each counted
+// exactly what was sent. It fails if ctx ends before the last round.
 func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
 	var subjects []*subject
 	defer func() {
@@ -88,10 +88,10 @@ type subject struct {
 	name     string
 	maps     protocolMaps
 	prog     *ebpf.Program
-	all, hot int // instructions
+	all, hot int // see the function instructions
 
-	repeat uint32          // runs of one packet in a round, per CPU
-	sent   map[Class]Tally // so far
+	repeat uint32          // how often each CPU sends one packet in a round
+	sent   map[Class]Tally // since the start, the warm-up included
 	rounds []benchRound
 }
 
@@ -124,7 +124,7 @@ func newSubject(name string) (*subject, error) {
 
 func (s *subject) close() error { return errors.Join(s.prog.Close(), s.maps.close()) }
 
-// warmUp fills the caches and finds out how many packets make a round as long as it shall be.
+// warmUp fills the caches, and finds out how many packets make a round as long as o asks for.
 func (s *subject) warmUp(o BenchOptions) error {
 	s.repeat = 200_000
 	if err := s.round(o.CPUs); err != nil {
@@ -136,7 +136,7 @@ func (s *subject) warmUp(o BenchOptions) error {
 	return nil
 }
 
-// round runs all packets on all CPUs, which begin each packet together.
+// round runs all packets on all CPUs. The CPUs begin each packet together.
 func (s *subject) round(cpus []int) error {
 	all := benchRound{work: work{known: true}}
 	var mu sync.Mutex
@@ -183,8 +183,8 @@ func (s *subject) round(cpus []int) error {
 	return nil
 }
 
-// runAll is one CPU's part. It is measured in the thread's CPU time: the kernel sleeps before and
-// after the runs of a call, and others may want the CPU.
+// runAll runs all packets on the calling thread. It measures the thread's CPU time, because the
+// kernel sleeps before and after the runs of a call, and other threads may want the CPU.
 func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did work, err error) {
 	for _, p := range benchPackets {
 		steps.wait()

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// benchPackets are the most common kinds of packets in the smallest frames: at a given bandwidth,
-// small frames are the most packets to count.
+// benchPackets are the most common kinds of packets, in the shortest frames: at a given bandwidth,
+// most packets have to be counted when frames are short.
 var benchPackets = []struct {
 	class Class
 	data  []byte
@@ -17,7 +17,7 @@ var benchPackets = []struct {
 	{IPv6(17), benchPacket(0x86dd, 17)},
 }
 
-// benchPacket makes a packet whose bytes are zero but for those that the counters read.
+// benchPacket makes a packet. All of its bytes are zero except for those that the counters read.
 func benchPacket(etherType uint16, protocol byte) []byte {
 	if etherType == 0x0800 {
 		p := make([]byte, 60)
@@ -31,7 +31,7 @@ func benchPacket(etherType uint16, protocol byte) []byte {
 	return p
 }
 
-// A barrier lets threads go on together, again and again.
+// A barrier makes n threads wait for each other, any number of times.
 type barrier struct {
 	mu        sync.Mutex
 	changed   *sync.Cond

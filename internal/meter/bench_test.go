@@ -11,8 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Bench compares what it sent with what was counted: a difference is its error. How fast it was is
-// not tested.
+// Bench itself fails if what was counted is not what was sent. The speed is not tested.
 func TestBench(t *testing.T) {
 	testnet.RequireRoot(t)
 	cpus := []int{0, 1}[:min(2, runtime.NumCPU())] // two threads on one CPU would lose packets: BPF_PROG_RUN can be preempted
@@ -28,14 +27,14 @@ func TestBench(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		t.Logf("%s: %d instructions, at most %d for a common packet", r.Name, r.Instructions, r.HotPath)
-		// The seed's budget.
+		// The variants without a hash table must stay below 50 instructions.
 		if r.Name != "naive" && r.HotPath >= 50 {
 			t.Errorf("%s: %d instructions for a common packet", r.Name, r.HotPath)
 		}
 	}
 }
 
-// Packets that were not counted, counted twice or under another name are an error.
+// Packets that were not counted, were counted twice or as another class are an error.
 func TestBenchVerify(t *testing.T) {
 	testnet.RequireRoot(t)
 	s, err := newSubject("ultra")
@@ -69,7 +68,7 @@ func TestBenchStopped(t *testing.T) {
 	}
 }
 
-// The longest way through, without the functions that are called on the rare one.
+// The longest path leaves out paths that call other functions, which only rare packets take.
 func TestLongestPath(t *testing.T) {
 	jump := func(off int16) asm.Instruction {
 		i := asm.JEq.Imm(asm.R1, 0, "")
@@ -78,7 +77,7 @@ func TestLongestPath(t *testing.T) {
 	}
 	call := asm.Call.Label("")
 	call.Constant = 0
-	call.Offset = 3 // to behind the exit, as the kernel shows it
+	call.Offset = 3 // the distance to the function behind the exit, in the form the kernel shows
 	for _, test := range []struct {
 		name  string
 		insns asm.Instructions

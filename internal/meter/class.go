@@ -2,15 +2,14 @@ package meter
 
 import "fmt"
 
-// A Class is what packets are told apart by: the upper-layer protocol of IPv4 or of IPv6, behind
-// its extension headers; the EtherType of everything else; or that the packet was too short to
-// tell.
+// A Class is a kind of packets: the upper-layer protocol of IPv4, or of IPv6 behind its extension
+// headers; the EtherType of all other packets; or that the packet was too short to tell.
 type Class uint32
 
-// Truncated is packets that end before their protocol is known.
+// Truncated is the class of packets that end before their protocol is known.
 const Truncated = Class(protocolsClassTRUNCATED)
 
-// noRoom is packets of EtherTypes that were too many to tell apart.
+// noRoom is the class of packets whose EtherType had no room in the table of EtherTypes.
 const noRoom = Class(protocolsClassNO_ROOM)
 
 // IPv4 is the class of an IPv4 packet of this protocol.
@@ -19,7 +18,8 @@ func IPv4(protocol uint8) Class { return Class(protocolsClassV4) + Class(protoco
 // IPv6 is the class of an IPv6 packet of this upper-layer protocol.
 func IPv6(protocol uint8) Class { return Class(protocolsClassV6) + Class(protocol) }
 
-// EtherType is the class of other packets, 0 of those that have a length instead.
+// EtherType is the class of packets that are not IP. EtherType(0) is those that have a length in
+// place of the type.
 func EtherType(t uint16) Class { return Class(protocolsClassOTHER) + Class(t) }
 
 // Family is "ipv4", "ipv6" or "other".
@@ -44,8 +44,8 @@ func (c Class) Number() int {
 	return 0
 }
 
-// Protocol is a name of lower-case letters, or the number: an IP protocol's in decimal, an
-// EtherType's in hexadecimal.
+// Protocol is a name in lower-case letters. Where there is none, it is the number: of an IP
+// protocol in decimal, of an EtherType in hexadecimal.
 func (c Class) Protocol() string {
 	switch {
 	case c == Truncated:
@@ -66,7 +66,7 @@ func (c Class) Protocol() string {
 
 func (c Class) String() string { return c.Family() + " " + c.Protocol() }
 
-// protocols are the names of IANA's register of protocol numbers, those that are met with.
+// protocols are the names of the common protocols in IANA's register of protocol numbers.
 var protocols = map[int]string{
 	0:   "hopopt",
 	1:   "icmp",
@@ -110,7 +110,7 @@ var protocols = map[int]string{
 	255: "reserved",
 }
 
-// etherTypes are the names of IEEE's register.
+// etherTypes are the names of the common types in IEEE's register.
 var etherTypes = map[int]string{
 	0x0000: "802.3",
 	0x0806: "arp",

@@ -7,20 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hardware are the CPU's own counters of what the calling thread does inside the kernel. The zero
-// value is for machines that have none, as virtual ones often do.
+// hardware has the CPU's own counters for what the calling thread does inside the kernel. The zero
+// value is for machines without such counters; virtual machines often have none.
 type hardware struct {
 	cycles, instructions int // file descriptors; 0 = none
 }
 
-// A work is a reading of them, cumulative.
+// A work is one reading of the counters of hardware, cumulative.
 type work struct {
 	cycles, instructions uint64
 	known                bool
 }
 
 func openHardware() hardware {
-	open := func(config uint64) int {
+	openCounter := func(config uint64) int {
 		attr := unix.PerfEventAttr{
 			Type:   unix.PERF_TYPE_HARDWARE,
 			Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
@@ -33,7 +33,7 @@ func openHardware() hardware {
 		}
 		return fd
 	}
-	return hardware{open(unix.PERF_COUNT_HW_CPU_CYCLES), open(unix.PERF_COUNT_HW_INSTRUCTIONS)}
+	return hardware{openCounter(unix.PERF_COUNT_HW_CPU_CYCLES), openCounter(unix.PERF_COUNT_HW_INSTRUCTIONS)}
 }
 
 func (h hardware) read() work {

@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// instructions counts those of a loaded program as the verifier left it: all of them, and the most
-// that a packet can run through without leaving the main function. A helper that is called counts
-// as one. hot is 0 where there is a loop.
+// instructions counts the instructions of a loaded program as the verifier left it. all is their
+// number; hot is the most that one packet can run through without a call of another BPF function,
+// or 0 where there is a loop. A helper call counts as one instruction.
 func instructions(prog *ebpf.Program) (all, hot int, err error) {
 	info, err := prog.Info()
 	if err != nil {
@@ -22,11 +22,12 @@ func instructions(prog *ebpf.Program) (all, hot int, err error) {
 	return len(insns), longestPath(insns), nil
 }
 
-// longestPath goes through the instructions backwards: each costs one more than the dearest of its
-// successors.
+// longestPath returns the length of the longest path through the main function, 0 where there is a
+// loop. It goes backwards: the path from an instruction is one longer than the longest path from
+// its successors.
 func longestPath(insns asm.Instructions) int {
-	const never = -1 << 30  // on a path that is not counted
-	at := make(map[int]int) // cost by position, in units of the short instruction
+	const never = -1 << 30  // marks paths that call another function, which do not count
+	at := make(map[int]int) // longest path by position; a position counts 8-byte units
 	main, position := mainFunction(insns)
 	for i := len(main) - 1; i >= 0; i-- {
 		ins := main[i]
@@ -52,8 +53,8 @@ func longestPath(insns asm.Instructions) int {
 	return at[0]
 }
 
-// mainFunction is the instructions before the first other function, and their size in units of the
-// short one.
+// mainFunction returns the instructions before the first other function, and their size in units of
+// 8 bytes.
 func mainFunction(insns asm.Instructions) (main asm.Instructions, size int) {
 	first := 1 << 30 // position of the first other function
 	position := 0
@@ -63,7 +64,8 @@ func mainFunction(insns asm.Instructions) (main asm.Instructions, size int) {
 		}
 		position += int(ins.Size() / asm.InstructionSize)
 		if ins.IsFunctionCall() {
-			// Once it is compiled, the constant is the function's number and the distance is here.
+			// In a compiled program the offset has the distance, and the constant the function's
+			// number.
 			distance := int(ins.Offset)
 			if distance == 0 {
 				distance = int(ins.Constant)

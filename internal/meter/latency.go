@@ -13,14 +13,14 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type histogram -type measurement -type limit -type replayed latency ../../bpf/latency.c
 
-// BuiltinOptions say what our own program does. The zero value is to let every packet pass.
+// BuiltinOptions say what our own program does. With the zero value it lets every packet pass.
 type BuiltinOptions struct {
 	Drop   float64  // share of the packets to drop at random, 0 to 1
-	Mode   xdp.Mode // what it is to run in
+	Mode   xdp.Mode // the mode to attach it in
 	Buffer int      // bytes of each CPU's ring; 0 = 1 MiB
 
-	// Event is called with each measurement, one after the other, from a goroutine of its own; nil
-	// = none.
+	// Event is called with each measurement, from one goroutine, which is not the caller's; nil =
+	// measurements are only counted.
 	Event func(Measurement)
 }
 
@@ -34,15 +34,15 @@ type Measurement struct {
 
 // Latency measures how long an XDP program runs.
 type Latency struct {
-	attachments []*attachment // the first one tells where it is
+	attachments []*attachment // the first one says which program and interface are measured
 	histograms  *ebpf.Map
-	lost        *ebpf.Map   // nil: no ring
-	ring        *eventsRing // nil: no ring
+	lost        *ebpf.Map   // nil: there is no ring
+	ring        *eventsRing // nil: there is no ring
 	owned       []*ebpf.Map
 }
 
-// OpenLatency measures the program that runs on an interface, from the entry to the exit, by fentry
-// and fexit: all that runs inside is in it, also programs that it calls by tail call.
+// OpenLatency measures the program that runs on an interface by fentry and fexit, from its entry to
+// its exit. The time of programs that it calls, also by tail call, is included.
 func OpenLatency(iface string) (*Latency, error) {
 	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
@@ -58,7 +58,8 @@ func OpenLatency(iface string) (*Latency, error) {
 	return l, nil
 }
 
-// trace attaches both probes, the exit first: it counts nothing without an entry.
+// trace attaches both probes. The exit's is first, because it counts nothing before the entry's is
+// there.
 func (l *Latency) trace(ifi xdp.Interface) error {
 	spec, err := loadLatency()
 	if err != nil {
@@ -83,7 +84,7 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 	return nil
 }
 
-// probeMaps makes the maps that both probes share.
+// probeMaps creates the maps that both probes share.
 func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (entries, histograms *ebpf.Map, err error) {
 	if entries, err = l.newMap(spec, latencyMapEntries); err != nil {
 		return nil, nil, err
@@ -143,7 +144,7 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 	if err != nil {
 		return support.ExplainLoad("load the program that measures itself", err)
 	}
-	// Before the first packet comes.
+	// The ring is opened first, so that the first packet's measurement is not lost.
 	if l.ring, err = openEventsRing(output, o); err != nil {
 		prog.Close()
 		return err
@@ -157,16 +158,16 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 	return nil
 }
 
-// Interface is where it measures.
+// Interface returns the interface that is measured on.
 func (l *Latency) Interface() xdp.Interface { return l.attachments[0].ifi }
 
-// Program is what it measures.
+// Program returns the program that is measured.
 func (l *Latency) Program() xdp.Program { return l.attachments[0].program }
 
 // String says where and what it measures: "eth0, tracing lb (id 7)".
 func (l *Latency) String() string { return l.attachments[0].String() }
 
-// Read reads all counters, and fails once the program has left the interface.
+// Read reads all counters. It fails once the program has left the interface.
 func (l *Latency) Read() (LatencyCounts, error) {
 	if err := l.attachments[0].check(); err != nil {
 		return LatencyCounts{}, err
@@ -201,7 +202,8 @@ func (l *Latency) read() (c LatencyCounts, err error) {
 	return c, nil
 }
 
-// Close detaches from the interface, hands over what is left in the rings, and releases everything.
+// Close detaches from the interface, calls Event for what is left in the ring, and releases
+// everything.
 func (l *Latency) Close() error {
 	var errs []error
 	for _, h := range l.attachments {

@@ -12,11 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A ProbeCost is what measuring costs, and what it makes of nothing. Both are medians of several
+// A ProbeCost says how much the probes cost and how exact they are. Both are medians of several
 // rounds.
 type ProbeCost struct {
-	Added time.Duration // what the probes add to each packet
-	Floor time.Duration // what they measure of a program that does nothing
+	Added time.Duration // the time that the probes add to each packet
+	Floor time.Duration // the run time that they measure for a program that does nothing
 }
 
 const (
@@ -24,8 +24,8 @@ const (
 	costRuns   = 20000
 )
 
-// MeasureProbeCost runs the probes of OpenLatency on a program that does nothing, on this CPU and
-// not on any traffic. It takes some 50 ms.
+// MeasureProbeCost runs the probes of OpenLatency on an empty program, on this CPU and without
+// touching any traffic. It takes some 50 ms.
 func MeasureProbeCost() (cost ProbeCost, err error) {
 	l := &Latency{}
 	defer func() { err = errors.Join(err, l.Close()) }()
@@ -63,7 +63,7 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
 	if err != nil {
 		return err
 	}
-	const loopback = 1 // where the packets of BPF_PROG_RUN come from
+	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
 	if err := spec.Variables[latencyVarTracedIfindex].Set(uint32(loopback)); err != nil {
 		return fmt.Errorf("set %s: %w", latencyVarTracedIfindex, err)
 	}
@@ -86,7 +86,7 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
 	return nil
 }
 
-// medianRun is how long one run of a program takes.
+// medianRun returns how long one run of a program takes.
 func medianRun(prog *ebpf.Program) (time.Duration, error) {
 	var rounds [costRounds]time.Duration
 	for i := range rounds {

@@ -47,7 +47,7 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	return r, nil
 }
 
-// run reads until it is told to stop, and the rings are empty.
+// run reads until the rings are empty after close was called.
 func (r *eventsRing) run() error {
 	var rec perf.Record
 	r.reader.SetDeadline(time.Now().Add(eventsDelay))
@@ -65,7 +65,7 @@ func (r *eventsRing) run() error {
 		if err != nil {
 			return fmt.Errorf("read the perf rings: %w", err)
 		}
-		// perf's notice of lost records has no data. It is not needed: the program counts them.
+		// perf reports lost records without data. They are skipped: the program counts them.
 		if r.event == nil || len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The names of bpf/latency.c for the shape of a histogram, and their values.
+// The shape of a histogram, with the names that bpf/latency.c has for it.
 const (
 	subBits    = int(latencyLimitSUB_BITS)
 	subBuckets = int(latencyLimitSUB_BUCKETS)
@@ -16,17 +16,17 @@ const (
 	buckets    = int(latencyLimitBUCKETS)
 )
 
-// MaxBucket is the end of the last bucket. Times that are longer are counted in that bucket, too.
+// MaxBucket is the end of the last bucket, which counts longer times, too.
 const MaxBucket = time.Duration(1) << maxBits
 
 // LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
 type LatencyCounts struct {
 	Verdicts [xdp.VerdictSlots]Histogram // by verdict, xdp.UnknownVerdict as the last
 	CPUs     []Histogram                 // by possible CPU, all verdicts together
-	Lost     uint64                      // measurements that did not get to BuiltinOptions.Event: the ring was full
+	Lost     uint64                      // measurements that BuiltinOptions.Event was not called with, because the ring was full
 }
 
-// Total is all verdicts together.
+// Total returns the histogram of all verdicts together.
 func (c *LatencyCounts) Total() (sum Histogram) {
 	for i := range c.Verdicts {
 		sum.Add(&c.Verdicts[i])
@@ -34,7 +34,7 @@ func (c *LatencyCounts) Total() (sum Histogram) {
 	return sum
 }
 
-// Verdict is the histogram of one verdict.
+// Verdict returns the histogram of one verdict.
 func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
 	return &c.Verdicts[v.Slot()]
 }
@@ -44,7 +44,7 @@ func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
 type Histogram struct {
 	Count    uint64
 	Sum      time.Duration
-	Min, Max time.Duration // exact; of an empty one zero
+	Min, Max time.Duration // exact; 0 if the histogram is empty
 	buckets  [buckets]uint64
 }
 
@@ -58,7 +58,7 @@ func (h *Histogram) add(slot *latencyHistogram) {
 	})
 }
 
-// Add makes h the histogram of both.
+// Add adds all values of o to h.
 func (h *Histogram) Add(o *Histogram) {
 	if o.Count == 0 {
 		return
@@ -81,7 +81,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.Add(&one)
 }
 
-// Mean is the mean, 0 of an empty histogram.
+// Mean returns the mean, 0 for an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -89,8 +89,8 @@ func (h *Histogram) Mean() time.Duration {
 	return time.Duration(math.Round(float64(h.Sum) / float64(h.Count)))
 }
 
-// Quantile is a value that the share q (0 to 1) of all values does not exceed, within 1.6 %, and
-// never outside Min and Max. It is 0 for an empty histogram.
+// Quantile returns the value that the share q (0 to 1) of all values does not exceed. It is exact
+// to 1.6 %, never outside Min and Max, and 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -107,9 +107,9 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.Max // the counts were read while they were written, and do not add up to Count
 }
 
-// Below is how many values are less than a bound. It is exact where the bound is that of a bucket:
-// powers of two up to 2^34 ns, and between two of them the bounds of 2, 4, 8, 16 or 32 equal steps,
-// as far as these are whole nanoseconds.
+// Below returns how many values are less than a bound. It is exact where the bound is that of a
+// bucket: powers of two up to 2^34 ns, and between two of them the bounds of 2, 4, 8, 16 or 32
+// equal steps, as far as these are whole nanoseconds.
 func (h *Histogram) Below(bound time.Duration) (n uint64) {
 	for i := range h.buckets {
 		if _, to := bucketBounds(i); to > bound {
@@ -120,7 +120,7 @@ func (h *Histogram) Below(bound time.Duration) (n uint64) {
 	return n
 }
 
-// bucketOf is bucket_of in bpf/latency.c.
+// bucketOf computes the same as bucket_of in bpf/latency.c.
 func bucketOf(d time.Duration) int {
 	v := uint64(d)
 	if v < uint64(subBuckets) {

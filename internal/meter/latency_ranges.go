@@ -38,8 +38,8 @@ func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	return ranges
 }
 
-// FewRanges are the Ranges with as many steps, up to 8, as make at most so many ranges, or those
-// with one step where that is not possible.
+// FewRanges returns Ranges with the most steps, up to 8, that give no more ranges than most. With
+// one step there may be more.
 func (h *Histogram) FewRanges(most int) (ranges []Range) {
 	for steps := 8; steps >= 1; steps /= 2 {
 		if ranges = h.Ranges(steps); len(ranges) <= most {
@@ -49,7 +49,7 @@ func (h *Histogram) FewRanges(most int) (ranges []Range) {
 	return ranges
 }
 
-// stepBound is where a step ends: so many steps from 2^exp towards the next power of two.
+// stepBound returns where a step ends, when 2^exp to 2^(exp+1) is divided into equal steps.
 func stepBound(exp, step, steps int) uint64 {
 	return uint64(1)<<exp + uint64(1)<<exp*uint64(step)/uint64(steps)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The ranges are in order, without a gap, and have everything in them once.
+// The ranges are in order, without a gap, and contain every value once.
 func TestRanges(t *testing.T) {
 	for _, values := range [][]time.Duration{
 		{0}, {1}, {0, 1, 2, 3}, {63, 64}, {100, 119}, {0, 17 * time.Second}, {1 << 35}, {5, 5, 1 << 40}, {31, 32, 33, 1023, 1024},
@@ -22,7 +22,7 @@ func TestRanges(t *testing.T) {
 			for i, r := range ranges {
 				var want uint64
 				for _, v := range values {
-					v = min(v, MaxBucket-1) // what is longer is in the last range
+					v = min(v, MaxBucket-1) // longer values are in the last range
 					if v >= r.From && v < r.To {
 						want++
 					}
@@ -44,7 +44,7 @@ func TestFewRanges(t *testing.T) {
 	for _, v := range []time.Duration{64, 100, 200} { // 64 to 128 and 128 to 256
 		h.Observe(v)
 	}
-	// The last range is the one with 200 in it.
+	// The last range is the one that contains 200.
 	for _, test := range []struct {
 		most int
 		want []Range

@@ -40,7 +40,7 @@ func TestLatencyRates(t *testing.T) {
 	}
 }
 
-// Each percentile is its own, and none of them is one of the others.
+// Each field has its own percentile, and no two of them are mixed up.
 func TestPercentiles(t *testing.T) {
 	var i Interval[LatencyCounts]
 	for d := range time.Duration(10_000) {

@@ -40,7 +40,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// replayer counts values with the code of the kernel's side, without any traffic.
+// replayer counts values with the code of the program in the kernel, without any traffic.
 func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint32) (bucket int)) {
 	t.Helper()
 	testnet.RequireRoot(t)
@@ -70,7 +70,7 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 	}
 }
 
-// The kernel's side puts each value where this side looks for it.
+// bucket_of in C puts each value into the bucket that bucketOf in Go names.
 func TestBucketsInKernel(t *testing.T) {
 	_, replay := newReplayer(t)
 	check := func(d time.Duration) {
@@ -89,8 +89,8 @@ func TestBucketsInKernel(t *testing.T) {
 	}
 }
 
-// Percentiles of known distributions, counted in the kernel, are within 3 % of the true ones, and
-// what is exact is exact.
+// Percentiles of known distributions, counted in the kernel, are within 3 % of the true ones.
+// Count, sum, minimum and maximum are exact.
 func TestQuantiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, draw := range map[string]func() float64{
@@ -169,8 +169,8 @@ func TestEmptyHistogram(t *testing.T) {
 	}
 }
 
-// Our own program measures each packet once, drops the share that it was told, and each measurement
-// is handed over or counted as lost.
+// Our own program measures each packet once, drops the share that it was told to drop, and each
+// measurement is either given to Event or counted as lost.
 func TestBuiltin(t *testing.T) {
 	for _, drop := range []float64{0, 0.3, 1} {
 		n := newNetwork(t)
@@ -230,7 +230,7 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// The kernel's counters are those of the attached program, from when they were asked for.
+// Runtime reads the counters of the attached program, from the time when Runtime was opened.
 func TestRuntime(t *testing.T) {
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
@@ -262,7 +262,8 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// What cannot be measured is refused with the cause and a way out, and nothing is left attached.
+// Programs that cannot be measured are refused with the cause and a remedy, and nothing is left
+// attached.
 func TestLatencyErrors(t *testing.T) {
 	n := newNetwork(t)
 	for name, open := range map[string]func() error{
@@ -288,7 +289,7 @@ func TestLatencyErrors(t *testing.T) {
 	}
 }
 
-// Somebody else's program is measured at each run, by its verdict.
+// Each run of somebody else's program is measured, by its verdict.
 func TestLatencyTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	n := newNetwork(t)
@@ -324,7 +325,7 @@ func TestLatencyTraced(t *testing.T) {
 	}
 }
 
-// The cost is that of the probes: more than nothing, and less than what an interrupt takes.
+// The cost of the probes is more than nothing, and less than an interrupt takes.
 func TestProbeCost(t *testing.T) {
 	testnet.RequireFentry(t)
 	cost, err := MeasureProbeCost()
@@ -337,7 +338,7 @@ func TestProbeCost(t *testing.T) {
 	}
 }
 
-// openIn opens something in a namespace, to be closed by the test.
+// openIn opens something in a namespace, and closes it at the end of the test.
 func openIn[T any](t *testing.T, ns *testnet.Namespace, open func() (T, error)) (v T) {
 	t.Helper()
 	err := ns.Do(func() (err error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// loadProgram makes one program of a collection, and these of its maps, which are the caller's like
-// the program. A map that exists already is used.
+// loadProgram loads one program of a collection. It creates those of the maps that are nil, and
+// uses the others. The caller closes the program, and the maps also after an error.
 func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.Program, error) {
 	given := make(map[string]*ebpf.Map)
 	for name, m := range maps {
@@ -32,7 +32,7 @@ func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.
 	return prog, nil
 }
 
-// readArray returns a per-CPU array: by index, then by CPU.
+// readArray reads a per-CPU array. The result is by index, then by CPU.
 func readArray[V any](m *ebpf.Map) ([][]V, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {

@@ -1,17 +1,17 @@
 // Package meter counts what happens around the XDP hook. Each kind of counters is one type with
 // Open, Read and Close.
 //
-// All counters are cumulative since Open, in the kernel, one slot per CPU. Read takes nothing away:
-// any number of readers may look, concurrently, and what each subtracts from what is its own
-// business. A reading is not one instant: packets that arrive meanwhile may be in one of its
+// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read
+// changes nothing, so any number of readers may call it concurrently, and each takes its own
+// differences. A reading is not one instant: packets that arrive meanwhile may be in one of its
 // numbers and not yet in another. Once traffic has ended, it is exact.
 //
-// Where the interface has no XDP program, one of ours is attached, which counts. Where it has one,
-// that is traced by a BPF trampoline, unmodified. A bpf_link holds either attachment: the kernel
-// detaches when the process ends, however it ends.
+// Where the interface has no XDP program, we attach one of ours, which counts. Where it has one, a
+// BPF trampoline (fentry or fexit) traces it and leaves it unmodified. A bpf_link holds either
+// attachment: the kernel detaches when the process ends, however it ends.
 package meter
 
-// A Tally is packets and their bytes, all buffers of a packet included.
+// A Tally is a number of packets, and their bytes in all buffers.
 type Tally struct {
 	Packets, Bytes uint64
 }

@@ -17,12 +17,12 @@ import (
 type Variant int
 
 const (
-	PerCPU Variant = iota // a per-CPU array that is searched by protocol; the fastest as measured, if by little
+	PerCPU Variant = iota // a per-CPU array with an entry for each protocol; by a little the fastest
 	Ultra                 // one struct per CPU with a slot for everything that is counted
-	Naive                 // one hash table for all CPUs, which fight for it
+	Naive                 // one hash table for all CPUs, with atomic additions
 )
 
-// Variants are all of them, the slowest first.
+// Variants has all variants, the slowest first.
 var Variants = []Variant{Naive, PerCPU, Ultra}
 
 var variantNames = map[Variant]string{Ultra: "ultra", PerCPU: "percpu", Naive: "naive"}
@@ -39,7 +39,7 @@ func ParseVariant(name string) (Variant, error) {
 	return 0, fmt.Errorf("variant %q: must be naive, percpu or ultra", name)
 }
 
-// FlowTable is how many flows are kept at most. Each costs 40 bytes, and 16 per CPU.
+// FlowTable is the most flows that are kept. Each takes 40 bytes, and 16 more per CPU.
 const FlowTable = 16384
 
 // ProtocolsOptions say where and what to count.
@@ -49,7 +49,7 @@ type ProtocolsOptions struct {
 	Variant   Variant
 	Sizes     bool
 	Flows     bool
-	Mode      xdp.Mode // what our own program is to run in, where the interface has none
+	Mode      xdp.Mode // the mode to attach our own program in, where the interface has none
 
 	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = FlowTable and what protocols.c says
 }
@@ -62,10 +62,10 @@ type Protocols struct {
 	sizes, flows bool
 
 	mu       sync.Mutex
-	overflow FlowOverflow // the most ever read: packets that arrive between the readings must not make it fall
+	overflow FlowOverflow // the highest values read so far: packets that arrive during a reading can make the next one lower
 }
 
-// OpenProtocols begins to count, or leaves nothing behind.
+// OpenProtocols begins to count. After an error nothing is left attached.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	ifi, err := xdp.EthernetInterface(o.Interface)
 	if err != nil {
@@ -126,7 +126,7 @@ type protocolMaps struct {
 	naive, percpu, ultra, ethertypes, size, flow, flowSums *ebpf.Map
 }
 
-// load makes a program, and the maps where they do not exist yet.
+// load loads a program, and creates the maps that do not exist yet.
 func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
 	prog, err := loadProgram(spec, name, map[string]**ebpf.Map{
 		protocolsMapNaiveTallies:  &m.naive,
@@ -140,8 +140,8 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 	if err != nil {
 		return nil, err
 	}
-	// This entry is for classes that find the table full, so it is made before the table can be
-	// full.
+	// This entry counts the classes that find the table full. It is made first, so that there is
+	// room for it.
 	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
 		prog.Close()
 		return nil, fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
@@ -157,10 +157,10 @@ func (m *protocolMaps) close() error {
 	return errors.Join(errs...)
 }
 
-// ProtocolCounts are what Protocols counted. The zero value is nothing.
+// ProtocolCounts are what Protocols counted. In the zero value nothing was counted.
 type ProtocolCounts struct {
-	// Classes are the packets per class and CPU; Naive has one slot for all CPUs. What is zero is
-	// left out.
+	// Classes are the packets per class and CPU. Naive has one slot for all CPUs. Classes without
+	// packets are left out.
 	Classes map[Class][]Tally
 
 	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
@@ -170,11 +170,11 @@ type ProtocolCounts struct {
 	Overflow FlowOverflow
 }
 
-// SizeNames are the sizes of packets in bytes that are told apart, as XDP sees them: from the
-// Ethernet header on, with VLAN tags, without the checksum at the end.
+// SizeNames are the ranges of packet sizes that are counted separately, in bytes as XDP sees
+// packets: from the Ethernet header on, with VLAN tags, without the checksum at the end.
 var SizeNames = [protocolsLimitSIZES]string{"0-64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519-"}
 
-// CPUs is how many CPUs are counted by themselves.
+// CPUs returns how many CPUs are counted separately.
 func (c ProtocolCounts) CPUs() int {
 	for _, perCPU := range c.Classes {
 		return len(perCPU)
@@ -182,7 +182,7 @@ func (c ProtocolCounts) CPUs() int {
 	return 0
 }
 
-// Class is the packets of a class on all CPUs.
+// Class returns the packets of a class on all CPUs.
 func (c ProtocolCounts) Class(class Class) (sum Tally) {
 	for _, t := range c.Classes[class] {
 		sum.Add(t)
@@ -190,7 +190,7 @@ func (c ProtocolCounts) Class(class Class) (sum Tally) {
 	return sum
 }
 
-// CPU is the packets of a class on one CPU.
+// CPU returns the packets of a class on one CPU.
 func (c ProtocolCounts) CPU(class Class, cpu int) Tally {
 	if perCPU := c.Classes[class]; cpu < len(perCPU) {
 		return perCPU[cpu]
@@ -198,7 +198,7 @@ func (c ProtocolCounts) CPU(class Class, cpu int) Tally {
 	return Tally{}
 }
 
-// Total is all packets.
+// Total returns the packets of all classes.
 func (c ProtocolCounts) Total() (sum Tally) {
 	for class := range c.Classes {
 		sum.Add(c.Class(class))
@@ -206,8 +206,8 @@ func (c ProtocolCounts) Total() (sum Tally) {
 	return sum
 }
 
-// Read returns the counters, cumulative since OpenProtocols. It is an error when they do not count
-// any more, because the program or the interface has gone.
+// Read returns the counters, cumulative since OpenProtocols. It fails once nothing is counted any
+// more, because the program or the interface has gone.
 func (p *Protocols) Read() (ProtocolCounts, error) {
 	if err := p.attachment.check(); err != nil {
 		return ProtocolCounts{}, err
@@ -229,8 +229,8 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 // String says where and how it counts: "eth0, XDP native, ultra".
 func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.attachment, p.variant) }
 
-// Interface is what is counted on, as it was before.
+// Interface returns the interface as it was before OpenProtocols.
 func (p *Protocols) Interface() xdp.Interface { return p.attachment.ifi }
 
-// Close detaches.
+// Close detaches the program and releases the counters.
 func (p *Protocols) Close() error { return errors.Join(p.attachment.close(), p.protocolMaps.close()) }

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// A ClassRate is the packets of one class.
+// A ClassRate has the packets of one class.
 type ClassRate struct {
 	Class Class
 	Rate
 }
 
-// ClassRates are those of all classes of which there were packets since the counters were opened.
-// The class with most bytes is first.
+// ClassRates returns the rates of all classes that had packets since the counters were opened. The
+// class with most bytes is first.
 func ClassRates(i Interval[ProtocolCounts]) []ClassRate {
 	return classRates(i, ProtocolCounts.Class)
 }
 
-// CPUClassRates are ClassRates of what one CPU counted.
+// CPUClassRates returns the same as ClassRates for what one CPU counted.
 func CPUClassRates(i Interval[ProtocolCounts], cpu int) []ClassRate {
 	return classRates(i, func(c ProtocolCounts, class Class) Tally { return c.CPU(class, cpu) })
 }
@@ -34,23 +34,23 @@ func classRates(i Interval[ProtocolCounts], tally func(ProtocolCounts, Class) Ta
 	return rates
 }
 
-// A FlowRate is the packets of one flow. Packets and Bytes are those since the flow came into the
-// table.
+// A FlowRate has the packets of one flow. Packets and Bytes are cumulative since the flow came into
+// the table.
 type FlowRate struct {
 	Flow Flow
 	Rate
 	lately uint64 // bytes in the interval
 }
 
-// TopFlows are the n flows with most bytes in the interval, those with most bytes first. Flows with
-// equally many are ordered by their bytes since they came into the table.
+// TopFlows returns the n flows with most bytes in the interval, in that order. Flows with equally
+// many are ordered by their bytes since they came into the table.
 func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
 	var all []FlowRate
 	for flow, now := range i.Now.Flows {
 		before := i.Before.Flows[flow]
 		if now.Packets < before.Packets {
-			// The table had no room for the flow for a while and counts it from zero again, so that
-			// all of its packets are of this interval.
+			// The flow was pushed out of the table and has come into it again. It was counted from
+			// zero, so all of its packets are of this interval.
 			before = Tally{}
 		}
 		all = append(all, FlowRate{flow, NewRate(before, now, i.Took), now.Bytes - before.Bytes})

@@ -9,15 +9,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Flow is one direction of a conversation. Ports are 0 where there are none, and in all fragments
-// of a packet but the first.
+// A Flow is one direction of a conversation. The ports are 0 where the protocol has none, and in
+// all fragments of a packet but the first.
 type Flow struct {
-	Class               Class // of IP
+	Class               Class // of IPv4 or IPv6
 	Source, Destination netip.AddrPort
 }
 
-// FlowOverflow is what Flows lacks: flows that had to make room for newer ones, and the packets
-// that were counted for them. Cumulative; while packets arrive it may be a few short.
+// FlowOverflow counts what ProtocolCounts.Flows lacks: the flows that were pushed out by newer
+// ones, and their packets until then. It is cumulative; while packets arrive it may be a few too
+// low.
 type FlowOverflow struct {
 	Flows uint64 // a flow that was pushed out twice counts twice
 	Tally
@@ -84,7 +85,7 @@ func (m *protocolMaps) classes() (map[Class][]Tally, error) {
 	return classes, eachHash(m.ethertypes, cpus, put)
 }
 
-// flows reads the flows, and what was counted for all there ever were.
+// flows reads the table of flows, and computes what was pushed out of it.
 func (m *protocolMaps) flows() (map[Flow]Tally, FlowOverflow, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -113,7 +114,7 @@ func (m *protocolMaps) flows() (map[Flow]Tally, FlowOverflow, error) {
 	}, err
 }
 
-// above is a - b, or 0 where packets came between the readings of the two.
+// above returns a - b, or 0 where b is greater because packets came between the readings of both.
 func above(a, b uint64) uint64 { return max(a, b) - b }
 
 func sum(perCPU []protocolsTally) (all Tally) {
@@ -141,8 +142,8 @@ func newFlow(f protocolsFlow) Flow {
 	}
 }
 
-// eachHash calls f for each entry of a hash map whose values have so many slots. An entry that
-// comes or goes meanwhile may be missing.
+// eachHash calls f for each entry of a hash map whose values have this many slots. An entry that is
+// inserted or deleted meanwhile may be missing.
 func eachHash[K, V any](m *ebpf.Map, slots int, f func(K, []V)) error {
 	const chunk = 1024
 	keys, values := make([]K, chunk), make([]V, chunk*slots)

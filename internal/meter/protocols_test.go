@@ -49,7 +49,8 @@ func (b *countBench) run(packet []byte, repeat uint32) {
 	}
 }
 
-// runExactly is prog.Run where no signal makes that start over, and count twice.
+// runExactly runs prog on a thread without signals, because prog.Run starts again after a signal,
+// and packets would be counted twice.
 func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) (verdict xdp.Verdict) {
 	t.Helper()
 	err := thread.Quiet(thread.AnyCPU, func() error {
@@ -72,7 +73,7 @@ func (b *countBench) counts() ProtocolCounts {
 	return c
 }
 
-// byClass drops the zeroes and the CPUs.
+// byClass adds up the CPUs, and leaves out classes without packets.
 func byClass(c ProtocolCounts) map[string]Tally {
 	m := make(map[string]Tally)
 	for class := range c.Classes {
@@ -97,7 +98,7 @@ func ip6(next byte) []byte {
 	return h
 }
 
-// extension is an IPv6 extension header of so many bytes.
+// extension is an IPv6 extension header of this many bytes.
 func extension(next byte, size int) []byte {
 	h := make([]byte, size)
 	h[0], h[1] = next, byte(size/8-1)
@@ -144,7 +145,7 @@ func addr6(port uint16, last byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", last)), port)
 }
 
-// protocolTable is packets, and the one class, size and flow that each of them is.
+// protocolTable has packets with the class, size and flow of each.
 var protocolTable = []struct {
 	name   string
 	packet []byte
@@ -194,8 +195,8 @@ var protocolTable = []struct {
 
 var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
 
-// A packet in; exactly one class, one size and one flow out, the same of all variants, with and
-// without the counters that are asked for.
+// A packet is counted in exactly one class, and on request in one size and one flow. All variants
+// count the same.
 func TestProtocols(t *testing.T) {
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
@@ -255,7 +256,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Flows beyond the table's size push others out: what is then missing is known exactly.
+// Flows beyond the table's size push others out, and Overflow says exactly how many packets are
+// missing.
 func TestFlowOverflow(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var p *Protocols
@@ -274,7 +276,7 @@ func TestFlowOverflow(t *testing.T) {
 	if len(c.Flows) == 0 || len(c.Flows) > 512 {
 		t.Errorf("%d flows in the table", len(c.Flows))
 	}
-	// Each of them comes round again after it was pushed out.
+	// Each flow is sent again after it was pushed out.
 	if want := uint64(flows - len(c.Flows)); c.Overflow.Flows < want {
 		t.Errorf("%d flows pushed out, want %d or more", c.Overflow.Flows, want)
 	}

@@ -2,8 +2,8 @@ package meter
 
 import "time"
 
-// An Interval is what happened between two snapshots of the same counters. S is the type of a
-// snapshot, whose zero value is that nothing was counted.
+// An Interval has two snapshots of the same counters. S is the type of a snapshot; in its zero
+// value nothing was counted.
 type Interval[S any] struct {
 	Before, Now S
 	End         time.Time     // when Now was taken, CLOCK_REALTIME
@@ -11,19 +11,19 @@ type Interval[S any] struct {
 	Elapsed     time.Duration // from the opening of the counters to Now, CLOCK_MONOTONIC
 }
 
-// Next is the interval from the end of this one to a later snapshot. The zero Interval ends when
-// the counters were opened. elapsed is the time since then.
+// Next returns the interval from the end of this one to a later snapshot. elapsed is the time since
+// the counters were opened, which is also when the zero Interval ends.
 func (i Interval[S]) Next(now S, end time.Time, elapsed time.Duration) Interval[S] {
 	return Interval[S]{Before: i.Now, Now: now, End: end, Took: elapsed - i.Elapsed, Elapsed: elapsed}
 }
 
-// Whole is the interval from the opening of the counters to the end of this one.
+// Whole returns the interval from the opening of the counters to the end of this one.
 func (i Interval[S]) Whole() Interval[S] {
 	return Interval[S]{Now: i.Now, End: i.End, Took: i.Elapsed, Elapsed: i.Elapsed}
 }
 
-// PerSecond is how fast a cumulative counter rose from before to now. It is 0 where the counter
-// fell, because it was replaced by a new one, and where no time has passed.
+// PerSecond returns how fast a cumulative counter rose from before to now. It is 0 where no time
+// has passed, and where the counter fell because a new one replaced it.
 func PerSecond(before, now uint64, took time.Duration) float64 {
 	if took <= 0 || now < before {
 		return 0
@@ -31,7 +31,7 @@ func PerSecond(before, now uint64, took time.Duration) float64 {
 	return float64(now-before) / took.Seconds()
 }
 
-// A Rate is packets and bytes since the counters were opened, and how fast they came in an
+// A Rate has the packets and bytes since the counters were opened, and how fast they came in an
 // interval.
 type Rate struct {
 	Packets, Bytes   uint64  // cumulative

@@ -36,7 +36,7 @@ func TestNewRate(t *testing.T) {
 	}
 }
 
-// Intervals follow each other without a gap, and the whole begins with nothing.
+// Intervals follow each other without a gap, and Whole begins when the counters were opened.
 func TestInterval(t *testing.T) {
 	var start Interval[uint64]
 	at := time.Unix(1e9, 0)

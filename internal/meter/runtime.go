@@ -13,13 +13,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Runtime reads how often a program ran and for how long, from the kernel's own counters, which it
-// switches on for all BPF programs of the machine while it is open: some 20 ns for each run of
-// each.
+// Runtime reads from the kernel's own counters how often a program ran and for how long. While it
+// is open, the kernel counts for all BPF programs of the machine, which costs each of them some 20
+// ns per run.
 type Runtime struct {
 	ifi    xdp.Interface
 	prog   *ebpf.Program
-	off    io.Closer
+	stats  io.Closer // closing it switches the kernel's counters off
 	before RuntimeCounts
 }
 
@@ -29,7 +29,7 @@ type RuntimeCounts struct {
 	Time time.Duration // in the program, CLOCK_MONOTONIC
 }
 
-// Mean is the mean run time since before, 0 where there was no run.
+// Mean returns the mean run time since before, 0 where there was no run.
 func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 	if c.Runs == before.Runs {
 		return 0
@@ -57,17 +57,17 @@ func (r *Runtime) begin() (err error) {
 	if r.prog, err = ebpf.NewProgramFromID(ebpf.ProgramID(r.Program().ID)); err != nil {
 		return fmt.Errorf("open %v on %s: %w", r.Program(), r.ifi.Name, err)
 	}
-	if r.off, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
+	if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
 		return support.ExplainLoad("switch on the kernel's run-time counters", err)
 	}
 	r.before, err = r.count()
 	return err
 }
 
-// Interface is where the program runs.
+// Interface returns the interface that the program runs on.
 func (r *Runtime) Interface() xdp.Interface { return r.ifi }
 
-// Program is what is measured.
+// Program returns the program that is measured.
 func (r *Runtime) Program() xdp.Program { return r.ifi.Programs[0] }
 
 // String says where and what is measured.
@@ -75,7 +75,7 @@ func (r *Runtime) String() string {
 	return fmt.Sprintf("%s, kernel's counters of %v", r.ifi.Name, r.Program())
 }
 
-// Read reads the counters, and fails once the program has left the interface.
+// Read reads the counters. It fails once the program has left the interface.
 func (r *Runtime) Read() (RuntimeCounts, error) {
 	h := attachment{ifi: r.ifi, runs: r.Program()}
 	if err := h.check(); err != nil {
@@ -93,11 +93,11 @@ func (r *Runtime) count() (RuntimeCounts, error) {
 	return RuntimeCounts{Runs: s.RunCount, Time: s.Runtime}, nil
 }
 
-// Close switches the counters off, unless somebody else has them on.
+// Close switches the counters off, unless another process keeps them on.
 func (r *Runtime) Close() error {
 	var errs []error
-	if r.off != nil {
-		errs = append(errs, r.off.Close())
+	if r.stats != nil {
+		errs = append(errs, r.stats.Close())
 	}
 	return errors.Join(append(errs, r.prog.Close())...) // takes nil
 }

@@ -27,8 +27,8 @@ func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s 
 	return s
 }
 
-// A million frames, each in the counter of the verdict, with all its bytes, whoever reads
-// meanwhile.
+// A million frames are all counted, with their bytes, as the verdict that they got, even while
+// others read.
 func TestActionsMillion(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
@@ -41,7 +41,7 @@ func TestActionsMillion(t *testing.T) {
 			})
 			defer a.Close()
 
-			// Readers that never stop, and see the counters only grow.
+			// These readers read all the time, and must only see the counters grow.
 			done := make(chan struct{})
 			var readers sync.WaitGroup
 			for range 2 {
@@ -68,7 +68,7 @@ func TestActionsMillion(t *testing.T) {
 				})
 			}
 			stop := sync.OnceFunc(func() { close(done); readers.Wait() })
-			defer stop() // Generate may end the test, and Close is not for what is being read
+			defer stop() // also if Generate ends the test: the counters must not be closed while they are read
 			const size = 100
 			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{
 				Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(1_000_000),
@@ -88,7 +88,7 @@ func TestActionsMillion(t *testing.T) {
 	}
 }
 
-// fexit on a program that somebody else runs, and that neither loses its packets nor its verdicts.
+// fexit counts the verdicts of somebody else's program, which keeps its packets and verdicts.
 func TestActionsTrace(t *testing.T) {
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
@@ -133,7 +133,7 @@ func TestActionsTrace(t *testing.T) {
 	}
 }
 
-// fentry sees the same as a program of our own, of every packet of the table that can be sent.
+// fentry counts the same as a program of our own, for every packet of the table that can be sent.
 func TestProtocolsTrace(t *testing.T) {
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
@@ -151,7 +151,7 @@ func TestProtocolsTrace(t *testing.T) {
 			var sizes [protocolsLimitSIZES]Tally
 			for _, test := range protocolTable {
 				if len(test.packet) > 1500+18 {
-					continue // the pair's MTU
+					continue // longer than the pair's MTU allows
 				}
 				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: 20})
 				tally := Tally{delivered, delivered * uint64(len(test.packet))}
@@ -175,7 +175,7 @@ func TestProtocolsTrace(t *testing.T) {
 	}
 }
 
-// A million frames of several protocols, and all variants agree with what was sent.
+// All variants count a million frames of several protocols exactly as they were sent.
 func TestProtocolsMillion(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, v := range Variants {
@@ -197,8 +197,8 @@ func TestProtocolsMillion(t *testing.T) {
 			}{
 				{tcp4, IPv4(6), 0, 400_000},
 				{testnet.UDPFrame(700, 0), IPv4(17), 4, 300_000},
-				// Untagged: the generator sends a page again as the kernel's stack left it, without
-				// the tag.
+				// This frame has no tag, because the generator sends pages again as the kernel's
+				// stack left them, and the stack removes tags.
 				{tcp6, IPv6(6), 1, 200_000},
 				{txRx.ARPRequest(), EtherType(0x0806), 0, 100_000},
 			} {
@@ -218,7 +218,7 @@ func TestProtocolsMillion(t *testing.T) {
 	}
 }
 
-// What is counted ends with the program or the interface, and Read says so.
+// Read fails once the program has left the interface.
 func TestGone(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -16,7 +16,8 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
 
-// An Event is what a tracepoint reports. Some have had several tracepoints over time.
+// An Event is a kind of event that a tracepoint reports. For some, the kernel's versions have
+// different tracepoints.
 type Event uint32
 
 const (
@@ -33,17 +34,18 @@ const (
 	AttachFailed    = Event(tracepointsEventATTACH_FAILED)     // a program could not be attached by a bpf_link
 )
 
-// TracepointOptions say what to count. The zero value is every event of the machine, in all its
-// network namespaces, but successful redirects.
+// TracepointOptions say what to count. The zero value counts all events of the machine, in all its
+// network namespaces, except for successful redirects.
 type TracepointOptions struct {
 	// Interface restricts the events to one interface, in the calling thread's network namespace;
-	// nil = all. Some tracepoints do not tell an interface. Those of cpumaps are then counted for
-	// the maps that the interface's program had at Open, those of memory for what was connected
-	// since Open, and failed attachments for the whole namespace.
+	// nil = all. Some tracepoints do not name an interface. Events of cpumaps are then counted if
+	// the interface's program had the map at Open, events of memory models if the model was
+	// connected to the interface since Open, and failed attachments if they are in the same
+	// namespace.
 	Interface *xdp.Interface
 
 	// Program restricts the events to those of one XDP program, by its id; 0 = all. Tracepoints
-	// that tell neither a program nor a map are Absent then.
+	// that name neither a program nor a map are then Absent.
 	Program uint32
 
 	// Redirects counts successful redirects, too: one event for every packet.
@@ -56,7 +58,7 @@ type TracepointOptions struct {
 // Tracepoints counts the events of the kernel's xdp:* tracepoints.
 type Tracepoints struct {
 	coll   *ebpf.Collection
-	links  []link.Link // those that are not held are closed by the garbage collector
+	links  []link.Link // kept, because the garbage collector closes links that are not
 	events []Event
 	absent []Absent
 	reader *recordReader // nil without TracepointOptions.Record
@@ -86,7 +88,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 	return t, nil
 }
 
-// choose takes out of spec what this kernel or these options do without.
+// choose returns the tracepoints to count, and removes the programs of all others from spec.
 func (t *Tracepoints) choose(spec *ebpf.CollectionSpec, o TracepointOptions) ([]tracepoint, error) {
 	kernel, err := kernelTracepoints()
 	if err != nil {
@@ -141,7 +143,7 @@ func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
 	return nil
 }
 
-// begin attaches the programs, when all else is ready.
+// begin attaches the programs. That is its last step, so that no event finds the rest unprepared.
 func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error) {
 	if err := t.allowMaps(o); err != nil {
 		return err
@@ -161,7 +163,8 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 	return nil
 }
 
-// allowMaps tells the programs by which maps they know the events of cpumaps.
+// allowMaps stores the maps of the chosen programs in program_maps, by which events of cpumaps are
+// recognized.
 func (t *Tracepoints) allowMaps(o TracepointOptions) error {
 	var programs []uint32
 	if o.Program != 0 {
@@ -191,13 +194,13 @@ func (t *Tracepoints) allowMaps(o TracepointOptions) error {
 	return nil
 }
 
-// Events are those that can occur here, in the order of their declaration.
+// Events returns the events that can occur on this kernel, in the order of their declaration.
 func (t *Tracepoints) Events() []Event { return slices.Sorted(slices.Values(t.events)) }
 
-// Absent are the tracepoints that are not counted, and why.
+// Absent returns the tracepoints that are not counted, and why.
 func (t *Tracepoints) Absent() []Absent { return t.absent }
 
-// Close detaches from the tracepoints. It ends calls of Next, too.
+// Close detaches from the tracepoints. A call of Next returns then.
 func (t *Tracepoints) Close() error {
 	var errs []error
 	for _, l := range t.links {

@@ -9,7 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Case is an event and what tells its cases apart. What an event does not have is zero.
+// A Case is an event with its details, and has a counter of its own. Details that an event does not
+// have are zero.
 type Case struct {
 	Event   Event
 	Errno   unix.Errno  // RedirectErr, DevmapXmit and BulkTx; 0 = none
@@ -17,23 +18,23 @@ type Case struct {
 	Memory  MemoryType  // MemConnect, MemDisconnect, MemReturnFailed
 	MapID   uint32      // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
 	ToCPU   int         // CPUMapEnqueue
-	From    string      // interface: where the packet came from, or that sends (BulkTx) or connects (MemConnect)
+	From    string      // interface: that the packet came in on, that sends (BulkTx) or connects (MemConnect)
 	To      string      // interface: DevmapXmit
-	Message string      // AttachFailed: the kernel's words, cut after 103 bytes
+	Message string      // AttachFailed: the kernel's message, cut after 103 bytes
 }
 
-// An EventCount is cumulative since Open.
+// An EventCount counts the events of one Case, cumulative since Open.
 type EventCount struct {
-	Events  uint64 // how often the tracepoint was passed; for bulks, their number
+	Events  uint64 // how often the tracepoint was passed; a bulk of packets is one event
 	Packets uint64 // sent, queued, taken or redirected
 	Drops   uint64 // packets that were lost
 
-	// Of CPUMapKthread: bulks before which the thread had slept or made way, and the verdicts of
-	// the program that the map's entry has, if any.
+	// Sched counts the bulks of CPUMapKthread before which the thread had slept or had let other
+	// threads run. The others are the verdicts of the program in the map's entry, if it has one.
 	Sched, Passed, Dropped, Redirected uint64
 }
 
-// Add makes c the sum.
+// Add adds d to c.
 func (c *EventCount) Add(d EventCount) {
 	c.Events += d.Events
 	c.Packets += d.Packets
@@ -44,7 +45,7 @@ func (c *EventCount) Add(d EventCount) {
 	c.Redirected += d.Redirected
 }
 
-// Sub is what was added to before until c.
+// Sub returns c - before.
 func (c EventCount) Sub(before EventCount) EventCount {
 	return EventCount{
 		Events:     c.Events - before.Events,
@@ -59,9 +60,9 @@ func (c EventCount) Sub(before EventCount) EventCount {
 
 // EventCounts is what Tracepoints.Read returns, cumulative since Open. It is the caller's.
 type EventCounts struct {
-	Cases  map[Case][]EventCount // by possible CPU: the one that the tracepoint was passed on
-	Missed uint64                // events in none of the cases: there were too many different ones
-	Lost   uint64                // records that found the ring full, and are not in Next
+	Cases  map[Case][]EventCount // by the CPU on which the tracepoint was passed, for all possible CPUs
+	Missed uint64                // events that are in none of the cases, because there were too many cases
+	Lost   uint64                // records that Next does not return, because the ring was full
 }
 
 // Read reads all counters.
@@ -126,7 +127,7 @@ func caseOf(k *tracepointsKey) Case {
 	return c
 }
 
-// text is a string of C.
+// text converts a string of C.
 func text(chars []int8) string {
 	b := make([]byte, 0, len(chars))
 	for _, c := range chars {
@@ -138,8 +139,8 @@ func text(chars []int8) string {
 	return string(b)
 }
 
-// A MemoryType is enum xdp_mem_type of include/net/xdp.h: where a receive queue's packets have
-// their pages from.
+// A MemoryType says where a receive queue gets the pages for its packets from: enum xdp_mem_type of
+// include/net/xdp.h.
 type MemoryType uint32
 
 var memoryTypes = [...]string{"page_shared", "page_order0", "page_pool", "xsk_buff_pool"}

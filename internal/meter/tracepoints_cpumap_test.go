@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Packets for another CPU are queued on one and taken on the other; another program's cpumap does
-// not count.
+// A packet for another CPU counts when it is queued and when it is taken. Those of another
+// program's cpumap do not count.
 func TestCPUMap(t *testing.T) {
 	if testnet.Emulated() {
 		t.Skip("an emulated machine polls several frames at once, and they are one event")
@@ -98,7 +98,8 @@ func TestCPUMapVerdicts(t *testing.T) {
 	}
 }
 
-// newCPUMap has one entry: CPU 0, with a program for its packets, or nil for none.
+// newCPUMap returns a map with one entry: CPU 0, with a program for its packets, or with none if
+// prog is nil.
 func (n *network) newCPUMap(ins asm.Instructions) *ebpf.Map {
 	n.t.Helper()
 	entry := struct { // struct bpf_cpumap_val of linux/bpf.h

@@ -14,12 +14,13 @@ type tracepoint struct {
 	event   Event
 	program string
 
-	// args are the argument lists, without the first, that the program reads rightly:
-	// include/trace/events/xdp.h of Linux 5.14 to 6.18, and of 5.8 before that. Others are possible
-	// in kernels to come, and reading the wrong argument would be worse than not to count.
+	// args are the argument lists, without the first argument, for which the program is right:
+	// those of include/trace/events/xdp.h in Linux 5.14 to 6.18, and of 5.8 before that. With any
+	// other list, which a later kernel may have, the tracepoint is left out: reading a wrong
+	// argument would be worse than not counting.
 	args []string
 
-	ofProgram bool // it tells the program, or a map
+	ofProgram bool // it names the program, or a map
 }
 
 const (
@@ -52,10 +53,10 @@ type Absent struct {
 	Reason     string
 }
 
-// notAsked is the reason of tracepoints that are left out without mention.
+// notAsked is the reason of tracepoints that Absent does not mention.
 const notAsked = "not asked for"
 
-// absence is why a tracepoint is left out, or empty.
+// absence returns why a tracepoint is left out, "" if it is counted.
 func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) string {
 	if p.event == Redirect && !o.Redirects {
 		return notAsked
@@ -65,7 +66,7 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 		return "this kernel does not have it"
 	}
 	if o.Program != 0 && !p.ofProgram {
-		return "it does not tell the program"
+		return "it does not name the program"
 	}
 	for _, known := range p.args {
 		if args == known {
@@ -97,7 +98,7 @@ func kernelTracepoints() (map[string]string, error) {
 	return found, nil
 }
 
-// argumentsOf lists the arguments behind the first, which is the kernel's own.
+// argumentsOf lists the arguments without the first, which the kernel uses itself.
 func argumentsOf(spec *btf.Spec, name string) (string, error) {
 	var def *btf.Typedef
 	if err := spec.TypeByName(name, &def); err != nil {
@@ -118,7 +119,7 @@ func argumentsOf(spec *btf.Spec, name string) (string, error) {
 	return strings.Join(args, ", "), nil
 }
 
-// typeName says of a type what a program that reads it must know.
+// typeName describes a type as far as a program that reads it depends on it.
 func typeName(t btf.Type) string {
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Pointer:

@@ -15,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The kernel makes a page pool for each run of live frames, and disconnects it at the end. It
-// belongs to no interface. Other such runs on the machine count, too.
+// The kernel makes a page pool for each run of live frames, and disconnects it at the end. The pool
+// belongs to no interface. Other live frames on the machine count, too.
 func TestMemDisconnect(t *testing.T) {
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
@@ -28,9 +28,9 @@ func TestMemDisconnect(t *testing.T) {
 	n.expect(restricted, map[Case]EventCount{})
 }
 
-// Connecting a page pool takes a driver that has one per receive queue. It makes new ones when a
-// program is attached, and when it is detached. Those that it then gives up are known by having
-// been connected.
+// A driver with a page pool per receive queue connects new pools when a program is attached, and
+// when it is detached. The pools that it then gives up count for the interface, because they were
+// connected to it.
 func TestMemConnect(t *testing.T) {
 	testnet.RequireRoot(t)
 	ifi := pagePoolInterface(t)
@@ -73,7 +73,8 @@ func TestMemConnect(t *testing.T) {
 	n.expect(elsewhere, map[Case]EventCount{})
 }
 
-// pagePoolInterface is the emulated machine's own interface, set up. No other machine's is touched.
+// pagePoolInterface returns the emulated machine's own interface, set up. On other machines the
+// test is skipped.
 func pagePoolInterface(t *testing.T) xdp.Interface {
 	t.Helper()
 	if !testnet.Emulated() {

@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -30,8 +31,8 @@ func newNetwork(t *testing.T) *network {
 	return &network{t: t, pair: pair, sender: testnet.MustSender(t, pair)}
 }
 
-// send sends frames one by one: each is a bulk of its own. What the sending itself triggers has
-// happened when it returns, or soon after.
+// send sends frames one by one, so that each is a bulk of its own. The events that they cause come
+// before it returns, or soon after.
 func (n *network) send(count int) {
 	n.t.Helper()
 	n.sendOn(0, count)
@@ -104,7 +105,7 @@ func (n *network) open(o TracepointOptions) *Tracepoints {
 	return n.openAll(o)
 }
 
-// openAll does so for whatever the options say.
+// openAll opens tracepoints in the receiving namespace, with the options unchanged.
 func (n *network) openAll(o TracepointOptions) *Tracepoints {
 	n.t.Helper()
 	var tp *Tracepoints
@@ -119,7 +120,7 @@ func (n *network) openAll(o TracepointOptions) *Tracepoints {
 	return tp
 }
 
-// has tells whether the kernel can have this event; if not, its tracepoint must be named as absent.
+// has says whether this kernel has the event. If not, its tracepoint must be named as absent.
 func (n *network) has(e Event, tracepoint string) bool {
 	n.t.Helper()
 	tp := n.openAll(TracepointOptions{Redirects: true})
@@ -152,8 +153,8 @@ func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
 	return totals
 }
 
-// wait waits for what must happen. Then it gives the kernel a moment to do what it must not:
-// without it the test would pass all the same.
+// wait waits until ok, then gives the kernel another moment for events that must not come, and
+// returns what was counted. Without that moment the test would miss them.
 func (n *network) wait(tp *Tracepoints, ok func(map[Case]EventCount) bool) map[Case]EventCount {
 	n.t.Helper()
 	var last map[Case]EventCount
@@ -170,8 +171,9 @@ func (n *network) wait(tp *Tracepoints, ok func(map[Case]EventCount) bool) map[C
 	return n.totals(tp)
 }
 
-// expect waits until these cases, and no others, have been counted. Bulks may join: their number is
-// at most the one given. How often a cpumap's thread looks into its queue is its own affair.
+// expect waits until these cases, and no others, have been counted. Several bulks may become one,
+// so their number may be lower than wanted. How often a cpumap's thread looks into its queue is not
+// compared.
 func (n *network) expect(tp *Tracepoints, want map[Case]EventCount) {
 	n.t.Helper()
 	got := n.wait(tp, func(c map[Case]EventCount) bool {
@@ -246,7 +248,7 @@ func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
 	return m
 }
 
-// put sets the only entry.
+// put sets the only entry of a map.
 func (n *network) put(m *ebpf.Map, value any) {
 	n.t.Helper()
 	if err := n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }); err != nil {
@@ -283,12 +285,10 @@ func redirectThrough(m *ebpf.Map) asm.Instructions {
 	}
 }
 
-// onCPU runs f on one CPU.
+// onCPU runs f on one CPU, and ends the test if f fails.
 func onCPU(t *testing.T, cpu int, f func() error) {
 	t.Helper()
-	result := make(chan error)
-	go func() { result <- pinned(cpu, f) }()
-	if err := <-result; err != nil {
+	if err := thread.Quiet(cpu, f); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An EventRate is the events of one case, on one CPU or on all of them.
+// An EventRate has the events of one case, on one CPU or on all of them.
 type EventRate struct {
 	Case  Case
 	CPU   int        // AllCPUs: the sum over the CPUs
@@ -15,17 +15,17 @@ type EventRate struct {
 	// How fast the fields of Count rose in the interval.
 	Events, Packets, Drops, Sched, Passed, Dropped, Redirected float64
 
-	// PacketsPerEvent is how many packets an event of the interval was about, those that were lost
-	// included. It is 0 where the interval had no event.
+	// PacketsPerEvent is the mean number of packets per event of the interval, lost ones included.
+	// It is 0 where the interval had no event.
 	PacketsPerEvent float64
 }
 
-// AllCPUs is the CPU of an EventRate that is a sum.
+// AllCPUs is the CPU of an EventRate that is the sum over all CPUs.
 const AllCPUs = -1
 
-// EventRates are those of all cases that there were since the counters were opened. They are
-// ordered by event, and within an event by what tells its cases apart. With perCPU the sum of each
-// case comes after its CPUs, of which those are left out that had no event.
+// EventRates returns the rates of all cases since the counters were opened, ordered by event and
+// then by the fields of Case. With perCPU, the CPUs that had events come before the sum of each
+// case.
 func EventRates(i Interval[EventCounts], perCPU bool) (rates []EventRate) {
 	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
 		before, now := i.Before.Cases[c], i.Now.Cases[c]
@@ -64,7 +64,7 @@ func newEventRate(i Interval[EventCounts], c Case, cpu int, before, now EventCou
 	return r
 }
 
-// SumEvents adds up the CPUs.
+// SumEvents returns the sum over the CPUs.
 func SumEvents(perCPU []EventCount) (sum EventCount) {
 	for _, c := range perCPU {
 		sum.Add(c)

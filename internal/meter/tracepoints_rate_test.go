@@ -53,7 +53,7 @@ func TestEventRates(t *testing.T) {
 	}
 }
 
-// Each field decides where those before it are equal.
+// Cases are ordered by each field where all fields before it are equal.
 func TestCompareCases(t *testing.T) {
 	sorted := []Case{
 		{Event: Redirect, From: "eth9"},

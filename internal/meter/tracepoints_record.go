@@ -20,8 +20,8 @@ type Record struct {
 	CPU      int
 	Case     Case
 	Count    EventCount // what this event adds
-	Program  uint32     // id; 0 = the tracepoint does not tell
-	Index    uint32     // Redirect, RedirectErr: the interface, or the entry of Case.MapID, that was aimed at
+	Program  uint32     // id; 0 = the tracepoint does not name it
+	Index    uint32     // Redirect, RedirectErr: the target: an interface, or an entry of Case.MapID
 	Verdict  uint32     // Exception: what the program returned
 	MemoryID uint32     // MemConnect, MemDisconnect, MemReturnFailed
 }
@@ -45,8 +45,9 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	return &recordReader{Reader: r, offset: offset}, nil
 }
 
-// Next waits for the next event, in the order of each CPU. One goroutine may call it. After Stop
-// the error is [os.ErrClosed]; without TracepointOptions.Record, too.
+// Next waits for the next event and returns it. The events of one CPU come in their order. Only one
+// goroutine may call it at a time. The error is [os.ErrClosed] after Stop, and without
+// TracepointOptions.Record.
 func (t *Tracepoints) Next() (Record, error) {
 	if t.reader == nil {
 		return Record{}, os.ErrClosed
@@ -79,7 +80,7 @@ func (t *Tracepoints) Next() (Record, error) {
 	return rec, nil
 }
 
-// Stop ends calls of Next.
+// Stop makes calls of Next return.
 func (t *Tracepoints) Stop() error {
 	if t.reader == nil {
 		return nil

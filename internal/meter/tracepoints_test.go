@@ -42,8 +42,8 @@ func TestRedirectToDownDevice(t *testing.T) {
 	}
 }
 
-// Redirects that work are only counted on request. What leaves does so in bulks, which name both
-// devices.
+// Successful redirects are only counted on request. The packets leave in bulks, whose events name
+// both devices.
 func TestRedirectThroughDevmap(t *testing.T) {
 	n := newNetwork(t)
 	out := n.addVeth("out0", true)
@@ -67,7 +67,7 @@ func TestRedirectThroughDevmap(t *testing.T) {
 	}
 }
 
-// A verdict that does not exist, and aborted, are exceptions by verdict.
+// A verdict that does not exist, and aborted, are exceptions, each counted by its verdict.
 func TestExceptions(t *testing.T) {
 	for _, test := range []struct {
 		verdict int32
@@ -87,8 +87,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// The verdict tx sends back in bulks; where the peer does not take them, they are drops with an
-// error.
+// Packets with the verdict tx are sent back in bulks. Where the peer does not take them, they count
+// as drops with an error.
 func TestBulkTx(t *testing.T) {
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Tx)))
@@ -162,7 +162,7 @@ func TestTracepointsRestricted(t *testing.T) {
 	}
 }
 
-// A reader does not take anything from another, and the slots are those of the CPUs.
+// A reading leaves the counters as they are for others, and has a slot for each possible CPU.
 func TestTracepointsPerCPU(t *testing.T) {
 	n := newNetwork(t)
 	n.attach(verdict(0))
@@ -186,7 +186,7 @@ func TestTracepointsPerCPU(t *testing.T) {
 	}
 }
 
-// Single events come with what the counters leave out.
+// Single events have details that the counters leave out.
 func TestRecords(t *testing.T) {
 	n := newNetwork(t)
 	down := n.addVeth("down0", false)
@@ -225,7 +225,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// A tracepoint that is missing, or is not as we know it, is left out and named.
+// A tracepoint that is missing, or has other arguments than we know, is left out and named.
 func TestAbsence(t *testing.T) {
 	kernel := map[string]string{"xdp_exception": "*net_device, *bpf_prog, uint, int"}
 	got := make(map[string]string)
@@ -246,7 +246,7 @@ func TestAbsence(t *testing.T) {
 	}
 }
 
-// What is absent on this kernel is what the kernel does not list.
+// Exactly those tracepoints are absent that this kernel does not list.
 func TestKernelTracepoints(t *testing.T) {
 	testnet.RequireRoot(t)
 	kernel, err := kernelTracepoints()

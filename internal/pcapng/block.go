@@ -47,10 +47,10 @@ const (
 	isbUsrDeliv     = 8
 )
 
-// verdictXDP is the octet that says whose verdict an epb_verdict is.
+// verdictXDP is the first octet of an epb_verdict that comes from XDP.
 const verdictXDP = 2
 
-// maxOption is the most an option's 16-bit length can say.
+// maxOption is the longest length that the 16 bits of an option can have.
 const maxOption = 1<<16 - 1
 
 var le = binary.LittleEndian
@@ -60,8 +60,8 @@ func appendHeader(b []byte, blockType uint32) []byte {
 	return le.AppendUint64(b, uint64(blockType))
 }
 
-// finish ends the block that begins at start and whose options begin at options: opt_endofopt if
-// there are any, then both lengths.
+// finish ends the block that begins at start and whose options begin at options: it appends
+// opt_endofopt if there are any options, and writes both lengths.
 func finish(b []byte, start, options int) []byte {
 	if len(b) > options {
 		b = le.AppendUint32(b, 0)
@@ -71,8 +71,8 @@ func finish(b []byte, start, options int) []byte {
 	return le.AppendUint32(b, n)
 }
 
-// grow makes room for n more bytes. It stays small enough to be inlined, so that a slice with room
-// costs a comparison.
+// grow makes room for n more bytes. It is small enough to be inlined, so that it costs only a
+// comparison where there is room.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) < n {
 		b = slices.Grow(b, n)
@@ -80,8 +80,8 @@ func grow(b []byte, n int) []byte {
 	return b
 }
 
-// pad completes n bytes of anything to a multiple of 4. Four zeros that are cut back are one store;
-// appending zero to three is a call.
+// pad fills n bytes up to a multiple of 4. It stores four zeros and cuts off those that are too
+// many, which is one store: appending zero to three bytes would be a call.
 func pad(b []byte, n int) []byte {
 	end := len(b) + -n&3
 	return le.AppendUint32(b, 0)[:end]
@@ -95,8 +95,8 @@ func appendOption64(b []byte, code uint16, v uint64) []byte {
 	return le.AppendUint64(le.AppendUint32(b, uint32(code)|8<<16), v)
 }
 
-// appendTime appends a time as packets and statistics have it: the upper half first, whatever the
-// byte order.
+// appendTime appends a time in the format of packets and statistics: the upper half first, in
+// either byte order.
 func appendTime(b []byte, ns uint64) []byte {
 	return le.AppendUint64(b, ns>>32|ns<<32)
 }
@@ -111,7 +111,7 @@ func appendString(b []byte, code uint16, s string) []byte {
 }
 
 // appendFilter appends an if_filter: the octet 0, which says that a pcap-filter(7) expression
-// follows, and that.
+// follows, and the expression.
 func appendFilter(b []byte, s string) []byte {
 	s = text(s, maxOption-1)
 	b = le.AppendUint32(b, ifFilter|uint32(1+len(s))<<16)
@@ -119,7 +119,7 @@ func appendFilter(b []byte, s string) []byte {
 	return pad(append(b, s...), 1+len(s))
 }
 
-// text is s as valid UTF-8 of at most max bytes, cut between characters.
+// text returns s as valid UTF-8 of at most max bytes, cut between characters.
 func text(s string, max int) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	if len(s) <= max {

@@ -106,9 +106,9 @@ type Packet struct {
 	Fields    Fields // a sum of HasQueue, HasID, HasVerdict
 }
 
-// maxPacketOverhead is what a Packet takes besides its data: 28 bytes of head, 3 of padding, 56 of
-// options, opt_endofopt and the second length. The fourth byte that pad stores for a moment is
-// within the space of what follows.
+// maxPacketOverhead is the most that a Packet takes besides its data: 28 bytes of head, 3 of
+// padding, 56 of options, opt_endofopt and the second length. pad stores one byte more for a
+// moment, which fits into the space of what follows.
 const maxPacketOverhead = 28 + 3 + 56 + 4 + 4
 
 // AppendPacket appends p as an Enhanced Packet Block. It is called for every packet: the slice is
@@ -143,8 +143,8 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	return finish(b, start, options)
 }
 
-// Statistics is an Interface Statistics Block. The counters are cumulative from Start and all are
-// written: 0 is a statement too.
+// Statistics is an Interface Statistics Block. The counters are cumulative from Start. All of them
+// are written, also those that are 0.
 type Statistics struct {
 	Interface uint32 // position of the interface in the section
 	Time      uint64 // when the counters were read, ns since the Unix epoch

@@ -132,8 +132,8 @@ func TestGolden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// What is in the slice already must stay, and old bytes beyond its end must not shine
-			// through as padding.
+			// What is in the slice already must stay, and the padding must not be old bytes beyond
+			// its end.
 			dirty := []byte(strings.Repeat("x", 4096))
 			got := tt.append(dirty[:3])
 			if diff := cmp.Diff("xxx"+string(unhex(t, tt.want)), string(got)); diff != "" {
@@ -164,7 +164,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestLongStrings: a length that does not fit in 16 bits would make every later option garbage.
+// TestLongStrings writes strings whose length does not fit in 16 bits. If they were not cut, a
+// reader would misread every later option.
 func TestLongStrings(t *testing.T) {
 	long, odd := strings.Repeat("é", 40000), "a"+strings.Repeat("é", 40000)
 	blocks := map[string][]byte{

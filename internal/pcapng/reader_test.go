@@ -19,10 +19,10 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// sampleTime is on no whole second, and its halves differ in every byte.
+// sampleTime is not a whole second, and its upper and lower half have no byte in common.
 const sampleTime = 1700000000123456789
 
-// frames are two UDP packets of the lengths that need padding and none.
+// frames are two UDP packets, of which one needs padding and one does not.
 var frames = [][]byte{
 	udpFrame("hello"),
 	udpFrame("hello!"),
@@ -122,14 +122,14 @@ func TestGopacket(t *testing.T) {
 	}
 }
 
-// unexported holds for the reader's own state inside the structs that it returns.
+// unexported selects the reader's own state inside the structs that it returns.
 func unexported(p cmp.Path) bool {
 	f, ok := p.Last().(cmp.StructField)
 	return ok && !token.IsExported(f.Name())
 }
 
-// TestOldGopacket: the reader of the unmaintained fork is the oldest one that must still open our
-// files.
+// TestOldGopacket reads our files with the unmaintained original of gopacket, the oldest reader
+// that must still open them.
 func TestOldGopacket(t *testing.T) {
 	r, err := oldpcapgo.NewNgReader(bytes.NewReader(sampleFile()), oldpcapgo.NgReaderOptions{})
 	if err != nil {

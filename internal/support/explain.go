@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// oldestKernel is Linux 5.18, the first that runs XDP programs for packets of several buffers.
-const oldestKernel = 5<<16 | 18<<8
+// oldestKernel is Linux 6.1, the oldest that is supported.
+const oldestKernel = 6<<16 | 1<<8
 
 // errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it where a kernel has
 // no trampolines.
@@ -29,7 +29,7 @@ func ExplainLoad(tried string, err error) error {
 			"or the kernel's lockdown forbids it", tried, unix.EPERM)
 	}
 	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
-		return fmt.Errorf("%s: %w: this needs Linux 5.18 or later, for packets of several buffers", tried, err)
+		return fmt.Errorf("%s: %w: this needs Linux 6.1 or later", tried, err)
 	}
 	return fmt.Errorf("%s: %w", tried, err)
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// DispatcherComponents are the programs behind a Dispatcher, in the order in which a packet meets
-// them. The last one drops it.
+// DispatcherComponents are the programs behind a Dispatcher, in the order in which they run. The
+// last one drops every packet.
 var DispatcherComponents = []string{
 	dispatcherProgFirewallComponent, dispatcherProgLoadBalancerComponent, dispatcherProgStatisticsComponent,
 }
 
-// A Dispatcher is several XDP programs in a row on one interface, as libxdp attaches them.
+// A Dispatcher is several XDP programs that run one after the other on one interface, attached as
+// libxdp does it.
 type Dispatcher struct {
 	progs []*ebpf.Program
 	links []link.Link
@@ -69,7 +70,7 @@ func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
 	})
 }
 
-// ID is the id of a component.
+// ID returns the id of a component, by its index in DispatcherComponents.
 func (d *Dispatcher) ID(component int) (uint32, error) {
 	info, err := d.progs[1+component].Info()
 	if err != nil {
@@ -79,7 +80,7 @@ func (d *Dispatcher) ID(component int) (uint32, error) {
 	return uint32(id), nil
 }
 
-// Close detaches all of it.
+// Close detaches the dispatcher and its components.
 func (d *Dispatcher) Close() error {
 	var errs []error
 	for _, l := range d.links {

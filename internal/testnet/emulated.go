@@ -2,18 +2,17 @@ package testnet
 
 import "os"
 
-// Emulated says whether this is one of the kernels that `make test-kernels`
-// boots: on an emulated machine, 10 to 30 times slower than others, whose two
-// processors take turns for up to 100 ms. Its init sets the variable.
+// Emulated says whether this is one of the kernels that `make test-kernels` boots. They run on an
+// emulated machine, which is 10 to 30 times slower than a real one, and whose two processors take
+// turns of up to 100 ms. Its init sets the variable.
 //
-// Tests whose subject is time allow more of it there; Rate and Volume are for
-// all. What is sent faster may find the receiver's queue full there, which
-// [Pair.Stats] tells.
+// Tests that measure time allow more of it there. All tests send at Rate and as many packets as
+// Volume: at higher rates the queue of the receiver may be full, which [Pair.Stats] counts.
 func Emulated() bool { return os.Getenv("XDPCAP_EMULATED") != "" }
 
-// Rate is the rate to send at where a test wants this one, in packets per
-// second: on an emulated machine less, so that the receiver's queue, 256
-// packets, holds what a processor has to catch up on when its turn comes.
+// Rate returns the packets per second to send where a test wants this many. On an emulated machine
+// these are fewer, so that the queue of the receiver, 256 packets, has room for what arrives before
+// its processor gets its turn.
 func Rate(rate float64) float64 {
 	if Emulated() {
 		return min(rate, 2000)
@@ -21,8 +20,8 @@ func Rate(rate float64) float64 {
 	return rate
 }
 
-// Volume is how many packets to send where a test wants so many: a tenth of
-// them on an emulated machine.
+// Volume returns how many packets to send where a test wants this many: on an emulated machine a
+// tenth.
 func Volume(packets uint64) uint64 {
 	if Emulated() {
 		return packets / 10

@@ -10,19 +10,19 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// Sizes in bytes of whole Ethernet frames, without the checksum at the end,
-// which no program gets to see: the customary "64-byte frame" is MinFrame.
+// Sizes in bytes of whole Ethernet frames, without the checksum at the end, which programs never
+// see. MinFrame is what is usually called a 64-byte frame.
 const (
 	MinFrame = 60
 	MaxFrame = 9014 // at MTU 9000
 
-	// SequenceOffset is where a numbered frame has its number: eight bytes,
-	// big endian, the first ones of the UDP payload.
+	// SequenceOffset is where a numbered frame has its number: in the first eight bytes of the UDP
+	// payload, big endian.
 	SequenceOffset = 14 + 20 + 8
 )
 
-// NumberedPort is the destination port of numbered frames; their source port
-// is NumberedPort too, or starts there where the Generator varies it.
+// NumberedPort is the destination port of numbered frames, and their source port. Where
+// GeneratorOptions.Flows asks for several source ports, it is the first.
 const NumberedPort = 9999
 
 // Endpoint is one side of a conversation.
@@ -31,9 +31,9 @@ type Endpoint struct {
 	IPv4, IPv6 net.IP
 }
 
-// The ends of a Pair: locally administered MAC addresses, and IP addresses of
-// the networks reserved for documentation (RFC 5737, RFC 3849), which a Pair
-// has on request. Read-only.
+// The ends of a Pair. The MAC addresses are locally administered, the IP addresses are of networks
+// reserved for documentation (RFC 5737, RFC 3849). A Pair has the IP addresses on request only.
+// Nobody may change these variables.
 var (
 	TxEndpoint = Endpoint{
 		MAC:  net.HardwareAddr{2, 0, 0, 0, 0, 1},
@@ -47,9 +47,9 @@ var (
 	}
 )
 
-// Path builds the frames of one direction. Every frame is the caller's, whole
-// from the Ethernet header on, at least MinFrame long, with right checksums and
-// lengths. Requests that make no sense panic: they are mistakes in a test.
+// Path builds the frames of one direction. Every frame begins with its Ethernet header, is at least
+// MinFrame long, has the right checksums and lengths, and belongs to the caller. Impossible
+// requests panic, because they are mistakes in a test.
 type Path struct {
 	Src, Dst Endpoint
 }
@@ -72,8 +72,8 @@ func UDPFrame(size int, seq uint64) []byte {
 	return TxToRx().UDP(NumberedPort, NumberedPort, payload)
 }
 
-// Sequence is the number of a numbered frame, also of one behind VLAN tags that
-// was cut off after it. ok is false for any other frame.
+// Sequence returns the number of a numbered frame. The frame may have VLAN tags, and may be cut
+// behind the number. ok is false for any other frame.
 func Sequence(frame []byte) (seq uint64, ok bool) {
 	const etherType = 12
 	tags := 0
@@ -91,7 +91,7 @@ func Sequence(frame []byte) (seq uint64, ok bool) {
 	return 0, false
 }
 
-// isNumbered looks at an untagged frame of at least SequenceOffset + 8 bytes.
+// isNumbered says whether an untagged frame of at least SequenceOffset + 8 bytes is a numbered one.
 func isNumbered(frame []byte) bool {
 	return binary.BigEndian.Uint16(frame[12:]) == uint16(layers.EthernetTypeIPv4) &&
 		frame[14] == 0x45 && frame[23] == uint8(layers.IPProtocolUDP) &&
@@ -212,7 +212,7 @@ func (p Path) ethernet(t layers.EthernetType) *layers.Ethernet {
 	return &layers.Ethernet{SrcMAC: p.Src.MAC, DstMAC: p.Dst.MAC, EthernetType: t}
 }
 
-// ipLayer is what a transport layer's checksum and a frame both take.
+// ipLayer is an IP header, which goes into a frame and into the checksum of its transport layer.
 type ipLayer interface {
 	gopacket.NetworkLayer
 	gopacket.SerializableLayer

@@ -8,8 +8,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// onesSum is the Internet checksum's sum (RFC 1071), 0xffff over data that
-// contains a right checksum.
+// onesSum returns the sum of the Internet checksum (RFC 1071), which is 0xffff over data that
+// contains a correct checksum.
 func onesSum(parts ...[]byte) uint16 {
 	var sum uint32
 	for _, b := range parts {

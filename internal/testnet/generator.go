@@ -6,34 +6,34 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// MaxLiveFrame is the size in bytes of the largest frame that a Generator
-// sends: the kernel makes them in one page each, and needs some of it. It is a
-// little less than what kernels since 5.18 take.
+// MaxLiveFrame is the size in bytes of the largest frame that a Generator sends. The kernel puts
+// each frame in one page and needs a part of the page itself. It is a little less than what kernels
+// since 5.18 accept.
 const MaxLiveFrame = 3000
 
-// maxRepeat is how many frames one system call is asked for at most. The
-// kernel counts them in 32 bits, and not exactly.
+// maxRepeat is the most frames that one system call is asked for. The kernel counts them in 32
+// bits, and not exactly.
 const maxRepeat = 1 << 31
 
 // maxWait is MAX_WAIT_NS in generator.c.
 const maxWait = time.Millisecond
 
-// Generator sends frames from a Pair's Tx side, in the kernel: millions per
-// second from one core. It needs a receiver that polls: an XDP program on Rx,
-// or PairOptions.GRO; else the kernel throws the frames away.
+// Generator sends frames from a Pair's Tx side, in the kernel: millions per second from one core.
+// The receiver must poll, or the kernel drops the frames: it needs an XDP program on Rx, or
+// PairOptions.GRO.
 //
-// Frames are sent in the order of their numbers, which run on from one Run to
-// the next. A Generator does one Run at a time, further ones wait. To send from
-// several CPUs at once, take as many Generators, each with numbers of its own
-// (SetSequence).
+// Frames are sent in the order of their numbers, and each Run goes on with the number after the
+// last. A Generator does one Run at a time; other calls wait. To send from several CPUs at once,
+// use one Generator for each, with numbers of its own (SetSequence).
 type Generator struct {
 	mu   sync.Mutex
 	pair *Pair
@@ -50,15 +50,15 @@ type generatorSender struct {
 // GeneratorOptions describes a run.
 type GeneratorOptions struct {
 	Frame []byte  // up to MaxLiveFrame bytes; numbered (UDPFrame) unless Raw
-	Raw   bool    // send Frame as it is, of whatever protocol
+	Raw   bool    // send Frame unchanged; it may be of any protocol
 	Count uint64  // frames to send; 0: until the context is done
 	Rate  float64 // frames per second; 0: as fast as it goes
-	CPU   int     // to run on; -1: any
-	Flows int     // source ports to go round, from NumberedPort on; 0: 1
+	CPU   int     // to run on; thread.AnyCPU (-1): any
+	Flows int     // number of source ports to use in turn, from NumberedPort on; 0: 1
 
-	// Batch is how many frames (1 to 256) are handed to Rx at once, in a
-	// burst: Rx runs when a batch is complete. 0: 64, the kernel's choice, and
-	// less where Rate is so low that filling a batch takes over 50 us.
+	// Batch is how many frames (1 to 256) are handed to Rx at once: Rx runs when a batch is
+	// complete. 0 is 64, which is the kernel's default, or fewer where at this Rate a batch would
+	// take longer than 50 us to fill.
 	Batch int
 }
 
@@ -66,16 +66,15 @@ type GeneratorOptions struct {
 type Result struct {
 	Sent uint64 // frames handed to the interface, counted in the kernel
 
-	// First is the number of the first frame; that of the last is
-	// First + Sent - 1.
+	// First is the number of the first frame. The last one has the number First + Sent - 1.
 	First uint64
 
-	// Elapsed is the time from the first frame to the last, by
-	// CLOCK_MONOTONIC. Setting up, about 25 ms, is not in it.
+	// Elapsed is the time from the first frame to the last, by CLOCK_MONOTONIC. Setting up takes
+	// about 25 ms, which are not included.
 	Elapsed time.Duration
 }
 
-// Rate is the rate of the run in frames per second, 0 for less than two frames.
+// Rate returns the frames per second of the run, 0 for less than two frames.
 func (r Result) Rate() float64 {
 	if r.Sent < 2 || r.Elapsed <= 0 {
 		return 0
@@ -96,21 +95,20 @@ func NewGenerator(pair *Pair) (*Generator, error) {
 	return g, nil
 }
 
-// SetSequence sets the number of the next frame. It starts as 0.
+// SetSequence sets the number of the next frame. A new Generator begins with 0.
 func (g *Generator) SetSequence(next uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.objs.Done.Set(generatorProgress{Seq: next})
 }
 
-// Run sends frames until Count is reached or ctx is done, which is not an
-// error: Result tells. A frame that finds the ring of Rx full is counted as
-// sent; Pair.Stats has these. Rx polls on the CPU that sends, after each batch,
-// so there are none as long as nothing moves its polling elsewhere: measured on
-// Linux 6.18, for every Batch.
+// Run sends frames until Count is reached or ctx is done. The end of ctx is not an error: Result
+// says how many were sent. Sent includes frames that found the ring of Rx full, which Pair.Stats
+// counts. There are none as long as Rx polls on the CPU that sends, as it does after each batch
+// unless something moves its polling to another CPU: measured on Linux 6.18, for every Batch.
 //
-// While it waits for a frame's time, the run has its CPU for itself for up to
-// a millisecond a time.
+// While the run waits until the next frame is due, nothing else can run on its CPU, for up to a
+// millisecond at a time.
 func (g *Generator) Run(ctx context.Context, opts GeneratorOptions) (Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +118,7 @@ func (g *Generator) Run(ctx context.Context, opts GeneratorOptions) (Result, err
 	}
 	first, err := g.arm(opts)
 	if err == nil {
-		err = g.onSilentThread(ctx, opts)
+		err = g.runQuietly(ctx, opts)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("generate traffic on %s: %w", g.pair.TxName, err)
@@ -163,8 +161,8 @@ func (o *GeneratorOptions) batch() uint32 {
 	return uint32(min(max(o.Rate*fill.Seconds(), 1), 64))
 }
 
-// rounds is how often the program must run to send this many frames: it gives
-// up waiting, and sends nothing, every maxWait.
+// rounds returns how often the program must run to send this many frames. A run that has waited for
+// maxWait ends without sending a frame.
 func (o *GeneratorOptions) rounds(frames uint64) uint32 {
 	perFrame := 1.0
 	if o.Rate > 0 {
@@ -173,7 +171,7 @@ func (o *GeneratorOptions) rounds(frames uint64) uint32 {
 	return uint32(min(float64(frames)*perFrame, maxRepeat))
 }
 
-// arm tells the program what to do, and that it has not begun.
+// arm stores the orders for the program, and resets its progress.
 func (g *Generator) arm(opts GeneratorOptions) (first uint64, err error) {
 	done, err := g.done()
 	if err != nil {
@@ -204,27 +202,16 @@ func (g *Generator) done() (generatorProgress, error) {
 	return done, err
 }
 
-// onSilentThread sends from a thread of its own, which is pinned, is in Tx's
-// namespace, for the interface index is looked up in that of the thread, and
-// takes no signals, for each one ends the system call and costs a new setup.
-// The thread ends with its goroutine, as that never unlocks it.
-func (g *Generator) onSilentThread(ctx context.Context, opts GeneratorOptions) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := pin(opts.CPU)
-		if err == nil {
-			err = blockSignals()
-		}
-		if err == nil {
-			err = g.pair.Tx.Do(func() error {
-				defer g.stopWhenDone(ctx)()
-				return g.send(ctx, opts)
-			})
-		}
-		result <- err
-	}()
-	return <-result
+// runQuietly sends from a thread of its own that stays on opts.CPU. The thread is in Tx's
+// namespace, because the kernel looks up the interface index there. It takes no signal but
+// stopSignal, because a signal ends the system call, and starting another one takes time.
+func (g *Generator) runQuietly(ctx context.Context, opts GeneratorOptions) error {
+	return thread.Quiet(opts.CPU, func() error {
+		return g.pair.Tx.Do(func() error {
+			defer g.stopWhenDone(ctx)()
+			return g.send(ctx, opts)
+		})
+	}, stopSignal)
 }
 
 // send calls the kernel until all frames are sent.
@@ -247,10 +234,10 @@ func (g *Generator) send(ctx context.Context, opts GeneratorOptions) error {
 	return nil
 }
 
-// stopWhenDone ends the calling thread's runs once ctx is done. What it
-// returns must be called on that thread, and waits.
+// stopWhenDone ends the calling thread's system call once ctx is done. The caller calls wait on the
+// same thread when it does not send any more; wait returns when no signal can come any more.
 func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
-	thread := unix.Gettid()
+	tid := unix.Gettid()
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -259,15 +246,15 @@ func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
 			return
 		case <-ctx.Done():
 		}
-		// From here on the program sends nothing; the signal ends the call.
-		// One that comes before the call is lost, hence the repetition.
+		// From here on the program sends nothing, and the signal ends the system call. The signal
+		// is repeated, because one that comes before the call has no effect.
 		if err := g.objs.Stop.Set(uint32(1)); err != nil {
-			panic(err) // memory that was written before
+			panic(err) // impossible: arm has written to the same memory before
 		}
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
-			unix.Tgkill(os.Getpid(), thread, stopSignal)
+			unix.Tgkill(os.Getpid(), tid, stopSignal)
 			select {
 			case <-over:
 				return
@@ -278,7 +265,7 @@ func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
 	return func() { close(over); <-ended }
 }
 
-// Close unloads the generator, once a Run under way has ended.
+// Close waits for the end of a Run, and unloads the generator.
 func (g *Generator) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

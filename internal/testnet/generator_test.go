@@ -28,9 +28,9 @@ func run(tb testing.TB, g *Generator, opts GeneratorOptions) Result {
 	return r
 }
 
-// checkReceived waits until the frames of a pair's only run have arrived, and
-// compares what the receiver counted with those that found room: their numbers
-// have gaps only if some did not.
+// checkReceived waits until the frames of a pair's only run have arrived, and compares what the
+// receiver counted with what was delivered. The numbers may only have gaps if some frames were not
+// delivered.
 func checkReceived(tb testing.TB, p *Pair, r *Receiver, sent, size uint64) {
 	tb.Helper()
 	delivered := WaitArrived(tb, p, PairStats{}, sent)
@@ -150,9 +150,8 @@ func TestGeneratorKeepsPace(t *testing.T) {
 			p := MustPair(t, PairOptions{})
 			receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 			g := MustGenerator(t, p)
-			// No run may be faster. Other load on the machine may delay the
-			// last frame of a run, and with it the rate: one undisturbed run
-			// is enough.
+			// No run may be faster than asked. Other load on the machine may delay the last frame
+			// of a run, and so lower its rate: it is enough if one run reaches the rate.
 			var sent uint64
 			best := 0.0
 			for try := 0; try < 5 && best < least; try++ {
@@ -200,8 +199,7 @@ func TestGeneratorStops(t *testing.T) {
 	}
 }
 
-// A signal ends the system call after some of the frames; the rest must follow,
-// and only the rest.
+// A signal ends the system call after some of the frames. The rest must follow, and no frame twice.
 func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 	const count = 50_000
 	p := MustPair(t, PairOptions{})
@@ -258,7 +256,7 @@ func TestGeneratorRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkGenerator gives the limit that a capture is measured against.
+// BenchmarkGenerator measures the rate without a capture, which limits the rate with one.
 func BenchmarkGenerator(b *testing.B) {
 	for _, c := range []struct {
 		name    string

@@ -9,7 +9,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// Headers is what a frame's headers say, as gopacket decodes them.
+// Headers is a frame, and what its headers say, as gopacket decodes them.
 type Headers struct {
 	Name  string
 	Frame []byte
@@ -17,14 +17,14 @@ type Headers struct {
 	IPVersion           int // 4, 6, or 0 for everything else
 	Protocol            int // number of the upper-layer protocol, or the EtherType; 0 for a length in its place
 	Source, Destination netip.AddrPort
-	Fragment            bool // a part of a packet, and not all of it
+	Fragment            bool // the frame has a part of a packet, and not all of it
 	Truncated           bool // the frame ends before its protocol is known
 
 	protocolEnd int // bytes of the frame that tell the protocol
 	portsEnd    int // bytes of the frame that tell the ports; 0 = it has none
 }
 
-// Cut is the same frame without the bytes from n on.
+// Cut returns the same frame without the bytes from n on.
 func (h Headers) Cut(n int) Headers {
 	h.Frame = h.Frame[:n]
 	if n < h.portsEnd {
@@ -38,7 +38,8 @@ func (h Headers) Cut(n int) Headers {
 	return h
 }
 
-// HeaderTable is frames with headers of all kinds that programs look at, and MixedTraffic.
+// HeaderTable returns frames with all kinds of headers that programs look at, and those of
+// MixedTraffic.
 func HeaderTable() (table []Headers) {
 	add := func(name string, frame []byte) { table = append(table, decodeHeaders(name, frame)) }
 	addTagged := func(name string, frame []byte) {
@@ -94,7 +95,7 @@ func etherFrame(etherType uint16, parts ...[]byte) []byte {
 	return slices.Concat(binary.BigEndian.AppendUint16(frame, etherType), slices.Concat(parts...))
 }
 
-// transportHeader is two ports, and zeroes enough for any protocol.
+// transportHeader returns two ports, and enough zeroes for the header of any protocol.
 func transportHeader() []byte {
 	h := make([]byte, 20)
 	binary.BigEndian.PutUint16(h, 40001)
@@ -102,7 +103,8 @@ func transportHeader() []byte {
 	return h
 }
 
-// ipv4Frame has so many bytes of options. field is the header's flags and position of fragments.
+// ipv4Frame returns a frame whose IPv4 header has this many bytes of options. field is the header's
+// 16 bits of fragment flags and position.
 func ipv4Frame(protocol byte, field uint16, options int) []byte {
 	h := make([]byte, 20, 60)
 	h[0], h[8], h[9] = byte(0x45+options/4), 64, protocol
@@ -116,8 +118,8 @@ func ipv4Frame(protocol byte, field uint16, options int) []byte {
 	return etherFrame(0x0800, h, transportHeader())
 }
 
-// An extensionHeader has the length field as it is in the packet. field is the position of a
-// fragment.
+// An extensionHeader is one of IPv6. length is its length field as in the packet; field is the
+// position field of a fragment header.
 type extensionHeader struct {
 	number, length byte
 	field          uint16
@@ -159,8 +161,7 @@ func extensionSize(number, length byte) int {
 	return (int(length) + 1) * 8
 }
 
-// decodeHeaders fails a test by a panic where gopacket cannot decode the frame: then the frame is
-// wrong.
+// decodeHeaders panics where gopacket cannot decode the frame, because then the frame is wrong.
 func decodeHeaders(name string, frame []byte) Headers {
 	h := Headers{Name: name, Frame: frame}
 	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.NoCopy)
@@ -189,8 +190,8 @@ func decodeHeaders(name string, frame []byte) Headers {
 	return h
 }
 
-// decodeExtensions goes on where gopacket stops: behind a fragment's header, and at the mobility
-// header, which it does not know.
+// decodeExtensions also decodes where gopacket stops: behind a fragment header, and at the mobility
+// header, which gopacket does not know.
 func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.IPProtocol, []byte, bool) {
 	for {
 		at := len(h.Frame) - len(data)

@@ -1,7 +1,6 @@
 package testnet
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"unsafe"
@@ -26,12 +25,12 @@ type testRun struct {
 	flags, cpu, batchSize, _ uint32
 }
 
-// runLiveFrames runs an XDP program repeat times, on frames that the kernel
-// makes from frame and then really passes, drops or redirects. For the program
-// they come from the loopback interface of the thread's namespace.
+// runLiveFrames runs an XDP program repeat times on copies of frame, which the kernel then really
+// passes, drops or redirects. To the program they come from the loopback interface of the thread's
+// namespace.
 //
-// It fails with EINTR after any number of runs. [ebpf.Program.Run] would then
-// start over, with all of them.
+// It fails with EINTR after any number of runs, and can go on from there. [ebpf.Program.Run] would
+// start again with all of them.
 func runLiveFrames(prog *ebpf.Program, frame []byte, repeat, batch uint32) error {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -50,34 +49,6 @@ func runLiveFrames(prog *ebpf.Program, frame []byte, repeat, batch uint32) error
 	runtime.KeepAlive(prog)
 	if errno != 0 {
 		return os.NewSyscallError("bpf(BPF_PROG_TEST_RUN)", errno)
-	}
-	return nil
-}
-
-// blockSignals keeps all signals but stopSignal from the thread, the runtime's
-// own included.
-func blockSignals() error {
-	var set unix.Sigset_t
-	for i := range set.Val {
-		set.Val[i] = ^set.Val[i]
-	}
-	bits := uint(unsafe.Sizeof(set.Val[0])) * 8
-	set.Val[(uint(stopSignal)-1)/bits] &^= 1 << ((uint(stopSignal) - 1) % bits)
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil); err != nil {
-		return fmt.Errorf("block signals: %w", err)
-	}
-	return nil
-}
-
-// pin keeps the thread on a CPU, -1 for any.
-func pin(cpu int) error {
-	if cpu < 0 {
-		return nil
-	}
-	var set unix.CPUSet
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("pin to CPU %d: %w", cpu, err)
 	}
 	return nil
 }

@@ -7,13 +7,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Patience is how long a test waits for what must happen. It guards against a
-// hang only: an emulated machine under load needs many seconds for what takes
-// milliseconds elsewhere.
+// Patience is how long a test waits for what must happen. It only guards against a hang: under
+// load, an emulated machine needs many seconds for what takes milliseconds elsewhere.
 const Patience = time.Minute
 
-// WaitFor waits until a condition holds, and ends the test if that takes longer
-// than Patience. What is waited for completes the sentence "waited for".
+// WaitFor waits until holds returns true, and ends the test if that takes longer than Patience.
+// what completes the sentence "waited for".
 func WaitFor(tb TB, what string, holds func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
@@ -33,8 +32,7 @@ func closeAfter(tb TB, what string, close func() error) {
 	})
 }
 
-// MustPair makes a pair for the length of a test. Without root it skips the
-// test.
+// MustPair makes a pair and closes it at the end of the test. Without root it skips the test.
 func MustPair(tb TB, opts PairOptions) *Pair {
 	tb.Helper()
 	RequireRoot(tb)
@@ -46,7 +44,7 @@ func MustPair(tb TB, opts PairOptions) *Pair {
 	return p
 }
 
-// MustSender opens a sender on the pair's Tx for the length of a test.
+// MustSender opens a sender on the pair's Tx and closes it at the end of the test.
 func MustSender(tb TB, p *Pair) *Sender {
 	tb.Helper()
 	s, err := NewSender(p.Tx, p.TxName)
@@ -57,7 +55,7 @@ func MustSender(tb TB, p *Pair) *Sender {
 	return s
 }
 
-// MustReceiver attaches a receiver to the pair's Rx for the length of a test.
+// MustReceiver attaches a receiver to the pair's Rx and detaches it at the end of the test.
 func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Receiver {
 	tb.Helper()
 	r, err := AttachReceiver(p.Rx, p.RxName, verdict, opts)
@@ -68,8 +66,8 @@ func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Re
 	return r
 }
 
-// MustGenerator loads a generator for the length of a test. Where a generator
-// cannot work it skips the test.
+// MustGenerator loads a generator and closes it at the end of the test. Where the kernel has no
+// live frames it skips the test.
 func MustGenerator(tb TB, p *Pair) *Generator {
 	tb.Helper()
 	RequireLiveFrames(tb)
@@ -91,10 +89,9 @@ func MustStats(tb TB, p *Pair) PairStats {
 	return s
 }
 
-// WaitArrived waits until Rx has dealt with so many frames more than before,
-// and returns how many of them found room in its ring: XDP programs saw these
-// and no others. Under load, and on emulated machines, it may be fewer than
-// were sent.
+// WaitArrived waits until sent more frames than at before have been delivered to Rx or dropped, and
+// returns how many were delivered. XDP programs saw exactly these. Under load, and on emulated
+// machines, they may be fewer than were sent.
 func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint64) {
 	tb.Helper()
 	want := before.Delivered + before.Dropped + sent
@@ -106,8 +103,8 @@ func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint6
 	return now.Delivered - before.Delivered
 }
 
-// Send sends frames by a system call each, and waits until they have arrived.
-// It ends the test if one of them found Rx's ring full: no test sends so many.
+// Send sends frames by a system call each, and waits until they have arrived. It ends the test if
+// one of them found Rx's ring full, since no test sends so many.
 func Send(tb TB, p *Pair, frames ...[]byte) {
 	tb.Helper()
 	before := MustStats(tb, p)
@@ -126,10 +123,9 @@ func Send(tb TB, p *Pair, frames ...[]byte) {
 	}
 }
 
-// Generate sends opts.Count frames from the kernel, slower on an emulated
-// machine as Rate says, and waits until they have arrived. What a test counts
-// must be compared with the number of those delivered, as WaitArrived has it.
-// Where a generator cannot work it skips the test.
+// Generate sends opts.Count frames from the kernel, on an emulated machine at a lower rate (see
+// Rate), and waits until they have arrived. A test must compare what it counts with delivered (see
+// WaitArrived) and not with what was sent. Where the kernel has no live frames it skips the test.
 func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64) {
 	tb.Helper()
 	RequireLiveFrames(tb)

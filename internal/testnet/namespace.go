@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is a network namespace without a name on disk: the kernel removes
-// it, with the interfaces in it, once Close was called and the last process
-// and socket in it are gone. A killed program leaves nothing behind.
+// Namespace is a network namespace without a name on disk. The kernel removes it and its interfaces
+// after Close, when the last process and socket in it are gone. A killed program leaves nothing
+// behind.
 //
 // Its methods may be called concurrently, Close once and last.
 type Namespace struct {
 	handle netns.NsHandle
 }
 
-// NewNamespace makes a namespace with its loopback interface up and IPv6 off,
-// so that an interface in it sends nothing of its own accord. Needs root.
+// NewNamespace makes a namespace with its loopback interface up and IPv6 off, so that no interface
+// in it sends anything unasked. Needs root.
 func NewNamespace() (*Namespace, error) {
 	var ns *Namespace
 	err := onOwnThread(func() error {
@@ -60,7 +60,7 @@ func (ns *Namespace) prepare() error {
 	return nil
 }
 
-// setIPv6 runs inside the namespace: /proc/sys/net shows that of the thread.
+// setIPv6 runs inside the namespace, because /proc/sys/net shows the namespace of the thread.
 func setIPv6(scope string, on bool) error {
 	value := "1"
 	if on {
@@ -73,13 +73,12 @@ func setIPv6(scope string, on bool) error {
 	return err
 }
 
-// Do runs f in the namespace, on the calling goroutine, and returns f's error.
-// The goroutine keeps its thread meanwhile, and is back in its former
-// namespace afterwards, also when f ends by panic or [runtime.Goexit] (as
-// testing.TB.Fatal does). Calls may be nested.
+// Do runs f in the namespace, on the calling goroutine, and returns f's error. Meanwhile the
+// goroutine is locked to its thread. Afterwards it is back in its former namespace, also when f
+// ends by panic or [runtime.Goexit] (as testing.TB.Fatal does). Calls may be nested.
 //
-// Goroutines that f starts are not in the namespace, and net.Dial and its like
-// start some: use sockets that f opens itself, or Start a process.
+// Goroutines that f starts are not in the namespace. net.Dial and its like start some: f must open
+// sockets itself, or Start a process.
 func (ns *Namespace) Do(f func() error) error {
 	return onOwnThread(func() error {
 		if err := netns.Set(ns.handle); err != nil {
@@ -94,15 +93,14 @@ func (ns *Namespace) Start(cmd *exec.Cmd) error {
 	return ns.Do(cmd.Start)
 }
 
-// Close lets go of the namespace. Processes in it go on.
+// Close releases the namespace. Processes in it go on.
 func (ns *Namespace) Close() error {
 	return ns.handle.Close()
 }
 
-// onOwnThread runs f, which may change the thread's network namespace, and
-// puts the thread back where it was. A thread for which that fails stays
-// locked, so that the runtime ends it with the goroutine instead of giving it
-// to another one.
+// onOwnThread runs f, which may change the thread's network namespace, and then returns the thread
+// to the former one. If that fails, the thread stays locked, so that the runtime ends it with the
+// goroutine and gives it to no other.
 func onOwnThread(f func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := netns.Get()

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setGRO turns an interface's generic receive offload on, as ethtool -K does.
-// It runs inside the namespace. A veth polls (NAPI) with that, and only what
-// polls takes redirected frames.
+// setGRO turns an interface's generic receive offload on, as ethtool -K does. It runs inside the
+// namespace. With GRO a veth polls (NAPI), and only an interface that polls takes redirected
+// frames.
 func setGRO(ifname string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ProbeLiveFrames says why BPF_PROG_RUN cannot send live frames here, if it
-// cannot. Older kernels than 5.18 refuse the flag. Needs root.
+// ProbeLiveFrames returns the error if BPF_PROG_RUN cannot send live frames here. Kernels older
+// than 5.18 refuse the flag. Needs root.
 func ProbeLiveFrames() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.XDP,
@@ -24,8 +24,8 @@ func ProbeLiveFrames() error {
 	return runLiveFrames(prog, make([]byte, MinFrame), 1, 1)
 }
 
-// ProbeFentry says why an fentry program on an XDP program does not load here,
-// if it does not. Needs root.
+// ProbeFentry returns the error if an fentry program on an XDP program does not load here. Needs
+// root.
 func ProbeFentry() (err error) {
 	r := &Receiver{}
 	if err := r.loadCounting(xdp.Pass, ReceiverOptions{}); err != nil {

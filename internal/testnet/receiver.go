@@ -13,20 +13,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ReceiverOptions say what the program of a Receiver does besides returning. The
-// zero value is the emptiest program there can be: two instructions.
+// ReceiverOptions say what else the program of a Receiver does. With the zero value it has two
+// instructions, which return the verdict.
 type ReceiverOptions struct {
 	Count bool // count packets and bytes
 
-	// Sequence looks at the frames' numbers, too, as the Generator and UDPFrame
-	// write them. Implies Count.
+	// Sequence checks the numbers that the Generator and UDPFrame write into frames, too. Implies
+	// Count.
 	Sequence bool
 }
 
-// Receiver is an attached XDP program that returns the same verdict for every
-// packet. A receiver with a capture beside it is measured against one without.
-// It takes packets of several buffers, so the MTU does not matter. Its methods
-// may be called concurrently, Close once and last.
+// Receiver is an attached XDP program that returns the same verdict for every packet. A capture's
+// cost is the difference to a Receiver without it. It accepts packets of several buffers, so the
+// MTU does not matter. Its methods may be called concurrently, Close once and last.
 type Receiver struct {
 	prog     *ebpf.Program
 	link     link.Link
@@ -100,12 +99,11 @@ func (r *Receiver) attach(ifname string) error {
 type Counts struct {
 	Packets uint64
 	Bytes   uint64 // of whole frames, all their buffers included
-	Gaps    uint64 // frames whose number is not the one before, on their CPU, plus one
+	Gaps    uint64 // frames whose number does not follow that of the frame before on the same CPU
 }
 
-// Counts reads the counters of each possible CPU, indexed by its number. They
-// are exact once traffic has ended. It is an error for a Receiver that does not
-// count.
+// Counts reads the counters of each possible CPU, by the CPU's number. They are exact once traffic
+// has ended. It fails if the Receiver does not count.
 func (r *Receiver) Counts() ([]Counts, error) {
 	if r.counters == nil {
 		return nil, errors.New("receiver was attached without Count")
@@ -137,8 +135,8 @@ func (r *Receiver) Total() (Counts, error) {
 // Close.
 func (r *Receiver) Program() *ebpf.Program { return r.prog }
 
-// ID is the program's id. Its name is not unique on a machine: other tests, which
-// run at the same time, have programs of the same name.
+// ID returns the program's id. Tests need it because the name is not unique: other tests, which run
+// at the same time, have programs of the same name.
 func (r *Receiver) ID() (uint32, error) {
 	info, err := r.prog.Info()
 	if err != nil {

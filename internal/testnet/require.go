@@ -5,8 +5,8 @@ import (
 	"os/exec"
 )
 
-// TB is what this package uses of a testing.TB. Programs that are not tests
-// import this package, too, and shall not link package testing.
+// TB is the part of testing.TB that this package uses. It is declared here because programs that
+// are not tests import this package, too, and must not link package testing.
 type TB interface {
 	Helper()
 	Cleanup(f func())
@@ -15,8 +15,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// skip skips the test, except on CI and in the kernels that `make test-kernels`
-// boots, where a layer of tests that silently does not run would be a hole.
+// skip skips the test. On CI, and in the kernels that `make test-kernels` boots, it fails the test
+// instead, because there no test may silently not run.
 func skip(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" || Emulated() {
@@ -26,8 +26,8 @@ func skip(tb TB, format string, args ...any) {
 	tb.Skipf(format, args...)
 }
 
-// RequireRoot skips the test unless it runs as root; with the environment's
-// CI=true it fails instead.
+// RequireRoot skips the test unless it runs as root. With CI=true in the environment it fails
+// instead.
 func RequireRoot(tb TB) {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -35,8 +35,8 @@ func RequireRoot(tb TB) {
 	}
 }
 
-// Require skips the test unless a program is installed; with the environment's
-// CI=true it fails instead.
+// Require skips the test unless a program is installed. With CI=true in the environment it fails
+// instead.
 func Require(tb TB, tool string) {
 	tb.Helper()
 	if _, err := exec.LookPath(tool); err != nil {
@@ -44,8 +44,8 @@ func Require(tb TB, tool string) {
 	}
 }
 
-// RequireLiveFrames skips the test where a Generator cannot work; with the
-// environment's CI=true it fails instead.
+// RequireLiveFrames skips the test where a Generator cannot work. With CI=true in the environment
+// it fails instead.
 func RequireLiveFrames(tb TB) {
 	tb.Helper()
 	RequireRoot(tb)
@@ -54,9 +54,9 @@ func RequireLiveFrames(tb TB) {
 	}
 }
 
-// RequireFentry skips the test where fentry programs do not load, on CI, too:
-// there are build machines like that, and these tests run again in the kernels
-// that `make test-kernels` boots, where it fails instead.
+// RequireFentry skips the test where fentry programs do not load, also on CI, where some build
+// machines cannot load them. These tests run again in the kernels that `make test-kernels` boots;
+// there it fails instead.
 func RequireFentry(tb TB) {
 	tb.Helper()
 	RequireRoot(tb)

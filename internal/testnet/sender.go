@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sender sends frames on an interface through a packet socket, one system call
-// each. Unlike the Generator's frames these may be as large as the interface's
-// MTU allows, and they need nothing of the receiver. Send may be called
-// concurrently.
+// Sender sends frames on an interface through a packet socket, one system call each. Unlike those
+// of the Generator, its frames may be as long as the MTU allows, and the receiver need not poll.
+// Send may be called concurrently.
 type Sender struct {
 	file   *os.File
 	ifname string
@@ -32,8 +31,8 @@ func (s *Sender) open() error {
 	if err != nil {
 		return err
 	}
-	// Protocol 0: the socket receives nothing. Non-blocking, for os.File to
-	// wait on it by polling.
+	// With protocol 0 the socket receives nothing. It is non-blocking, so that os.File can wait for
+	// it by polling.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
@@ -47,8 +46,8 @@ func (s *Sender) open() error {
 	return nil
 }
 
-// Send sends one whole Ethernet frame. [unix.EMSGSIZE] is the error for a frame
-// that exceeds the MTU, [os.ErrClosed] after Close.
+// Send sends one whole Ethernet frame. The error is [unix.EMSGSIZE] for a frame that exceeds the
+// MTU, [os.ErrClosed] after Close.
 func (s *Sender) Send(frame []byte) error {
 	if _, err := s.file.Write(frame); err != nil {
 		return fmt.Errorf("send frame of %d bytes: %w", len(frame), err)

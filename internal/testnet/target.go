@@ -18,7 +18,7 @@ const (
 	DropPort    = 9
 	AbortPort   = 10
 	TxPort      = 11
-	UnknownPort = 12 // NoVerdict
+	UnknownPort = 12 // for NoVerdict
 )
 
 // NoVerdict is what a Target returns for UnknownPort: a number that the kernel
@@ -36,8 +36,8 @@ const (
 	InCPUMap    TargetKind = targetProgCpumapTarget           // for AttachInCPUMap
 )
 
-// A Target is a host's own XDP program, attached to Rx in native mode or in a map behind it: what a
-// capture must not disturb.
+// A Target is an XDP program that a capture must not disturb. It is attached to Rx in native mode,
+// or in a map behind Rx.
 type Target struct {
 	coll  *ebpf.Collection
 	prog  *ebpf.Program
@@ -52,7 +52,7 @@ func NewTarget(kind TargetKind) (*Target, error) {
 	}
 	for name := range spec.Programs {
 		if name != string(kind) {
-			delete(spec.Programs, name) // a hook map takes one sort of program
+			delete(spec.Programs, name) // a hook map takes only programs of one kind, with frags or without
 		}
 	}
 	coll, err := ebpf.NewCollection(spec)
@@ -96,29 +96,29 @@ func (t *Target) link(prog *ebpf.Program, ifname string) error {
 	return err
 }
 
-// AttachInDevmap attaches to an interface a program that redirects every packet to the interface of
-// index to in the same namespace, through the entry of a devmap where this program runs. Redirected
-// frames arrive at a peer with GRO only.
+// AttachInDevmap attaches to an interface a program that redirects every packet to the interface
+// with the index to, in the same namespace. The redirect goes through the entry of a devmap, where
+// this program runs. The peer of that interface needs GRO to take the frames.
 func (t *Target) AttachInDevmap(ns *Namespace, ifname string, to int) error {
 	return t.attachInMap(ns, ifname, ebpf.DevMap, uint32(to))
 }
 
 // AttachInCPUMap attaches to an interface a program that redirects every packet to CPU 0, through
-// the entry of a cpumap where this program runs.
+// the entry of a cpumap, where this program runs.
 func (t *Target) AttachInCPUMap(ns *Namespace, ifname string) error {
 	const queue = 256 // packets
 	return t.attachInMap(ns, ifname, ebpf.CPUMap, queue)
 }
 
-// attachInMap makes a map of one entry: struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h,
-// which begin alike.
+// attachInMap makes a map with one entry, a struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h.
+// Both have 32 bits, here first, before the program.
 func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, first uint32) error {
 	err := ns.Do(func() error {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: kind, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 		if err != nil {
 			return err
 		}
-		defer m.Close() // the program holds on to it
+		defer m.Close() // the program keeps it alive
 		if err := m.Put(uint32(0), [2]uint32{first, uint32(t.prog.FD())}); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, fi
 			Instructions: asm.Instructions{
 				asm.LoadMapPtr(asm.R1, m.FD()),
 				asm.Mov.Imm(asm.R2, 0),
-				asm.Mov.Imm(asm.R3, int32(xdp.Aborted)), // without an entry
+				asm.Mov.Imm(asm.R3, int32(xdp.Aborted)), // the verdict if there is no entry
 				asm.FnRedirectMap.Call(),
 				asm.Return(),
 			},
@@ -138,7 +138,7 @@ func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, fi
 		if err != nil {
 			return err
 		}
-		defer redirect.Close() // the link holds on to it
+		defer redirect.Close() // the link keeps it alive
 		return t.link(redirect, ifname)
 	})
 	if err != nil {
@@ -147,12 +147,12 @@ func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, fi
 	return nil
 }
 
-// Program is the program, Hook its map of one program for each verdict. Both are valid until Close.
+// Program returns the program, and Hook its map with a program for each verdict. Both are valid
+// until Close.
 func (t *Target) Program() *ebpf.Program { return t.prog }
 func (t *Target) Hook() *ebpf.Map        { return t.coll.Maps[targetMapHook] }
 
-// Verdicts counts the packets by verdict, and at xdp.UnknownVerdict those with any
-// other number.
+// Verdicts returns the packets by verdict. At xdp.UnknownVerdict are those with any other number.
 func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {
 	for i := range counts {
 		var perCPU []uint64

@@ -1,10 +1,9 @@
-// Package testnet makes networks to test on: private network namespaces joined
-// by veth pairs, the frames to send through them, and a traffic generator of
-// millions of packets per second. System tests, the demo and the benchmark
-// share it. It never touches an interface that it did not make.
+// Package testnet makes networks to test on: private network namespaces joined by veth pairs, the
+// frames to send through them, and a traffic generator of millions of packets per second. System
+// tests, the demo and the benchmark share it. It only touches interfaces that it has made.
 //
-// A pair is silent until something is sent: no addresses, no ARP, no IPv6. What
-// a test sends is therefore exactly what it may count.
+// A pair is silent until something is sent: it has no addresses, no ARP and no IPv6. A test can
+// therefore count exactly what it sends.
 package testnet
 
 import (
@@ -21,15 +20,15 @@ import (
 // PairOptions describes a Pair. The zero value is a silent pair tx0 and rx0 of
 // one queue, MTU 1500, in two new namespaces.
 type PairOptions struct {
-	Tx, Rx         *Namespace // nil: a new one each, closed with the pair
+	Tx, Rx         *Namespace // nil: a new namespace, closed with the pair
 	TxName, RxName string     // "": tx0 and rx0
 	MTU            int        // bytes behind the Ethernet header; 0: 1500
 	Queues         int        // receive and transmit queues of either side; 0: 1
 	Addresses      bool       // TxEndpoint's and RxEndpoint's IPv4 addresses, and ARP
-	IPv6           bool       // their IPv6 addresses; neighbour discovery makes noise
+	IPv6           bool       // their IPv6 addresses; the pair is then not silent, because of neighbour discovery
 
-	// GRO turns on generic receive offload on Rx, which makes it take what
-	// the Generator sends without an XDP program on it.
+	// GRO turns on generic receive offload on Rx. With it Rx takes what the Generator sends also
+	// without an XDP program.
 	GRO bool
 }
 
@@ -45,10 +44,10 @@ type Pair struct {
 	tx    *netlink.Handle
 
 	mu     sync.Mutex
-	opened *Sender // Send's, nil before its first call
+	opened *Sender // used by Send; nil before its first call
 }
 
-// NewPair makes a pair and sets it up, or leaves nothing behind. Needs root.
+// NewPair makes a pair and sets it up. After an error nothing is left behind. Needs root.
 func NewPair(opts PairOptions) (*Pair, error) {
 	p := &Pair{Tx: opts.Tx, Rx: opts.Rx, TxName: opts.TxName, RxName: opts.RxName}
 	if p.TxName == "" {
@@ -106,9 +105,8 @@ func (p *Pair) make(opts PairOptions) error {
 	return nil
 }
 
-// veth asks for queues on both sides alike: with fewer on the receiver than on
-// the sender the driver refuses XDP programs. Left to itself, it makes one per
-// CPU and uses the first.
+// veth asks for equally many queues on both sides: the driver refuses XDP programs on a receiver
+// with fewer queues than the sender. By default it would make one per CPU and use the first.
 func (p *Pair) veth(opts PairOptions) *netlink.Veth {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = p.TxName
@@ -140,7 +138,7 @@ func setUp(ns *Namespace, name string, e Endpoint, opts PairOptions) (index int,
 			if err := setIPv6(name, true); err != nil {
 				return err
 			}
-			// Without duplicate address detection, which would delay its use.
+			// No duplicate address detection, which would delay the use of the address.
 			addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv6, Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}
 			if err := netlink.AddrAdd(link, addr); err != nil {
 				return err
@@ -164,12 +162,11 @@ func setUp(ns *Namespace, name string, e Endpoint, opts PairOptions) (index int,
 	return index, nil
 }
 
-// readyLimit guards against waiting for ever: an emulated machine under load
-// takes seconds.
+// readyLimit guards against a hang: under load, an emulated machine takes seconds.
 const readyLimit = time.Minute
 
-// waitReady waits until an interface sends, and answers for its addresses. It
-// runs inside the namespace.
+// waitReady waits until an interface can send, and answers for its addresses. It runs inside the
+// namespace.
 func waitReady(name string, e Endpoint, opts PairOptions) error {
 	for deadline := time.Now().Add(readyLimit); ; time.Sleep(time.Millisecond) {
 		missing, err := notReady(name, e, opts)
@@ -185,7 +182,7 @@ func waitReady(name string, e Endpoint, opts PairOptions) error {
 	}
 }
 
-// notReady says what an interface still lacks, "" for nothing.
+// notReady returns what an interface still lacks, "" for nothing.
 func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
 	// The kernel lets an interface send some time after both ends are up, and
 	// silently drops what comes earlier.
@@ -199,13 +196,12 @@ func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
 	if !opts.IPv6 {
 		return "", nil
 	}
-	// A worker of the kernel makes a new IPv6 address work, also without
-	// duplicate address detection: it joins the group that neighbour
-	// solicitations for the address are sent to, and then adds the address's
-	// local route. Earlier solicitations are ignored; the other end repeats
-	// them twice, a second apart, before it gives up and drops the packet.
-	// The worker can be later than that: it waits for a lock that the removal
-	// of other namespaces holds for long.
+	// A worker of the kernel makes a new IPv6 address usable, also without duplicate address
+	// detection: it joins the multicast group that neighbour solicitations for the address are sent
+	// to, and then adds the address's local route. Solicitations that come earlier are ignored. The
+	// other end repeats them twice, a second apart, then gives up and drops the packet. The worker
+	// can take longer than that, because it waits for a lock that the removal of other namespaces
+	// holds.
 	ok, err := hasLocalRoute(e.IPv6)
 	if err != nil {
 		return "", err
@@ -216,7 +212,7 @@ func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
 	return "", nil
 }
 
-// hasLocalRoute says whether the namespace takes what is sent to an IPv6 address.
+// hasLocalRoute says whether the namespace accepts packets to an IPv6 address.
 func hasLocalRoute(ip net.IP) (bool, error) {
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{
 		Table: unix.RT_TABLE_LOCAL,
@@ -226,16 +222,15 @@ func hasLocalRoute(ip net.IP) (bool, error) {
 	return len(routes) > 0, err
 }
 
-// PairStats are a pair's counters for the direction from Tx to Rx, cumulative
-// since the pair was made. They are the driver's own: the kernel updates them
-// once per batch of the receiver.
+// PairStats are a pair's counters for the direction from Tx to Rx, cumulative since the pair was
+// made. The driver counts: it updates them once per batch of the receiver.
 type PairStats struct {
 	Delivered uint64 // packets that Rx took, before any verdict on them
 	Dropped   uint64 // packets that found Rx's ring (256 packets a queue) full
 }
 
-// Stats reads the counters. Frames sent by a Generator while Rx had neither
-// an XDP program nor GRO are in neither of them.
+// Stats reads the counters. Frames that a Generator sent while Rx had neither an XDP program nor
+// GRO are in neither of them.
 func (p *Pair) Stats() (PairStats, error) {
 	link, err := p.tx.LinkByIndex(p.TxIndex)
 	if err != nil {
@@ -245,7 +240,7 @@ func (p *Pair) Stats() (PairStats, error) {
 	return PairStats{Delivered: s.TxPackets, Dropped: s.TxDropped}, nil
 }
 
-// sender is the pair's own, for all calls of Send: the kernel needs some ten
+// sender returns the Sender that all calls of Send share, because the kernel needs some ten
 // milliseconds to close a packet socket.
 func (p *Pair) sender() (s *Sender, err error) {
 	p.mu.Lock()
@@ -263,7 +258,7 @@ func (p *Pair) Close() error {
 		errs = append(errs, p.opened.Close())
 	}
 	if p.tx != nil {
-		// One end takes the other with it. It may be gone: a test removes it
+		// Removing one end removes the other. It may be gone already, because some tests remove it
 		// to see what the capture does.
 		link, err := p.tx.LinkByName(p.TxName)
 		if err == nil {

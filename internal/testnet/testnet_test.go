@@ -39,7 +39,7 @@ func interfaceNames(tb testing.TB) string {
 	return strings.Join(names, " ")
 }
 
-// here identifies the network namespace of the calling thread.
+// here returns the identity of the calling thread's network namespace.
 func here(tb testing.TB) string {
 	tb.Helper()
 	name, err := os.Readlink("/proc/thread-self/ns/net")
@@ -192,8 +192,8 @@ func TestPairAddresses(t *testing.T) {
 	}
 }
 
-// Both ends of a new pair answer neighbour solicitations at once: an end that
-// does so a moment later costs a second, or the packet.
+// Both ends of a new pair answer neighbour solicitations at once. If one did so a moment later, a
+// packet would be delayed by a second or lost.
 func TestPairAddressesAreReady(t *testing.T) {
 	for range 10 { // without the wait, about every third pair has an end that is late
 		p := MustPair(t, PairOptions{IPv6: true})

@@ -7,10 +7,10 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// MixedTraffic is a little conversation between a client on Tx and a server on
-// Rx, both directions in the order of a real one: address resolution, ping, a
-// name, a web page over IPv4 and its beginning over IPv6, and tagged frames.
-// All of it can be sent from Tx: XDP on Rx does not look who is talking.
+// MixedTraffic returns a short conversation between a client on Tx and a server on Rx, both
+// directions in the order of a real one: address resolution, ping, DNS queries, a web page over
+// IPv4, the beginning of one over IPv6, and tagged frames. All of it can be sent from Tx, because
+// XDP on Rx sees no difference.
 func MixedTraffic() [][]byte {
 	out := TxToRx()
 	in := out.Reverse()
@@ -40,8 +40,8 @@ func webPage(out, in Path) [][]byte {
 	client := Segment{SrcPort: 40001, DstPort: 80, Seq: 1000}
 	server := Segment{SrcPort: 80, DstPort: 40001, Seq: 3000, Ack: 1001}
 	var frames [][]byte
-	// Each step sends a segment and moves the numbers on by what it took of
-	// the sequence space: its payload, and one for SYN and FIN.
+	// Each step sends a segment, and advances the sequence numbers by the length of its payload,
+	// plus one for SYN and FIN.
 	step := func(p Path, from, to *Segment, s Segment) {
 		s.SrcPort, s.DstPort, s.Seq, s.Ack = from.SrcPort, from.DstPort, from.Seq, from.Ack
 		frames = append(frames, p.TCP(s))

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AnyCPU lets a thread run wherever the kernel wants it.
+// AnyCPU lets the kernel choose the CPU of a thread.
 const AnyCPU = -1
 
-// Quiet runs f on a thread that stays on one CPU and takes no signals but those in except, and
-// returns f's error. The thread ends with f. There ebpf.Program.Run runs a program exactly as often
-// as it is told: a signal would end the system call after any number of runs, and it would start
-// over with all of them.
+// Quiet runs f on a thread of its own, which stays on one CPU and takes no signals except for those
+// in except. It returns f's error, and the thread ends with f. On such a thread ebpf.Program.Run
+// runs a program exactly as often as it is told to: a signal would end the system call after any
+// number of runs, and Program.Run would start again with all of them.
 func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	result := make(chan error, 1)
 	go func() {
@@ -32,8 +32,8 @@ func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	return <-result
 }
 
-// blockSignals keeps all signals from the calling thread, also those of Go's runtime, but for
-// these.
+// blockSignals blocks all signals for the calling thread, including those of Go's runtime, except
+// for these.
 func blockSignals(except []unix.Signal) error {
 	var set unix.Sigset_t
 	for i := range set.Val {

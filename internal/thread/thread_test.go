@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// f runs on one CPU only, with all signals blocked but those that are asked for, and its error is
-// handed over.
+// Quiet runs f on one CPU, with all signals blocked except for those in except, and returns its
+// error.
 func TestQuiet(t *testing.T) {
 	var cpus unix.CPUSet
 	var blocked unix.Sigset_t

@@ -14,27 +14,28 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// How often two rates are compared, and for how long: what is looked for is a few nanoseconds.
+// How often two rates are compared, and for how long each is measured: long enough to see a
+// difference of a few nanoseconds per packet.
 const (
 	costRepeats = 15
 	costRunTime = 300 * time.Millisecond
 )
 
-// costs are what a packet costs in the XDP program itself, where nothing is sent to user space.
+// costs are what one packet costs in the XDP program itself, when nothing is sent to user space.
 type costs struct {
 	filter     float64 // ns of `tcp port 443` on a packet that it matches
-	sample1000 float64 // the rate with --sample 1000 --sink, as a part of XDP_DROP's
+	sample1000 float64 // the rate with --sample 1000 --sink, divided by the rate of XDP_DROP
 	stats      float64 // ns of stats over an empty program
 	count      float64 // ns of count over an empty program
-	err        error   // why one is missing: 0
+	err        error   // why a figure is missing, which is 0 then
 }
 
 func measureCosts(ctx context.Context, n *network, xdpcap string) (c costs, err error) {
@@ -63,8 +64,8 @@ func measureCosts(ctx context.Context, n *network, xdpcap string) (c costs, err 
 	return c, err
 }
 
-// medianAdded is how many nanoseconds more a packet takes at one rate than at the other that was
-// measured with it.
+// medianAdded returns by how many nanoseconds more a packet takes at rates[i] than at before[i],
+// the median of all i.
 func medianAdded(rates, before []float64) float64 {
 	var added []float64
 	for i := range rates {
@@ -73,7 +74,7 @@ func medianAdded(rates, before []float64) float64 {
 	return median(added)
 }
 
-// quietTool is a tool under which packets are dropped, and whose own count is not asked for.
+// quietTool returns a tool under which packets are dropped, and whose own count is not read.
 func quietTool(args ...string) *tool {
 	return &tool{
 		args:     args,
@@ -83,8 +84,8 @@ func quietTool(args ...string) *tool {
 	}
 }
 
-// compare measures two rates in turn, of unpaced traffic of the shortest frames. Without a tool,
-// nil, packets are dropped by the emptiest program there is.
+// compare measures two rates in turn, of unpaced traffic of the shortest frames. Where a tool is
+// nil, the emptiest program there is drops the packets.
 func (n *network) compare(ctx context.Context, what string, a, b *tool) (ratesA, ratesB []float64, err error) {
 	for range costRepeats {
 		progress("cost of %s", what)
@@ -109,11 +110,11 @@ func (n *network) unpaced(ctx context.Context, t *tool) (float64, error) {
 	return trial.rate, err
 }
 
-// filterCost is what an expression costs on a segment that it matches to the port that is looked
-// for, in nanoseconds: an XDP program that asks it against one that does not. They run in the
-// kernel with nothing around them, since beside what else is done with a packet a few nanoseconds
-// cannot be seen; and the least of many short runs of each is taken, since whatever else the
-// machine does can only add to it.
+// filterCost returns what an expression costs, in nanoseconds, on a TCP segment that it matches by
+// the destination port. It compares an XDP program that runs the filter with one that does not.
+// BPF_PROG_RUN runs them, because a few nanoseconds cannot be seen beside the other work on a
+// packet. The shortest of many runs of each counts, because other work on the machine can only make
+// a run longer.
 func filterCost(expr string) (float64, error) {
 	const runs, packets = 40, 1_000_000
 	classic, err := filter.CompileRaw(expr, filter.Options{})
@@ -141,16 +142,18 @@ func filterCost(expr string) (float64, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	// The runs are measured in CPU time, because the kernel waits some milliseconds before it runs
+	// an XDP program.
 	for run := range runs {
 		for i, p := range loaded {
-			before, err := threadTime()
+			before, err := clock.ThreadTime()
 			if err != nil {
 				return 0, err
 			}
 			if _, err := p.Run(&ebpf.RunOptions{Data: packet, Repeat: packets}); err != nil {
 				return 0, fmt.Errorf("cost of %s: %w", expr, err)
 			}
-			after, err := threadTime()
+			after, err := clock.ThreadTime()
 			if err != nil {
 				return 0, err
 			}
@@ -162,18 +165,8 @@ func filterCost(expr string) (float64, error) {
 	return float64(least[1]-least[0]) / packets, nil
 }
 
-// threadTime is the CPU time of this thread: the kernel waits some milliseconds before it runs an
-// XDP program.
-func threadTime() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		return 0, fmt.Errorf("read the thread's CPU time: %w", err)
-	}
-	return time.Duration(ts.Nano()), nil
-}
-
-// countCost asks xdpcap bench, which runs the counting program on one CPU with nothing around it:
-// count drops no packets, and beside what the stack does with them its own few nanoseconds cannot
+// countCost runs xdpcap bench, which runs the counting program alone on one CPU. count cannot be
+// measured with traffic: it passes packets to the stack, beside whose work a few nanoseconds cannot
 // be seen.
 func countCost(ctx context.Context, xdpcap string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -2,46 +2,29 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// machine is one line on what is measured on. The load is of the last minute:
-// with other work on the CPUs, the figures are worth little.
-func machine() string {
-	var u unix.Utsname
-	release := "?"
-	if unix.Uname(&u) == nil {
-		release = unix.ByteSliceToString(u.Release[:])
-	}
+// describeMachine returns one line about the machine that is measured on. The load is the average
+// of the last minute: with other work on the CPUs, the figures are worth little.
+func describeMachine() string {
 	var info unix.Sysinfo_t
 	load := "?"
 	if unix.Sysinfo(&info) == nil {
 		const one = 1 << 16 // SI_LOAD_SHIFT, linux/sysinfo.h
 		load = fmt.Sprintf("%.2f", float64(info.Loads[0])/one)
 	}
-	return fmt.Sprintf("%d CPUs %s, Linux %s, load before %s", runtime.NumCPU(), cpuModel(), release, load)
+	return fmt.Sprintf("%d CPUs %s, %s, load before %s", runtime.NumCPU(), machine.CPU(), machine.Kernel(), load)
 }
 
-func cpuModel() string {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	for line := range strings.Lines(string(info)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}
-
-// versions is one line with the version of every program that is there.
+// versions returns one line with the version of every program that is installed.
 func versions(all []tool) string {
 	var found, seen []string
 	for _, t := range all {
@@ -49,7 +32,8 @@ func versions(all []tool) string {
 			continue
 		}
 		seen = append(seen, t.args[0])
-		// xdpdump tells, and fails. The rows of a tool that is missing say so.
+		// The error is ignored: xdpdump prints its version and fails, and the row of a missing tool
+		// says so.
 		out, _ := exec.Command(t.args[0], "--version").CombinedOutput()
 		if len(out) == 0 {
 			continue
@@ -60,7 +44,7 @@ func versions(all []tool) string {
 	return strings.Join(found, ", ")
 }
 
-// version is the number in the first line of --version.
+// version returns the version number in the first line of --version.
 func version(line string) string {
 	for _, word := range strings.Fields(line) {
 		if word = strings.Trim(word, "(),"); strings.ContainsAny(word, "0123456789") {

@@ -2,9 +2,8 @@
 // capture at all, side by side, and prints a table of ratios. It needs root
 // and two CPUs that do nothing else; make bench starts it.
 //
-// Traffic comes from a testnet.Generator on CPU 0, where the receiving side of
-// the veth pair then runs, too. The tool under test is kept on CPU 1 and writes
-// to /dev/null.
+// Traffic comes from a testnet.Generator on CPU 0, where the receiving side of the veth pair also
+// runs. The tool under test is kept on CPU 1 and writes to /dev/null.
 package main
 
 import (
@@ -52,7 +51,7 @@ func run(ctx context.Context, xdpcap string) (err error) {
 	defer func() { err = errors.Join(err, n.close()) }()
 
 	all := tools(xdpcap)
-	fmt.Printf("%s\n%s\n", machine(), versions(all))
+	fmt.Printf("%s\n%s\n", describeMachine(), versions(all))
 	var sheets []sheet
 	for _, size := range frameSizes {
 		s, err := measure(ctx, n, all, size)
@@ -77,7 +76,7 @@ func run(ctx context.Context, xdpcap string) (err error) {
 	return nil
 }
 
-// progress says on a terminal what is going on, in a line that it replaces.
+// progress shows on a terminal what is being measured, in a line that it replaces.
 func progress(format string, args ...any) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		fmt.Fprintf(os.Stderr, "\r"+format+"\x1b[K", args...)

@@ -9,36 +9,35 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// frameSizes are what a program sees of frames of 64 bytes, the shortest, and
-// 1518 bytes, the longest of an MTU of 1500, less their checksums.
+// frameSizes are the lengths of frames as programs see them, without the checksum: of 64 bytes, the
+// shortest, and of 1518 bytes, the longest for an MTU of 1500.
 var frameSizes = []int{testnet.MinFrame, 1514}
 
 const (
-	// How often everything is measured, all of it in turn: what is compared was measured seconds
-	// apart, and a machine that is faster for a while is faster for all. Of the ratios the median
-	// counts.
+	// How often everything is measured in turn. Rates that are compared are thus measured seconds
+	// apart, so that a machine which is faster for a while is faster for all of them. The median of
+	// the ratios counts.
 	rounds = 5
 
-	// How often CPU time is taken, of which the median counts, and at which part of the tool's own
-	// highest rate.
+	// How often CPU time is measured, of which the median counts, and at which part of the tool's
+	// own highest rate.
 	cpuRepeats = 3
 	cpuLoad    = 0.8
 
-	// smallLoss is the part of the packets up to which a loss may be an
-	// accident of the machine, a reader that did not get its CPU for 20 ms: the
-	// rate gets up to so many trials.
+	// smallLoss is the part of the packets up to which a loss may be an accident, such as a reader
+	// that did not get its CPU for 20 ms. Up to it a rate is tried again, trials times in all.
 	smallLoss = 0.03
 	trials    = 3
 )
 
-// A sheet is the figures for one frame size.
+// A sheet has the figures for one frame size.
 type sheet struct {
 	size       int
 	drop, pass row // the traffic without a tool
 	rows       []row
 }
 
-// A row is the figures of one tool, or of none.
+// A row has the figures of one tool, or of the traffic without a tool.
 type row struct {
 	tool    *tool
 	missing error // why there are no figures, nil if there are
@@ -49,8 +48,8 @@ type row struct {
 	cpu     float64   // us per captured packet at cpuLoad of that rate; 0: no such rate
 }
 
-// times is how many times the other's highest rate without loss this one's is; 0 if one is not
-// known.
+// times returns how many times the other's highest rate without loss this one's is, or 0 if one of
+// them is not known.
 func (r row) times(other row) float64 {
 	switch {
 	case r.rate == 0 || other.rate == 0:
@@ -61,7 +60,8 @@ func (r row) times(other row) float64 {
 	return medianRatio(r.unpaced, other.unpaced)
 }
 
-// kept is the traffic's own rate as a part of that without the tool.
+// kept returns the traffic's rate with the tool, divided by the rate without it under the same
+// verdict.
 func (s *sheet) kept(r row) float64 {
 	if r.tool.verdict == xdp.Drop {
 		return medianRatio(r.unpaced, s.drop.unpaced)
@@ -94,7 +94,7 @@ func measure(ctx context.Context, n *network, all []tool, size int) (sheet, erro
 	return s, nil
 }
 
-// round measures unpaced traffic without a tool and with each.
+// round measures unpaced traffic without a tool, and then with each tool.
 func (s *sheet) round(ctx context.Context, n *network) error {
 	drop, err := n.withoutTool(ctx, xdp.Drop, s.size)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *sheet) round(ctx context.Context, n *network) error {
 	return nil
 }
 
-// finish fills in what the rounds have not told.
+// finish measures the highest rate without loss, if the rounds had loss, and the CPU time.
 func (r *row) finish(ctx context.Context, n *network, size int) (err error) {
 	r.rate = median(r.unpaced)
 	if r.lossy {
@@ -147,7 +147,7 @@ func (r *row) finish(ctx context.Context, n *network, size int) (err error) {
 	return nil
 }
 
-// try tries a rate, 0 for as many packets as it can, after a small loss again.
+// try sends at a rate, 0 for as many packets as it can, and again after a small loss.
 func (r *row) try(ctx context.Context, n *network, size int, rate float64) (t trial, err error) {
 	for range trials {
 		t, err = n.withTool(ctx, r.tool, size, rate)
@@ -158,10 +158,10 @@ func (r *row) try(ctx context.Context, n *network, size int, rate float64) (t tr
 	return t, err
 }
 
-// wireSize is a frame's size on the wire, with its checksum.
+// wireSize returns a frame's size on the wire, with its checksum.
 func wireSize(size int) int { return size + 4 }
 
-// median is 0 of nothing.
+// median returns the median, 0 if there are no values.
 func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
@@ -170,7 +170,7 @@ func median(xs []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// medianRatio is of xs[i] / ys[i], 0 of nothing.
+// medianRatio returns the median of xs[i] / ys[i], 0 if there are no values.
 func medianRatio(xs, ys []float64) float64 {
 	var ratios []float64
 	for i := range min(len(xs), len(ys)) {

@@ -21,13 +21,13 @@ const (
 	runTime      = 700 * time.Millisecond // of traffic
 )
 
-// A network is a pair with a generator, and a second one behind it: the receiving side is a router,
-// the host that most XDP programs run on, and passes the traffic on to where an XDP program drops
-// it. A stack that throws packets out at its door, for want of an address or of a socket with room,
-// would make XDP_PASS look cheaper than it is.
+// A network is a pair with a generator, and a second pair behind it. The receiving side routes the
+// traffic on to the second pair, where an XDP program drops it, because most XDP programs run on
+// hosts that pass traffic on. A host that discards the packets, for want of an address or of a
+// socket with room, would make XDP_PASS look cheaper than it is.
 type network struct {
 	pair, onward *testnet.Pair
-	end          *testnet.Receiver // of the traffic
+	end          *testnet.Receiver // drops the traffic behind the second pair
 	generator    *testnet.Generator
 	runTime      time.Duration
 }
@@ -98,16 +98,16 @@ func (n *network) close() error {
 	return errors.Join(errs...)
 }
 
-// starts is how often traffic is tried. A busy machine may take the whole run's
-// time to begin.
+// starts is how often traffic is started before send gives up: on a busy machine the generator may
+// take the time of a whole run to begin.
 const starts = 5
 
-// send sends frames at a rate, 0 for as many as it can, and returns their
-// number and the rate that it really was. A cancelled ctx is an error.
+// send sends frames at a rate, 0 for as many as it can. It returns their number and the rate that
+// was reached. It fails if ctx is cancelled.
 func (n *network) send(ctx context.Context, size int, rate float64) (sent uint64, real float64, err error) {
 	for range starts {
 		r, err := n.sendOnce(ctx, size, rate)
-		sent += r.Sent // too short a run also went past the tool
+		sent += r.Sent // the tool captures the frames of a run that is too short, too
 		if err != nil {
 			return sent, 0, err
 		}
@@ -125,8 +125,8 @@ func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet
 	return r, errors.Join(err, ctx.Err())
 }
 
-// withoutTool is the highest rate of the traffic alone, under an XDP program
-// that does nothing but return the verdict. Nothing is lost: Generator.Run.
+// withoutTool returns the highest rate of the traffic alone, under an XDP program that does nothing
+// but return the verdict. No frame is lost, as Generator.Run explains.
 func (n *network) withoutTool(ctx context.Context, verdict xdp.Verdict, size int) (rate float64, err error) {
 	v, err := testnet.AttachReceiver(n.pair.Rx, rxName, verdict, testnet.ReceiverOptions{})
 	if err != nil {
@@ -136,7 +136,7 @@ func (n *network) withoutTool(ctx context.Context, verdict xdp.Verdict, size int
 	return rate, errors.Join(err, v.Close())
 }
 
-// A trial is what came of one run of traffic past a tool.
+// A trial is the result of one run of traffic with a tool.
 type trial struct {
 	rate           float64 // of the traffic, packets per second
 	sent, captured uint64
@@ -145,12 +145,12 @@ type trial struct {
 
 func (t trial) lossless() bool { return t.captured == t.sent }
 
-// cpuPerPacket is the tool's CPU time per captured packet, in microseconds.
+// cpuPerPacket returns the tool's CPU time per captured packet, in microseconds.
 func (t trial) cpuPerPacket() float64 {
 	return t.cpu.Seconds() * 1e6 / float64(t.captured)
 }
 
-// withTool sends past a tool at a rate, 0 for as many as it can.
+// withTool runs a tool and sends at a rate, 0 for as many packets as it can.
 func (n *network) withTool(ctx context.Context, t *tool, size int, rate float64) (tr trial, err error) {
 	if t.onStack {
 		v, err := testnet.AttachReceiver(n.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
@@ -175,8 +175,8 @@ func (n *network) withTool(ctx context.Context, t *tool, size int, rate float64)
 	return tr, nil
 }
 
-// sendPast takes the CPU time from before the first packet until the last one
-// was read: starting and ending the tool is not in it.
+// sendPast sends while the tool runs. It measures the CPU time from before the first packet until
+// the last one was read: starting and ending the tool is not included.
 func (n *network) sendPast(ctx context.Context, p *process, size int, rate float64) (trial, error) {
 	before, err := p.cpu()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // toolCPU is where the tool under test runs, away from the traffic.
 const toolCPU = 1
 
-// A process is a tool that captures.
+// A process is a running tool.
 type process struct {
 	tool  *tool
 	cmd   *exec.Cmd
@@ -27,15 +27,16 @@ type process struct {
 	err   error // how it ended
 }
 
-// startProcess starts a tool and waits until it captures. Errors do not name
-// the tool: they are shown with its name.
+// startProcess starts a tool and waits until it captures. Its errors do not name the tool, because
+// they are printed with its name.
 func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool) (*process, error) {
 	p := &process{tool: t, ended: make(chan struct{})}
 	p.said.word, p.said.found = t.ready, make(chan struct{})
 	// taskset becomes the tool, so the process id is the tool's.
 	p.cmd = exec.Command("taskset", append([]string{"-c", strconv.Itoa(toolCPU)}, t.args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	// Not the terminal's Ctrl-C: the bench ends what it started.
+	// A process group of its own keeps the terminal's Ctrl-C from the tool: the bench ends what it
+	// started.
 	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := ns.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
@@ -58,9 +59,8 @@ func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool) (*process
 	}
 }
 
-// cpu is the CPU time, user and system, that the process has taken so far. The
-// kernel sums it from the scheduler's clock, as it does for getrusage, which
-// would tell only after the end.
+// cpu returns the CPU time, user and system, that the process has used so far. The kernel sums it
+// from the scheduler's clock, as for getrusage, which has it only after the end.
 func (p *process) cpu() (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED of the whole process, linux/posix-timers.h
 	var ts unix.Timespec
@@ -70,8 +70,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// end interrupts the process and returns how many packets it says to have
-// captured.
+// end interrupts the process and returns how many packets it reports as captured.
 func (p *process) end() (captured uint64, err error) {
 	p.stop()
 	if p.err != nil {
@@ -80,7 +79,7 @@ func (p *process) end() (captured uint64, err error) {
 	return p.tool.captured(p.said.text())
 }
 
-// stop ends the process, by force if it must be.
+// stop interrupts the process, and kills it if it has not ended after 10 s.
 func (p *process) stop() {
 	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended
 	select {
@@ -91,7 +90,7 @@ func (p *process) stop() {
 	}
 }
 
-// speech keeps what a process says, and closes found when it has said the word.
+// speech keeps a process's output, and closes found when word has appeared in it.
 type speech struct {
 	word  string
 	found chan struct{}

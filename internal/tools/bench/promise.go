@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A promise is a threshold of the project, and what was measured for it.
+// A promise is a limit that the project promises to keep, and what was measured for it.
 type promise struct {
 	what     string
 	format   string // of limit and measured
@@ -17,8 +17,7 @@ type promise struct {
 	unknown  bool // a figure is missing
 }
 
-// promises judges the sheet of the smallest frames, where every packet's cost
-// counts most.
+// promises returns the promises for the smallest frames, where the cost per packet matters most.
 func promises(sheets []sheet, c costs) []promise {
 	var s sheet
 	for _, one := range sheets {
@@ -75,7 +74,7 @@ func promises(sheets []sheet, c costs) []promise {
 	}
 }
 
-// kept compares what was measured, not what is printed of it.
+// kept says whether the measured value keeps the limit, before rounding.
 func (p promise) kept() bool {
 	if p.atMost {
 		return p.measured <= p.limit

@@ -1,12 +1,11 @@
 package main
 
-// searchSteps halve the interval in which the rate is: to 1 % of the top.
+// searchSteps is how often the interval that has the rate is halved: to less than 1 % of the top.
 const searchSteps = 7
 
-// highestRate searches the highest rate without loss by bisection between 0
-// and the top, at which there is loss. try says whether a rate has loss, and
-// what rate it really was. The result is a rate that was tried, 0 if none was
-// without loss.
+// highestRate searches the highest rate without loss by bisection between 0 and top, at which there
+// is loss. try says whether there is loss at a rate, and what rate was reached. The result is a
+// rate that was tried, or 0 if all had loss.
 func highestRate(top float64, try func(rate float64) (real float64, lossless bool, err error)) (float64, error) {
 	low, high := 0.0, top
 	for range searchSteps {

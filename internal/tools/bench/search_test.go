@@ -36,7 +36,7 @@ func TestHighestRate(t *testing.T) {
 	}
 }
 
-// The traffic may be slower than it was asked to be: what counts is what was.
+// If the traffic is slower than asked for, the rate that was reached counts.
 func TestHighestRateIsReal(t *testing.T) {
 	const most = 1e6
 	got, err := highestRate(4e6, func(rate float64) (float64, bool, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Names of the rows that others are compared with.
+// Names of the rows that other rows are compared with.
 const (
 	sinkName    = "xdpcap --sink"
 	passName    = "xdpcap"
@@ -46,7 +46,7 @@ func (s *sheet) print(out io.Writer) {
 	}
 }
 
-// row finds a tool's figures; without any they are all 0.
+// row returns the figures of the tool of this name, all 0 if there is none.
 func (s *sheet) row(name string) row {
 	for _, r := range s.rows {
 		if r.tool.name == name {
@@ -79,7 +79,7 @@ All tools write whole packets to /dev/null, with their default buffers:
 	}
 }
 
-// The figures of the table; noFigure for 0, which is none.
+// These functions format the figures of the table. A figure of 0 is missing and becomes noFigure.
 
 func mpps(rate float64) string {
 	if rate == 0 {
@@ -106,7 +106,7 @@ func times(x float64) string {
 	return fmt.Sprintf("%.1f x", x)
 }
 
-// ratio is 0 if one of both is.
+// ratio returns x / of, 0 if either is 0.
 func ratio(x, of float64) float64 {
 	if of == 0 {
 		return 0

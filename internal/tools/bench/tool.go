@@ -12,30 +12,28 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tool is a capture program, and how to run it: with its defaults, writing
-// whole packets to /dev/null.
+// A tool is a capture program and how to run it: with its default options, writing whole packets to
+// /dev/null.
 type tool struct {
 	name string
 	args []string // its command line
 
-	// verdict is what becomes of a packet. The traffic without the tool is
-	// measured under an XDP program that does nothing else.
+	// verdict is what happens to a packet under the tool. The traffic without the tool is measured
+	// under an XDP program that only returns this verdict.
 	verdict xdp.Verdict
 
-	// onStack says that the tool sits in the kernel's stack and brings no XDP
-	// program: an empty one with the verdict is attached for it, as the
-	// generator needs one.
+	// onStack says that the tool captures in the kernel's stack and has no XDP program. An empty
+	// XDP program with the verdict is then attached, because the generator needs one.
 	onStack bool
 
-	// ready is on stderr once packets are being captured.
+	// ready is a part of what the tool prints once it captures.
 	ready string
 
-	// handOver is how long a packet waits at most until the tool has read it.
-	// tcpdump and dumpcap do not get to see their ring's last block earlier,
-	// and leave it behind when they are ended.
+	// handOver is the longest time until the tool has read a packet. tcpdump and dumpcap see the
+	// last block of their ring only then, and lose it if they are ended earlier.
 	handOver time.Duration
 
-	// captured finds the tool's own count in what it said.
+	// captured returns the tool's own count, which it finds in the output.
 	captured func(said string) (uint64, error)
 }
 
@@ -80,7 +78,7 @@ func tools(xdpcap string) []tool {
 			args:     []string{"dumpcap", "-i", dev, "-q", "-w", "/dev/null"},
 			verdict:  xdp.Pass,
 			onStack:  true,
-			ready:    "File: ", // "Capturing on" comes before it does
+			ready:    "File: ", // dumpcap prints "Capturing on" too early
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`Packets captured: (\d+)`),
 		},

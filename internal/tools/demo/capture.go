@@ -16,7 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// errSaid is the end of an xdpcap that has said itself, on stderr, why.
+// errSaid is the error if xdpcap failed and has printed the reason on stderr itself.
 var errSaid = errors.New("xdpcap ended with an error")
 
 // A capture is a running xdpcap.
@@ -27,9 +27,9 @@ type capture struct {
 	err       error         // how it ended
 }
 
-// startCapture starts xdpcap with the terminal's output. It gets a process
-// group of its own: the terminal's Ctrl-C comes to the demo alone, which then
-// interrupts it once. Twice would kill it.
+// startCapture starts xdpcap with the terminal's output, in a process group of its own: the
+// terminal's Ctrl-C reaches only the demo, which then interrupts xdpcap. A second interrupt would
+// kill it.
 func startCapture(ns *testnet.Namespace, cmd *exec.Cmd) (*capture, error) {
 	c := &capture{cmd: cmd, listening: make(chan struct{}), ended: make(chan struct{})}
 	cmd.Stdout = os.Stdout
@@ -45,7 +45,7 @@ func startCapture(ns *testnet.Namespace, cmd *exec.Cmd) (*capture, error) {
 	return c, nil
 }
 
-// waitListening says whether xdpcap captures, or will not.
+// waitListening waits until xdpcap captures, and returns false if it will not.
 func (c *capture) waitListening(ctx context.Context) bool {
 	select {
 	case <-c.listening:
@@ -58,8 +58,8 @@ func (c *capture) waitListening(ctx context.Context) bool {
 
 // stop interrupts xdpcap, unless it has ended, and returns how it ended.
 func (c *capture) stop() error {
-	// What was sent is in the rings by now; its reader looks at them at least
-	// every 100 ms. This is for -c: a capture that is about to end by itself.
+	// All that was sent is in the rings by now, and their reader looks at them at least every 100
+	// ms. A capture with -c has that time to end by itself.
 	select {
 	case <-c.ended:
 	case <-time.After(200 * time.Millisecond):
@@ -75,13 +75,13 @@ func (c *capture) stop() error {
 	return fmt.Errorf("%s: %w", c.cmd.Path, c.err)
 }
 
-// lineWatch passes on what is written, and closes found at the first line with
-// the word in it.
+// lineWatch copies what is written to out, and closes found after the first line that contains
+// word.
 type lineWatch struct {
 	out   io.Writer
 	word  []byte
 	found chan struct{}
-	line  []byte // begun, without its end yet; unused once found
+	line  []byte // the incomplete last line; unused once found is closed
 	done  bool
 }
 
@@ -101,12 +101,12 @@ func (w *lineWatch) Write(p []byte) (int, error) {
 	return w.out.Write(p)
 }
 
-// giveBack makes the file the user's who used sudo. It changes a symbolic
-// link itself, not what that points to.
+// giveBack makes the user who ran sudo the owner of the file. Of a symbolic link it changes the
+// link itself and not its target.
 func giveBack(file string) error {
 	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
 	if err != nil {
-		return nil // not by sudo
+		return nil // not started by sudo
 	}
 	gid, err := strconv.Atoi(os.Getenv("SUDO_GID"))
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	packetsShow = 12
 )
 
-// show prints what is in a capture file, as others read it, and how to open it.
+// show prints the contents of a capture file, as other programs read it, and how to open it.
 func show(out io.Writer, file string) error {
 	if err := showPackets(out, file); err != nil {
 		return err
@@ -37,8 +37,7 @@ func showPackets(out io.Writer, file string) error {
 		return nil
 	}
 	fmt.Fprintf(out, "\n$ %s\n", commandLine(cmd))
-	// What they say on stderr matters only if they fail: tshark, for example,
-	// warns of root.
+	// Output on stderr matters only after a failure: tshark, for example, warns of running as root.
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	text, err := cmd.Output()

@@ -17,7 +17,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// A summary is what a capture file has in it.
+// A summary describes the contents of a capture file.
 type summary struct {
 	file        string
 	format      string

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A kernel is one of Debian's: the newest that a package of a suite depends on.
+// A kernel is one of Debian's: the newest one that a package of a suite depends on.
 type kernel struct {
 	version string // as `make test-kernels KERNEL=` takes it
 	suite   string
@@ -20,10 +20,9 @@ type kernel struct {
 	extra   bool   // tested on request only
 }
 
-// The suites' security updates alone are short lists, and their kernels are the
-// ones that users are told to run. Debian has none between 5.10 and 6.1; 5.10
-// does not take XDP programs for packets of several buffers, nor live frames,
-// both new in 5.18.
+// The kernels come from the suites' security updates: their lists are short, and users are told to
+// run these kernels. Debian has none between 5.10 and 6.1. Linux 5.10 has neither XDP for packets
+// of several buffers nor live frames, which are new in 5.18.
 var kernels = []kernel{
 	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false},
 	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false},
@@ -31,8 +30,7 @@ var kernels = []kernel{
 	{"newest", "trixie-backports", "linux-image-cloud-amd64", true},
 }
 
-// choose finds the kernels of these versions, for none those that are always
-// tested.
+// choose returns the kernels of these versions, or without versions those that are always tested.
 func choose(versions []string) (chosen []kernel, err error) {
 	for _, v := range versions {
 		i := slices.IndexFunc(kernels, func(k kernel) bool { return k.version == v })
@@ -56,10 +54,10 @@ func known() (versions []string) {
 
 func (k kernel) dir() string { return filepath.Join(workDir, k.version) }
 
-// root is where the package is unpacked.
+// root is the directory that the package is unpacked into.
 func (k kernel) root() string { return filepath.Join(k.dir(), "root") }
 
-// image is the kernel itself.
+// image returns the path of the kernel itself.
 func (k kernel) image() (string, error) {
 	for _, place := range []string{"boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"} {
 		if found, _ := filepath.Glob(filepath.Join(k.root(), place)); len(found) > 0 {
@@ -104,9 +102,8 @@ func (k kernel) get(ctx context.Context) error {
 	return os.Rename(unpacked, k.root())
 }
 
-// apt is an apt whose only source is one suite, and whose state is its own: the
-// machine's stays as it is. What else the machine has set, a proxy for example,
-// holds for it, too.
+// apt runs apt with one suite as its only source, and with a state of its own, so that the
+// machine's stays unchanged. The machine's other settings, a proxy for example, are used.
 type apt struct {
 	ctx context.Context
 	dir string
@@ -131,7 +128,8 @@ func newApt(ctx context.Context, dir, suite string) (*apt, error) {
 	return a, err
 }
 
-// mirrorOf is the address where the machine gets this suite, or its like, from.
+// mirrorOf returns the address from which the machine gets this suite or another of the same
+// archive.
 func mirrorOf(ctx context.Context, suite string) (string, error) {
 	out, err := output(ctx, "", "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
 	if err != nil {
@@ -158,7 +156,7 @@ func (a *apt) run(name string, args ...string) (string, error) {
 			"-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
 			"-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=",
 			"-o", "Acquire::Languages=none",
-			"-o", "APT::Sandbox::User=root", // its own user may have no way to the directory
+			"-o", "APT::Sandbox::User=root", // apt's own user may not be allowed to enter the directory
 		}, args...)
 	}
 	return output(a.ctx, a.dir, name, args...)
@@ -169,8 +167,8 @@ var (
 	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-[^\s,]*\d[^\s,]*`)
 )
 
-// parts are the package and what it depends on of its kernel: an image, which
-// may depend in its turn on the binary and the modules, as that of 7.2 does.
+// parts returns the package and those packages of its kernel that it depends on: an image, which
+// may itself depend on a binary and modules, as that of 7.2 does.
 func (a *apt) parts(name string) ([]string, error) {
 	out, err := a.run("apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
@@ -187,12 +185,10 @@ func (a *apt) parts(name string) ([]string, error) {
 	return names, nil
 }
 
-// partsIn are the packages of the kernel itself among those that a package,
-// shown by apt-cache, depends on.
+// partsIn returns the packages of a kernel in the field Depends of what apt-cache shows.
 func partsIn(shown string) []string { return part.FindAllString(depends.FindString(shown), -1) }
 
-// output runs a program and returns what it prints; where that fails, all that
-// it printed is in the error.
+// output runs a program and returns what it prints. If it fails, the error has all that it printed.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The packages that a package names in Depends and that are of the kernel itself.
+// partsIn finds the packages of the kernel in the field Depends.
 func TestKernelParts(t *testing.T) {
 	const shown = `Package: linux-image-cloud-amd64
 Version: 6.12.5-1

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportPort carries what the tests print and the marks that divide it; the
-// console is another one, so that the kernel does not talk in between.
+// reportPort carries the output of the tests, divided by marks. It is not the console, so that the
+// kernel's messages do not get in between.
 const reportPort = "/dev/ttyS1"
 
-// The marks stand at the start of a line, each with a value behind it.
+// A mark stands at the start of a line, with a value behind it.
 const (
 	markKernel  = "## kernel "  // its release
 	markPackage = "## package " // its directory; its output follows
@@ -27,7 +27,7 @@ const (
 	markDone    = "## done "    // the guest's own error, empty if there is none
 )
 
-// guestMain is /init, the guest's only process but for the tests.
+// guestMain is /init, the first process of the guest. It starts all others.
 func guestMain() {
 	err := mountAll()
 	if err == nil {
@@ -89,11 +89,11 @@ func runPlan() error {
 		fmt.Fprint(port, err)
 	}
 	fmt.Fprintln(port)
-	// What is still in the port would be lost with the power.
+	// Waits until the port has sent everything, because the rest would be lost at power-off.
 	return unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1)
 }
 
-// openPort opens the port so that it carries bytes as they are.
+// openPort opens the port and sets it up to send bytes unchanged.
 func openPort() (*os.File, error) {
 	port, err := os.OpenFile(reportPort, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -110,7 +110,8 @@ func openPort() (*os.File, error) {
 	return port, nil
 }
 
-// loadModules loads them in the order of their names, which is the right one.
+// loadModules loads the modules in the order of their names, in which each comes after those that
+// it depends on.
 func loadModules() error {
 	files, err := filepath.Glob("/" + moduleDir + "/*")
 	if err != nil {
@@ -145,10 +146,10 @@ func (t test) run(port io.Writer, p plan) {
 	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=20m", "-test.run="+p.Run)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel}
-	// Through a pipe: a test's output is not to be a terminal.
+	// Output goes through a pipe, because tests must not see a terminal.
 	out := struct{ io.Writer }{port}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = 5 * time.Second // should a process that it left behind hold the pipe
+	cmd.WaitDelay = 5 * time.Second // in case a process that the test left behind keeps the pipe open
 	begin := time.Now()
 	err := cmd.Run()
 	status := cmd.ProcessState.ExitCode()

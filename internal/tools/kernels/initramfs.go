@@ -23,9 +23,8 @@ const (
 	sourceDir = "src" // the root of the module, with nothing in it but tests and what they read
 )
 
-// writeInitramfs writes what the kernel starts from: this program as /init, the
-// plan, the kernel's modules, and each test binary in its package's directory,
-// with the testdata that it finds there.
+// writeInitramfs writes what the kernel starts from: this program as /init, the plan, the kernel's
+// modules, and each test binary in its package's directory, with the testdata of the package.
 func writeInitramfs(path string, k kernel, p plan) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
@@ -68,9 +67,8 @@ func writeInitramfs(path string, k kernel, p plan) (err error) {
 	return errors.Join(c.err, buffer.Flush())
 }
 
-// cpio writes an archive as the kernel wants it: the "newc" format of
-// Documentation/driver-api/early-userspace/buffer-format.rst. Its first error
-// stays.
+// cpio writes an archive in the kernel's "newc" format
+// (Documentation/driver-api/early-userspace/buffer-format.rst). err keeps the first error.
 type cpio struct {
 	w     io.Writer
 	err   error
@@ -90,7 +88,8 @@ func (c *cpio) add(name string, mode uint32, device uint64, data []byte) {
 	c.write(data)
 }
 
-// write fills up to four bytes, as the head with the name and the data need it.
+// write pads to a multiple of four bytes, as the format needs it behind the name and behind the
+// data.
 func (c *cpio) write(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {
@@ -112,7 +111,7 @@ func (c *cpio) addFile(name, path string) {
 // tools are the programs that tests call, as installed on this machine.
 var tools = []string{"ip", "tcpdump", "capinfos", "tshark"}
 
-// passwd has the user that Debian's tcpdump wants to become.
+// passwd contains the user tcpdump, which Debian's tcpdump switches to.
 const passwd = `root:x:0:0::/:/bin/sh
 nobody:x:65534:65534::/:/bin/sh
 tcpdump:x:100:100::/:/bin/sh

@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// workDir has a directory for each kernel, with its package's files and, from
-// the last run, what came through the console and from the tests.
+// workDir has a directory for each kernel: with the files of its package and, from the last run,
+// the output of the console and of the tests.
 const workDir = "bin/linux"
 
 func main() {
@@ -57,8 +57,8 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 	if err != nil {
 		return err
 	}
-	// An emulated machine keeps one of our processors busy: two kernels take no longer than one.
-	// Each one's report is printed when it is complete.
+	// An emulated machine keeps one of our processors busy, so two kernels take no longer than one.
+	// The report of each is printed when it is complete.
 	errs := make([]error, len(kernels))
 	running := make(chan struct{}, runtime.NumCPU())
 	var all sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// wanted are the modules of the interfaces that tests make, and of the guest's
-// own. What a kernel has built in counts as loaded.
+// wanted are the modules of the interfaces that tests make, and of the guest's own interface. A
+// module that is built into the kernel needs no loading.
 var wanted = []string{"veth", "bridge", "tun", "dummy", "ifb", "vmxnet3"}
 
 // A module is the uncompressed file of a kernel module.
@@ -21,8 +21,8 @@ type module struct {
 	data []byte
 }
 
-// modules are the wanted ones after the ones that they depend on. The package
-// comes without the list that depmod makes; a module says itself what it needs.
+// modules returns the wanted modules, each behind those that it depends on. The dependencies are
+// read from the modules, because the package does not have the list that depmod makes.
 func (k kernel) modules() ([]module, error) {
 	files := make(map[string]string)
 	builtin := make(map[string]bool)
@@ -77,7 +77,7 @@ func (k kernel) modules() ([]module, error) {
 	return loaded, nil
 }
 
-// moduleName makes one of the two ways to write a module's name.
+// moduleName replaces each - by _, because both spellings of a module's name are used.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 func readModule(path string) (data []byte, depends []string, err error) {

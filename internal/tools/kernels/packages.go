@@ -16,8 +16,7 @@ const (
 	ebpfPath    = "github.com/cilium/ebpf"
 )
 
-// A goPackage is what `go list -json` says of a package of this module, as far
-// as it is used here.
+// A goPackage has the fields of `go list -json` that are used here.
 type goPackage struct {
 	Dir, ImportPath           string
 	TestGoFiles, XTestGoFiles []string
@@ -57,11 +56,10 @@ func (p goPackage) testsImport(path string) bool {
 	return slices.Contains(p.TestImports, path) || slices.Contains(p.XTestImports, path)
 }
 
-// needKernel chooses the packages whose tests ask the kernel for something:
-// those that use testnet, which has what such tests need to skip themselves,
-// to send packets and to know the emulated machine. Tests that load programs
-// without testnet would never meet the other kernels' verifiers: that is an
-// error.
+// needKernel chooses the packages whose tests need a kernel: those that import testnet, which has
+// what such tests use to skip themselves, to send packets and to recognize the emulated machine.
+// Tests that import ebpf and not testnet are an error, because the verifiers of the other kernels
+// would never see their programs.
 func needKernel(all []goPackage) (chosen []goPackage, err error) {
 	var forgotten []string
 	for _, p := range all {

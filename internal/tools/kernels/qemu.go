@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// The guest. fentry needs what the plainest emulated processor lacks: -cpu max.
-// There are two processors because tests send on one and read on the other.
-// One thread emulates both in turns. With a thread each, 6.12 once panicked in
-// bpf_dispatcher_xdp_func while two processors ran BPF_PROG_RUN, each of which
-// patches that code: probably one ran into what the other was patching.
+// command returns the command that runs the guest. -cpu max is for fentry, which the default
+// processor does not support. There are two processors because tests send on one and read on the
+// other. One thread emulates both in turns. With a thread each, 6.12 once panicked in
+// bpf_dispatcher_xdp_func while both processors ran BPF_PROG_RUN, which patches that code: probably
+// one ran into what the other was patching.
 //
-// Its network device has nobody at its other end, a hub without another port.
-// It is there for its driver, which since Linux 6.6 has page pools and XDP: what
-// tests make, veth and its like, has no page pools that the tracepoints see.
+// The network device is connected to a hub without another port. It is there for its driver, which
+// has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
+// page pools that the tracepoints see.
 func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024",
@@ -30,8 +30,8 @@ func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 		"-serial", "file:"+console, "-serial", "stdio")
 }
 
-// boot runs the guest to its end, prints a line per package, and the whole
-// output of those that failed.
+// boot runs the guest to its end. It prints a line per package, and the whole output of those that
+// failed.
 func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error {
 	image, err := k.image()
 	if err != nil {
@@ -67,7 +67,7 @@ func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error 
 	return r.verdict(time.Since(begin))
 }
 
-// lastLines is the end of a file, about a screen.
+// lastLines returns the last 40 lines of a file.
 func lastLines(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

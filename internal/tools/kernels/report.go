@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A report is what a guest says, read line by line.
+// A report is the output of a guest, read line by line.
 type report struct {
 	version string
 	out     io.Writer
 	release string // of the kernel that runs
 
 	pkg    string   // the package whose output follows
-	lines  []string // its output so far, or what came outside of any
+	lines  []string // its output so far, or output that belongs to no package
 	counts counts
 	name   string            // the test that prints
 	last   map[string]string // the last line of each test
@@ -26,7 +26,7 @@ type report struct {
 	sum    counts
 	failed []string // packages
 	done   bool
-	err    error // the guest's own
+	err    error // that the guest reported
 }
 
 // counts are those of tests, without subtests.
@@ -67,7 +67,7 @@ func (r *report) line(line string) {
 	}
 }
 
-// testLine follows the output of go test -v.
+// testLine evaluates a line of go test -v.
 func (r *report) testLine(line string) {
 	kind, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
 	sub := strings.HasPrefix(line, " ")
@@ -115,7 +115,7 @@ func (r *report) endPackage(value string) {
 	r.pkg, r.lines = "", nil
 }
 
-// complete says why the guest did not get to its end, if so.
+// complete returns why the guest did not get to its end, nil if it did.
 func (r *report) complete() error {
 	if r.err != nil {
 		return r.err
@@ -126,10 +126,10 @@ func (r *report) complete() error {
 	return nil
 }
 
-// rest is what was said since the last package's end.
+// rest returns the end of the output since the last package ended.
 func (r *report) rest() string { return tail(r.lines) }
 
-// verdict prints the closing lines.
+// verdict prints the closing lines, and returns an error if a test failed or none was run.
 func (r *report) verdict(took time.Duration) error {
 	slices.Sort(r.skips)
 	for _, s := range r.skips {

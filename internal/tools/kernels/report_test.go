@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines ends each with what the serial port makes of a line's end.
+// lines ends each line as the serial port does.
 func lines(l ...string) string { return strings.Join(l, "\r\n") + "\r\n" }
 
 var passing = []string{
@@ -113,7 +113,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A guest that does not say that it is done has not passed, and what it said last is kept.
+// A guest that does not say that it is done has failed, and the end of its output is kept.
 func TestReportIncomplete(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -10,7 +10,7 @@ import (
 // A plan is what the guest has to do; it is /plan.json in the initramfs.
 type plan struct {
 	Kernel string // which of the kernels it is
-	Run    string // regular expression of the tests' names; "": all
+	Run    string // regular expression that selects tests by name; "" = all
 	Tests  []test
 }
 
@@ -25,7 +25,7 @@ func buildTests(ctx context.Context, dir string) ([]test, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	os.Setenv("CGO_ENABLED", "0") // the guest has no C library for it
+	os.Setenv("CGO_ENABLED", "0") // the guest has no C library
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func buildTests(ctx context.Context, dir string) ([]test, error) {
 	var tests []test
 	for _, p := range chosen {
 		t := test{p.relative, filepath.Join(dir, strings.ReplaceAll(p.relative, "/", "-")+".test")}
-		// Stripped of what only a debugger reads: it is copied into the guest's memory.
+		// Stripped of what only a debugger reads, because it is copied into the guest's memory.
 		if _, err := output(ctx, "", "go", "test", "-c", "-ldflags=-s -w", "-o", t.Binary, p.ImportPath); err != nil {
 			return nil, err
 		}
