@@ -72,8 +72,7 @@ func TestFileIsComplete(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			file := tempFile(t)
-			// The rings have room for all frames, so that none is lost where other processes keep the
-			// CPUs busy.
+			// The rings hold all, whoever else keeps the CPUs busy.
 			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", "32M")
 			frames := testnet.Volume(10_000)
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Rate: 200_000})

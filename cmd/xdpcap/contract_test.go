@@ -15,18 +15,29 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
+
+// document reads a text of the project's. The tests about it are skipped on an emulated machine,
+// where the texts are not, since they ask the kernel for nothing.
+func document(t *testing.T, name string) string {
+	t.Helper()
+	if testnet.Emulated() {
+		t.Skip("asks the kernel for nothing, and " + name + " is not on the emulated machine")
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // listed reads a list of DESIGN.md: the indented lines behind the line that begins with the title.
 // A line begins with a name in the first column of the list, and goes on with words; lines without
 // a name continue the one before.
 func listed(t *testing.T, title string) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "DESIGN.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, ok := strings.Cut(string(text), "\n"+title)
+	_, rest, ok := strings.Cut(document(t, "DESIGN.md"), "\n"+title)
 	if !ok {
 		t.Fatalf("DESIGN.md has no line that begins with %q", title)
 	}
@@ -77,11 +88,8 @@ func TestNamedFlagsExist(t *testing.T) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
 	}
 	for _, name := range []string{"README.md", "DESIGN.md"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
+		text := document(t, name)
+		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)`).FindAllStringSubmatch(text, -1) {
 			if !flags[m[1]] {
 				t.Errorf("%s names --%s, which no command has", name, m[1])
 			}

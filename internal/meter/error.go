@@ -13,6 +13,7 @@ var (
 	// ErrNotCountable means that the program cannot be traced. Where it is detached, a program of
 	// ours can count.
 	ErrNotCountable = errors.New("the packets of the program cannot be counted by tracing it")
-	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is counted.
+	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is
+	// counted.
 	ErrProgramDecides = errors.New("the running program decides about packets")
 )
