@@ -34,7 +34,7 @@ traffic. What each variant counted is compared with what was sent.
 INSNS are the BPF instructions of the program as loaded, HOT those that an untagged packet of IPv4,
 or of TCP and UDP over IPv6, runs through at most. CYCLES and NATIVE are the CPU's own counts per
 packet of cycles and instructions: a dash where it has no such counters. SPEED-UP is that of MPPS
-over naive's. empty is a program that does nothing: the cost of running it is in every other line, too.`
+over naive's. empty is a program that does nothing: its cost is in every other line, too.`
 
 func newBench() *cobra.Command {
 	var o benchOptions
