@@ -11,7 +11,8 @@ import (
 
 // An Output is where [Session.Run] puts packets: a file, a terminal, another process. Run calls it
 // from one goroutine: Begin first, then Write for each packet with a Flush whenever it has time,
-// and End last, also after any of them has returned an error, which ends the session.
+// and End last, also after any of them has returned an error, which ends the session. An output
+// that was not begun, because another one failed, is not ended either.
 type Output interface {
 	Begin(Description) error
 	// Write must keep nothing of the packet: its bytes are overwritten afterwards.

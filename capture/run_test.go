@@ -22,6 +22,7 @@ import (
 // An outputLog is an output that takes a number of packets and then fails. It notes how it is
 // called.
 type outputLog struct {
+	refuses  bool // to begin
 	room     int
 	calls    []string // without repetitions
 	packets  uint64
@@ -39,6 +40,9 @@ func (o *outputLog) note(call string) {
 
 func (o *outputLog) Begin(d capture.Description) error {
 	o.note("begin")
+	if o.refuses {
+		return errNoRoom
+	}
 	if len(d.Sources) != 1 || d.Sources[0].Sampler.ID == 0 {
 		return errors.New("the description does not name the program")
 	}

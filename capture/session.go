@@ -133,7 +133,10 @@ func (s *Session) Options() Options { return s.options }
 // while everything was released.
 func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, s.Stop)()
-	failed := s.write(outputs)
+	begun, failed := s.begin(outputs)
+	if failed == nil {
+		failed = s.write(outputs)
+	}
 	s.Stop()
 	for p := new(Packet); s.reader.read(p) == nil; {
 	}
@@ -141,6 +144,10 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 	ended := errors.Join(s.ended(), err)
 	accounts := make([]Accounts, len(outputs))
 	for i, out := range outputs {
+		if i >= begun {
+			accounts[i] = final.delivered(make(Accounts, len(final)))
+			continue
+		}
 		accounts[i], err = out.End(final)
 		if failed == nil {
 			failed = err
@@ -149,14 +156,19 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 	return accounts, errors.Join(ended, failed, s.Close())
 }
 
-// write moves packets to the outputs until the session ends, and returns the error of an output.
-func (s *Session) write(outputs []Output) error {
+// begin begins the outputs, and returns how many it has tried before one of them failed.
+func (s *Session) begin(outputs []Output) (tried int, err error) {
 	description := s.Description()
-	for _, out := range outputs {
+	for i, out := range outputs {
 		if err := out.Begin(description); err != nil {
-			return err
+			return i + 1, err
 		}
 	}
+	return len(outputs), nil
+}
+
+// write moves packets to the outputs until the session ends, and returns the error of an output.
+func (s *Session) write(outputs []Output) error {
 	var p Packet
 	for {
 		if !s.reader.merge.isReady() { // the next read may have to wait, so there is time to flush
