@@ -135,6 +135,26 @@ func TestRunOutputFails(t *testing.T) {
 	}
 }
 
+// An output that cannot begin ends the session. Only the outputs that were begun are ended; the
+// others have lost everything.
+func TestRunOutputRefuses(t *testing.T) {
+	pair, sender := newPair(t)
+	s := open(t, pair, capture.Options{})
+	sendSeen(t, sender, s, 10)
+	first, never := &outputLog{room: 1000}, capture.NewWriter(io.Discard, capture.WriterOptions{})
+	accounts, err := s.Run(t.Context(), first, &outputLog{refuses: true}, never)
+	if !errors.Is(err, errNoRoom) {
+		t.Errorf("the error is %v", err)
+	}
+	lost := capture.Accounts{{Seen: 10, Lost: 10}}
+	if diff := cmp.Diff(lost, accounts[2]); diff != "" {
+		t.Errorf("the account of the output that was not begun: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"begin", "end"}, first.calls); diff != "" {
+		t.Errorf("the calls of the first output: %s", diff)
+	}
+}
+
 // The package's example prints the account of what is in the file, also when the disk is full.
 func TestExampleOnFullDisk(t *testing.T) {
 	pair, sender := newPair(t)
