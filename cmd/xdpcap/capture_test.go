@@ -66,15 +66,21 @@ func sent(size int, seq uint64) []byte {
 	return frame
 }
 
+// ringFor is a size for -B with which one ring holds all frames, however long a busy machine keeps
+// the reader from its CPU.
+func ringFor(frames uint64, size int) string {
+	const head = 64 // perf's and ours, with padding
+	return strconv.FormatUint(max(128, frames*uint64(size+head)>>10+1), 10)
+}
+
 // Every frame is in the file, byte for byte, in order, and every reader agrees.
 func TestFileIsComplete(t *testing.T) {
 	for _, size := range []int{64, 512, 1500} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			file := tempFile(t)
-			// The rings hold all, whoever else keeps the CPUs busy.
-			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", "32M")
 			frames := testnet.Volume(10_000)
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", ringFor(frames, size))
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Rate: 200_000})
 			stderr := p.interrupt()
 			if s := account(t, stderr); s.Seen != frames || s.Captured != frames || s.Bytes != frames*uint64(size) {
@@ -134,9 +140,9 @@ func captureTwoCPUs(t *testing.T) (switches int) {
 	t.Helper()
 	pair := testnet.MustPair(t, testnet.PairOptions{Queues: 2})
 	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", "32M")
-	const second = 1 << 40 // the first number of the second CPU's frames
 	frames := testnet.Volume(60_000)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", ringFor(2*frames, 64))
+	const second = 1 << 40 // the first number of the second CPU's frames
 	sendFromTwoCPUs(t, pair, frames, second)
 	arrived := testnet.WaitArrived(t, pair, testnet.PairStats{}, 2*frames)
 	s := account(t, p.interrupt())
@@ -252,14 +258,14 @@ func TestOverload(t *testing.T) {
 	// xdpcap is stopped while packets come, so that it cannot follow on any machine.
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-B", "128k", "--json")
 	stopProcess(t, p)
-	_, tooMany := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 100_000})
+	_, tooMany := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: testnet.Volume(100_000)})
 	continueProcess(t, p)
 	// On a busy machine several CPUs receive and lose packets. Each says how many with the next one
 	// that it receives, so each must receive some afterwards.
 	var few uint64
 	for cpu := range runtime.NumCPU() {
 		_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{
-			Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 10_000, CPU: cpu,
+			Frame: testnet.UDPFrame(512, 0), Count: testnet.Volume(1000), Rate: 10_000, CPU: cpu,
 		})
 		few += n
 	}

@@ -186,9 +186,7 @@ func TestStatsSideBySide(t *testing.T) {
 			run("stats")
 			run("stats")
 			run("count")
-			// There are few frames, because four programs run for each on an emulated CPU. The
-			// tests of internal/meter send a million.
-			const frames = 200_000
+			frames := testnet.Volume(200_000) // the tests of internal/meter send a million
 			// Tracers can be too slow for the receive ring. No program sees a frame that finds no
 			// room there.
 			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames})

@@ -156,8 +156,9 @@ func TestPairs(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	attachTarget(t, pair, testnet.Rewriting)
 	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "-B", "64M")
-	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: 40_000, Rate: 5000})
+	sent := testnet.Volume(100_000)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "-B", ringFor(2*sent, 60))
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: sent, Rate: 5000})
 	s := account(t, p.interrupt())
 	frames := int(arrived)
 	if s.Seen != 2*arrived {
