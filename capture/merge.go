@@ -16,14 +16,16 @@ type cursor struct {
 	ring ring
 	rec  samplerSample
 	data []byte // the packet's bytes
-	lost []uint64
+
+	sources uint32   // of the session
+	lost    []uint64 // each source's samplerSample.Lost, last seen
 
 	standing bool // on a record that has not been taken yet
 }
 
 // newCursor returns a cursor before the first record of a ring, for a session of so many sources.
 func newCursor(r ring, sources int) *cursor {
-	return &cursor{ring: r, lost: make([]uint64, sources)}
+	return &cursor{ring: r, sources: uint32(sources), lost: make([]uint64, sources)}
 }
 
 // isReady tells whether there is a record whose place in the sequence is final.
@@ -36,10 +38,10 @@ func (m *merge) first() *cursor { return m.order[0] }
 
 // next leaves the oldest record. Its bytes stay valid until the next call of next or release.
 func (m *merge) next() {
-	if m.advance(m.order[0]) {
-		m.order.fixFirst()
-	} else {
+	if !m.advance(m.order[0]) {
 		m.order.popFirst()
+	} else if len(m.order) > 1 {
+		m.order.fixFirst()
 	}
 }
 
@@ -54,14 +56,16 @@ func (m *merge) gather() {
 	}
 }
 
-// advance moves a cursor to its ring's next record that passes the check.
+// advance moves a cursor to its ring's next record that passes the check. Without one the cursor
+// stands behind the last record.
 func (m *merge) advance(c *cursor) bool {
 	for {
-		switch c.ring.advance(c) {
-		case valid:
+		raw, f := c.ring.next()
+		if f == valid && c.put(raw) {
 			c.standing = true
 			return true
-		case nothing:
+		}
+		if f == nothing {
 			c.standing = false
 			return false
 		}

@@ -64,7 +64,7 @@ func (r *reader) take(p *Packet) bool {
 	c := r.merge.first()
 	taken := r.ledger.take(c.rec.Source, len(c.data))
 	if taken {
-		c.packet(p, &r.clock)
+		c.packet(p, r.clock.stamp(c.rec.TimeNs))
 	}
 	r.merge.next()
 	if taken && r.ledger.isFull() {

@@ -19,27 +19,26 @@ func decode(raw []byte, s *samplerSample) ([]byte, bool) {
 	if s.Cookie != uint16(samplerLimitSAMPLE_COOKIE) || int(s.Length) > MaxSnapLen || uint32(s.Length) > s.WireLen {
 		return nil, false
 	}
-	if len(raw) < end || len(raw) >= end+maxPadding {
+	if uint(len(raw)-end) >= maxPadding { // also where the difference is negative
 		return nil, false
 	}
-	return raw[sampleSize:end:end], true
+	return raw[sampleSize:end], true
 }
 
-// put moves the cursor onto the record in raw, if that passes the check. raw stays in use.
-func (c *cursor) put(raw []byte) found {
-	var ok bool
-	if c.data, ok = decode(raw, &c.rec); !ok || int(c.rec.Source) >= len(c.lost) {
-		return invalid
-	}
-	return valid
+// put moves the cursor onto the record in raw, which stays in use. It reports false for a record
+// that fails the check.
+func (c *cursor) put(raw []byte) (ok bool) {
+	c.data, ok = decode(raw, &c.rec)
+	return ok && c.rec.Source < c.sources
 }
 
-// packet turns the record under the cursor into p. It is to be called once for each record.
-func (c *cursor) packet(p *Packet, clock *wallClock) {
+// packet turns the record under the cursor into p, with the time that its stamp means. It is to be
+// called once for each record.
+func (c *cursor) packet(p *Packet, time int64) {
 	// The fields are set one by one, because the compiler builds a literal elsewhere and copies it,
 	// which costs as much as the rest of this function.
 	p.Data = c.data
-	p.Time = clock.stamp(c.rec.TimeNs)
+	p.Time = time
 	p.WireLen = int(c.rec.WireLen)
 	p.Source = int(c.rec.Source)
 	p.Queue = c.rec.RxQueue

@@ -9,14 +9,14 @@ import "github.com/cilium/ebpf"
 type transport func(maps map[string]*ebpf.Map, o *Options) ([]ring, error)
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
-// last record; refill notices what it has written, and advance goes along that record by record.
+// last record; refill notices what it has written, and next goes along that record by record.
 type ring interface {
 	// refill notices what the kernel has written since the last call.
 	refill()
-	// advance moves the cursor to the next record by giving its bytes to cursor.put, whose result
-	// it returns. The bytes, and those of the record before, must stay valid until release.
-	advance(c *cursor) found
-	// release lets the kernel write where everything before the cursor's record lies.
+	// next goes on to the next record and returns its bytes. They, and those of the record before,
+	// must stay valid until release. A record whose bytes cannot be told is invalid.
+	next() ([]byte, found)
+	// release lets the kernel write where everything before the last record of next lies.
 	release()
 	// isFilling tells that the ring may be full before it wakes anybody.
 	isFilling() bool
@@ -25,11 +25,11 @@ type ring interface {
 	close() error
 }
 
-// found is what a ring's advance came upon.
+// found is what a ring's next came upon.
 type found int
 
 const (
-	nothing found = iota // the cursor is behind the last record
+	nothing found = iota // there is no other record
 	valid
-	invalid // the record fails the check of cookie and length
+	invalid
 )

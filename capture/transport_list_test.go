@@ -9,13 +9,13 @@ type listRing struct {
 func (r *listRing) refill()  {}
 func (r *listRing) release() {}
 
-func (r *listRing) advance(c *cursor) found {
+func (r *listRing) next() ([]byte, found) {
 	if len(r.records) == 0 {
-		return nothing
+		return nil, nothing
 	}
 	record := r.records[0]
 	r.records = r.records[1:]
-	return c.put(record)
+	return record, valid
 }
 
 func (r *listRing) isFilling() bool { return false }

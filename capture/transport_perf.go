@@ -25,8 +25,8 @@ type perfRing struct {
 	data  []byte                  // a power of two long
 	wrap  []byte                  // for a record that continues at the beginning of data
 
-	start uint64 // where the record under the cursor begins
-	next  uint64 // where the record after it begins
+	start uint64 // where the record that next returned last begins
+	end   uint64 // where it ends
 	head  uint64 // what refill found written
 	tail  uint64 // what release freed
 }
@@ -103,7 +103,7 @@ func (r *perfRing) close() error {
 
 func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
 
-// release frees everything before the record under the cursor.
+// release frees everything before the record that next returned last.
 func (r *perfRing) release() {
 	if r.tail != r.start {
 		r.tail = r.start
@@ -113,35 +113,36 @@ func (r *perfRing) release() {
 
 func (r *perfRing) isFilling() bool { return r.head-r.tail > uint64(len(r.data)/perfRingParts) }
 
-// advance passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never,
-// so the program counts what is lost.
-func (r *perfRing) advance(c *cursor) found {
-	// The caller may still look at the record under the cursor, but no longer at those before it.
+// next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
+// the program counts what is lost.
+func (r *perfRing) next() ([]byte, found) {
+	// The caller may still look at the record that was returned last, but no longer at those before
+	// it.
 	if r.start-r.tail > uint64(len(r.data)/8) {
 		r.release()
 	}
 	for {
-		r.start = r.next
+		r.start = r.end
 		if r.start == r.head {
-			return nothing
+			return nil, nothing
 		}
 		// Records are multiples of eight bytes: a header never continues at the beginning.
 		at := r.start & uint64(len(r.data)-1)
 		kind := binary.LittleEndian.Uint32(r.data[at:])
 		size := uint64(binary.LittleEndian.Uint16(r.data[at+6:]))
 		if size < perfHeaderSize || size > r.head-r.start {
-			r.next = r.head // nothing tells where the next record begins
-			return invalid
+			r.end = r.head // nothing tells where the next record begins
+			return nil, invalid
 		}
-		r.next = r.start + size
+		r.end = r.start + size
 		if kind != unix.PERF_RECORD_SAMPLE {
 			continue
 		}
 		raw := r.bytes(at, size)[perfHeaderSize:]
 		if len(raw) < 4 || uint64(binary.LittleEndian.Uint32(raw)) != uint64(len(raw)-4) {
-			return invalid
+			return nil, invalid
 		}
-		return c.put(raw[4:])
+		return raw[4:], valid
 	}
 }
 

@@ -24,8 +24,14 @@ func newFakePerf(size, sources int) (*fakePerf, *cursor) {
 	return k, newCursor(newPerfRing(&k.meta, k.data), sources)
 }
 
-// advance moves the cursor on.
-func (c *cursor) advance() found { return c.ring.advance(c) }
+// advance moves the cursor on, and tells what it came upon.
+func (c *cursor) advance() found {
+	raw, f := c.ring.next()
+	if f == valid && !c.put(raw) {
+		return invalid
+	}
+	return f
+}
 
 // put writes one perf record, or reports false where there is no room.
 func (k *fakePerf) put(kind uint32, payload []byte) bool {

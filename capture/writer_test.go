@@ -248,7 +248,7 @@ func newLoop(size int) *loop {
 
 func (l *loop) next(tb testing.TB, p *Packet) {
 	if !l.merge.isReady() {
-		l.ring.start, l.ring.next, l.ring.tail = 0, 0, 0
+		l.ring.start, l.ring.end, l.ring.tail = 0, 0, 0
 		l.merge.gather()
 	}
 	if err := l.read(p); err != nil {
