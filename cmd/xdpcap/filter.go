@@ -14,13 +14,6 @@ import (
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
 
-// filterRemedies name the flags that help against some kinds of faulty expressions. Each continues
-// the error's hint.
-var filterRemedies = map[error]string{
-	filter.ErrUnsupported: ", or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file",
-	filter.ErrInterface:   ", and choose the interface with -i",
-}
-
 // filterOptions are the flags and arguments that choose packets by what is in them.
 type filterOptions struct {
 	words       []string // the arguments

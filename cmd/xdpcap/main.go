@@ -32,7 +32,7 @@ func run(args []string) int {
 		return 0
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s%s\n", faulty.Caret(), filterRemedies[faulty.Kind])
+		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
 		return 1
 	}
 	fmt.Fprintln(os.Stderr, "xdpcap:", withRemedy(err.Error(), err))
