@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A hook is where on an interface a session samples packets. Each kind is one file, hook_NAME.go,
@@ -73,12 +75,11 @@ type program struct {
 
 // info asks the kernel what the program is called there.
 func (p *program) info() (Program, error) {
-	info, err := p.Info()
+	identity, err := xdp.Identify(p.Program)
 	if err != nil {
 		return Program{}, fmt.Errorf("ask for the sampling program's id: %w", err)
 	}
-	id, _ := info.ID()
-	return Program{ID: uint32(id), Name: info.Name}, nil
+	return Program(identity), nil
 }
 
 func (p *program) detach() error {

@@ -74,7 +74,7 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 		err = a.attach(spec, ifi, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.counts.Close()) // takes nil
+		return nil, errors.Join(err, a.counts.Close()) // Close accepts a nil map
 	}
 	return a, nil
 }

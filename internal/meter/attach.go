@@ -30,13 +30,10 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 		return nil, err
 	}
 	h := &attachment{ifi: ifi, mode: got, prog: prog, link: l}
-	info, err := prog.Info()
-	if err != nil {
+	if h.program, err = xdp.Identify(prog); err != nil {
 		h.link.Close()
 		return nil, fmt.Errorf("ask for the counting program's id: %w", err)
 	}
-	id, _ := info.ID()
-	h.program = xdp.Program{ID: uint32(id), Name: info.Name}
 	h.runs = h.program
 	return h, nil
 }
@@ -57,7 +54,7 @@ func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name s
 	if err == nil {
 		return h, nil
 	}
-	h.prog.Close() // takes nil
+	h.prog.Close() // Close accepts a nil program
 	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
 		err = xdp.Kind(refused, "%s: %w", ifi.Name, err)
 	}

@@ -152,7 +152,7 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 func (m *protocolMaps) close() error {
 	var errs []error
 	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.flowSums} {
-		errs = append(errs, one.Close()) // takes nil
+		errs = append(errs, one.Close()) // Close accepts a nil map
 	}
 	return errors.Join(errs...)
 }

@@ -99,5 +99,5 @@ func (r *Runtime) Close() error {
 	if r.stats != nil {
 		errs = append(errs, r.stats.Close())
 	}
-	return errors.Join(append(errs, r.prog.Close())...) // takes nil
+	return errors.Join(append(errs, r.prog.Close())...) // Close accepts a nil program
 }

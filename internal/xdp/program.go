@@ -45,6 +45,16 @@ func FindProgram(nameOrID string) (Program, error) {
 		len(found), nameOrID, strings.Join(ids, ", "))
 }
 
+// Identify returns the id and the name that the kernel has given to a loaded program.
+func Identify(prog *ebpf.Program) (Program, error) {
+	info, err := prog.Info()
+	if err != nil {
+		return Program{}, err
+	}
+	id, _ := info.ID() // every kernel that runs XDP programs tells it
+	return Program{ID: uint32(id), Name: info.Name}, nil
+}
+
 func programByID(id uint32) (Program, error) {
 	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if errors.Is(err, fs.ErrNotExist) {
