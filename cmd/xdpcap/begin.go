@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// begin is what every command that attaches something calls first. It checks that the command may do
-// so and does not cut this machine off, and it catches signals, because a signal that finds no
+// begin is what every command that attaches something calls first. It checks that the command may
+// do so and does not cut this machine off, and it catches signals, because a signal that finds no
 // handler would leave the command no time to detach and to print its totals. The context ends with
 // a signal to end.
 func begin(g guard) (ctx context.Context, cancel context.CancelFunc, err error) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // DispatcherComponents are the programs behind a Dispatcher, in the order in which they run. The
@@ -72,12 +74,8 @@ func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
 
 // ID returns the id of a component, by its index in DispatcherComponents.
 func (d *Dispatcher) ID(component int) (uint32, error) {
-	info, err := d.progs[1+component].Info()
-	if err != nil {
-		return 0, err
-	}
-	id, _ := info.ID()
-	return uint32(id), nil
+	p, err := xdp.Identify(d.progs[1+component])
+	return p.ID, err
 }
 
 // Close detaches the dispatcher and its components.

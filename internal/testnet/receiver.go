@@ -138,12 +138,8 @@ func (r *Receiver) Program() *ebpf.Program { return r.prog }
 // ID returns the program's id. Tests need it because the name is not unique: other tests, which run
 // at the same time, have programs of the same name.
 func (r *Receiver) ID() (uint32, error) {
-	info, err := r.prog.Info()
-	if err != nil {
-		return 0, err
-	}
-	id, _ := info.ID()
-	return uint32(id), nil
+	p, err := xdp.Identify(r.prog)
+	return p.ID, err
 }
 
 // Close detaches the program.
