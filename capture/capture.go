@@ -99,6 +99,11 @@ type Options struct {
 	// Immediate hands over each packet within about a millisecond, at the price of a wake-up for
 	// each. Otherwise packets are handed over in batches, after 50 ms at the latest.
 	Immediate bool
+
+	// Notice, if not nil, is told what a user should know at once although the session goes on. It
+	// is called by one goroutine at a time, between Open and the end of Run or Close, and must
+	// return without waiting for anything.
+	Notice func(error)
 }
 
 // A Source is where packets come from: one hook on one interface, or a hook map.

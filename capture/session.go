@@ -30,6 +30,8 @@ type Session struct {
 	stop     sync.Once
 	detached atomic.Int64 // CLOCK_MONOTONIC ns; 0 = attached
 
+	noticing sync.Mutex // held while Options.Notice runs
+
 	mu     sync.Mutex
 	causes []error // what ended the session, and what went wrong with detaching
 }
@@ -139,6 +141,16 @@ func (s *Session) fail(err error) {
 	s.mu.Lock()
 	s.causes = append(s.causes, err)
 	s.mu.Unlock()
+}
+
+// notice tells the caller what does not end the session.
+func (s *Session) notice(err error) {
+	if s.options.Notice == nil {
+		return
+	}
+	s.noticing.Lock()
+	defer s.noticing.Unlock()
+	s.options.Notice(err)
 }
 
 // interfaceGone ends the session because an interface has left.

@@ -95,18 +95,32 @@ func writeCounts(out io.Writer, a capture.Account) {
 
 const liveInterval = time.Second
 
-// A reporter answers SIGUSR1 with the counts and, where live, keeps a line of them on the terminal.
+// notices are what the session has said and the reporter has not printed yet.
+type notices chan error
+
+// add never waits: a notice is left out while the reporter has too many to print.
+func (n notices) add(err error) {
+	select {
+	case n <- err:
+	default:
+	}
+}
+
+// A reporter answers SIGUSR1 with the counts, prints the session's notices and, where live, keeps a
+// line of counts on the terminal.
 type reporter struct {
 	stop, finished chan struct{}
 }
 
-func startReporter(out io.Writer, s *capture.Session, size func() int64, live bool) *reporter {
+func startReporter(out io.Writer, s *capture.Session, said notices, size func() int64, live bool) *reporter {
 	r := &reporter{stop: make(chan struct{}), finished: make(chan struct{})}
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, unix.SIGUSR1)
 	var tick <-chan time.Time
 	var ticker *time.Ticker
+	clear := "" // what takes the live line away
 	if live {
+		clear = "\r\x1b[K"
 		ticker = time.NewTicker(liveInterval)
 		tick = ticker.C
 	}
@@ -115,7 +129,7 @@ func startReporter(out io.Writer, s *capture.Session, size func() int64, live bo
 		defer signal.Stop(asked)
 		if live {
 			defer ticker.Stop()
-			defer fmt.Fprint(out, "\r\x1b[K")
+			defer fmt.Fprint(out, clear)
 		}
 		var before uint64
 		for {
@@ -126,6 +140,8 @@ func startReporter(out io.Writer, s *capture.Session, size func() int64, live bo
 				if accounts, err := s.Accounts(); err == nil {
 					writeCounts(out, accounts.Total())
 				}
+			case err := <-said:
+				fmt.Fprintf(out, "%sxdpcap: %s\n", clear, withRemedy(err.Error(), err))
 			case <-tick:
 				if accounts, err := s.Accounts(); err == nil {
 					a := accounts.Total()

@@ -30,7 +30,10 @@ func runCapture(o *captureOptions) error {
 			return err
 		}
 	}
-	s, err := capture.Open(o.session())
+	notices := make(notices, 16)
+	options := o.session()
+	options.Notice = notices.add
+	s, err := capture.Open(options)
 	if err != nil {
 		if file != nil {
 			file.abandon()
@@ -38,7 +41,7 @@ func runCapture(o *captureOptions) error {
 		return err
 	}
 	defer s.Close()
-	r := &captureRun{o: o, session: s, file: file, started: time.Now()}
+	r := &captureRun{o: o, session: s, notices: notices, file: file, started: time.Now()}
 	return r.run(ctx)
 }
 
@@ -46,6 +49,7 @@ func runCapture(o *captureOptions) error {
 type captureRun struct {
 	o       *captureOptions
 	session *capture.Session
+	notices notices
 	started time.Time
 	file    *outputFile     // nil without -w
 	writer  *capture.Writer // nil without -w
@@ -130,7 +134,7 @@ func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]c
 	return accounts, err
 }
 
-// startReporter answers SIGUSR1, and keeps a line of counts on a terminal that is not used
+// startReporter answers SIGUSR1, prints the session's notices, and keeps a line of counts on a terminal that is not used
 // otherwise.
 func (r *captureRun) startReporter() *reporter {
 	size, live := func() int64 { return 0 }, false
@@ -138,5 +142,5 @@ func (r *captureRun) startReporter() *reporter {
 		size = r.writer.Size
 		live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
 	}
-	return startReporter(os.Stderr, r.session, size, live)
+	return startReporter(os.Stderr, r.session, r.notices, size, live)
 }
