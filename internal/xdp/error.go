@@ -17,6 +17,7 @@ var (
 	ErrOtherProgram     = errors.New("the interface does not run that XDP program")
 	ErrAmbiguousProgram = errors.New("several XDP programs match where one is asked for")
 	ErrNoSuchProgram    = errors.New("no such XDP program is loaded")
+	ErrGone             = errors.New("the interface has left the network namespace")
 )
 
 // Kind makes an error of a kind: one that matches kind with errors.Is. Its text is that of

@@ -1,0 +1,72 @@
+package xdp_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A watch sees a program come, be replaced and go, and sees the interface under a new name, from a
+// thread in another namespace. It says so when the interface is deleted.
+func TestHookWatch(t *testing.T) {
+	first, second := loadNamed(t, "first"), loadNamed(t, "second")
+	var watch *xdp.HookWatch
+	var l link.Link
+	inNamespace(t, 1, func(ifi xdp.Interface) (err error) {
+		if watch, err = xdp.WatchHook(ifi.Index); err != nil {
+			return err
+		}
+		t.Cleanup(watch.Close)
+		expect := func(when, name string, program uint32) {
+			t.Helper()
+			done := make(chan struct{})
+			go func() { // this goroutine is locked to the thread in the namespace, others are not
+				defer close(done)
+				if s, err := watch.Look(); err != nil || s != (xdp.HookState{Name: name, Program: program}) {
+					t.Errorf("%s: %+v, %v; want %s and program %d", when, s, err, name, program)
+				}
+			}()
+			<-done
+		}
+		expect("at first", "veth0", 0)
+		if l, _, err = xdp.Attach(first, ifi, xdp.Native); err != nil {
+			return err
+		}
+		expect("attached", "veth0", mustIdentify(t, first))
+		if err := l.Update(second); err != nil {
+			return err
+		}
+		expect("replaced", "veth0", mustIdentify(t, second))
+		veth, err := netlink.LinkByName("veth0")
+		if err != nil {
+			return err
+		}
+		// Before 6.2, only an interface that is down can be renamed.
+		if err := errors.Join(netlink.LinkSetDown(veth), netlink.LinkSetName(veth, "renamed0")); err != nil {
+			return err
+		}
+		expect("renamed", "renamed0", mustIdentify(t, second))
+		if err := l.Close(); err != nil {
+			return err
+		}
+		expect("detached", "renamed0", 0)
+		return netlink.LinkDel(veth)
+	})
+	if _, err := watch.Look(); !errors.Is(err, xdp.ErrGone) {
+		t.Errorf("deleted: %v is not of the kind %v", err, xdp.ErrGone)
+	}
+}
+
+func mustIdentify(t *testing.T, prog *ebpf.Program) uint32 {
+	t.Helper()
+	p, err := xdp.Identify(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.ID
+}
