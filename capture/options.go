@@ -34,11 +34,6 @@ func (o *Options) checkPlaces() error {
 	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0 || o.Sink || o.Mode != Auto) {
 		return errors.New("a hook map is captured alone: interfaces, their hooks and programs, modes and a sink do not go with it")
 	}
-	for i, name := range o.Interfaces {
-		if slices.Contains(o.Interfaces[:i], name) {
-			return fmt.Errorf("interface %s is given twice", name)
-		}
-	}
 	return nil
 }
 

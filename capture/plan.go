@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"fmt"
+
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -19,6 +21,11 @@ func (o *Options) places() (places []place, err error) {
 		ifi, err := xdp.EthernetInterface(name)
 		if err != nil {
 			return nil, err
+		}
+		for _, p := range places {
+			if p.ifi.Index == ifi.Index {
+				return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
+			}
 		}
 		places = append(places, place{ifi: ifi})
 	}

@@ -33,7 +33,7 @@ func (g guard) check() error {
 		if err != nil {
 			return err
 		}
-		if err := g.refuse(name, address, defaultRoute); err != nil {
+		if err := g.refuse(ifi.Name, address, defaultRoute); err != nil {
 			return err
 		}
 	}

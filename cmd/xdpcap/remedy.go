@@ -19,6 +19,7 @@ var remedies = []struct {
 	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
 }{
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
+	{kind: xdp.ErrNotAll, words: "name it with -i, and for a capture of several repeat -i", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
 	{kind: xdp.ErrNoProgram, words: "leave --rx-capture and --program away to capture at its XDP hook"},
 	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},

@@ -44,7 +44,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 {
-		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", iface)
+		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
 	r := &Runtime{ifi: ifi}
 	if err := r.begin(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -53,19 +54,17 @@ func Interfaces() ([]Interface, error) {
 	return ifis, nil
 }
 
-// InterfaceByName looks one interface up. The error for a name that does not exist lists those that
-// do.
+// InterfaceByName looks one interface up by its name or one of its alternative names, those of `ip
+// link property`. The Interface has its own name. The error for a name that does not exist lists the
+// names that do; for "any", tcpdump's word for all interfaces, it is an ErrNotAll.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
-	// The kernel also finds interfaces by their alternative names.
-	if err == nil && l.Attrs().Name == name {
+	if err == nil {
 		return describe(l), nil
 	}
-	if err == nil {
-		return Interface{}, fmt.Errorf("interface %q is another name of %s: use that", name, l.Attrs().Name)
-	}
 	var notFound netlink.LinkNotFoundError
-	if !errors.As(err, &notFound) {
+	// The kernel says ERANGE of a name that is too long to be one.
+	if !errors.As(err, &notFound) && !errors.Is(err, unix.ERANGE) {
 		return Interface{}, fmt.Errorf("look up interface %q: %w", name, err)
 	}
 	links, err := netlink.LinkList()
@@ -76,7 +75,11 @@ func InterfaceByName(name string) (Interface, error) {
 	for _, l := range links {
 		names = append(names, l.Attrs().Name)
 	}
-	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, strings.Join(names, ", "))
+	there := strings.Join(names, ", ")
+	if name == "any" {
+		return Interface{}, Kind(ErrNotAll, "interface any: an XDP program runs for one interface, not for all; there are: %s", there)
+	}
+	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)
 }
 
 // EthernetInterface looks an interface up whose packets can be looked at: see [Interface.Obstacle].

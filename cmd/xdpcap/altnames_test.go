@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// An interface is also found by its alternative names, and goes by its own name from there on.
+func TestAlternativeNames(t *testing.T) {
+	const short, long = "other0", "a-name-of-more-than-sixteen-characters"
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByName(pair.RxName)
+		for _, name := range []string{short, long} {
+			if err == nil {
+				err = netlink.LinkAddAltName(l, name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", short, "-w", file, "--json")
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+	if s := account(t, p.interrupt()); s.Interface != pair.RxName || s.Captured != 1 {
+		t.Errorf("summary %+v", s)
+	}
+	_, r := readFile(t, file)
+	if ifi, err := r.Interface(0); err != nil || ifi.Name != pair.RxName {
+		t.Errorf("the file's interface is %q, %v", ifi.Name, err)
+	}
+
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"stats", "-i", long, "--count", "1", "--interval", "20ms"}, "listening on " + pair.RxName + ", XDP native"},
+		{[]string{"-i", short, "-i", pair.RxName}, "interface " + pair.RxName + " is given twice"},
+		{[]string{"-i", strings.Repeat("x", 200)}, "does not exist"},
+		{[]string{"-i", "any"}, "xdpcap: interface any: an XDP program runs for one interface, not for all; there are: lo, "},
+		{[]string{"-i", "any"}, "; name it with -i, and for a capture of several repeat -i\n"},
+		{[]string{"stats", "-i", "any"}, "interface any: an XDP program runs for one interface"},
+	} {
+		if _, stderr := start(t, pair.Rx, nil, test.args...).wait(); !strings.Contains(stderr, test.want) {
+			t.Errorf("%v: %q does not say %q", test.args, stderr, test.want)
+		}
+	}
+}
