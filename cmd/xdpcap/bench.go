@@ -50,7 +50,7 @@ func newBench() *cobra.Command {
 	f.SortFlags = false
 	f.StringArrayVar(&o.variants, "variant", []string{"naive", "percpu", "ultra"}, "measure this `variant`; repeat it for several")
 	f.IntVar(&o.cpus, "cpus", 2, "run on so many `CPUs` at the same time, or on all where there are fewer")
-	f.DurationVar(&o.duration, "duration", 2*time.Second, "CPU `time` for each variant on each CPU")
+	durationVar(f, &o.duration, "duration", 2*time.Second, "CPU `time` for each variant on each CPU")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -66,7 +66,7 @@ func runBench(out io.Writer, o *benchOptions) error {
 		return err
 	}
 	defer cancel()
-	fmt.Fprintf(os.Stderr, "xdpcap: measuring on CPU %v for about %v\n", options.CPUs,
+	say(os.Stderr, "measuring on CPU %v for about %v", options.CPUs,
 		(time.Duration(len(options.Variants)+1) * (o.duration + time.Second)).Round(time.Second))
 	results, err := meter.Bench(ctx, options)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,7 +97,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	o.filter.flags(f)
 	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
-	f.DurationVar(&o.duration, "duration", 0, "end after this `time`: 10s, 5m, 1h")
+	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
@@ -139,7 +138,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	case o.count == 0 && given("count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.duration <= 0 && given("duration"):
-		return fmt.Errorf("--duration %v: must be more than nothing", o.duration)
+		return errors.New("--duration 0: must be longer than that")
 	case o.sample == 0:
 		return errors.New("--sample 0: must be at least 1, which is every packet")
 	case o.sampleFlows == 0:
@@ -215,7 +214,7 @@ func (o *captureOptions) writer(name string) capture.WriterOptions {
 		Name:        name,
 		Format:      o.fileFormat,
 		Application: "xdpcap " + applicationVersion(),
-		CommandLine: strings.Join(os.Args, " "),
+		CommandLine: commandLine(os.Args),
 		Immediate:   o.unbuffer,
 	}
 }

@@ -30,7 +30,7 @@ const minInterval = 10 * time.Millisecond
 
 func (o *counterOptions) register(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.DurationVar(&o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s, 1m")
+	durationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
 	f.Uint64Var(&o.count, "count", 0, "end after this many `intervals`; 0: with Ctrl-C")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
 	f.StringVar(&o.listen, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
@@ -102,7 +102,7 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 	exp.serve(newRegistry(c.Read, c.metrics))
 	defer exp.close() // before the counters are closed, because a scrape reads them
 	exp.announce(os.Stderr)
-	fmt.Fprintf(os.Stderr, "xdpcap: listening on %v\n", c)
+	say(os.Stderr, "listening on %v", c)
 	r := &counterRun[S]{o: o, counters: c, out: os.Stdout, screen: newScreen(os.Stdout), gone: watch.Gone, started: started}
 	return r.run(ctx)
 }

@@ -152,12 +152,12 @@ func openTraced(o *latencyOptions) (*latency, error) {
 	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "xdpcap: measuring by fentry and fexit; what the probes cost is not known: %v\n", err)
+		say(os.Stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
 		return l, nil
 	}
 	l.cost = &cost
-	fmt.Fprintf(os.Stderr, "xdpcap: measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
-		"nothing they measure %v\n", cost.Added, cost.Floor)
+	say(os.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
+		"nothing they measure %v", cost.Added, cost.Floor)
 	return l, nil
 }
 
@@ -171,7 +171,7 @@ func openBuiltin(o *latencyOptions, event func(meter.Measurement)) (*latency, er
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "xdpcap: measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets\n", o.drop)
+	say(os.Stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
 	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU}, nil
 }
 
@@ -181,7 +181,7 @@ func openRuntime(o *latencyOptions) (*counters[meter.RuntimeCounts], error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(os.Stderr, "xdpcap: measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
+	say(os.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters[meter.RuntimeCounts]{
 		openMeter:  m,
 		interfaces: []int{m.Interface().Index},

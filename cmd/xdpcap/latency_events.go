@@ -26,7 +26,7 @@ func runEvents(o *latencyOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "xdpcap: listening on %v\n", l)
+	say(os.Stderr, "listening on %v", l)
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
 	// Close hands the measurements that are still in the ring to lines.

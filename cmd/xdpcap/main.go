@@ -35,7 +35,9 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
 		return 1
 	}
-	fmt.Fprintln(os.Stderr, "xdpcap:", withRemedy(err.Error(), err))
+	for _, one := range joined(err) {
+		say(os.Stderr, "%s", withRemedy(one.Error(), one))
+	}
 	// An error of the verifier prints its whole log with %+v, and a summary with %v.
 	var detailed interface {
 		error
@@ -45,6 +47,19 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
 	return 1
+}
+
+// joined takes the errors apart that errors.Join has put together.
+func joined(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	errs := several.Unwrap()
+	if errors.Join(errs...).Error() != err.Error() {
+		return []error{err} // an error of one kind, not of several parts
+	}
+	return errs
 }
 
 func newRoot() (cmd *cobra.Command, verbose *int) {
@@ -57,7 +72,7 @@ func newRoot() (cmd *cobra.Command, verbose *int) {
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+		return fmt.Errorf("%w; see %s --help", explainFlag(err), c.CommandPath())
 	})
 	return cmd, &o.verbose
 }

@@ -127,7 +127,7 @@ func (e *exporter) serve(g prometheus.Gatherer) {
 
 func (e *exporter) announce(w io.Writer) {
 	if e != nil {
-		fmt.Fprintf(w, "xdpcap: metrics at http://%v/metrics\n", e.listener.Addr())
+		say(w, "metrics at http://%v/metrics", e.listener.Addr())
 	}
 }
 

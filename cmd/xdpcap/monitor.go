@@ -119,7 +119,7 @@ func openMonitor(o *monitorOptions) (*monitor, error) {
 
 func (m *monitor) nameAbsent(w io.Writer) {
 	for _, a := range m.Absent() {
-		fmt.Fprintf(w, "xdpcap: tracepoint %s is not counted: %s\n", a.Tracepoint, a.Reason)
+		say(w, "tracepoint %s is not counted: %s", a.Tracepoint, a.Reason)
 	}
 }
 

@@ -32,13 +32,13 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 		}
 	}()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
-	fmt.Fprintf(os.Stderr, "xdpcap: listening on %v\n", m)
+	say(os.Stderr, "listening on %v", m)
 	if err := m.record(os.Stdout, o.record); err != nil {
 		return err
 	}
 	c, err := m.Read()
 	if err == nil && c.Lost > 0 {
-		fmt.Fprintf(os.Stderr, "xdpcap: %d events were lost, they came too fast to print: -i and --program restrict them\n", c.Lost)
+		say(os.Stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
 	}
 	return err
 }
@@ -126,5 +126,5 @@ func (l *recordLine) text(event meter.Event) string {
 	if l.Program != 0 {
 		s += fmt.Sprintf(" program %d", l.Program)
 	}
-	return shorten(s, maxColumns)
+	return shorten(printable(s), maxColumns)
 }

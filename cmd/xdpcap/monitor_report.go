@@ -152,7 +152,7 @@ func (e *eventRates) extra() string {
 		}
 	}
 	if words := e.words(e.counted.Case.Event); words != "" {
-		return shorten(words, extraColumns-1-len(behind)) + " " + behind
+		return shorten(printable(words), extraColumns-1-len(behind)) + " " + behind
 	}
 	return behind
 }

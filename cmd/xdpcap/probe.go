@@ -137,7 +137,7 @@ func (t *probeTable) row(label, answer, words string) {
 	}
 	indent := len(head)
 	line := head
-	for word := range strings.FieldsSeq(words) {
+	for word := range strings.FieldsSeq(printable(words)) {
 		if len(line) > indent && len(line)+len(word)+1 > probeWidth {
 			t.WriteString(strings.TrimRight(line, " ") + "\n")
 			line = strings.Repeat(" ", indent)
@@ -212,7 +212,7 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 }
 
 func writeProbeInterface(t *probeTable, ifi *support.Interface) {
-	t.section("interface " + ifi.Name)
+	t.section("interface " + printable(ifi.Name))
 	t.fact("driver", orDash(ifi.Driver))
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))

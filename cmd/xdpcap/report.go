@@ -21,15 +21,15 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options) {
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:
-			fmt.Fprintf(out, "xdpcap: the hook map's owner calls %s before it returns\n", src.Sampler.Name)
+			say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
 		case src.Hook != capture.XDP:
-			fmt.Fprintf(out, "xdpcap: %s runs XDP program %s: it stays, and is traced at its %s\n", src.Name, src.Target, src.Hook)
+			say(out, "%s runs XDP program %s: it stays, and is traced at its %s", src.Name, src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
-			fmt.Fprintf(out, "xdpcap: driver %s of %s has no native XDP: using generic mode, in the kernel's stack\n",
+			say(out, "driver %s of %s has no native XDP: using generic mode, in the kernel's stack",
 				orDash(src.Driver), src.Name)
 		}
 	}
-	fmt.Fprintf(out, "xdpcap: listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes\n",
+	say(out, "listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
 }
 
@@ -141,7 +141,8 @@ func startReporter(out io.Writer, s *capture.Session, said notices, size func() 
 					writeCounts(out, accounts.Total())
 				}
 			case err := <-said:
-				fmt.Fprintf(out, "%sxdpcap: %s\n", clear, withRemedy(err.Error(), err))
+				fmt.Fprint(out, clear)
+				say(out, "%s", withRemedy(err.Error(), err))
 			case <-tick:
 				if accounts, err := s.Accounts(); err == nil {
 					a := accounts.Total()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -77,7 +76,7 @@ func (r *captureRun) run(ctx context.Context) error {
 	}
 	writeCounts(os.Stderr, account)
 	if account.Lost > 0 && err == nil {
-		fmt.Fprintln(os.Stderr, "xdpcap: packets were lost: a larger -B, a smaller -s, a filter or --sample help")
+		say(os.Stderr, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
 	}
 	return err
 }

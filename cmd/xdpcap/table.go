@@ -23,7 +23,12 @@ type table struct {
 	rows [][]string
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *table) add(cells ...string) {
+	for i := range cells {
+		cells[i] = printable(cells[i])
+	}
+	t.rows = append(t.rows, cells)
+}
 
 func (t *table) write(w io.Writer) {
 	var widths []int
@@ -54,7 +59,7 @@ func (t *table) write(w io.Writer) {
 // block is the table of one interval under its title.
 func (r *counterRun[S]) block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, shorten(fmt.Sprintf("%s  %v, over %.3f s", when, r.counters, i.Took.Seconds()), maxColumns))
+	fmt.Fprintln(&b, shorten(printable(fmt.Sprintf("%s  %v, over %.3f s", when, r.counters, i.Took.Seconds())), maxColumns))
 	r.counters.newReport(i).writeTable(&b)
 	return b.Bytes()
 }

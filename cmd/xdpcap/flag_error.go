@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// explainFlag puts the error of a flag's value into plain words: those of package pflag name the Go
+// function that could not read it.
+func explainFlag(err error) error {
+	var (
+		invalid *pflag.InvalidValueError
+		missing *pflag.ValueRequiredError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		return fmt.Errorf("%s %s: %s", flagName(invalid.GetFlag()), invalid.GetValue(), expected(invalid))
+	case errors.As(err, &missing):
+		name := flagName(missing.GetFlag())
+		value, _ := pflag.UnquoteUsage(missing.GetFlag())
+		return fmt.Errorf("%s needs a value: %s %s", name, name, value)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Errorf("unknown flag: -%.1s in -%s", unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames())
+	}
+	return err
+}
+
+// flagName is the flag as messages call it: -c rather than --count.
+func flagName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// expected says what a flag's value must be.
+func expected(e *pflag.InvalidValueError) string {
+	tooLarge := errors.Is(e, strconv.ErrRange)
+	switch e.GetFlag().Value.Type() {
+	case "uint64", "uint32":
+		if tooLarge {
+			return "is too large a number"
+		}
+		return "must be a whole number without a sign"
+	case "int", "count":
+		if tooLarge {
+			return "is too large a number"
+		}
+		return "must be a whole number"
+	case "float64":
+		return "must be a number"
+	case "bool":
+		return "must be true or false, or be left away"
+	case "stringSlice":
+		return "must be words with commas between them"
+	}
+	return e.Unwrap().Error() // of a type of this package
+}

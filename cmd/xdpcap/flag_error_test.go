@@ -1,0 +1,89 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A value that a flag does not take is refused in plain words, without the names of Go's functions.
+func TestFlagErrors(t *testing.T) {
+	if testnet.Emulated() {
+		t.Skip("asks the kernel for nothing")
+	}
+	for _, test := range []struct{ args, want string }{
+		{"-c -5", "-c -5: must be a whole number without a sign; see xdpcap --help"},
+		{"-c 1.5", "-c 1.5: must be a whole number without a sign; see xdpcap --help"},
+		{"-c 99999999999999999999", "-c 99999999999999999999: is too large a number; see xdpcap --help"},
+		{"--sample -1", "--sample -1: must be a whole number without a sign; see xdpcap --help"},
+		{"--sample 4294967296", "--sample 4294967296: is too large a number; see xdpcap --help"},
+		{"--duration x", "--duration x: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"--duration -1", "--duration -1: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"-i lo --duration 0", "--duration 0: must be longer than that"},
+		{"-i lo --duration 0s", "--duration 0: must be longer than that"},
+		{"-B 9Z", "-B 9Z: must be a number, which may end in k, M or G; see xdpcap --help"},
+		{"-B", "-B needs a value: -B KiB; see xdpcap --help"},
+		{"--json=maybe", "--json maybe: must be true or false, or be left away; see xdpcap --help"},
+		{`--program a"b`, `--program a"b: must be words with commas between them; see xdpcap --help`},
+		{"-nxe", "unknown flag: -x in -xe; see xdpcap --help"},
+		{"stats --interval soon", "--interval soon: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
+		{"stats -i lo --interval 0", "--interval 0s: must be at least 10ms"},
+		{"latency --drop half", "--drop half: must be a number; see xdpcap latency --help"},
+		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
+	} {
+		cmd, _ := newRoot()
+		cmd.SetArgs(strings.Fields(test.args))
+		if err := cmd.Execute(); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
+		}
+	}
+}
+
+// A time without a unit is in seconds.
+func TestDurations(t *testing.T) {
+	var got time.Duration
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	durationVar(f, &got, "interval", time.Second, "")
+	for text, want := range map[string]time.Duration{
+		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "1": time.Second, "200ms": 200 * time.Millisecond, "1h30m": 90 * time.Minute, "0": 0,
+	} {
+		if err := f.Set("interval", text); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "1e3", "inf", "-1s", "1 s", "99999999999", "1d"} {
+		if err := f.Set("interval", text); err == nil {
+			t.Errorf("%q was taken as %v", text, got)
+		}
+	}
+}
+
+// What a terminal would not print as it stands is escaped, and nothing else.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"eth0":            "eth0",
+		`a "b" \c/ö日`:     `a "b" \c/ö日`,
+		"\x1b[31mred":     `\x1b[31mred`,
+		"two\nlines\ttab": `two\nlines\ttab`,
+		"\xff\u202eab":    `\xff\u202eab`,
+		"\u009b1m\x7f":    `\u009b1m\x7f`,
+	} {
+		if diff := cmp.Diff(want, printable(in)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// The command line in a file's comment can be given to a shell again.
+func TestCommandLine(t *testing.T) {
+	got := commandLine([]string{"xdpcap", "-i", "eth0", "-w", "my file", "it's", "tcp[0] & 1 != 0", "", "\x1b[1m'\\"})
+	want := `xdpcap -i eth0 -w 'my file' 'it'\''s' 'tcp[0] & 1 != 0' '' $'\x1b[1m\'\\'`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
