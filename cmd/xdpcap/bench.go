@@ -61,11 +61,10 @@ func runBench(out io.Writer, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := begin(guard{})
+	ctx, err := begin(guard{})
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	say(os.Stderr, "measuring on CPU %v for about %v", options.CPUs,
 		(time.Duration(len(options.Variants)+1) * (o.duration + time.Second)).Round(time.Second))
 	results, err := meter.Bench(ctx, options)

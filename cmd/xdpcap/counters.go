@@ -73,11 +73,10 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, cancel, err := begin(g)
+	ctx, err := begin(g)
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	exp, err := newExporter(o.listen)
 	if err != nil {
 		return err

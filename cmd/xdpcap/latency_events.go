@@ -15,11 +15,10 @@ import (
 // runEvents is latency --builtin --events. The lines go to standard output and the totals to
 // stderr.
 func runEvents(o *latencyOptions) error {
-	ctx, cancel, err := begin(o.dropGuard())
+	ctx, err := begin(o.dropGuard())
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	lines := newEventLines(os.Stdout, o.json)
 	began := time.Now()
 	l, err := openBuiltin(o, lines.print)

@@ -111,7 +111,7 @@ func (p *process) wait() (int, string) {
 	select {
 	case <-p.done:
 	case <-time.After(testnet.Patience):
-		p.cmd.Process.Signal(syscall.SIGQUIT)
+		p.cmd.Process.Signal(syscall.SIGABRT) // prints every goroutine
 		<-p.done
 		p.t.Fatalf("xdpcap %v does not end: %s", p.cmd.Args[1:], p.said())
 	}

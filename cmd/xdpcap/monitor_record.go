@@ -17,11 +17,10 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
-	ctx, cancel, err := begin(guard{})
+	ctx, err := begin(guard{})
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	m, err := openMonitor(o)
 	if err != nil {
 		return err

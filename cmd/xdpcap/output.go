@@ -38,6 +38,13 @@ func openOutput(path string) (*outputFile, error) {
 	return &outputFile{File: f, name: path, created: created}, nil
 }
 
+// Write notes what the file has taken, by which an ending is seen to make progress.
+func (o *outputFile) Write(b []byte) (int, error) {
+	n, err := o.File.Write(b)
+	written.Add(int64(n))
+	return n, err
+}
+
 // begin empties a regular file. A pipe or terminal cannot be emptied.
 func (o *outputFile) begin() error {
 	info, err := o.Stat()

@@ -18,11 +18,10 @@ func runCapture(o *captureOptions) error {
 	if o.sink {
 		g.flag = "--sink"
 	}
-	ctx, cancel, err := begin(g)
+	ctx, err := begin(g)
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	var file *outputFile
 	if o.write != "" {
 		if file, err = openOutput(o.write); err != nil {
@@ -95,7 +94,7 @@ func (r *captureRun) outputs() (outputs []capture.Output, err error) {
 		if r.o.quiet {
 			verbosity = -1
 		}
-		outputs = append(outputs, newPrinter(os.Stdout, verbosity))
+		outputs = append(outputs, newPrinter(stdout, verbosity))
 	}
 	return outputs, nil
 }

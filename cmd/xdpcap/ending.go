@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long an ending may write nothing before a repeated signal ends the process.
+const patience = time.Second
+
+// written is how many bytes the outputs have taken: an ending makes progress while it grows.
+var written atomic.Int64
+
+// untilSignal returns a context that ends with the first signal to end. The command then ends by
+// itself, and signals stay caught until the process exits.
+//
+// The second signal, if it comes within a second, is taken for the first one again: timeout(1)
+// signals its child and then the child's group, and a terminal that is closed hangs up twice. Any
+// other ends the process as soon as the outputs have taken nothing for a second, so that an ending
+// that hangs can be ended and one that makes progress is not cut short.
+func untilSignal() context.Context {
+	signals := []os.Signal{unix.SIGINT, unix.SIGTERM}
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
+		if !signal.Ignored(sig) { // nohup ignores SIGHUP, and a shell SIGQUIT in the background
+			signals = append(signals, sig)
+		}
+	}
+	received := make(chan os.Signal, 16)
+	signal.Notify(received, signals...)
+	ctx, end := context.WithCancel(context.Background())
+	go func() {
+		<-received
+		first := time.Now()
+		end()
+		again := <-received
+		if time.Since(first) < patience {
+			again = <-received
+		}
+		waitForStandstill()
+		dieBy(again.(syscall.Signal))
+	}()
+	return ctx
+}
+
+// waitForStandstill returns when the outputs have taken nothing for a while.
+func waitForStandstill() {
+	for before := int64(-1); before != written.Load(); time.Sleep(patience) {
+		before = written.Load()
+	}
+}
+
+// dieBy ends the process as a signal does that nobody catches. Go would print every goroutine after
+// SIGQUIT, on a stderr that may be what the ending hangs in, so that one becomes SIGTERM.
+func dieBy(sig syscall.Signal) {
+	if sig == unix.SIGQUIT {
+		sig = unix.SIGTERM
+	}
+	signal.Reset(sig)
+	unix.Kill(unix.Getpid(), sig)
+	time.Sleep(patience)
+	os.Exit(128 + int(sig)) // the process was started with this signal ignored
+}
