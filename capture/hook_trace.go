@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -13,6 +14,7 @@ import (
 // A traceHook is fentry and, where exits are wanted, fexit on an XDP program that runs already.
 type traceHook struct {
 	target xdp.Target
+	traced constants // which of the target's packets are recorded
 	filter packetFilter
 	atExit bool // Options.FilterAtExit
 
@@ -33,12 +35,16 @@ func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
 	if err != nil {
 		return nil, err
 	}
+	traced, err := xdp.Traced(p.ifi)
+	if err != nil {
+		return nil, err
+	}
 	targets, err := xdp.Targets(p.ifi, o.Targets)
 	if err != nil {
 		return nil, err
 	}
 	for _, target := range targets {
-		h := &traceHook{target: target, filter: filter, atExit: o.FilterAtExit}
+		h := &traceHook{target: target, traced: traced, filter: filter, atExit: o.FilterAtExit}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
 			h.entry = h.newSource(p.ifi, Entry)
 		}
@@ -93,13 +99,14 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 }
 
 func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, index uint32) (program, error) {
-	p, err := k.load(name, f, constants{
+	own := constants{
 		samplerVarSource:         source,
 		samplerVarPassage:        index,
-		samplerVarTracedIfindex:  uint32(h.ifindex()),
 		samplerVarDecidingAtExit: h.atExit,
 		samplerVarRecordingEntry: h.entry != nil,
-	}, func(spec *ebpf.ProgramSpec) {
+	}
+	maps.Copy(own, h.traced)
+	p, err := k.load(name, f, own, func(spec *ebpf.ProgramSpec) {
 		spec.AttachTarget = h.target.Prog
 		spec.AttachTo = h.target.Function
 	})
@@ -108,9 +115,6 @@ func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, 
 	}
 	return p, nil
 }
-
-// ifindex is that of the interface whose packets are recorded.
-func (h *traceHook) ifindex() int { return h.sources()[0].Index }
 
 // attach attaches fentry last, so that every exit that is recorded had its entry.
 func (h *traceHook) attach() error {

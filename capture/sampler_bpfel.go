@@ -110,6 +110,8 @@ const (
 	samplerVarSnaplen         = "snaplen"
 	samplerVarSource          = "source"
 	samplerVarTracedIfindex   = "traced_ifindex"
+	samplerVarTracedLower     = "traced_lower"
+	samplerVarTracedNetns     = "traced_netns"
 	samplerVarVerdict         = "verdict"
 	samplerVarVerdicts        = "verdicts"
 )
@@ -193,6 +195,8 @@ type samplerVariableSpecs struct {
 	Snaplen         *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source          *ebpf.VariableSpec `ebpf:"source"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
 	Verdict         *ebpf.VariableSpec `ebpf:"verdict"`
 	Verdicts        *ebpf.VariableSpec `ebpf:"verdicts"`
 }
@@ -256,6 +260,8 @@ type samplerVariables struct {
 	Snaplen         *ebpf.Variable `ebpf:"snaplen"`
 	Source          *ebpf.Variable `ebpf:"source"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
 	Verdict         *ebpf.Variable `ebpf:"verdict"`
 	Verdicts        *ebpf.Variable `ebpf:"verdicts"`
 }

@@ -8,11 +8,33 @@
 
 #include <linux/bpf.h>
 #include <stdbool.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
+};
+typedef struct {
+	struct net *net;
+} possible_net_t;
+struct list_head {
+	struct list_head *next;
+};
 struct net_device {
 	__u32 ifindex; /* an int in the kernel, and never negative */
+	possible_net_t nd_net;
+	struct {
+		struct list_head upper; /* of struct netdev_adjacent; a master is the first */
+	} adj_list;
+};
+struct netdev_adjacent {
+	struct net_device *dev;
+	bool master;
+	struct list_head list;
 };
 struct xdp_rxq_info {
 	struct net_device *dev; /* the interface that the packet came in on */
@@ -26,14 +48,50 @@ struct xdp_buff {
 #pragma clang attribute pop
 
 /*
- * The index of the interface whose packets are looked at, 0 for all of them. A traced program may
- * run for several interfaces.
+ * The interface whose packets are looked at: its index, 0 for all interfaces, and the inode of its
+ * network namespace, because interfaces of different namespaces can have the same index. A traced
+ * program may run for several interfaces.
  */
 volatile const __u32 traced_ifindex = 0;
+volatile const __u32 traced_netns = 0;
+
+/* Whether packets that come in on devices below the interface, a bond for example, are its own. */
+volatile const bool traced_lower = false;
+
+/* How many masters above a device are looked at. A bond may be the master of a bond. */
+#define MAX_MASTERS 2
+
+/*
+ * is_below_traced looks for the interface among the masters of a device. The addresses of masters
+ * are read with helpers, because the verifier knows no type for what a list of the kernel holds.
+ */
+static __always_inline bool is_below_traced(const struct net_device *dev)
+{
+	for (int i = 0; i < MAX_MASTERS; i++) {
+		const struct list_head *list = &dev->adj_list.upper;
+		const struct list_head *first = BPF_CORE_READ(list, next);
+		const struct netdev_adjacent *upper;
+
+		upper = (void *)first - bpf_core_field_offset(struct netdev_adjacent, list);
+		if (first == list || !BPF_CORE_READ(upper, master))
+			return false;
+		dev = BPF_CORE_READ(upper, dev);
+		if (BPF_CORE_READ(dev, ifindex) == traced_ifindex &&
+		    BPF_CORE_READ(dev, nd_net.net, ns.inum) == traced_netns)
+			return true;
+	}
+	return false;
+}
 
 static __always_inline bool is_from_traced(const struct xdp_buff *xdp)
 {
-	return !traced_ifindex || xdp->rxq->dev->ifindex == traced_ifindex;
+	const struct net_device *dev = xdp->rxq->dev;
+
+	if (!traced_ifindex)
+		return true;
+	if (dev->ifindex == traced_ifindex && dev->nd_net.net->ns.inum == traced_netns)
+		return true;
+	return traced_lower && is_below_traced(dev);
 }
 
 /* length_of is the number of bytes in all buffers of a traced packet. */

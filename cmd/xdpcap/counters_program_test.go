@@ -75,32 +75,3 @@ func TestCounterPrograms(t *testing.T) {
 		t.Errorf("count: %+v", r)
 	}
 }
-
-// Where a program runs for two interfaces, only packets that came in on the chosen one are counted
-// and measured.
-func TestCountOneOfTwo(t *testing.T) {
-	testnet.RequireFentry(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
-	target := attachTarget(t, pair, testnet.Rewriting)
-	if err := target.AttachAlso(pair.Rx, other.RxName); err != nil {
-		t.Fatal(err)
-	}
-	outputs := map[string]func() string{}
-	for _, command := range []string{"stats", "count", "latency"} {
-		p, output := counting(t, pair, command, "-i", pair.RxName, "--interval", "1s", "--json")
-		outputs[command] = func() string { p.interrupt(); return output() }
-	}
-	sendRound(t, other)
-	sendRound(t, pair)
-	want := uint64(len(answers))
-	if r := lastObject[statsReport](t, outputs["stats"]()); r.Total.Packets != want {
-		t.Errorf("stats: %+v, want %d packets", r.verdictRates, want)
-	}
-	if r := lastObject[countReport](t, outputs["count"]()); r.Total.Packets != want {
-		t.Errorf("count: %+v, want %d packets", r.Total, want)
-	}
-	if r := lastObject[latencyReport](t, outputs["latency"]()); r.Total.Runs != want {
-		t.Errorf("latency: %+v, want %d runs", r.Total, want)
-	}
-}

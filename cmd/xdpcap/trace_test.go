@@ -251,23 +251,6 @@ func TestTraceKilled(t *testing.T) {
 	}
 }
 
-// A program that runs for two interfaces is traced for the one that was asked for.
-func TestTraceOneOfTwo(t *testing.T) {
-	testnet.RequireFentry(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
-	target := attachTarget(t, pair, testnet.Rewriting)
-	if err := target.AttachAlso(pair.Rx, other.RxName); err != nil {
-		t.Fatal(err)
-	}
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
-	sendRound(t, other)
-	sendRound(t, pair)
-	if s := account(t, p.interrupt()); s.Seen != uint64(len(answers)) {
-		t.Errorf("summary %+v", s)
-	}
-}
-
 // Behind a dispatcher each program can be chosen, by name or id. Without a choice the error lists
 // them.
 func TestDispatcher(t *testing.T) {

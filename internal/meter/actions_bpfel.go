@@ -30,6 +30,8 @@ const (
 	actionsProgXdpPassFunc  = "xdp_pass_func"
 	actionsVarQueues        = "queues"
 	actionsVarTracedIfindex = "traced_ifindex"
+	actionsVarTracedLower   = "traced_lower"
+	actionsVarTracedNetns   = "traced_netns"
 	actionsVarVerdictType   = "verdict_type"
 )
 
@@ -94,6 +96,8 @@ type actionsMapSpecs struct {
 type actionsVariableSpecs struct {
 	Queues        *ebpf.VariableSpec `ebpf:"queues"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
 	VerdictType   *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
 
@@ -132,6 +136,8 @@ func (m *actionsMaps) Close() error {
 type actionsVariables struct {
 	Queues        *ebpf.Variable `ebpf:"queues"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
 	VerdictType   *ebpf.Variable `ebpf:"verdict_type"`
 }
 

@@ -38,9 +38,6 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 	return h, nil
 }
 
-// tracedIfindex is the name of a constant that every tracing program has from bpf/include/traced.h.
-const tracedIfindex = latencyVarTracedIfindex
-
 // trace attaches the program of spec called name to the entry or exit of the program that
 // xdp.OneTarget chooses, and counts the packets that came in on ifi. It calls load once the
 // specification names that target. The error is of the kind refused where the target cannot be
@@ -69,14 +66,28 @@ func (h *attachment) trace(selector string, spec *ebpf.CollectionSpec, name stri
 	defer target.Prog.Close() // the loaded program keeps its target alive
 	h.program = target.Program
 	spec.Programs[name].AttachTarget, spec.Programs[name].AttachTo = target.Prog, target.Function
-	if err := spec.Variables[tracedIfindex].Set(uint32(h.ifi.Index)); err != nil {
-		return fmt.Errorf("set %s: %w", tracedIfindex, err)
+	if err := restrictTo(h.ifi, spec); err != nil {
+		return err
 	}
 	if h.prog, err = load(); err != nil {
 		return support.ExplainTracer(err, h.program)
 	}
 	if h.link, err = xdp.AttachTracer(h.prog); err != nil {
 		return support.ExplainTracer(err, h.program)
+	}
+	return nil
+}
+
+// restrictTo lets the tracing programs of spec look at the packets of this interface only.
+func restrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
+	constants, err := xdp.Traced(ifi)
+	if err != nil {
+		return err
+	}
+	for name, value := range constants {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -63,6 +63,8 @@ const (
 	latencyVarMeasurementType = "measurement_type"
 	latencyVarReplayedType    = "replayed_type"
 	latencyVarTracedIfindex   = "traced_ifindex"
+	latencyVarTracedLower     = "traced_lower"
+	latencyVarTracedNetns     = "traced_netns"
 )
 
 // loadLatency returns the embedded CollectionSpec for latency.
@@ -133,6 +135,8 @@ type latencyVariableSpecs struct {
 	MeasurementType *ebpf.VariableSpec `ebpf:"measurement_type"`
 	ReplayedType    *ebpf.VariableSpec `ebpf:"replayed_type"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
 }
 
 // latencyObjects contains all objects after they have been loaded into the kernel.
@@ -179,6 +183,8 @@ type latencyVariables struct {
 	MeasurementType *ebpf.Variable `ebpf:"measurement_type"`
 	ReplayedType    *ebpf.Variable `ebpf:"replayed_type"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
 }
 
 // latencyPrograms contains all programs after they have been loaded into the kernel.

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A ProbeCost says how much the probes cost and how exact they are. Both are medians of several
@@ -64,8 +65,8 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
 		return err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	if err := spec.Variables[latencyVarTracedIfindex].Set(uint32(loopback)); err != nil {
-		return fmt.Errorf("set %s: %w", latencyVarTracedIfindex, err)
+	if err := restrictTo(xdp.Interface{Index: loopback}, spec); err != nil {
+		return err
 	}
 	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
 		spec.Programs[name].AttachTarget = target

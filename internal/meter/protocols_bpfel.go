@@ -87,6 +87,8 @@ const (
 	protocolsVarFlowType      = "flow_type"
 	protocolsVarLimitType     = "limit_type"
 	protocolsVarTracedIfindex = "traced_ifindex"
+	protocolsVarTracedLower   = "traced_lower"
+	protocolsVarTracedNetns   = "traced_netns"
 )
 
 // loadProtocols returns the embedded CollectionSpec for protocols.
@@ -163,6 +165,8 @@ type protocolsVariableSpecs struct {
 	FlowType      *ebpf.VariableSpec `ebpf:"flow_type"`
 	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
 }
 
 // protocolsObjects contains all objects after they have been loaded into the kernel.
@@ -216,6 +220,8 @@ type protocolsVariables struct {
 	FlowType      *ebpf.Variable `ebpf:"flow_type"`
 	LimitType     *ebpf.Variable `ebpf:"limit_type"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
 }
 
 // protocolsPrograms contains all programs after they have been loaded into the kernel.

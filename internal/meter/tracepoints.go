@@ -8,7 +8,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -128,12 +127,12 @@ func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
 		tracepointsVarRecordEvents: o.Record,
 	}
 	if o.Interface != nil {
-		var stat unix.Stat_t
-		if err := unix.Stat("/proc/thread-self/ns/net", &stat); err != nil {
-			return fmt.Errorf("ask for this thread's network namespace: %w", err)
+		netns, err := xdp.Namespace()
+		if err != nil {
+			return err
 		}
 		values[tracepointsVarOnlyIfindex] = uint32(o.Interface.Index)
-		values[tracepointsVarOnlyNetns] = uint32(stat.Ino)
+		values[tracepointsVarOnlyNetns] = netns
 	}
 	for name, value := range values {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // wanted are the modules of the interfaces that tests make, and of the guest's own interface. A
 // module that is built into the kernel needs no loading.
-var wanted = []string{"veth", "bridge", "tun", "dummy", "ifb", "vmxnet3"}
+var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3"}
 
 // A module is the uncompressed file of a kernel module.
 type module struct {

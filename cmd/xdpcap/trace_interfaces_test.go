@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// traceAll runs every command that traces the program of an interface. The returned function ends
+// them and returns how many packets each has seen.
+func traceAll(t *testing.T, pair *testnet.Pair, name string) func() map[string]uint64 {
+	t.Helper()
+	capture := listening(t, pair.Rx, nil, "-i", name, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
+	outputs := map[string]func() string{}
+	for _, command := range []string{"stats", "count", "latency"} {
+		p, output := counting(t, pair, command, "-i", name, "--interval", "1s", "--json")
+		outputs[command] = func() string { p.interrupt(); return output() }
+	}
+	return func() map[string]uint64 {
+		return map[string]uint64{
+			"capture": account(t, capture.interrupt()).Seen / 2, // at the entry and at the exit
+			"stats":   lastObject[statsReport](t, outputs["stats"]()).Total.Packets,
+			"count":   lastObject[countReport](t, outputs["count"]()).Total.Packets,
+			"latency": lastObject[latencyReport](t, outputs["latency"]()).Total.Runs,
+		}
+	}
+}
+
+func seenByAll(packets uint64) map[string]uint64 {
+	return map[string]uint64{"capture": packets, "stats": packets, "count": packets, "latency": packets}
+}
+
+// A program may run for several interfaces, which have the same index where they are in different
+// network namespaces. Only packets that came in on the chosen one are seen.
+func TestTraceOneOfSeveral(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.Rewriting)
+	beside := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	elsewhere := testnet.MustPair(t, testnet.PairOptions{})
+	if elsewhere.RxIndex != pair.RxIndex {
+		t.Fatalf("the index is %d here and %d elsewhere: the test needs them equal", pair.RxIndex, elsewhere.RxIndex)
+	}
+	for _, other := range []*testnet.Pair{beside, elsewhere} {
+		if err := target.AttachAlso(other.Rx, other.RxName); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := traceAll(t, pair, pair.RxName)
+	for range 3 {
+		sendRound(t, beside)
+		sendRound(t, elsewhere)
+	}
+	sendRound(t, pair)
+	if diff := cmp.Diff(seenByAll(uint64(len(answers))), seen()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The program of a bond runs for packets that came in on the devices below. All of them are the
+// bond's, and those of an interface that does not belong to the bond are not.
+func TestTraceBond(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx2", TxName: "tx2"})
+	testnet.MustBond(t, "bond1", pair, second)
+	target, err := testnet.AttachTarget(pair.Rx, "bond1", testnet.Rewriting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if err := target.AttachAlso(other.Rx, other.RxName); err != nil {
+		t.Fatal(err)
+	}
+	seen := traceAll(t, pair, "bond1")
+	sendRound(t, other)
+	sendRound(t, pair)
+	sendRound(t, second)
+	if diff := cmp.Diff(seenByAll(uint64(2*len(answers))), seen()); diff != "" {
+		t.Error(diff)
+	}
+	if n := verdicts(t, target)[xdp.Pass]; n != 3*2 {
+		t.Errorf("the target passed %d packets", n)
+	}
+}
