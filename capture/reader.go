@@ -17,9 +17,6 @@ const (
 	// arrived. A packet that was held up for longer gets the time of the packet before it in the
 	// session.
 	settleTime = time.Millisecond
-	// After detaching, the reader waits at most this long for records that the programs have
-	// counted as sent.
-	settleLimit = time.Second
 )
 
 // A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
@@ -31,8 +28,10 @@ type reader struct {
 	poller    *poller
 	immediate bool // Options.Immediate
 
-	// detached is when the last program was detached, in CLOCK_MONOTONIC ns; 0 = not yet.
-	detached *atomic.Int64
+	// detached is set when all programs were detached and none runs any more.
+	detached *atomic.Bool
+	// complete tells that the merge has all that the programs sent before that.
+	complete bool
 	// programs reads what the programs counted of each source.
 	programs func() ([]programAccount, error)
 	// stop detaches. gone detaches, too, and notes which interface has left.
@@ -77,34 +76,31 @@ func (r *reader) take(p *Packet) bool {
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
-	for {
+	for !r.complete {
 		// This is read before the rings are looked into, so that everything that the programs sent
-		// before they were detached is found below.
-		detached := r.detached.Load()
+		// is found below. What comes later is from a program that could not be detached.
+		r.complete = r.detached.Load()
 		now, err := clock.Monotonic()
 		if err != nil {
 			return err
 		}
 		r.clock.refresh(now)
 		r.merge.horizon = uint64(now - int64(settleTime))
-		drain := detached != 0 && now-detached > int64(settleTime)
-		if drain {
+		if r.complete {
 			r.merge.horizon = math.MaxUint64
 		}
 		r.merge.gather()
-		switch {
-		case r.merge.isReady():
+		if r.merge.isReady() {
 			return nil
-		case drain && (r.isSettled() || now-detached > int64(settleLimit)):
-			return r.end()
-		case detached != 0:
-			time.Sleep(settleTime)
-		default:
-			if err := r.wait(); err != nil {
-				return err
-			}
+		}
+		if r.complete {
+			break
+		}
+		if err := r.wait(); err != nil {
+			return err
 		}
 	}
+	return r.end()
 }
 
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, an interface
@@ -124,13 +120,7 @@ func (r *reader) wait() error {
 	return nil
 }
 
-// isSettled tells whether every record that the programs sent has been taken out of the rings.
-func (r *reader) isSettled() bool {
-	programs, err := r.programs()
-	return err == nil && r.ledger.isSettled(programs)
-}
-
-// end closes the account.
+// end closes the account by one reading of the programs' counters.
 func (r *reader) end() error {
 	programs, err := r.programs()
 	if err != nil {

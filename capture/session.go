@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -28,7 +27,7 @@ type Session struct {
 	reader  reader
 
 	stop     sync.Once
-	detached atomic.Int64 // CLOCK_MONOTONIC ns; 0 = attached
+	detached atomic.Bool // and no program of the session runs any more
 
 	noticing sync.Mutex // held while Options.Notice runs
 
@@ -165,13 +164,15 @@ func (s *Session) interfaceGone(index int) {
 	s.Stop()
 }
 
-// Stop detaches from the interfaces; Run and Packets then hand over the packets that are still in
-// the rings, and end.
+// Stop detaches from the interfaces and waits, about 20 ms, until no sampling program runs any
+// more. Run and Packets then hand over the packets that are still in the rings, and end.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.fail(detachHooks(s.hooks))
-		now, _ := clock.Monotonic()
-		s.detached.Store(now)
+		if s.sampler != nil {
+			s.fail(s.sampler.barrier.wait())
+		}
+		s.detached.Store(true)
 		if s.poller != nil {
 			s.poller.wake()
 		}
