@@ -34,9 +34,8 @@ type reader struct {
 	complete bool
 	// programs reads what the programs counted of each source.
 	programs func() ([]programAccount, error)
-	// stop detaches. gone detaches, too, and notes which interface has left.
+	// stop detaches.
 	stop func()
-	gone func(index int)
 
 	err error // what read returns from now on
 }
@@ -103,21 +102,14 @@ func (r *reader) round() error {
 	return r.end()
 }
 
-// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, an interface
-// has gone, or the session was stopped.
+// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the session
+// was stopped.
 func (r *reader) wait() error {
 	timeout := flushInterval
 	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime
 	}
-	gone, err := r.poller.wait(timeout)
-	if err != nil {
-		return err
-	}
-	if gone != 0 {
-		r.gone(gone)
-	}
-	return nil
+	return r.poller.wait(timeout)
 }
 
 // end closes the account by one reading of the programs' counters.
