@@ -65,7 +65,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
 		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng or pcap`}},
 		{"-i rx0 -w - --print", []string{"both need standard output"}},
-		{"-i rx0 --sink", []string{"rx0 has an IP address", "--yes"}},
+		{"-i rx0 --sink", []string{"rx0 has the IP address ", "--yes"}},
 		{"-i rx0 --frobnicate", []string{"unknown flag: --frobnicate; see xdpcap --help"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {

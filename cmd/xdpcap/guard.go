@@ -14,8 +14,8 @@ type guard struct {
 	yes        bool // --yes was given: the user means it
 }
 
-// check returns an error where packets would be dropped on an interface over which this machine
-// talks: one that has an IP address or carries the default route.
+// check returns an error where packets would be dropped on an interface over which this machine, or
+// something on it, talks: see [xdp.Interface.Use].
 func (g guard) check() error {
 	if g.flag == "" || g.yes {
 		return nil
@@ -25,33 +25,25 @@ func (g guard) check() error {
 		if err != nil {
 			return err
 		}
-		address, err := ifi.HasAddress()
+		reason, remedy, err := ifi.Use()
 		if err != nil {
 			return err
 		}
-		defaultRoute, err := ifi.HasDefaultRoute()
-		if err != nil {
-			return err
-		}
-		if err := g.refuse(ifi.Name, address, defaultRoute); err != nil {
+		if err := g.refuse(reason, remedy); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refuse returns the error for an interface of which this is known, or nil. Of both reasons it
-// gives the default route, because more is lost with that.
-func (g guard) refuse(name string, address, defaultRoute bool) error {
-	var reason string
-	switch {
-	case defaultRoute:
-		reason = "the default route is over " + name
-	case address:
-		reason = name + " has an IP address"
-	default:
+// refuse returns the error for an interface that is used, or nil.
+func (g guard) refuse(reason, remedy string) error {
+	if reason == "" {
 		return nil
 	}
-	return fmt.Errorf("%s drops packets, and %s: this machine would be disturbed or cut off; add --yes if that is meant",
-		g.flag, reason)
+	if remedy != "" {
+		remedy += "; or "
+	}
+	return fmt.Errorf("%s drops packets, and %s: this machine would be disturbed or cut off; %sadd --yes if that is meant",
+		g.flag, reason, remedy)
 }

@@ -12,25 +12,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func TestGuardReasons(t *testing.T) {
-	const consequence = ": this machine would be disturbed or cut off; add --yes if that is meant"
-	for _, test := range []struct {
-		name                  string
-		flag                  string
-		address, defaultRoute bool
-		want                  string // "" = allowed
-	}{
-		{"neither", "--sink", false, false, ""},
-		{"an address", "--sink", true, false, "--sink drops packets, and rx0 has an IP address" + consequence},
-		{"the default route", "--drop 50", false, true, "--drop 50 drops packets, and the default route is over rx0" + consequence},
-		{"both", "--action abort", true, true, "--action abort drops packets, and the default route is over rx0" + consequence},
+func TestGuardError(t *testing.T) {
+	for _, test := range []struct{ reason, remedy, want string }{
+		{"", "", ""},
+		{"rx0 is used", "", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; add --yes if that is meant"},
+		{"rx0 is used", "end that", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; end that; or add --yes if that is meant"},
 	} {
 		got := ""
-		if err := (guard{flag: test.flag}).refuse("rx0", test.address, test.defaultRoute); err != nil {
+		if err := (guard{flag: "--sink"}).refuse(test.reason, test.remedy); err != nil {
 			got = err.Error()
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
+			t.Error(diff)
 		}
 	}
 }
@@ -51,7 +44,7 @@ func TestGuard(t *testing.T) {
 		pair    *testnet.Pair
 		refused string // "" = allowed
 	}{
-		{"an address", guard{flag: "--sink", interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has an IP address"},
+		{"an address", guard{flag: "--sink", interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has the IP address 192.0.2.2"},
 		{"the default route", guard{flag: "--drop 1", interfaces: []string{"rx0"}}, routed, "--drop 1 drops packets, and the default route is over rx0"},
 		{"--yes", guard{flag: "--sink", interfaces: []string{"rx0"}, yes: true}, addressed, ""},
 		{"nothing drops", guard{interfaces: []string{"rx0"}}, addressed, ""},

@@ -88,6 +88,9 @@ func (ns *Namespace) Do(f func() error) error {
 	})
 }
 
+// MoveHere moves an interface of the calling thread's namespace into this one.
+func (ns *Namespace) MoveHere(l netlink.Link) error { return netlink.LinkSetNsFd(l, int(ns.handle)) }
+
 // Start starts cmd in the namespace; the process stays there.
 func (ns *Namespace) Start(cmd *exec.Cmd) error {
 	return ns.Do(cmd.Start)

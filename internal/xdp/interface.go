@@ -115,33 +115,16 @@ func (ifi *Interface) Obstacle() (reason, remedy string) {
 	return "", ""
 }
 
-// HasAddress tells whether the interface has an IP address other than the link-local one that IPv6
-// gives every interface: whether this machine talks to others through it.
-func (ifi *Interface) HasAddress() (bool, error) {
-	addrs, err := ifi.addresses(netlink.FAMILY_ALL)
-	for _, a := range addrs {
-		if a.IP.To4() != nil || !a.IP.IsLinkLocalUnicast() {
-			return true, err
-		}
-	}
-	return false, err
-}
-
 // Netmask is that of the interface's first IPv4 address, 4 bytes, or nil where it has none.
 func (ifi *Interface) Netmask() (net.IPMask, error) {
-	addrs, err := ifi.addresses(netlink.FAMILY_V4)
-	if err != nil || len(addrs) == 0 {
-		return nil, err
-	}
-	return addrs[0].Mask, nil
-}
-
-func (ifi *Interface) addresses(family int) ([]netlink.Addr, error) {
-	addrs, err := netlink.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}, family)
+	addrs, err := netlink.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}, netlink.FAMILY_V4)
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses of %s: %w", ifi.Name, err)
 	}
-	return addrs, nil
+	if len(addrs) == 0 {
+		return nil, nil
+	}
+	return addrs[0].Mask, nil
 }
 
 func describe(l netlink.Link) Interface {
@@ -183,27 +166,4 @@ func programName(id uint32) string {
 		return ""
 	}
 	return info.Name
-}
-
-// HasDefaultRoute tells whether this machine reaches the rest of the world through the interface.
-func (ifi *Interface) HasDefaultRoute() (bool, error) {
-	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		// The filter has no Dst, which means the default route, and no Table, which means all
-		// tables.
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
-		if err != nil {
-			return false, fmt.Errorf("list the default routes: %w", err)
-		}
-		for _, r := range routes {
-			if r.LinkIndex == ifi.Index {
-				return true, nil
-			}
-			for _, hop := range r.MultiPath {
-				if hop.LinkIndex == ifi.Index {
-					return true, nil
-				}
-			}
-		}
-	}
-	return false, nil
 }

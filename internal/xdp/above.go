@@ -1,0 +1,163 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// A device is what the kernel tells about an interface's place above others.
+type device struct {
+	index     int
+	name      string
+	kind      string // "bridge", "vlan", ...; "" for a network card
+	master    int    // the index of the bridge, bond, team or VRF that it belongs to, or 0
+	link      int    // the index of the device in our namespace that it is on, as a VLAN is, or 0
+	elsewhere bool   // it is in another network namespace than we are
+}
+
+// above returns the devices that get packets from the interface: its master, what is on it, and
+// those above these.
+func (ifi *Interface) above() (above []device, err error) {
+	all, err := devices()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[int]bool{ifi.Index: true}
+	for below := []int{ifi.Index}; len(below) > 0; below = below[1:] {
+		master := 0
+		for _, d := range all {
+			if d.index == below[0] && !d.elsewhere {
+				master = d.master
+			}
+		}
+		for _, d := range all {
+			switch {
+			case d.link != below[0] && (d.index != master || d.elsewhere):
+				continue
+			case d.elsewhere:
+				above = append(above, d)
+			case !seen[d.index]:
+				seen[d.index] = true
+				above = append(above, d)
+				below = append(below, d.index)
+			}
+		}
+	}
+	return above, nil
+}
+
+// devices lists the devices of this namespace, and those of other namespaces that are on one of
+// this. It finds them in the namespaces to which the kernel has given a number here: each to which
+// an interface was moved from here, or which has the other end of a veth pair.
+func devices() ([]device, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list the network interfaces: %w", err)
+	}
+	var all []device
+	for _, l := range links {
+		d := newDevice(l)
+		// In an answer about our namespace, a link with a number is in another one.
+		if l.Attrs().NetNsID != unnumbered {
+			d.link = 0
+		}
+		all = append(all, d)
+	}
+	numbers, err := namespaceNumbers()
+	if err != nil {
+		return nil, fmt.Errorf("list the network namespaces: %w", err)
+	}
+	for _, number := range numbers {
+		others, err := devicesIn(number)
+		if err != nil {
+			return nil, fmt.Errorf("list the network interfaces of namespace %d: %w", number, err)
+		}
+		all = append(all, others...)
+	}
+	return all, nil
+}
+
+func newDevice(l netlink.Link) device {
+	a := l.Attrs()
+	d := device{index: a.Index, name: a.Name, kind: l.Type(), master: a.MasterIndex, link: a.ParentIndex}
+	if d.kind == "device" { // what the library calls a device without a kind
+		d.kind = ""
+	}
+	// The link of these is the other end, which gets what they send.
+	if d.kind == "veth" || d.kind == "netkit" || d.kind == "vxcan" {
+		d.link = 0
+	}
+	return d
+}
+
+// unnumbered stands for a network namespace that has no number.
+const unnumbered = -1
+
+// namespaceNumbers lists the numbers that network namespaces have in this one.
+func namespaceNumbers() (numbers []int, err error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETNSID, unix.NLM_F_DUMP)
+	head := nl.NewRtGenMsg()
+	req.AddData(head)
+	answers, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNSID)
+	if err != nil {
+		return nil, err
+	}
+	for _, answer := range answers {
+		attrs, err := nl.ParseRouteAttr(answer[head.Len():])
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range attrs {
+			if a.Attr.Type == netlink.NETNSA_NSID {
+				numbers = append(numbers, int(int32(nl.NativeEndian().Uint32(a.Value))))
+			}
+		}
+	}
+	return numbers, nil
+}
+
+// devicesIn lists the devices of the namespace with this number that are on one of ours.
+func devicesIn(number int) (found []device, err error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(number))))
+	answers, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EACCES) {
+		return nil, nil // the namespace has gone meanwhile, or we may not look into it
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownNumber()
+	if err != nil || own == unnumbered || own == number {
+		return nil, err // without a number, nothing elsewhere can name this namespace
+	}
+	for _, answer := range answers {
+		l, err := netlink.LinkDeserialize(nil, answer)
+		if err != nil {
+			return nil, err
+		}
+		d := newDevice(l)
+		if d.link != 0 && l.Attrs().NetNsID == own {
+			d.elsewhere = true
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// ownNumber returns the number of our namespace, which the kernel gives it with the first answer
+// that mentions it.
+func ownNumber() (int, error) {
+	file, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return unnumbered, err
+	}
+	defer file.Close()
+	return netlink.GetNetNsIdByFd(int(file.Fd()))
+}

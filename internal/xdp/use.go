@@ -1,0 +1,95 @@
+package xdp
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Use says why this machine needs the packets of the interface, and what to do if it does not need
+// them after all. The reason is empty where it needs none: nothing is lost when they are dropped.
+// The remedy is empty where there is none. The devices above the interface count, too: see above.
+func (ifi *Interface) Use() (reason, remedy string, err error) {
+	devices, err := ifi.above()
+	if err != nil {
+		return "", "", err
+	}
+	devices = append([]device{{index: ifi.Index, name: ifi.Name}}, devices...)
+	routes, err := defaultRoutes()
+	if err != nil {
+		return "", "", err
+	}
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return "", "", fmt.Errorf("list the addresses of all interfaces: %w", err)
+	}
+	// The first reason is the one that is given, so those with which most is lost come first.
+	for _, d := range devices {
+		if !d.elsewhere && routes[d.index] {
+			return "the default route is over " + d.in(ifi), "", nil
+		}
+	}
+	for _, d := range devices {
+		if ip := d.address(addresses, false); ip != nil {
+			return fmt.Sprintf("%s has the IP address %v", d.in(ifi), ip), "", nil
+		}
+	}
+	for _, d := range devices {
+		switch {
+		case d.elsewhere:
+			return d.in(ifi) + ", in another network namespace, gets packets from it", "", nil
+		case d.link != 0:
+			return d.in(ifi) + " gets packets from it", "", nil
+		case d.kind == "openvswitch": // its addresses are those of devices that are not above it
+			return fmt.Sprintf("Open vSwitch, %s, gets packets from it", d.in(ifi)), "", nil
+		}
+	}
+	for _, d := range devices {
+		if ip := d.address(addresses, true); ip != nil {
+			return fmt.Sprintf("%s has the link-local address %v", d.in(ifi), ip),
+				"an interface that receives only copies needs no IPv6: sysctl net.ipv6.conf." +
+					strings.ReplaceAll(d.name, ".", "/") + ".disable_ipv6=1", nil
+		}
+	}
+	return "", "", nil
+}
+
+// in names a device in a message about the interface that it is, or is above of.
+func (d *device) in(ifi *Interface) string {
+	if d.kind == "" {
+		return d.name
+	}
+	return fmt.Sprintf("%s (%s) above %s", d.name, d.kind, ifi.Name)
+}
+
+// address returns the first address of the device: one of IPv6 that is link-local, or another.
+func (d *device) address(all []netlink.Addr, linkLocal bool) net.IP {
+	for _, a := range all {
+		if !d.elsewhere && a.LinkIndex == d.index && linkLocal == (a.IP.To4() == nil && a.IP.IsLinkLocalUnicast()) {
+			return a.IP
+		}
+	}
+	return nil
+}
+
+// defaultRoutes returns the indices of the interfaces over which a default route goes.
+func defaultRoutes() (map[int]bool, error) {
+	over := make(map[int]bool)
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		// The filter has no Dst, which means the default route, and no Table, which means all
+		// tables.
+		routes, err := netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+		if err != nil {
+			return nil, fmt.Errorf("list the default routes: %w", err)
+		}
+		for _, r := range routes {
+			over[r.LinkIndex] = true
+			for _, hop := range r.MultiPath {
+				over[hop.LinkIndex] = true
+			}
+		}
+	}
+	return over, nil
+}
