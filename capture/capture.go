@@ -162,13 +162,17 @@ type Packet struct {
 	// [Output.Write] returns, or the next round of a loop over [Session.Packets].
 	Data []byte
 
-	Time    int64   // nanoseconds since the Unix epoch, CLOCK_REALTIME; never decreases in a session
+	Time    int64   // nanoseconds since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
 	WireLen int     // bytes before the cut, all fragments of the buffer included
 	Source  int     // index into Session.Sources
 	Queue   uint32  // the interface's receive queue
 	ID      uint64  // the CPU in the upper 16 bits, the packet's number there below; Entry and Exit share it
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Dropped uint64  // packets lost since the one before this from the same source and CPU
+
+	// ClockSetBack is by how much the wall clock was set back since the packet before; mostly 0.
+	// Time is less than that of a packet before only then.
+	ClockSetBack time.Duration
 }
 
 // CaptureInfo describes the packet to gopacket.

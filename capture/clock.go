@@ -1,51 +1,42 @@
 package capture
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
-const (
-	clockInterval = int64(time.Second)
-	// A correction of more than this is not drift: somebody has set the clock.
-	clockStep = int64(10 * time.Millisecond)
-)
-
-// A wallClock turns the program's CLOCK_MONOTONIC stamps into CLOCK_REALTIME ones that never
-// decrease. It follows the drift between the two clocks, and steps forward; a wall clock that is
-// set back is not followed, since a capture file's stamps must stay in order.
+// A wallClock turns the programs' CLOCK_MONOTONIC stamps into CLOCK_REALTIME ones. These never
+// decrease, except where the wall clock was set back.
 type wallClock struct {
-	offset   int64 // ns to add to CLOCK_MONOTONIC
-	measured int64 // when, in CLOCK_MONOTONIC
-	last     int64 // the latest stamp given out
+	clock.Wall
+	last int64 // the latest stamp given out
+
+	// setBack is by how much the wall clock was set back since the last packet.
+	setBack time.Duration
 }
 
 func newWallClock() (wallClock, error) {
-	var c wallClock
-	offset, now, err := clock.Offset()
-	c.offset, c.measured = offset, now
-	return c, err
+	w, err := clock.NewWall()
+	return wallClock{Wall: w}, err
 }
 
-// refresh measures anew when the last measurement is older than clockInterval. now is
-// CLOCK_MONOTONIC.
-func (c *wallClock) refresh(now int64) {
-	if now-c.measured < clockInterval {
-		return
+// follow takes on what the wall clock was set to. The error is a notice for the user, of a clock
+// that was set back.
+func (c *wallClock) follow() error {
+	back := -c.Follow().Round(time.Millisecond)
+	if back <= 0 {
+		return nil
 	}
-	offset, at, err := clock.Offset()
-	if err != nil {
-		return // it cannot fail after it has worked once
-	}
-	c.measured = at
-	if offset-c.offset > -clockStep {
-		c.offset = offset
-	}
+	c.last = math.MinInt64
+	c.setBack += back
+	return fmt.Errorf("the wall clock was set back by %v, and the times of the packets go back with it", back)
 }
 
 // stamp converts CLOCK_MONOTONIC to nanoseconds since the Unix epoch.
 func (c *wallClock) stamp(mono uint64) int64 {
-	c.last = max(c.last, int64(mono)+c.offset)
+	c.last = max(c.last, int64(mono)+c.Offset)
 	return c.last
 }

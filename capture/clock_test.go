@@ -4,7 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 func TestClockIsTrue(t *testing.T) {
@@ -27,35 +31,93 @@ func TestClockIsTrue(t *testing.T) {
 }
 
 func TestClockNeverGoesBack(t *testing.T) {
-	c := wallClock{offset: 1000}
+	c := wallClock{Wall: clock.Wall{Offset: 1000}}
 	if a, b := c.stamp(500), c.stamp(400); a != 1500 || b != 1500 {
 		t.Errorf("stamps %d, %d", a, b)
 	}
 }
 
-func TestClockRefresh(t *testing.T) {
-	truth, now, err := clock.Offset()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const second = int64(time.Second)
+// Where the wall clock is set, the packets of before have the time of before, and the next one has
+// the new time. If it is set back, that packet says so, and so does a notice.
+func TestClockIsSet(t *testing.T) {
+	testnet.RequireRoot(t)
 	for _, test := range []struct {
-		name   string
-		wrong  int64 // the clock's offset is off by this
-		age    int64 // of its last measurement
-		follow bool
+		name    string
+		forward time.Duration
 	}{
-		{"drift", 100_000, 2 * second, true},
-		{"drift the other way", -100_000, 2 * second, true},
-		{"too soon", -100_000, second / 2, false},
-		{"the wall clock was set forward", -3600 * second, 2 * second, true},
-		{"the wall clock was set back", 3600 * second, 2 * second, false},
+		{"forward", time.Hour},
+		{"back", -time.Hour},
 	} {
-		c := wallClock{offset: truth + test.wrong, measured: now - test.age}
-		c.refresh(now)
-		// The machine's own clock may be drifting meanwhile.
-		if followed := max(c.offset-truth, truth-c.offset) < 50_000; followed != test.follow {
-			t.Errorf("%s: off by %d ns before, by %d after", test.name, test.wrong, c.offset-truth)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			r := &clockRing{packets: 3}
+			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
+			var notices []string
+			o, err := Options{Interfaces: []string{"unused"}, Count: 6,
+				Notice: func(err error) { notices = append(notices, err.Error()) }}.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := open(o, []hook{h}, func(map[string]*ebpf.Map, *Options) ([]ring, error) { return []ring{r}, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The session knows the offset of before.
+			w := &s.reader.clock.Wall
+			truth := w.Offset
+			w.Offset -= int64(test.forward)
+			r.until = w.Until
+			out := new(memory)
+			if _, err := s.Run(t.Context(), out); err != nil {
+				t.Fatal(err)
+			}
+			if len(out.packets) != 6 {
+				t.Fatalf("%d packets", len(out.packets))
+			}
+			for i, p := range out.packets {
+				offset, back := truth, time.Duration(0)
+				if i < 3 {
+					offset -= int64(test.forward)
+				}
+				if i == 3 {
+					back = max(0, -test.forward)
+				}
+				const slack = 200 * time.Microsecond
+				if off := time.Duration(p.Time - offset - int64(p.ID)).Abs(); off > slack {
+					t.Errorf("packet %d: its time is off by %v", i, off)
+				}
+				if (p.ClockSetBack - back).Abs() > slack {
+					t.Errorf("packet %d: set back by %v, want %v", i, p.ClockSetBack, back)
+				}
+			}
+			var want []string
+			if test.forward < 0 {
+				want = []string{"the wall clock was set back by 1h0m0s, and the times of the packets go back with it"}
+			}
+			if diff := cmp.Diff(want, notices); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
+}
+
+// A clockRing has packets from before a time, and as many from after it. The packets' ids are their
+// times.
+type clockRing struct {
+	listRing
+	packets int
+	until   int64 // CLOCK_MONOTONIC ns
+}
+
+func (r *clockRing) next() ([]byte, found) {
+	if r.packets > 0 {
+		for i := range int64(2 * r.packets) {
+			ns := uint64(r.until + i - int64(r.packets-1))
+			packet := packetOf(60, 1)
+			s := sampleOf(packet, ns)
+			s.PacketId = ns
+			r.records = append(r.records, record(s, packet))
+		}
+		r.packets = 0
+	}
+	return r.listRing.next()
 }

@@ -14,7 +14,6 @@ type xdpHook struct {
 
 	source  Source
 	program program
-	watch   *xdp.HookWatch
 }
 
 func newXDPHook(p place, o *Options) (*xdpHook, error) {
@@ -41,10 +40,7 @@ func (h *xdpHook) load(k *sampler, first, _ uint32) (err error) {
 	return err
 }
 
-func (h *xdpHook) attach() (err error) {
-	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
-		return err
-	}
+func (h *xdpHook) attach() error {
 	link, mode, err := xdp.Attach(h.program.Program, h.ifi, xdp.Mode(h.mode))
 	if err != nil {
 		return err
@@ -53,16 +49,6 @@ func (h *xdpHook) attach() (err error) {
 	return nil
 }
 
-func (h *xdpHook) check() error {
-	own := xdp.Program(h.source.Sampler)
-	return h.watch.CheckRuns(own, own)
-}
-
 func (h *xdpHook) detach() error { return h.program.detach() }
 
-func (h *xdpHook) close() error {
-	if h.watch != nil {
-		h.watch.Close()
-	}
-	return h.program.close()
-}
+func (h *xdpHook) close() error { return h.program.close() }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gopacket/gopacket/layers"
@@ -65,7 +66,19 @@ func (e *pcapngEncoder) packet(b []byte, p *Packet) []byte {
 	block.ID = p.ID
 	block.Verdict = uint32(p.Verdict)
 	block.Dropped = p.Dropped
+	if p.ClockSetBack != 0 {
+		return e.packetAfterSetBack(b, p.ClockSetBack)
+	}
 	return pcapng.AppendPacket(b, block)
+}
+
+// packetAfterSetBack appends the packet before which the wall clock was set back, with a comment
+// that says so.
+func (e *pcapngEncoder) packetAfterSetBack(b []byte, by time.Duration) []byte {
+	e.block.Comment = fmt.Sprintf("the wall clock was set back by %v before this packet", by)
+	b = pcapng.AppendPacket(b, &e.block)
+	e.block.Comment = ""
+	return b
 }
 
 func (e *pcapngEncoder) trailer(b []byte, accounts Accounts) []byte {

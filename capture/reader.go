@@ -5,8 +5,6 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
-
-	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
 const (
@@ -17,6 +15,9 @@ const (
 	// arrived. A packet that was held up for longer gets the time of the packet before it in the
 	// session.
 	settleTime = time.Millisecond
+	// After detaching, the reader waits at most this long for records that the programs have
+	// counted as sent.
+	settleLimit = time.Second
 )
 
 // A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
@@ -28,14 +29,15 @@ type reader struct {
 	poller    *poller
 	immediate bool // Options.Immediate
 
-	// detached is set when all programs were detached and none runs any more.
-	detached *atomic.Bool
-	// complete tells that the merge has all that the programs sent before that.
-	complete bool
+	// detached is when the last program was detached, in CLOCK_MONOTONIC ns; 0 = not yet.
+	detached *atomic.Int64
 	// programs reads what the programs counted of each source.
 	programs func() ([]programAccount, error)
-	// stop detaches.
+	// stop detaches. gone detaches, too, and notes which interface has left.
 	stop func()
+	gone func(index int)
+	// notice tells the user what does not end the session.
+	notice func(error)
 
 	err error // what read returns from now on
 }
@@ -63,6 +65,7 @@ func (r *reader) take(p *Packet) bool {
 	taken := r.ledger.take(c.rec.Source, len(c.data))
 	if taken {
 		c.packet(p, r.clock.stamp(c.rec.TimeNs))
+		p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
 	}
 	r.merge.next()
 	if taken && r.ledger.isFull() {
@@ -75,44 +78,69 @@ func (r *reader) take(p *Packet) bool {
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
-	for !r.complete {
+	for {
 		// This is read before the rings are looked into, so that everything that the programs sent
-		// is found below. What comes later is from a program that could not be detached.
-		r.complete = r.detached.Load()
-		now, err := clock.Monotonic()
+		// before they were detached is found below.
+		detached := r.detached.Load()
+		now, wasSet, err := r.clock.Read()
 		if err != nil {
 			return err
 		}
-		r.clock.refresh(now)
-		r.merge.horizon = uint64(now - int64(settleTime))
-		if r.complete {
+		settled := now - int64(settleTime)
+		r.merge.horizon = uint64(settled)
+		drain := detached != 0 && detached < settled
+		if drain {
 			r.merge.horizon = math.MaxUint64
 		}
+		if wasSet { // packets from before the wall clock was set have its old time
+			r.merge.horizon = uint64(min(settled, r.clock.Until))
+		}
 		r.merge.gather()
-		if r.merge.isReady() {
+		switch {
+		case r.merge.isReady():
 			return nil
-		}
-		if r.complete {
-			break
-		}
-		if err := r.wait(); err != nil {
-			return err
+		case wasSet && r.clock.Until < settled:
+			if back := r.clock.follow(); back != nil {
+				r.notice(back)
+			}
+		case wasSet:
+			time.Sleep(settleTime)
+		case drain && (r.isSettled() || now-detached > int64(settleLimit)):
+			return r.end()
+		case detached != 0:
+			time.Sleep(settleTime)
+		default:
+			if err := r.wait(); err != nil {
+				return err
+			}
 		}
 	}
-	return r.end()
 }
 
-// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the session
-// was stopped.
+// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, an interface
+// has gone, or the session was stopped.
 func (r *reader) wait() error {
 	timeout := flushInterval
 	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime
 	}
-	return r.poller.wait(timeout)
+	gone, err := r.poller.wait(timeout)
+	if err != nil {
+		return err
+	}
+	if gone != 0 {
+		r.gone(gone)
+	}
+	return nil
 }
 
-// end closes the account by one reading of the programs' counters.
+// isSettled tells whether every record that the programs sent has been taken out of the rings.
+func (r *reader) isSettled() bool {
+	programs, err := r.programs()
+	return err == nil && r.ledger.isSettled(programs)
+}
+
+// end closes the account.
 func (r *reader) end() error {
 	programs, err := r.programs()
 	if err != nil {

@@ -59,11 +59,7 @@ func joined(err error) []error {
 	if errors.Join(errs...).Error() != err.Error() {
 		return []error{err} // an error of one kind, not of several parts
 	}
-	var all []error
-	for _, one := range errs {
-		all = append(all, joined(one)...)
-	}
-	return all
+	return errs
 }
 
 func newRoot() (cmd *cobra.Command, verbose *int) {

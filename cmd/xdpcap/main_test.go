@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -22,6 +23,10 @@ import (
 const beXdpcap = "XDPCAP_TEST_MAIN"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(inSurroundings) != "" {
+		fmt.Fprintln(os.Stderr, "enter the surroundings:", enterSurroundings())
+		os.Exit(2)
+	}
 	if os.Getenv(beXdpcap) != "" {
 		os.Exit(run(os.Args[1:]))
 	}
@@ -48,7 +53,13 @@ func command(args ...string) *exec.Cmd {
 // start runs xdpcap in a namespace; stdout may be nil.
 func start(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: command(args...), ready: make(chan struct{}), done: make(chan struct{})}
+	return startCommand(t, ns, stdout, command(args...))
+}
+
+// startCommand is start for a command that somebody has prepared.
+func startCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, ready: make(chan struct{}), done: make(chan struct{})}
 	if stdout != nil {
 		p.cmd.Stdout = stdout
 	}
@@ -94,13 +105,18 @@ func (p *process) said() string {
 // listening runs xdpcap until it captures.
 func listening(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *process {
 	t.Helper()
-	p := start(t, ns, stdout, args...)
+	return start(t, ns, stdout, args...).listening()
+}
+
+// listening waits until it captures.
+func (p *process) listening() *process {
+	p.t.Helper()
 	select {
 	case <-p.ready:
 	case <-p.done:
-		t.Fatalf("xdpcap %v ended: %s", args, p.said())
+		p.t.Fatalf("xdpcap %v ended: %s", p.cmd.Args[1:], p.said())
 	case <-time.After(testnet.Patience):
-		t.Fatalf("xdpcap %v does not listen: %s", args, p.said())
+		p.t.Fatalf("xdpcap %v does not listen: %s", p.cmd.Args[1:], p.said())
 	}
 	return p
 }

@@ -24,7 +24,7 @@ const eventsDelay = 50 * time.Millisecond
 type eventsRing struct {
 	reader   *perf.Reader
 	event    func(Measurement)
-	offset   int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
+	clock    clock.Wall
 	stop     chan struct{}
 	finished chan error
 }
@@ -38,11 +38,11 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	if err != nil {
 		return nil, support.ExplainLoad("open the perf rings", err)
 	}
-	offset, _, err := clock.Offset()
+	wall, err := clock.NewWall()
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	r := &eventsRing{reader: reader, event: o.Event, offset: offset, stop: make(chan struct{}), finished: make(chan error, 1)}
+	r := &eventsRing{reader: reader, event: o.Event, clock: wall, stop: make(chan struct{}), finished: make(chan error, 1)}
 	go func() { r.finished <- r.run() }()
 	return r, nil
 }
@@ -70,8 +70,12 @@ func (r *eventsRing) run() error {
 			continue
 		}
 		m := (*latencyMeasurement)(unsafe.Pointer(&rec.RawSample[0]))
+		at, err := r.clock.TimeOf(m.TimeNs)
+		if err != nil {
+			return err
+		}
 		r.event(Measurement{
-			Time:    time.Unix(0, int64(m.TimeNs)+r.offset),
+			Time:    at,
 			Took:    time.Duration(m.TookNs),
 			Verdict: xdp.Verdict(m.Verdict),
 			CPU:     int(m.Cpu),

@@ -29,8 +29,8 @@ type Record struct {
 // recordReader reads the ring of single events.
 type recordReader struct {
 	*ringbuf.Reader
-	raw    ringbuf.Record
-	offset int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
+	raw   ringbuf.Record
+	clock clock.Wall
 }
 
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
@@ -38,11 +38,11 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	if err != nil {
 		return nil, support.ExplainLoad("open the ring of the xdp tracepoints", err)
 	}
-	offset, _, err := clock.Offset()
+	wall, err := clock.NewWall()
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	return &recordReader{Reader: r, offset: offset}, nil
+	return &recordReader{Reader: r, clock: wall}, nil
 }
 
 // Next waits for the next event and returns it. The events of one CPU come in their order. Only one
@@ -63,8 +63,12 @@ func (t *Tracepoints) Next() (Record, error) {
 		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: record of %d bytes", len(r.raw.RawSample))
 	}
 	raw := (*tracepointsRecord)(unsafe.Pointer(&r.raw.RawSample[0]))
+	at, err := r.clock.TimeOf(raw.TimeNs)
+	if err != nil {
+		return Record{}, err
+	}
 	rec := Record{
-		Time:     time.Unix(0, int64(raw.TimeNs)+r.offset),
+		Time:     at,
 		CPU:      int(raw.Cpu),
 		Case:     caseOf(&raw.Key),
 		Count:    countOf(&raw.Count),

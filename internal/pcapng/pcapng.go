@@ -104,11 +104,12 @@ type Packet struct {
 	Verdict   uint32 // epb_verdict, with HasVerdict: an XDP action
 	Flags     uint32 // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = left out
 	Fields    Fields // a sum of HasQueue, HasID, HasVerdict
+	Comment   string // opt_comment; empty = left out
 }
 
-// maxPacketOverhead is the most that a Packet takes besides its data: 28 bytes of head, 3 of
-// padding, 56 of options, opt_endofopt and the second length. pad stores one byte more for a
-// moment, which fits into the space of what follows.
+// maxPacketOverhead is the most that a Packet takes besides its data and a comment, which is rare:
+// 28 bytes of head, 3 of padding, 56 of options, opt_endofopt and the second length. pad stores one
+// byte more for a moment, which fits into the space of what follows.
 const maxPacketOverhead = 28 + 3 + 56 + 4 + 4
 
 // AppendPacket appends p as an Enhanced Packet Block. It is called for every packet: the slice is
@@ -122,6 +123,9 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	b = le.AppendUint32(b, p.WireLen)
 	b = pad(append(b, p.Data...), len(p.Data))
 	options := len(b)
+	if p.Comment != "" {
+		b = appendString(b, optComment, p.Comment)
+	}
 	if p.Flags != 0 {
 		b = appendOption32(b, epbFlags, p.Flags)
 	}

@@ -89,19 +89,20 @@ func TestGolden(t *testing.T) {
 		{"packet, whole", func(b []byte) []byte {
 			return AppendPacket(b, &Packet{
 				Interface: 1, Time: 0x1122334455667788, WireLen: 5, Data: []byte{1, 2, 3, 4, 5}, Flags: Inbound | Broadcast,
-				Dropped: 7, ID: 0x0102030405060708, Queue: 3, Verdict: 0xaabbccdd, Fields: HasQueue | HasID | HasVerdict,
+				Dropped: 7, ID: 0x0102030405060708, Queue: 3, Verdict: 0xaabbccdd, Fields: HasQueue | HasID | HasVerdict, Comment: "c",
 			})
 		}, `
-			06000000 64000000
+			06000000 6c000000
 			01000000 44332211 88776655 05000000 05000000
 			0102030405 000000
+			0100 0100 63 000000
 			0200 0400 0d000000
 			0400 0800 0700000000000000
 			0500 0800 0807060504030201
 			0600 0400 03000000
 			0700 0900 02 ddccbbaa00000000 000000
 			0000 0000
-			64000000`},
+			6c000000`},
 		{"packet, zeros that are known", func(b []byte) []byte {
 			return AppendPacket(b, &Packet{Fields: HasQueue | HasID | HasVerdict})
 		}, `
@@ -171,10 +172,11 @@ func TestLongStrings(t *testing.T) {
 	blocks := map[string][]byte{
 		"section":    AppendSection(nil, &Section{Comment: long, Hardware: long, OS: long, Application: long}),
 		"interface":  AppendInterface(nil, &Interface{Comment: long, Name: odd, Filter: odd, Hardware: long}),
+		"packet":     AppendPacket(nil, &Packet{Comment: long}),
 		"statistics": AppendStatistics(nil, &Statistics{Comment: long}),
 	}
 	for name, b := range blocks {
-		options := map[string]int{"section": 24, "interface": 16, "statistics": 20}[name]
+		options := map[string]int{"section": 24, "interface": 16, "packet": 28, "statistics": 20}[name]
 		if n := le.Uint32(b[4:]); int(n) != len(b) || le.Uint32(b[len(b)-4:]) != n || n%4 != 0 {
 			t.Fatalf("%s: lengths %d and %d in %d bytes", name, n, le.Uint32(b[len(b)-4:]), len(b))
 		}
@@ -214,7 +216,7 @@ func TestReception(t *testing.T) {
 	}
 }
 
-// fullPacket has every option.
+// fullPacket has every option except a comment.
 func fullPacket(size int) *Packet {
 	return &Packet{
 		Interface: 1, Time: 1700000000123456789, WireLen: 1500, Data: make([]byte, size), Flags: Inbound | Unicast,

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// inSurroundings is set where the test binary has to enter surroundings before it becomes xdpcap.
+const inSurroundings = "XDPCAP_TEST_SURROUNDINGS"
+
+// surroundings are what a process of xdpcap finds that is unlike what the tests find themselves.
+type surroundings struct {
+	// Ahead is by how many seconds the monotonic clock of its time namespace is ahead; 0 = no
+	// namespace of its own.
+	Ahead int
+	// Hidden are directories in which it finds nothing.
+	Hidden []string
+	// Refused are system calls that a seccomp filter answers with EPERM.
+	Refused []uint32
+	// Limits are its resource limits, by their numbers.
+	Limits map[int]uint64
+	// Capabilities are what it may do, as a user that is not root; nil = it is root.
+	Capabilities []uintptr
+}
+
+// command is xdpcap in these surroundings, not started.
+func (s surroundings) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(args...)
+	cmd.Env = append(cmd.Env, inSurroundings+"="+string(text))
+	if s.Capabilities == nil {
+		return cmd
+	}
+	// The test binary is in a directory that only root may enter, so the child gets it as an open
+	// file.
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { self.Close() })
+	cmd.ExtraFiles = []*os.File{self}
+	cmd.Path = "/proc/self/fd/3"
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: 65534, Gid: 65534},
+		AmbientCaps: s.Capabilities,
+	}
+	return cmd
+}
+
+// enterSurroundings enters the surroundings that the environment tells, and becomes xdpcap there.
+func enterSurroundings() error {
+	runtime.LockOSThread()
+	var s surroundings
+	if err := json.Unmarshal([]byte(os.Getenv(inSurroundings)), &s); err != nil {
+		return err
+	}
+	self := os.Args[0]
+	if s.Capabilities != nil {
+		self = "/proc/self/fd/3"
+	}
+	if s.Ahead != 0 {
+		if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+			return fmt.Errorf("make a time namespace: %w", err)
+		}
+		offsets := fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid())
+		if err := os.WriteFile(offsets, fmt.Appendf(nil, "monotonic %d 0", s.Ahead), 0); err != nil {
+			return err
+		}
+	}
+	if err := hide(s.Hidden); err != nil {
+		return err
+	}
+	if err := refuse(s.Refused); err != nil {
+		return err
+	}
+	for resource, limit := range s.Limits {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return err
+		}
+	}
+	os.Unsetenv(inSurroundings)
+	return syscall.Exec(self, os.Args, os.Environ())
+}
+
+// hide mounts an empty file system over each directory, in a mount namespace of this thread.
+func hide(directories []string) error {
+	if directories == nil {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts in the namespace: %w", err)
+	}
+	for _, d := range directories {
+		if err := unix.Mount("empty", d, "tmpfs", 0, ""); err != nil {
+			return fmt.Errorf("hide %s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// refuse installs a seccomp filter that answers these system calls with EPERM.
+func refuse(calls []uint32) error {
+	if calls == nil {
+		return nil
+	}
+	const (
+		allow = 0x7fff0000 // SECCOMP_RET_ALLOW
+		errno = 0x00050000 // SECCOMP_RET_ERRNO
+	)
+	program := []bpf.Instruction{bpf.LoadAbsolute{Off: 0, Size: 4}} // the call's number
+	for _, call := range calls {
+		program = append(program,
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: 1},
+			bpf.RetConstant{Val: errno | uint32(unix.EPERM)})
+	}
+	raw, err := bpf.Assemble(append(program, bpf.RetConstant{Val: allow}))
+	if err != nil {
+		return err
+	}
+	filter := unix.SockFprog{Len: uint16(len(raw)), Filter: (*unix.SockFilter)(unsafe.Pointer(&raw[0]))}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0)
+}
