@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -65,7 +64,7 @@ func runBench(out io.Writer, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	say(os.Stderr, "measuring on CPU %v for about %v", options.CPUs,
+	say(stderr, "measuring on CPU %v for about %v", options.CPUs,
 		(time.Duration(len(options.Variants)+1) * (o.duration + time.Second)).Round(time.Second))
 	results, err := meter.Bench(ctx, options)
 	if err != nil {

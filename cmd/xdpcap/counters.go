@@ -100,8 +100,8 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 	defer watch.Close()
 	exp.serve(newRegistry(c.Read, c.metrics))
 	defer exp.close() // before the counters are closed, because a scrape reads them
-	exp.announce(os.Stderr)
-	say(os.Stderr, "listening on %v", c)
+	exp.announce(stderr)
+	say(stderr, "listening on %v", c)
 	r := &counterRun[S]{o: o, counters: c, out: os.Stdout, screen: newScreen(os.Stdout), gone: watch.Gone, started: started}
 	return r.run(ctx)
 }

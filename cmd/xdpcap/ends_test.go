@@ -158,19 +158,33 @@ func TestReaderGoesAway(t *testing.T) {
 	}
 }
 
-// Where no packet reaches the disk, the account counts all of them as lost.
+// Where no packet reaches the disk, the account counts all of them as lost; so it does where none
+// can be printed.
 func TestDiskFull(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
-	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", "/dev/full", "--json")
-	status, stderr := p.wait()
-	if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to /dev/full: no space left on device\n") {
-		t.Errorf("exit status %d: %s", status, stderr)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if s := account(t, stderr); s.Captured != 0 || s.Bytes != 0 {
-		t.Errorf("summary %+v", s)
+	defer full.Close()
+	for _, test := range []struct {
+		name string
+		args []string
+	}{
+		{"/dev/full", []string{"-w", "/dev/full"}},
+		{"standard output", nil},
+	} {
+		p := start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
+		status, stderr := p.wait()
+		if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		if s := account(t, stderr); s.Captured != 0 || s.Bytes != 0 || s.Lost == 0 {
+			t.Errorf("%s: summary %+v", test.name, s)
+		}
+		checkDetached(t, pair)
 	}
-	checkDetached(t, pair)
 }
 
 // A file system that fills up while capturing: the file holds whole blocks, as many as the account

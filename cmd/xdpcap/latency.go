@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -152,11 +151,11 @@ func openTraced(o *latencyOptions) (*latency, error) {
 	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
-		say(os.Stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
+		say(stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
 		return l, nil
 	}
 	l.cost = &cost
-	say(os.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
+	say(stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
 		"nothing they measure %v", cost.Added, cost.Floor)
 	return l, nil
 }
@@ -171,7 +170,7 @@ func openBuiltin(o *latencyOptions, event func(meter.Measurement)) (*latency, er
 	if err != nil {
 		return nil, err
 	}
-	say(os.Stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
+	say(stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
 	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU}, nil
 }
 
@@ -181,7 +180,7 @@ func openRuntime(o *latencyOptions) (*counters[meter.RuntimeCounts], error) {
 	if err != nil {
 		return nil, err
 	}
-	say(os.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
+	say(stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters[meter.RuntimeCounts]{
 		openMeter:  m,
 		interfaces: []int{m.Interface().Index},

@@ -25,7 +25,7 @@ func runEvents(o *latencyOptions) error {
 	if err != nil {
 		return err
 	}
-	say(os.Stderr, "listening on %v", l)
+	say(stderr, "listening on %v", l)
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
 	// Close hands the measurements that are still in the ring to lines.
@@ -40,7 +40,7 @@ func runEvents(o *latencyOptions) error {
 	}
 	if err == nil && !o.json {
 		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).writeTable(os.Stderr)
+		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).writeTable(stderr)
 	}
 	return err
 }

@@ -32,11 +32,11 @@ func run(args []string) int {
 		return 0
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		fmt.Fprintf(os.Stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
+		fmt.Fprintf(stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
 		return 1
 	}
 	for _, one := range joined(err) {
-		say(os.Stderr, "%s", withRemedy(one.Error(), one))
+		say(stderr, "%s", withRemedy(one.Error(), one))
 	}
 	// An error of the verifier prints its whole log with %+v, and a summary with %v.
 	var detailed interface {
@@ -44,6 +44,7 @@ func run(args []string) int {
 		fmt.Formatter
 	}
 	if *verbose > 0 && errors.As(err, &detailed) {
+		// A pager may take its time to read all of it, and nothing is attached any more.
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
 	return 1

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -112,7 +111,7 @@ func openMonitor(o *monitorOptions) (*monitor, error) {
 		return nil, err
 	}
 	if o.verbose {
-		m.nameAbsent(os.Stderr)
+		m.nameAbsent(stderr)
 	}
 	return m, nil
 }

@@ -31,13 +31,13 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 		}
 	}()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
-	say(os.Stderr, "listening on %v", m)
+	say(stderr, "listening on %v", m)
 	if err := m.record(os.Stdout, o.record); err != nil {
 		return err
 	}
 	c, err := m.Read()
 	if err == nil && c.Lost > 0 {
-		say(os.Stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
+		say(stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 func TestPrinter(t *testing.T) {
 	var out bytes.Buffer
 	p := newPrinter(&out, 0)
+	p.Begin(capture.Description{Sources: make([]capture.Source, 1)})
 	at := time.Unix(1700000000, 1000)
 	for range 2 {
 		if err := p.Write(&capture.Packet{Time: at.UnixNano(), WireLen: 60}); err != nil {
@@ -33,20 +34,32 @@ func TestPrinter(t *testing.T) {
 	}
 }
 
-// failing is a writer whose reader has gone.
-type failing struct{}
+// A leaving reader has taken so many bytes, and takes no more.
+type leaving int
 
 var errGone = errors.New("gone")
 
-func (failing) Write([]byte) (int, error) { return 0, errGone }
+func (l leaving) Write(b []byte) (int, error) { return min(len(b), int(l)), errGone }
 
-// The error of a closed pipe must reach the caller, who ends the capture.
+// The error of a closed pipe reaches the caller, who ends the capture. Packets whose lines were not
+// printed, or only in part, are lost.
 func TestPrinterError(t *testing.T) {
-	p := newPrinter(failing{}, 0)
-	if err := p.Write(new(capture.Packet)); err != nil {
-		t.Errorf("a line that fits into the buffer: %v", err)
+	line := len("15:04:05.000000 [|ether]\n")
+	p := newPrinter(leaving(2*line+1), 0)
+	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})
+	packets := make([]capture.Packet, 4)
+	for i := range packets {
+		packets[i] = capture.Packet{Source: i % 2, Data: make([]byte, 10)}
+		if err := p.Write(&packets[i]); err != nil {
+			t.Errorf("a line that is only collected: %v", err)
+		}
 	}
 	if err := p.Flush(); !errors.Is(err, errGone) {
 		t.Errorf("flush: %v", err)
+	}
+	own, err := p.End(capture.Accounts{{Seen: 3, Lost: 1, Captured: 2, Bytes: 20}, {Seen: 2, Captured: 2, Bytes: 20}})
+	want := capture.Accounts{{Seen: 3, Lost: 2, Captured: 1, Bytes: 10}, {Seen: 2, Lost: 1, Captured: 1, Bytes: 10}}
+	if diff := cmp.Diff(want, own); diff != "" || !errors.Is(err, errGone) {
+		t.Error(err, diff)
 	}
 }

@@ -106,59 +106,75 @@ func (n notices) add(err error) {
 	}
 }
 
-// A reporter answers SIGUSR1 with the counts, prints the session's notices and, where live, keeps a
-// line of counts on the terminal.
+// A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
+// session's notices and, where live, keeps a line of counts on the terminal. All of that is done by
+// a goroutine of its own, so that packets never wait for somebody to read stderr.
 type reporter struct {
+	out     io.Writer
+	session *capture.Session
+	notices notices
+	live    bool
+	size    func() int64 // of the file, where live
+
 	stop, finished chan struct{}
 }
 
-func startReporter(out io.Writer, s *capture.Session, said notices, size func() int64, live bool) *reporter {
-	r := &reporter{stop: make(chan struct{}), finished: make(chan struct{})}
+func (r *reporter) start() {
+	r.stop, r.finished = make(chan struct{}), make(chan struct{})
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, unix.SIGUSR1)
-	var tick <-chan time.Time
-	var ticker *time.Ticker
-	clear := "" // what takes the live line away
-	if live {
-		clear = "\r\x1b[K"
-		ticker = time.NewTicker(liveInterval)
-		tick = ticker.C
-	}
 	go func() {
 		defer close(r.finished)
 		defer signal.Stop(asked)
-		if live {
-			defer ticker.Stop()
-			defer fmt.Fprint(out, clear)
-		}
-		var before uint64
-		for {
-			select {
-			case <-r.stop:
-				return
-			case <-asked:
-				if accounts, err := s.Accounts(); err == nil {
-					writeCounts(out, accounts.Total())
-				}
-			case err := <-said:
-				fmt.Fprint(out, clear)
-				say(out, "%s", withRemedy(err.Error(), err))
-			case <-tick:
-				if accounts, err := s.Accounts(); err == nil {
-					a := accounts.Total()
-					fmt.Fprintf(out, "\r%s\x1b[K", liveLine(a, a.Captured-before, size()))
-					before = a.Captured
-				}
-			}
-		}
+		announce(r.out, r.session.Sources(), r.session.Options())
+		r.follow(asked)
 	}()
-	return r
 }
 
 // end joins the goroutine, so that nothing is printed after it.
 func (r *reporter) end() {
 	close(r.stop)
 	<-r.finished
+}
+
+func (r *reporter) follow(asked <-chan os.Signal) {
+	var tick <-chan time.Time
+	clear := "" // what takes the live line away
+	if r.live {
+		clear = "\r\x1b[K"
+		ticker := time.NewTicker(liveInterval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	var before uint64
+	for {
+		select {
+		case <-r.stop:
+			for len(r.notices) > 0 {
+				r.note(<-r.notices, clear)
+			}
+			fmt.Fprint(r.out, clear)
+			return
+		case <-asked:
+			if accounts, err := r.session.Accounts(); err == nil {
+				writeCounts(r.out, accounts.Total())
+			}
+		case err := <-r.notices:
+			r.note(err, clear)
+		case <-tick:
+			if accounts, err := r.session.Accounts(); err == nil {
+				a := accounts.Total()
+				fmt.Fprintf(r.out, "\r%s\x1b[K", liveLine(a, a.Captured-before, r.size()))
+				before = a.Captured
+			}
+		}
+	}
+}
+
+// note prints a notice.
+func (r *reporter) note(err error, clear string) {
+	fmt.Fprint(r.out, clear)
+	say(r.out, "%s", withRemedy(err.Error(), err))
 }
 
 func liveLine(a capture.Account, lately uint64, size int64) string {

@@ -58,6 +58,8 @@ func (r *captureRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	reporter := r.reporter()
+	reporter.start()
 	accounts, err := r.capture(ctx, outputs)
 	took := time.Since(r.started)
 	if r.file != nil {
@@ -65,17 +67,18 @@ func (r *captureRun) run(ctx context.Context) error {
 			err = r.file.explain(closing)
 		}
 	}
+	reporter.end() // the file is whole before this waits for a reader of stderr
 	// The accounts are those of the file, if there is one.
 	if len(accounts) == 0 || accounts[0] == nil {
 		return err
 	}
 	account := accounts[0].Total()
 	if r.o.json {
-		return errors.Join(err, writeJSON(os.Stderr, r.session.Sources(), account, took))
+		return errors.Join(err, writeJSON(stderr, r.session.Sources(), account, took))
 	}
-	writeCounts(os.Stderr, account)
+	writeCounts(stderr, account)
 	if account.Lost > 0 && err == nil {
-		say(os.Stderr, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
+		say(stderr, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
 	}
 	return err
 }
@@ -121,10 +124,7 @@ func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]c
 	if err != nil {
 		return nil, err
 	}
-	reporter := r.startReporter()
-	announce(os.Stderr, r.session.Sources(), r.session.Options())
 	accounts, err := r.session.Run(ctx, outputs...)
-	reporter.end()
 	watch.stop()
 	if err == nil {
 		err = gone
@@ -132,13 +132,12 @@ func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]c
 	return accounts, err
 }
 
-// startReporter answers SIGUSR1, prints the session's notices, and keeps a line of counts on a terminal that is not used
-// otherwise.
-func (r *captureRun) startReporter() *reporter {
-	size, live := func() int64 { return 0 }, false
+// reporter keeps a line of counts on a terminal that is not used otherwise.
+func (r *captureRun) reporter() *reporter {
+	rep := &reporter{out: stderr, session: r.session, notices: r.notices}
 	if r.writer != nil {
-		size = r.writer.Size
-		live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
+		rep.size = r.writer.Size
+		rep.live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
 	}
-	return startReporter(os.Stderr, r.session, r.notices, size, live)
+	return rep
 }
