@@ -3,6 +3,8 @@ package filter
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/filter/internal/fault"
 )
@@ -46,31 +48,58 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
 	if e.Word != "" && e.Word != e.Text {
-		fmt.Fprintf(&b, " (at %q, byte %d)", e.Word, e.Pos)
+		fmt.Fprintf(&b, " (at %q, byte %d)", shorten(e.Word, maxWord), e.Pos)
 	}
 	if e.Hint != "" {
 		b.WriteString(": ")
-		b.WriteString(e.Hint)
+		b.WriteString(shorten(e.Hint, maxColumns))
 	}
 	return b.String()
 }
 
-// Caret is the expression with the word underlined, then the message and the hint, each on a line.
-// There is no newline at the end.
-func (e *Error) Caret() string {
-	// A tab or newline would move the underline away from its word.
-	flat := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+// A word that is shown in a line of text has at most maxWord characters, and a line of Caret has
+// maxColumns.
+const maxWord, maxColumns = 40, 100
+
+// shorten cuts what is longer than so many characters, and ends it with … then.
+func shorten(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// flat is s with one character that a terminal prints as it stands for each that it does not.
+func flat(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
 			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
 		}
 		return r
-	}, e.Text)
-	// A control character is one byte before and after, so Pos still holds.
-	before := len([]rune(flat[:min(e.Pos, len(flat))]))
-	width := max(1, len([]rune(e.Word)))
-	s := flat + "\n" + strings.Repeat(" ", before) + strings.Repeat("^", width) + "\n" + e.Message
+	}, s)
+}
+
+// Caret is the expression with the word underlined, then the message and the hint, each on a line.
+// Of a long expression it shows the 100 characters around the word. Control characters are replaced,
+// because they would move the underline away from its word. There is no newline at the end.
+func (e *Error) Caret() string {
+	text := []rune(flat(e.Text))
+	from := utf8.RuneCountInString(e.Text[:min(e.Pos, len(e.Text))])
+	to := from + max(1, utf8.RuneCountInString(e.Word))
+	if first := max(0, min(from-maxColumns/2, len(text)-maxColumns)); first > 0 {
+		text = append([]rune("…"), text[first+1:]...)
+		from, to = from-first, to-first
+	}
+	if len(text) > maxColumns {
+		text = append(text[:maxColumns-1:maxColumns-1], '…')
+		to = min(to, maxColumns)
+	}
+	s := string(text) + "\n" + strings.Repeat(" ", from) + strings.Repeat("^", to-from) + "\n" + flat(e.Message)
 	if e.Hint != "" {
-		s += "\n" + e.Hint
+		s += "\n" + flat(shorten(e.Hint, maxColumns))
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -96,6 +97,39 @@ func TestCaretControl(t *testing.T) {
 	e := &Error{Text: "ip\tand\nfü $", Pos: strings.Index("ip\tand\nfü $", "$"), Word: "$", Message: "m"}
 	if diff := cmp.Diff("ip and fü $\n          ^\nm", e.Caret()); diff != "" {
 		t.Error(diff)
+	}
+	e = &Error{Text: "ip \x1b[1m\xff x", Pos: 9, Word: "x", Message: "\x1b[2J", Hint: "\u202e"}
+	if diff := cmp.Diff("ip \ufffd[1m\ufffd x\n         ^\n\ufffd[2J\n\ufffd", e.Caret()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCaretWindow catches an error that repeats an expression of any length, and an underline that
+// is not under its word there.
+func TestCaretWindow(t *testing.T) {
+	long := strings.Repeat("ip or ", 1e5)
+	for name, e := range map[string]*Error{
+		"start":      {Text: "prt 80 or " + long + "ip", Word: "prt"},
+		"middle":     {Text: long + "prt 80 or " + long + "ip", Pos: len(long), Word: "prt"},
+		"end":        {Text: long + "prt", Pos: len(long), Word: "prt"},
+		"behind":     {Text: long, Pos: len(long)},
+		"everything": {Text: long + "ip", Word: long + "ip"},
+		"one word":   {Text: "host " + strings.Repeat("x", 1e6), Pos: 5, Word: strings.Repeat("x", 1e6), Hint: strings.Repeat("x", 1e6)},
+	} {
+		e.Message = "m"
+		lines := strings.Split(e.Caret(), "\n")
+		for _, line := range append(lines, e.Error()) {
+			if n := utf8.RuneCountInString(line); n > 200 {
+				t.Errorf("%s: a line of %d characters", name, n)
+			}
+		}
+		text, under := []rune(lines[0]+" "), []rune(lines[1])
+		if len(under) > len(text) || len(text) < 50 {
+			t.Fatalf("%s:\n%s\n%s", name, lines[0], lines[1])
+		}
+		if e.Word == "prt" && string(text[len(under)-3:len(under)]) != "prt" || !strings.HasSuffix(lines[1], "^") {
+			t.Errorf("%s:\n%s\n%s", name, lines[0], lines[1])
+		}
 	}
 }
 

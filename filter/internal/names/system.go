@@ -27,9 +27,9 @@ func (System) Network(name string) (uint32, error) {
 	}
 	var v uint32
 	for part := range strings.SplitSeq(text, ".") {
-		n, err := strconv.ParseUint(part, 0, 8)
+		n, err := number("/etc/networks", part, 8)
 		if err != nil {
-			return 0, fmt.Errorf("/etc/networks: %q: %w", text, err)
+			return 0, err
 		}
 		v = v<<8 | uint32(n)
 	}
@@ -41,8 +41,8 @@ func (System) Port(name, transport string) (uint16, error) {
 	if err != nil {
 		return 0, err
 	}
-	number, _, _ := strings.Cut(text, "/")
-	v, err := strconv.ParseUint(number, 10, 16)
+	text, _, _ = strings.Cut(text, "/")
+	v, err := number("/etc/services", text, 16)
 	return uint16(v), err
 }
 
@@ -51,8 +51,17 @@ func (System) Protocol(name string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	v, err := strconv.ParseUint(text, 10, 32)
+	v, err := number("/etc/protocols", text, 32)
 	return uint32(v), err
+}
+
+// number reads a number that stands in a file.
+func number(path, text string, bits int) (uint64, error) {
+	v, err := strconv.ParseUint(text, 0, bits)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %.40q is not a number of %d bits", path, text, bits)
+	}
+	return v, nil
 }
 
 // lookupFile finds a name or an alias in a file of lines "name value alias...", and returns the
@@ -77,5 +86,5 @@ func lookupFile(path, name string, fits func(value string) bool) (string, error)
 	if err := lines.Err(); err != nil {
 		return "", err
 	}
-	return "", fmt.Errorf("%q is not in %s", name, path)
+	return "", fmt.Errorf("%.40q is not in %s", name, path)
 }
