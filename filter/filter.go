@@ -10,9 +10,11 @@
 // # Differences from libpcap
 //
 //   - inbound is true and outbound is false: XDP sees received packets only.
-//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers) are refused. ParseRaw reads
-//     what "tcpdump -ddd" makes of such an expression, but for protochain's program, which has a
-//     loop.
+//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers), which gateway takes, too,
+//     are refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, but for
+//     protochain's program, which has a loop.
+//   - As from libpcap 1.11 on, vxlan and the names of lldp and slow behind ether proto are known,
+//     and a number that its field has no room for is refused, as is what is no DECnet address.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
 //   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel,

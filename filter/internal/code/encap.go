@@ -19,6 +19,8 @@ func (g *generator) encap(s *syntax.Special) *graph.Block {
 		return g.linkIs(s.At, wire.EtherPPPoED)
 	case syntax.EncapPPPoES:
 		return g.pppoes(s)
+	case syntax.EncapVXLAN:
+		return g.vxlan(s)
 	default:
 		return g.geneve(s)
 	}

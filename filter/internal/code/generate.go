@@ -3,7 +3,7 @@
 // libpcap makes.
 //
 // generate.go goes through the tree. The other files hold the tests, by header: link, llc, encap,
-// geneve, protocol, host, port and calculation. field.go loads what they compare.
+// tunnel, geneve, vxlan, protocol, host, port and calculation. field.go loads what they compare.
 package code
 
 import (
@@ -175,6 +175,7 @@ func always(v bool) *graph.Block {
 // byteTest is "byte offset op value". For & and | libpcap forgets to load the byte. This compiler
 // does the same, so that the filter means what it means to tcpdump.
 func (g *generator) byteTest(s *syntax.Special) *graph.Block {
+	most(s.At, "byte value", s.Value, 0xff)
 	at := field{from: fromLink, offset: s.Arg}
 	switch s.Op {
 	case '=':

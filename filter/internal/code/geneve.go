@@ -7,33 +7,17 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// geneve tests for the UDP port and version of Geneve (RFC 8926), over IPv4 and IPv6. A Geneve
-// header has any length, so the code computes the offsets of what it carries, and stores them in
-// scratch words for the tests behind it.
+// geneve tests for Geneve (RFC 8926). Its header has any length, and carries Ethernet or something
+// else.
 func (g *generator) geneve(s *syntax.Special) *graph.Block {
-	v4 := g.geneveIn(s, wire.EtherIP, fromIPv4Body)
-	v4 = graph.And(v4, graph.New(cbpf.JeqX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
-	v6 := g.geneveIn(s, wire.EtherIP6, fromIPv6Body)
-	// The last block of each version leaves the variable part of the UDP header's offset in A and
-	// X. Its test is always true.
-	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
-	if g.payload.variable {
-		start = append(start, graph.Op(cbpf.AddX, 0))
-	}
-	v6 = graph.And(v6, graph.New(cbpf.JeqX, 0, append(start, graph.Op(cbpf.Tax, 0))...))
-	b := graph.Or(v4, v6)
-	next := always(true)
-	next.Stmts = append(g.geneveOffsets(s.At), next.Stmts...)
-	b = graph.And(b, next)
+	b := g.tunnel(s, g.geneveIn, g.geneveOffsets)
 	g.previous, g.verbatim = true, true
 	return b
 }
 
-// geneveIn tests for Geneve over one version of IP.
+// geneveIn tests for Geneve's port, version and number over one version of IP.
 func (g *generator) geneveIn(s *syntax.Special, typ uint32, body from) *graph.Block {
-	udp := &syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
-		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{wire.GenevePort, wire.GenevePort}}}
-	b := g.ports(udp, typ)
+	b := g.ports(udpTo(s.At, wire.GenevePort), typ)
 	b = graph.And(b, g.masked(field{body, 8}, cbpf.SizeB, 0, 0xc0))
 	if s.Has {
 		limit(s, 0xffffff)

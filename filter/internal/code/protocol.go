@@ -53,6 +53,21 @@ func (g *generator) protocol(t syntax.Token, p syntax.Proto) *graph.Block {
 	return b
 }
 
+// most refuses a number that its field has no room for. Such a test would never match.
+func most(t syntax.Token, what string, v, limit uint32) {
+	if v > limit {
+		t.Fail("", "%s %d is more than %d", what, v, limit)
+	}
+}
+
+// accessPoint refuses a number that the access points of 802.2 have no room for, and that is a
+// length where a frame has its EtherType.
+func accessPoint(t syntax.Token, v uint32) {
+	if v > 0xff {
+		t.Fail("", "%d is neither an EtherType, above %d, nor an access point of 802.2, up to 255", v, wire.MaxLength)
+	}
+}
+
 // proto tests for a protocol's number inside another protocol. ProtoNone is either version of IP.
 func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Block {
 	switch in {
@@ -60,11 +75,17 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		ip := g.proto(t, v, syntax.ProtoIP)
 		return graph.Or(ip, g.proto(t, v, syntax.ProtoIP6))
 	case syntax.ProtoLink:
+		most(t, "EtherType", v, 0xffff)
+		if g.link == linkEthernet && g.labels == 0 && v <= wire.MaxLength {
+			accessPoint(t, v)
+		}
 		return g.linkIs(t, v)
 	case syntax.ProtoIP:
+		most(t, "protocol number", v, 0xff)
 		link := g.linkIs(t, wire.EtherIP)
 		return graph.And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case syntax.ProtoIP6:
+		most(t, "protocol number", v, 0xff)
 		// The protocol follows directly, or behind a fragment header. Other extension headers are
 		// not looked behind, as in libpcap.
 		link := g.linkIs(t, wire.EtherIP6)
@@ -72,9 +93,11 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		inner := graph.And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))
 		return graph.And(link, graph.Or(g.equal(field{fromNetwork, 6}, cbpf.SizeB, v), inner))
 	case syntax.ProtoISO:
+		most(t, "ISO protocol number", v, 0xff)
 		link := g.linkIs(t, wire.SAPISO)
 		return graph.And(link, g.equal(field{fromNoSNAP, 0}, cbpf.SizeB, v))
 	default: // syntax.ProtoISIS: package names refuses all others
+		most(t, "IS-IS packet type", v, 0x1f)
 		isis := g.proto(t, wire.ISOISIS, syntax.ProtoISO)
 		return graph.And(isis, g.equal(field{fromNoSNAP, 4}, cbpf.SizeB, v))
 	}

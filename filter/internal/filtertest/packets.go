@@ -87,6 +87,9 @@ func networkLayers() map[string]struct {
 	geneve := func(typ uint16, options byte, payload []byte) []byte {
 		return slices.Concat(BE(40000), BE(6081), BE(0), BE(0), []byte{options / 4, 0}, BE(typ), []byte{0, 0, 5, 0}, make([]byte, options), payload)
 	}
+	vxlan := func(flags byte, payload []byte) []byte {
+		return slices.Concat(BE(40000), BE(4789), BE(0), BE(0), []byte{flags, 0, 0, 0, 0, 0, 5, 0}, payload)
+	}
 	return map[string]layer{
 		"tcp":        v4(wire.IPTCP, 0, 0, PortHeader(40000, 443, 2)),
 		"tcp80":      v4(wire.IPTCP, 0x4000, 0, PortHeader(80, 1500, 0x12)),
@@ -117,6 +120,10 @@ func networkLayers() map[string]struct {
 		"geneve":     v4(wire.IPUDP, 0, 0, geneve(wire.EtherTEB, 8, inner)),
 		"geneve6":    v6(wire.IPUDP, geneve(wire.EtherTEB, 0, inner)),
 		"geneveip":   v4(wire.IPUDP, 0, 4, geneve(wire.EtherIP, 4, inner[14:])),
+		"vxlan":      v4(wire.IPUDP, 0, 0, vxlan(8, inner)),
+		"vxlan4":     v4(wire.IPUDP, 0, 4, vxlan(8, Frame(Eth(9, 8), VLANTag(wire.Ether8021Q, 7), inner[12:]))),
+		"vxlan6":     v6(wire.IPUDP, vxlan(8, inner)),
+		"vxlangpe":   v4(wire.IPUDP, 0, 0, vxlan(0x0c, inner)),
 		"decnet":     {wire.EtherDECNET, unhex("1a00" + "8106000000aa00040005040000aa000400042800000001")},
 		"decnets":    {wire.EtherDECNET, unhex("1000020504032800")},
 		"aarp":       {wire.EtherAARP, unhex("0001809b06040001")},

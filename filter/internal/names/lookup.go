@@ -90,21 +90,28 @@ func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 
 // resolvePortrange reads two numbers or names of ports with a hyphen between.
 func (p identifier) resolvePortrange(name string) {
-	var lo, hi uint32
-	if n, _ := fmt.Sscanf(name, "%d-%d", &lo, &hi); n == 2 {
-		p.setPorts(lo, hi, syntax.ProtoNone)
-		return
-	}
 	first, last, ok := strings.Cut(name, "-")
 	if !ok {
 		p.At.Fail("write first-last", "not a range of ports")
 	}
-	v1, t1 := p.lookupPort(first)
-	v2, t2 := p.lookupPort(last)
+	v1, t1 := p.rangeEnd(first)
+	v2, t2 := p.rangeEnd(last)
 	if t1 != t2 {
 		t2 = syntax.ProtoNone
 	}
 	p.setPorts(v1, v2, t2)
+}
+
+// rangeEnd is the number or name of a port at either end of a range.
+func (p identifier) rangeEnd(name string) (uint32, syntax.Proto) {
+	if name == "" || strings.Trim(name, "0123456789") != "" {
+		return p.lookupPort(name)
+	}
+	v, err := strconv.ParseUint(name, 10, 16)
+	if err != nil {
+		p.At.Fail("", "port number is more than 65535")
+	}
+	return uint32(v), syntax.ProtoNone
 }
 
 // setPorts keeps the ports and their transport. found is the transport that has the port's name.
@@ -128,8 +135,8 @@ func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 
 // linkProtocols are the names that libpcap knows behind "ether proto".
 var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
-	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
-	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
+	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "lldp": wire.EtherLLDP, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
+	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "slow": wire.EtherSlow, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
 
 // isoProtocols are the names that libpcap knows behind "iso proto".
 var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}

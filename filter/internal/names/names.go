@@ -46,7 +46,7 @@ func (p identifier) resolve() {
 	case p.At.Kind == syntax.KindEther:
 		p.resolveEther()
 	case p.Qual.Type == syntax.AddrGateway:
-		p.At.Fail("write ether host MAC and not host IP", "gateway is not supported, as in Debian's libpcap")
+		p.At.Fail("write ether host MAC and not host IP", "gateway is about a host's Ethernet address, and names of those are not looked up")
 	case p.At.Kind == syntax.KindIPv6:
 		p.resolveIPv6()
 	case p.Slash || p.Mask.Kind == syntax.KindIPv4:
@@ -130,10 +130,11 @@ func (p identifier) resolveNet() {
 func (p identifier) resolveNumber() {
 	v, n, dotted := p.At.Num, 32, p.At.Kind == syntax.KindIPv4
 	switch {
+	case p.Qual.Proto == syntax.ProtoDECNET && p.Qual.Type <= syntax.AddrHost:
+		p.Addr = decnetAddress(p.At)
+		return
 	case dotted && p.Qual.Type >= syntax.AddrPort:
 		p.At.Fail("", "an IPv4 address cannot stand here")
-	case dotted && p.Qual.Proto == syntax.ProtoDECNET:
-		v = decnetAddress(p.At)
 	case dotted:
 		v, n = ipv4(p.At)
 	}
@@ -169,18 +170,18 @@ func ipv4(t syntax.Token) (v uint32, bits int) {
 
 // decnetAddress reads a DECnet address, area.node.
 func decnetAddress(t syntax.Token) uint32 {
-	parts := strings.SplitN(t.Text, ".", 3)
-	area, err1 := strconv.ParseUint(parts[0], 10, 32)
-	node, err2 := strconv.ParseUint(parts[1], 10, 32)
+	first, second, _ := strings.Cut(t.Text, ".")
+	area, err1 := strconv.ParseUint(first, 10, 6)
+	node, err2 := strconv.ParseUint(second, 10, 10)
 	if err1 != nil || err2 != nil {
-		t.Fail("area.node, both decimal", "not a DECnet address")
+		t.Fail("area.node: decimal numbers up to 63 and 1023", "not a DECnet address")
 	}
-	return uint32(area<<10&0xfc00 | node&0x3ff)
+	return uint32(area<<10 | node)
 }
 
 // isIPv4Proto tells whether the headers of a protocol have addresses of four bytes.
 func isIPv4Proto(q syntax.Proto) bool {
-	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP || q == syntax.ProtoDECNET
+	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP
 }
 
 // checkHostProto refuses a protocol whose headers do not have such an address: ok says whether they

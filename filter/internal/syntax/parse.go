@@ -283,9 +283,6 @@ func (p *parser) unexpected(t Token) {
 		t.Fail("", "syntax error: the expression ends too early")
 	case t.Kind >= KindName && t.Kind <= KindArcnet:
 		hint = "put a word like host, net or port before it"
-		if t.Text == "vxlan" {
-			hint = "libpcap does not know it either; try udp port 4789"
-		}
 	case t.Kind == KindProtocol:
 		hint = `to use this word as a name, put a \ before it`
 	}

@@ -37,7 +37,7 @@ const (
 	KindBroadcast              // broadcast
 	KindMulticast              // multicast
 	KindDirection              // inbound (Num is 0), outbound (1)
-	KindEncap                  // vlan, mpls, pppoed, pppoes, geneve; Num is an Encap
+	KindEncap                  // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
 	KindLLC                    // llc
 	KindRefused                // known to libpcap, impossible here; see refusals
 )
@@ -153,4 +153,5 @@ const (
 	EncapPPPoED
 	EncapPPPoES
 	EncapGeneve
+	EncapVXLAN
 )

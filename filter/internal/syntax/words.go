@@ -22,7 +22,7 @@ var keywords = map[string]keyword{
 	"inbound": {KindDirection, 0}, "outbound": {KindDirection, 1},
 	"vlan": {KindEncap, uint32(EncapVLAN)}, "mpls": {KindEncap, uint32(EncapMPLS)},
 	"pppoed": {KindEncap, uint32(EncapPPPoED)}, "pppoes": {KindEncap, uint32(EncapPPPoES)},
-	"geneve": {KindEncap, uint32(EncapGeneve)}, "llc": {kind: KindLLC},
+	"geneve": {KindEncap, uint32(EncapGeneve)}, "vxlan": {KindEncap, uint32(EncapVXLAN)}, "llc": {kind: KindLLC},
 }
 
 // protocols are the words that can stand alone, qualify, or be indexed. All names of link layers

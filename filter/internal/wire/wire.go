@@ -20,9 +20,11 @@ const (
 	EtherIPX      = 0x8137
 	EtherIP6      = 0x86dd
 	EtherMPLS     = 0x8847
+	EtherSlow     = 0x8809
 	EtherPPPoED   = 0x8863
 	EtherPPPoES   = 0x8864
 	Ether8021AD   = 0x88a8
+	EtherLLDP     = 0x88cc
 	EtherLoopback = 0x9000
 	EtherQinQ     = 0x9100
 
@@ -69,8 +71,10 @@ const (
 	ISISL2PSNP = 27
 )
 
-// PPPMPLS is PPP's number for MPLS (RFC 3032), GenevePort the UDP port of Geneve (RFC 8926).
+// PPPMPLS is PPP's number for MPLS (RFC 3032), GenevePort the UDP port of Geneve (RFC 8926),
+// VXLANPort that of VXLAN (RFC 7348).
 const (
 	PPPMPLS    = 0x0281
 	GenevePort = 6081
+	VXLANPort  = 4789
 )
