@@ -29,7 +29,7 @@ type filterOptions struct {
 }
 
 func (o *filterOptions) flags(f *pflag.FlagSet) {
-	f.StringVarP(&o.file, "expression-file", "F", "", "read the filter expression from this `file`")
+	f.StringVarP(&o.file, "expression-file", "F", "", "read the filter expression from this `file`, with # comments; - is standard input")
 	f.StringVar(&o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`: what tcpdump -ddd prints")
 	f.BoolVar(&o.vlanAware, "vlan-aware", false, "let the filter match behind one or two VLAN tags, too")
 	f.CountVarP(&o.dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
@@ -41,36 +41,71 @@ func (o *filterOptions) read() error {
 	var from []string
 	if len(o.words) > 0 {
 		from = append(from, "on the command line")
-		o.text = strings.Join(o.words, " ")
 	}
 	if o.file != "" {
 		from = append(from, "in -F "+o.file)
-		text, err := os.ReadFile(o.file)
-		if err != nil {
-			return fmt.Errorf("-F: read the filter expression: %w", err)
-		}
-		o.text = strings.TrimSpace(string(text))
 	}
 	if o.programFile != "" {
 		from = append(from, "in --filter-file "+o.programFile)
-		text, err := os.ReadFile(o.programFile)
+	}
+	switch {
+	case len(from) > 1:
+		return fmt.Errorf("a filter stands %s: give one", strings.Join(from, " and "))
+	case o.vlanAware && o.programFile != "":
+		return errors.New("--vlan-aware is for expressions: a program from --filter-file says itself where it looks")
+	case o.ebpf && o.dump == 0:
+		return errors.New("--ebpf goes with -d")
+	case o.file != "":
+		text, err := readFilter(o.file)
+		if err != nil {
+			return fmt.Errorf("-F: read the filter expression: %w", err)
+		}
+		o.text = strings.TrimSpace(withoutComments(text))
+	case o.programFile != "":
+		text, err := readFilter(o.programFile)
 		if err != nil {
 			return fmt.Errorf("--filter-file: read the filter program: %w", err)
 		}
-		if o.program, err = filter.ParseRaw(string(text)); err != nil {
+		if o.program, err = filter.ParseRaw(text); err != nil {
 			return fmt.Errorf("--filter-file %s: %w", o.programFile, err)
 		}
-	}
-	if len(from) > 1 {
-		return fmt.Errorf("a filter stands %s: give one", strings.Join(from, " and "))
-	}
-	if o.vlanAware && o.program != nil {
-		return errors.New("--vlan-aware is for expressions: a program from --filter-file says itself where it looks")
-	}
-	if o.ebpf && o.dump == 0 {
-		return errors.New("--ebpf goes with -d")
+	default:
+		o.text = strings.Join(o.words, " ")
 	}
 	return nil
+}
+
+// maxFilter bounds what is read of a filter, in bytes. A device or a pipe may never end.
+const maxFilter = 1 << 20
+
+// readFilter reads a file, or standard input for -.
+func readFilter(path string) (string, error) {
+	f := os.Stdin
+	if path != "-" {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return "", err
+		}
+		defer f.Close() // only read
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFilter+1))
+	if err == nil && len(text) > maxFilter {
+		err = fmt.Errorf("%s has more than 1 MB, which no filter needs", path)
+	}
+	return string(text), err
+}
+
+// withoutComments is the text without what stands behind a # in any line, as tcpdump has it.
+func withoutComments(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		expression, _, comment := strings.Cut(line, "#")
+		b.WriteString(expression)
+		if comment {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 // print does what -d asks for. It needs neither privileges nor an interface.

@@ -106,12 +106,26 @@ func TestFilterFiles(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	expression, program := filepath.Join(dir, "expression"), filepath.Join(dir, "program")
-	os.WriteFile(expression, []byte("udp\nport 53\n"), 0o600)
+	os.WriteFile(expression, []byte("# names\nudp # and not TCP\nport 53\n#"), 0o600)
 	os.WriteFile(program, []byte(outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "udp port 53")), 0o600)
 	frames := [][]byte{testnet.TxToRx().UDP(1000, 53, nil), testnet.TxToRx().UDP(1000, 54, nil)}
 	for _, args := range [][]string{{"-F", expression}, {"--filter-file", program}} {
 		if s := captureFrames(t, pair, frames, append(args, "-w", os.DevNull)...); s.Captured != 1 || s.FilteredOut != 1 {
 			t.Errorf("%v: summary %+v", args, s)
+		}
+	}
+	want := outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "-F", expression)
+	for _, args := range [][]string{{"-ddd", "-F", "-"}, {"-ddd", "--filter-file", "-"}} {
+		cmd := command(args...)
+		stdin, err := os.Open(map[string]string{"-F": expression, "--filter-file": program}[args[1]])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		cmd.Stdin = stdin
+		out, err := cmd.Output()
+		if diff := cmp.Diff(want, string(out)); diff != "" || err != nil {
+			t.Errorf("%v from standard input: %v\n%s", args, err, diff)
 		}
 	}
 }
@@ -150,6 +164,10 @@ func TestFilterErrors(t *testing.T) {
 		{[]string{"ifindex", "2"}, "leave it out, and choose the interface with -i\n"},
 		{[]string{"-F", "/no/such/file"}, "-F: read the filter expression: open /no/such/file: no such file"},
 		{[]string{"--filter-file", file}, "--filter-file: read the filter program: open"},
+		{[]string{"-F", "/dev/zero"}, "-F: read the filter expression: /dev/zero has more than 1 MB, which no filter needs\n"},
+		{[]string{"--filter-file", "/dev/zero"}, "--filter-file: read the filter program: /dev/zero has more than 1 MB"},
+		{[]string{"-F", "-", "--filter-file", "-"}, "a filter stands in -F - and in --filter-file -: give one"},
+		{[]string{"gateway", "router"}, "names of those are not looked up\nwrite ether host MAC and not host IP\n"},
 		{[]string{"-F", os.DevNull, "ip"}, "a filter stands on the command line and in -F"},
 		{[]string{"--ebpf"}, "--ebpf goes with -d"},
 	} {
