@@ -67,7 +67,6 @@ type ledger struct {
 	limit    uint64   // packets to capture; 0 = no limit
 	counts   Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
 	captured uint64   // the sum of Captured over counts
-	taken    uint64   // records taken out of the rings, valid or not
 
 	mu        sync.Mutex
 	published Accounts // a copy of counts, for accounts
@@ -82,7 +81,6 @@ func newLedger(sources int, limit uint64) *ledger {
 // which is false once the limit has been reached.
 func (l *ledger) take(source uint32, bytes int) bool {
 	a := &l.counts[source]
-	l.taken++
 	if l.isFull() {
 		a.NotSampled++
 		return false
@@ -96,23 +94,13 @@ func (l *ledger) take(source uint32, bytes int) bool {
 // isFull tells whether as many packets were captured as were asked for.
 func (l *ledger) isFull() bool { return l.limit != 0 && l.captured >= l.limit }
 
-// reject counts a record that failed the check. A record with an impossible source is counted for
-// the first source.
+// reject counts a record that failed the check, for the source that the record names or, where there
+// is no such source, for the first one. When the session ends, close knows better.
 func (l *ledger) reject(source uint32) {
 	if int(source) >= len(l.counts) {
 		source = 0
 	}
 	l.counts[source].Invalid++
-	l.taken++
-}
-
-// isSettled tells whether every record that the programs sent has been taken out of the rings.
-func (l *ledger) isSettled(programs []programAccount) bool {
-	var sent uint64
-	for _, p := range programs {
-		sent += p.sent
-	}
-	return sent == l.taken
 }
 
 // publish copies the counts to where accounts reads them.
@@ -122,16 +110,35 @@ func (l *ledger) publish() {
 	l.mu.Unlock()
 }
 
-// close makes the accounts final. A record that a program sent and the reader never found in a ring
-// is counted as lost.
+// close makes the accounts final, so that each of them adds up. Every record that a program sent
+// was taken, or is invalid, or is lost because the reader never found it in a ring. An invalid
+// record need not be from the source that it names, so it is counted for a source that misses one.
+// A record that no program has sent counts as seen, too.
 func (l *ledger) close(programs []programAccount) {
 	l.publish()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.final = l.join(programs)
+	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
+	stray := uint64(0)                       // invalid records that their sources did not send
 	for i, p := range programs {
-		c := l.published[i]
-		l.final[i].Lost += p.sent - c.Captured - c.Invalid - c.NotSampled
+		a, c := &l.final[i], l.published[i]
+		missing[i] = p.sent - min(p.sent, c.Captured+c.NotSampled)
+		own := min(c.Invalid, missing[i])
+		a.Invalid, missing[i] = own, missing[i]-own
+		stray += c.Invalid - own
+	}
+	for i := range programs {
+		a := &l.final[i]
+		found := min(stray, missing[i])
+		stray -= found
+		a.Invalid += found
+		a.Lost += missing[i] - found
+	}
+	l.final[0].Invalid += stray
+	for i := range l.final {
+		a := &l.final[i]
+		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 	}
 }
 

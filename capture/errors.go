@@ -31,6 +31,10 @@ var (
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.
 	ErrLockedMemory = support.ErrLockedMemory
 	// ErrInterfaceGone means that an interface of the session was deleted or moved to another
-	// network namespace while the session ran.
-	ErrInterfaceGone = errors.New("interface gone")
+	// network namespace while the session ran. A session of several goes on with the others.
+	ErrInterfaceGone = xdp.ErrGone
+	// ErrBlind means that a hook of the session sees packets no more, although its interface is
+	// there: the sampling program was detached, the traced program replaced, or a slot of the hook
+	// map was taken. A new session captures what runs there now.
+	ErrBlind = errors.New("the hook sees no packets any more")
 )

@@ -12,9 +12,10 @@ import (
 )
 
 // A hook is where on an interface a session samples packets. Each kind is one file, hook_NAME.go,
-// and Options.hooks chooses among them. Each method is called once, in this order, with three
-// exceptions: sources may be called at any time, another goroutine may call detach, and after an
-// error only detach and close are called.
+// and Options.hooks chooses among them. Each method is called once, in this order, with four
+// exceptions: sources may be called at any time, check is called again and again while the hook is
+// attached, another goroutine may call check and detach, one at a time, and after an error only
+// detach and close are called.
 type hook interface {
 	// sources are where the hook's packets come from, in the order of a packet's way. Their modes
 	// and programs are known once the hook is attached.
@@ -24,6 +25,9 @@ type hook interface {
 	load(k *sampler, first, index uint32) error
 	// attach begins to sample.
 	attach() error
+	// check returns why the hook no longer sees the packets that it was made for, or nil. The error
+	// is an ErrInterfaceGone, or says what happened to the hook.
+	check() error
 	// detach ends sampling, also where attach ended halfway with an error.
 	detach() error
 	// close releases the programs.

@@ -91,6 +91,16 @@ func (h *tailCallHook) fill(verdict xdp.Verdict, p *program) (io.Closer, error) 
 	return h.hookMap.Put(verdict, p.Program)
 }
 
+// check looks whether the slots still hold the hook's programs.
+func (h *tailCallHook) check() error {
+	for verdict := range h.programs {
+		if err := h.hookMap.Check(xdp.Verdict(verdict), h.programs[verdict].Program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (h *tailCallHook) detach() error {
 	var errs []error
 	for i := range h.programs {

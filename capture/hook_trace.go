@@ -13,6 +13,7 @@ import (
 
 // A traceHook is fentry and, where exits are wanted, fexit on an XDP program that runs already.
 type traceHook struct {
+	ifi    xdp.Interface
 	target xdp.Target
 	traced constants // which of the target's packets are recorded
 	filter packetFilter
@@ -23,6 +24,7 @@ type traceHook struct {
 	fentry, fexit program
 	// The source of each place; nil where nothing is recorded.
 	entry, exit *Source
+	watch       *xdp.HookWatch
 }
 
 // newTraceHooks finds the programs to trace on an interface.
@@ -44,7 +46,7 @@ func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
 		return nil, err
 	}
 	for _, target := range targets {
-		h := &traceHook{target: target, traced: traced, filter: filter, atExit: o.FilterAtExit}
+		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
 			h.entry = h.newSource(p.ifi, Entry)
 		}
@@ -117,7 +119,10 @@ func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, 
 }
 
 // attach attaches fentry last, so that every exit that is recorded had its entry.
-func (h *traceHook) attach() error {
+func (h *traceHook) attach() (err error) {
+	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
+		return err
+	}
 	for _, p := range []*program{&h.fexit, &h.fentry} {
 		if p.Program == nil {
 			continue
@@ -131,8 +136,20 @@ func (h *traceHook) attach() error {
 	return nil
 }
 
+// check looks only for the interface where the program was chosen by its id and runs elsewhere: the
+// tracers hold the program and stay on it, and nothing tells whether a map still has it.
+func (h *traceHook) check() error {
+	if h.target.At == (xdp.Program{}) {
+		return h.watch.CheckExists()
+	}
+	return h.watch.CheckRuns(h.target.At, h.target.Program)
+}
+
 func (h *traceHook) detach() error { return errors.Join(h.fentry.detach(), h.fexit.detach()) }
 
 func (h *traceHook) close() error {
+	if h.watch != nil {
+		h.watch.Close()
+	}
 	return errors.Join(h.fentry.close(), h.fexit.close(), h.target.Prog.Close())
 }

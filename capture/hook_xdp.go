@@ -14,6 +14,7 @@ type xdpHook struct {
 
 	source  Source
 	program program
+	watch   *xdp.HookWatch
 }
 
 func newXDPHook(p place, o *Options) (*xdpHook, error) {
@@ -40,7 +41,10 @@ func (h *xdpHook) load(k *sampler, first, _ uint32) (err error) {
 	return err
 }
 
-func (h *xdpHook) attach() error {
+func (h *xdpHook) attach() (err error) {
+	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
+		return err
+	}
 	link, mode, err := xdp.Attach(h.program.Program, h.ifi, xdp.Mode(h.mode))
 	if err != nil {
 		return err
@@ -49,6 +53,16 @@ func (h *xdpHook) attach() error {
 	return nil
 }
 
+func (h *xdpHook) check() error {
+	own := xdp.Program(h.source.Sampler)
+	return h.watch.CheckRuns(own, own)
+}
+
 func (h *xdpHook) detach() error { return h.program.detach() }
 
-func (h *xdpHook) close() error { return h.program.close() }
+func (h *xdpHook) close() error {
+	if h.watch != nil {
+		h.watch.Close()
+	}
+	return h.program.close()
+}

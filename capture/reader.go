@@ -15,9 +15,6 @@ const (
 	// arrived. A packet that was held up for longer gets the time of the packet before it in the
 	// session.
 	settleTime = time.Millisecond
-	// After detaching, the reader waits at most this long for records that the programs have
-	// counted as sent.
-	settleLimit = time.Second
 )
 
 // A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
@@ -29,13 +26,14 @@ type reader struct {
 	poller    *poller
 	immediate bool // Options.Immediate
 
-	// detached is when the last program was detached, in CLOCK_MONOTONIC ns; 0 = not yet.
-	detached *atomic.Int64
+	// detached is set when all programs were detached and none runs any more.
+	detached *atomic.Bool
+	// complete tells that the merge has all that the programs sent before that.
+	complete bool
 	// programs reads what the programs counted of each source.
 	programs func() ([]programAccount, error)
-	// stop detaches. gone detaches, too, and notes which interface has left.
+	// stop detaches.
 	stop func()
-	gone func(index int)
 	// notice tells the user what does not end the session.
 	notice func(error)
 
@@ -78,24 +76,25 @@ func (r *reader) take(p *Packet) bool {
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
-	for {
+	for !r.complete {
 		// This is read before the rings are looked into, so that everything that the programs sent
-		// before they were detached is found below.
-		detached := r.detached.Load()
+		// is found below. What comes later is from a program that could not be detached.
+		complete := r.detached.Load()
 		now, wasSet, err := r.clock.Read()
 		if err != nil {
 			return err
 		}
 		settled := now - int64(settleTime)
 		r.merge.horizon = uint64(settled)
-		drain := detached != 0 && detached < settled
-		if drain {
+		if complete {
 			r.merge.horizon = math.MaxUint64
 		}
 		if wasSet { // packets from before the wall clock was set have its old time
 			r.merge.horizon = uint64(min(settled, r.clock.Until))
+			complete = false
 		}
 		r.merge.gather()
+		r.complete = complete
 		switch {
 		case r.merge.isReady():
 			return nil
@@ -105,42 +104,26 @@ func (r *reader) round() error {
 			}
 		case wasSet:
 			time.Sleep(settleTime)
-		case drain && (r.isSettled() || now-detached > int64(settleLimit)):
-			return r.end()
-		case detached != 0:
-			time.Sleep(settleTime)
-		default:
+		case !complete:
 			if err := r.wait(); err != nil {
 				return err
 			}
 		}
 	}
+	return r.end()
 }
 
-// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, an interface
-// has gone, or the session was stopped.
+// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the session
+// was stopped.
 func (r *reader) wait() error {
 	timeout := flushInterval
 	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime
 	}
-	gone, err := r.poller.wait(timeout)
-	if err != nil {
-		return err
-	}
-	if gone != 0 {
-		r.gone(gone)
-	}
-	return nil
+	return r.poller.wait(timeout)
 }
 
-// isSettled tells whether every record that the programs sent has been taken out of the rings.
-func (r *reader) isSettled() bool {
-	programs, err := r.programs()
-	return err == nil && r.ledger.isSettled(programs)
-}
-
-// end closes the account.
+// end closes the account by one reading of the programs' counters.
 func (r *reader) end() error {
 	programs, err := r.programs()
 	if err != nil {

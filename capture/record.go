@@ -52,5 +52,5 @@ func (c *cursor) packet(p *Packet, time int64) {
 func (c *cursor) dropped() uint64 {
 	before := c.lost[c.rec.Source]
 	c.lost[c.rec.Source] = c.rec.Lost
-	return c.rec.Lost - before
+	return c.rec.Lost - min(before, c.rec.Lost) // less than before only in a damaged record
 }

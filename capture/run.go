@@ -7,13 +7,13 @@ import (
 )
 
 // Run writes the session's packets to the outputs until ctx is done, Stop is called, Options.Count
-// is reached, an interface goes, or an output fails. Run then detaches, takes the packets that are
-// still in the rings, ends every output, closes the session and returns.
+// is reached, no hook sees packets any more, or an output fails. Run then detaches, takes the
+// packets that are still in the rings, ends every output, closes the session and returns.
 //
 // It returns the accounts of the outputs, in their order. Packets that the session captured and an
 // output did not take are lost in that output's accounts. The error is nil where the end was asked
-// for. Otherwise it joins what ended the session, the first error of an output, and what went wrong
-// while everything was released.
+// for. Otherwise it joins what ended the session or made one of its hooks blind, the first error of
+// an output, and what went wrong while everything was released.
 func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, s.Stop)()
 	begun, failed := s.begin(outputs)

@@ -21,7 +21,8 @@ type sampler struct {
 	sources  []Source
 	spec     *ebpf.CollectionSpec
 	maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
-	flowSeed uint64               // random for each session, the same on all its interfaces
+	barrier  barrier
+	flowSeed uint64 // random for each session, the same on all its interfaces
 }
 
 // newSampler makes the maps for a session with these sources and so many hooks.
@@ -43,6 +44,9 @@ func newSampler(o *Options, sources []Source, hooks int) (*sampler, error) {
 		spec.Maps[samplerMapFlows].MaxEntries = 1 // it would be large, and is not used
 	}
 	if err := k.makeMaps(); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if k.barrier, err = newBarrier(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
@@ -184,7 +188,7 @@ func (k *sampler) accounts() ([]programAccount, error) {
 
 // close releases the maps. The programs are the hooks' to close.
 func (k *sampler) close() error {
-	var errs []error
+	errs := []error{k.barrier.close()}
 	for _, m := range k.maps {
 		errs = append(errs, m.Close())
 	}

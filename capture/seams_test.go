@@ -68,3 +68,67 @@ func TestSeams(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a ring holds, each account adds up, and no count falls below 0.
+func TestFaultyRing(t *testing.T) {
+	testnet.RequireRoot(t)
+	packet := packetOf(60, 1)
+	damaged := func(change func(*samplerSample)) []byte {
+		s := sampleOf(packet, 10)
+		change(&s)
+		return record(s, packet)
+	}
+	good := damaged(func(*samplerSample) {})
+	noSource := damaged(func(s *samplerSample) { s.Source = 7 })
+	other := damaged(func(s *samplerSample) { s.Source, s.Lost = 1, 2 })
+	otherNoCookie := damaged(func(s *samplerSample) { s.Source, s.Cookie = 1, 0 })
+	noCookie := damaged(func(s *samplerSample) { s.Cookie = 0 })
+	for _, test := range []struct {
+		name    string
+		sent    [2]uint64 // by the programs
+		records [][]byte
+		want    Accounts
+	}{
+		{"no such source", [2]uint64{0, 1}, [][]byte{noSource},
+			Accounts{{}, {Seen: 1, Invalid: 1}}},
+		{"invalid, and of another source", [2]uint64{2, 0}, [][]byte{good, otherNoCookie},
+			Accounts{{Seen: 2, Invalid: 1, Captured: 1, Bytes: 60}, {}}},
+		{"valid, and of another source", [2]uint64{2, 0}, [][]byte{good, other},
+			Accounts{{Seen: 2, Lost: 1, Captured: 1, Bytes: 60}, {Seen: 1, Captured: 1, Bytes: 60}}},
+		{"never sent", [2]uint64{1, 0}, [][]byte{good, noCookie},
+			Accounts{{Seen: 2, Invalid: 1, Captured: 1, Bytes: 60}, {}}},
+		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *samplerSample) { s.Source, s.Lost = 1, 1 })},
+			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var hooks []hook
+			for _, sent := range test.sent {
+				hooks = append(hooks, &stillHook{account: samplerAccount{Seen: sent, Sampled: sent}})
+			}
+			o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := open(o, hooks, func(map[string]*ebpf.Map, *Options) ([]ring, error) {
+				return []ring{&listRing{records: test.records}}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Stop()
+			out := new(memory)
+			accounts, err := s.Run(t.Context(), out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, accounts[0]); diff != "" {
+				t.Error(diff)
+			}
+			for _, p := range out.packets {
+				if p.Dropped > 2 {
+					t.Errorf("a packet with %d losses before it", p.Dropped)
+				}
+			}
+		})
+	}
+}

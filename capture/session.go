@@ -2,7 +2,6 @@ package capture
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -10,9 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A Session is a running capture. Run and Packets are for one goroutine; every other method may be
@@ -26,9 +23,11 @@ type Session struct {
 	poller  *poller
 	ledger  *ledger
 	reader  reader
+	watch   *watch
 
 	stop     sync.Once
-	detached atomic.Int64 // CLOCK_MONOTONIC ns; 0 = attached
+	hooking  sync.Mutex  // held while hooks are checked, and until they are detached
+	detached atomic.Bool // and no program of the session runs any more
 
 	noticing sync.Mutex // held while Options.Notice runs
 
@@ -83,7 +82,7 @@ func (s *Session) open(t transport) (err error) {
 		return err
 	}
 	s.sources = sourcesOf(s.hooks) // now with modes and programs
-	return nil
+	return s.startWatch()
 }
 
 func (s *Session) openReader(t transport) (err error) {
@@ -95,7 +94,6 @@ func (s *Session) openReader(t transport) (err error) {
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,
-		gone:      s.interfaceGone,
 		notice:    s.notice,
 	}
 	if r.clock, err = newWallClock(); err != nil {
@@ -108,11 +106,7 @@ func (s *Session) openReader(t transport) (err error) {
 	if err != nil {
 		return err
 	}
-	var interfaces []int
-	for _, src := range s.sources {
-		interfaces = append(interfaces, src.Index)
-	}
-	s.poller, err = newPoller(rings, interfaces)
+	s.poller, err = newPoller(rings)
 	r.poller = s.poller
 	return err
 }
@@ -154,25 +148,17 @@ func (s *Session) notice(err error) {
 	s.options.Notice(err)
 }
 
-// interfaceGone ends the session because an interface has left.
-func (s *Session) interfaceGone(index int) {
-	name := fmt.Sprintf("number %d", index)
-	for _, src := range s.sources {
-		if src.Index == index {
-			name = src.Name
-		}
-	}
-	s.fail(xdp.Kind(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name))
-	s.Stop()
-}
-
-// Stop detaches from the interfaces; Run and Packets then hand over the packets that are still in
-// the rings, and end.
+// Stop detaches from the interfaces and waits, about 20 ms, until no sampling program runs any
+// more. Run and Packets then hand over the packets that are still in the rings, and end.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
+		s.hooking.Lock()
+		defer s.hooking.Unlock()
 		s.fail(detachHooks(s.hooks))
-		now, _ := clock.Monotonic()
-		s.detached.Store(now)
+		if s.sampler != nil {
+			s.fail(s.sampler.barrier.wait())
+		}
+		s.detached.Store(true)
 		if s.poller != nil {
 			s.poller.wake()
 		}
@@ -188,6 +174,9 @@ func (s *Session) Accounts() (Accounts, error) { return s.ledger.accounts(s.samp
 func (s *Session) Close() error {
 	s.Stop()
 	errs := s.reader.merge.close()
+	if s.watch != nil {
+		s.watch.close()
+	}
 	errs = append(errs, closeHooks(s.hooks))
 	if s.sampler != nil {
 		errs = append(errs, s.sampler.close())
@@ -195,6 +184,6 @@ func (s *Session) Close() error {
 	if s.poller != nil {
 		errs = append(errs, s.poller.close())
 	}
-	s.hooks, s.poller, s.reader.err = nil, nil, os.ErrClosed
+	s.hooks, s.poller, s.watch, s.reader.err = nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

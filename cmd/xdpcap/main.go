@@ -60,7 +60,11 @@ func joined(err error) []error {
 	if errors.Join(errs...).Error() != err.Error() {
 		return []error{err} // an error of one kind, not of several parts
 	}
-	return errs
+	var all []error
+	for _, one := range errs {
+		all = append(all, joined(one)...)
+	}
+	return all
 }
 
 func newRoot() (cmd *cobra.Command, verbose *int) {

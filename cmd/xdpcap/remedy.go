@@ -18,6 +18,7 @@ var remedies = []struct {
 	words string
 	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
 }{
+	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
 	{kind: xdp.ErrNotAll, words: "name it with -i, and for a capture of several repeat -i", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},

@@ -20,8 +20,10 @@ var DispatcherComponents = []string{
 // A Dispatcher is several XDP programs that run one after the other on one interface, attached as
 // libxdp does it.
 type Dispatcher struct {
-	progs []*ebpf.Program
-	links []link.Link
+	main       *ebpf.Program
+	components []*ebpf.Program // in the order of DispatcherComponents
+	link       link.Link       // attaches main to the interface
+	freplaces  []link.Link     // put components into main
 }
 
 // AttachDispatcher attaches testdata/dispatcher.c to an interface of a namespace. Needs root, and a
@@ -39,53 +41,89 @@ func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
 	if err != nil {
 		return err
 	}
-	main, err := ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher])
-	if err != nil {
+	if d.main, err = ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher]); err != nil {
 		return err
 	}
-	d.progs = append(d.progs, main)
 	for i, name := range DispatcherComponents {
 		component := spec.Programs[name]
-		component.AttachTarget = main
-		component.AttachTo = fmt.Sprintf("prog%d", i)
+		component.AttachTarget = d.main
+		component.AttachTo = slot(i)
 		p, err := ebpf.NewProgram(component)
 		if err != nil {
 			return err
 		}
-		d.progs = append(d.progs, p)
-		l, err := link.AttachFreplace(main, component.AttachTo, p)
-		if err != nil {
-			return err
-		}
-		d.links = append(d.links, l)
+		d.components = append(d.components, p)
+	}
+	if d.freplaces, err = fill(d.main, d.components); err != nil {
+		return err
 	}
 	return ns.Do(func() error {
 		netif, err := net.InterfaceByName(ifname)
 		if err != nil {
 			return err
 		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: main, Interface: netif.Index, Flags: link.XDPDriverMode})
-		if err == nil {
-			d.links = append(d.links, l)
-		}
+		d.link, err = link.AttachXDP(link.XDPOptions{Program: d.main, Interface: netif.Index, Flags: link.XDPDriverMode})
 		return err
 	})
 }
 
+// slot is the name of the function of a dispatcher that a component replaces.
+func slot(i int) string { return fmt.Sprintf("prog%d", i) }
+
+// fill replaces the functions of a dispatcher by components.
+func fill(main *ebpf.Program, components []*ebpf.Program) (links []link.Link, err error) {
+	for i, p := range components {
+		l, err := link.AttachFreplace(main, slot(i), p)
+		if err != nil {
+			return links, err
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
+
+// Replace exchanges the dispatcher for a new one with the components from `first` on, which are the
+// same programs as before.
+func (d *Dispatcher) Replace(first int) error {
+	spec, err := loadDispatcher()
+	if err != nil {
+		return err
+	}
+	main, err := ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher])
+	if err != nil {
+		return err
+	}
+	links, err := fill(main, d.components[first:])
+	if err == nil {
+		err = d.link.Update(main)
+	}
+	d.main, main = main, d.main
+	d.freplaces, links = links, d.freplaces
+	errs := []error{err, main.Close()}
+	for _, l := range links {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // ID returns the id of a component, by its index in DispatcherComponents.
 func (d *Dispatcher) ID(component int) (uint32, error) {
-	p, err := xdp.Identify(d.progs[1+component])
+	p, err := xdp.Identify(d.components[component])
 	return p.ID, err
 }
 
-// Close detaches the dispatcher and its components.
+// Close detaches the dispatcher and its components. A second call does nothing.
 func (d *Dispatcher) Close() error {
 	var errs []error
-	for _, l := range d.links {
+	if d.link != nil {
+		errs = append(errs, d.link.Close())
+	}
+	for _, l := range d.freplaces {
 		errs = append(errs, l.Close())
 	}
-	for _, p := range d.progs {
+	for _, p := range append(d.components, d.main) {
 		errs = append(errs, p.Close())
 	}
+	*d = Dispatcher{}
 	return errors.Join(errs...)
 }

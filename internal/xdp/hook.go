@@ -99,6 +99,23 @@ func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (io.Closer, error) {
 	return &slot{h: h, verdict: verdict}, nil
 }
 
+// Check returns an error where the slot of a verdict does not hold the program any more.
+func (h *HookMap) Check(verdict Verdict, prog *ebpf.Program) error {
+	own, err := Identify(prog)
+	if err != nil {
+		return nil // that says nothing about the slot
+	}
+	var id uint32
+	err = h.m.Lookup(uint32(verdict), &id)
+	switch {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return fmt.Errorf("slot %s of hook map %s was emptied", verdict, h.path)
+	case err == nil && id != own.ID:
+		return fmt.Errorf("slot %s of hook map %s holds XDP program %s now", verdict, h.path, Program{id, programName(id)})
+	}
+	return nil
+}
+
 // A slot is a slot of the map that holds a program of ours.
 type slot struct {
 	h       *HookMap

@@ -3,6 +3,7 @@ package xdp
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -51,6 +52,65 @@ func (w *HookWatch) Look() (HookState, error) {
 		s.Program = a.Xdp.ProgId
 	}
 	return s, nil
+}
+
+// CheckRuns returns nil as long as a program runs for packets of the interface: attached to it, or
+// behind a libxdp dispatcher. `at` is the program that was attached to the interface when p was
+// found there: p itself, or its dispatcher. The error is an ErrGone where the interface has left the
+// namespace. Otherwise it says that the program has left the interface, and what runs there now.
+func (w *HookWatch) CheckRuns(at, p Program) error {
+	for {
+		now, err := w.Look()
+		if err != nil || now.Program == p.ID {
+			return onlyGone(err)
+		}
+		behind, err := isBehind(now.Program, p)
+		// Only CAP_SYS_ADMIN may look behind a dispatcher. Without it the program is taken to be
+		// there as long as the dispatcher is the same.
+		if behind || err != nil && now.Program == at.ID {
+			return nil
+		}
+		// libxdp puts the program behind a new dispatcher, exchanges the dispatchers, and only then
+		// takes the program away from the old one. So the program may have been missed if another
+		// dispatcher is there by now.
+		again, err := w.Look()
+		if err != nil {
+			return onlyGone(err)
+		}
+		if now.Program == again.Program {
+			return fmt.Errorf("XDP program %s has left %s, which runs %s now", p, now.Name, nameOrNone(now.Program))
+		}
+	}
+}
+
+// CheckExists returns an ErrGone where the interface has left the namespace, otherwise nil.
+func (w *HookWatch) CheckExists() error {
+	_, err := w.Look()
+	return onlyGone(err)
+}
+
+// onlyGone forgets every other error: that the kernel did not answer says nothing about the hook.
+func onlyGone(err error) error {
+	if errors.Is(err, ErrGone) {
+		return err
+	}
+	return nil
+}
+
+// isBehind tells whether a program is a component of an attached one, by whose id 0 none is meant.
+func isBehind(attached uint32, p Program) (bool, error) {
+	if attached == 0 {
+		return false, nil
+	}
+	found, err := components(Program{ID: attached})
+	return slices.ContainsFunc(found, func(c component) bool { return c.ID == p.ID }), err
+}
+
+func nameOrNone(id uint32) string {
+	if id == 0 {
+		return "none"
+	}
+	return Program{ID: id, Name: programName(id)}.String()
 }
 
 // link does what netlink.LinkByIndex does, except that it does not have the driver list all virtual

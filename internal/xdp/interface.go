@@ -39,7 +39,12 @@ type Program struct {
 	Name string // from BTF where the program has it, else the kernel's, cut after 15 characters
 }
 
-func (p Program) String() string { return fmt.Sprintf("%s (id %d)", p.Name, p.ID) }
+func (p Program) String() string {
+	if p.Name == "" {
+		return fmt.Sprintf("with id %d", p.ID)
+	}
+	return fmt.Sprintf("%s (id %d)", p.Name, p.ID)
+}
 
 // Interfaces lists the interfaces of the namespace in the order of their indices.
 func Interfaces() ([]Interface, error) {

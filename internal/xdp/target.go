@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -15,6 +16,10 @@ type Target struct {
 	Program
 	Prog     *ebpf.Program
 	Function string // the name that tracers attach to
+
+	// At is the program that is attached to the interface where the target runs: the target itself,
+	// or its dispatcher. It is zero where the target is known by its id alone, and may run anywhere.
+	At Program
 }
 
 // Targets opens the programs that the selectors choose among those that the kernel runs for an
@@ -24,7 +29,11 @@ type Target struct {
 // ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice
 // helps, and a *TracingError where the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
-	chosen, err := chooseRunning(ifi, selectors)
+	programs, err := running(ifi)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := choose(ifi.Name, programs, selectors)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +45,10 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 				t.Prog.Close()
 			}
 			return nil, err
+		}
+		isIt := func(q Program) bool { return q.ID == p.ID }
+		if slices.ContainsFunc(programs, isIt) || slices.ContainsFunc(ifi.Programs, isIt) {
+			t.At = ifi.Programs[0]
 		}
 		targets = append(targets, t)
 	}
@@ -49,7 +62,11 @@ func OneTarget(ifi Interface, selector string) (Target, error) {
 	if selector == "" {
 		return OpenTarget(ifi.Programs[0].ID)
 	}
-	chosen, err := chooseRunning(ifi, []string{selector})
+	programs, err := running(ifi)
+	if err != nil {
+		return Target{}, err
+	}
+	chosen, err := choose(ifi.Name, programs, []string{selector})
 	if err != nil {
 		return Target{}, err
 	}
@@ -57,14 +74,6 @@ func OneTarget(ifi Interface, selector string) (Target, error) {
 		return Target{}, Kind(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
 	}
 	return OpenTarget(chosen[0].ID)
-}
-
-func chooseRunning(ifi Interface, selectors []string) ([]Program, error) {
-	programs, err := running(ifi)
-	if err != nil {
-		return nil, err
-	}
-	return choose(ifi.Name, programs, selectors)
 }
 
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a

@@ -1,0 +1,42 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+)
+
+// A barrier waits for programs that are running. A program that was detached may still be at work
+// on a packet. A system call that puts a map into an array of maps returns only when every program
+// that ran at its beginning has ended (Linux 4.18, commit 1ae80cf31938). membarrier(2) waits as
+// well, but not on a machine with nohz_full, nor with a single CPU.
+type barrier struct {
+	inner, outer *ebpf.Map
+}
+
+func newBarrier() (b barrier, err error) {
+	inner := ebpf.MapSpec{Name: "barrier_inner", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	outer := ebpf.MapSpec{Name: "barrier", Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner}
+	for _, m := range []struct {
+		to   **ebpf.Map
+		spec *ebpf.MapSpec
+	}{{&b.inner, &inner}, {&b.outer, &outer}} {
+		if *m.to, err = ebpf.NewMap(m.spec); err != nil {
+			return barrier{}, errors.Join(support.ExplainLoad("create the map "+m.spec.Name, err), b.close())
+		}
+	}
+	return b, nil
+}
+
+// wait returns when every program that ran before the call has ended: after 10 to 50 ms.
+func (b barrier) wait() error {
+	if err := b.outer.Put(uint32(0), b.inner); err != nil {
+		return fmt.Errorf("wait for the sampling programs to end: %w", err)
+	}
+	return nil
+}
+
+func (b barrier) close() error { return errors.Join(b.inner.Close(), b.outer.Close()) }

@@ -1,0 +1,51 @@
+package capture
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func openStill(t *testing.T, hooks ...hook) (*Session, error) {
+	t.Helper()
+	testnet.RequireRoot(t)
+	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(o, hooks, func(map[string]*ebpf.Map, *Options) ([]ring, error) { return nil, nil })
+}
+
+// A hook that is blind at once is an error of Open, which detaches the others.
+func TestBlindFromTheBeginning(t *testing.T) {
+	seeing := &stillHook{source: Source{Name: "seeing"}}
+	_, err := openStill(t, seeing, &stillHook{source: Source{Name: "blind"}, blind: errors.New("its program has gone")})
+	if want := "blind is not captured any more: its program has gone"; !errors.Is(err, ErrBlind) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if last := seeing.calls[len(seeing.calls)-1]; last != "close" {
+		t.Errorf("the last call of the other hook is %s", last)
+	}
+}
+
+// Close ends the goroutine that checks the hooks.
+func TestWatchIsJoined(t *testing.T) {
+	s, err := openStill(t, &stillHook{source: Source{Name: "still"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	stacks := make([]byte, 1<<20)
+	if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "startWatch") {
+		t.Errorf("it runs on:\n%s", stacks)
+	}
+}
