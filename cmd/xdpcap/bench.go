@@ -42,7 +42,7 @@ func newBench() *cobra.Command {
 		Short:   "Measure the variants of count against each other",
 		Long:    benchHelp,
 		Example: "  xdpcap bench\n  xdpcap bench --variant ultra --variant naive --cpus 4",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd.OutOrStdout(), &o) },
 	}
 	f := cmd.Flags()

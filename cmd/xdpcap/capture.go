@@ -77,6 +77,9 @@ func newCapture(o *captureOptions) *cobra.Command {
 			if err := o.filter.read(); err != nil {
 				return err
 			}
+			if err := checkCommand(cmd, args, o.filter.text); err != nil {
+				return err
+			}
 			if o.filter.dump > 0 {
 				return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
 			}

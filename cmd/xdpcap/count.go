@@ -38,7 +38,7 @@ func newCount() *cobra.Command {
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
 		Example: countExamples,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
 	}
 	f := cmd.Flags()

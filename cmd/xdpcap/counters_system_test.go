@@ -280,7 +280,7 @@ func TestCounterErrors(t *testing.T) {
 		{"stats -i rx0 --interval 1ms", []string{"--interval 1ms: must be at least 10ms"}},
 		{"stats -i rx0 --listen nonsense", []string{"--listen nonsense: ", "like 127.0.0.1:9432"}},
 		{"stats -i rx0 --xdp-mode fast", []string{`XDP mode "fast"`}},
-		{"stats -i rx0 extra", []string{`unknown command "extra"`}},
+		{"stats -i rx0 extra", []string{`xdpcap stats takes no argument "extra": an interface is given as -i extra`}},
 		{"count -i rx0 --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
 		{"count -i rx0 --flows -1", []string{"--flows -1: must be 0 or more"}},
 		{"count -i rx0 --variant naive --per-cpu", []string{"one counter for all CPUs", "take ultra or percpu"}},

@@ -34,6 +34,12 @@ func TestFlagErrors(t *testing.T) {
 		{"stats --interval soon", "--interval soon: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
 		{"stats -i lo --interval 0", "--interval 0s: must be at least 10ms"},
 		{"latency --drop half", "--drop half: must be a number; see xdpcap latency --help"},
+		{"stats eth0", `xdpcap stats takes no argument "eth0": an interface is given as -i eth0; see xdpcap stats --help`},
+		{"probe eth0", `xdpcap probe takes no argument "eth0": an interface is given as -i eth0; see xdpcap probe --help`},
+		{"bench fast", `xdpcap bench takes no argument "fast"; see xdpcap bench --help`},
+		{"statss -i lo", `"statss" is neither a command nor a filter: did you mean xdpcap stats?`},
+		{"-i lo latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
+		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 	} {
 		cmd, _ := newRoot()

@@ -16,7 +16,7 @@ func newInterfaces() *cobra.Command {
 		Use:     "interfaces",
 		Short:   "List the interfaces with driver, XDP mode and XDP program",
 		Example: "  xdpcap interfaces",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printInterfaces(cmd.OutOrStdout())
 		},

@@ -46,7 +46,7 @@ func newLatency() *cobra.Command {
 		Short:   "Measure how long the XDP program runs, per verdict",
 		Long:    latencyHelp,
 		Example: latencyExamples,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkLatency(cmd.Flags().Changed); err != nil {
 				return err

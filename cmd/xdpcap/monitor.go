@@ -44,7 +44,7 @@ func newMonitor() *cobra.Command {
 		Short:   "Count the events of the kernel's xdp tracepoints",
 		Long:    monitorHelp,
 		Example: monitorExamples,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("record") {
 				return runRecord(&o, cmd.Flags().Changed)

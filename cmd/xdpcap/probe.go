@@ -42,7 +42,7 @@ func newProbe() *cobra.Command {
 		Short:   "Tell what this kernel, driver and user can do, and what is missing",
 		Long:    probeHelp,
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer})
 			if err != nil {

@@ -38,7 +38,7 @@ func newStats() *cobra.Command {
 		Short:   "Count packets and bytes per XDP verdict",
 		Long:    statsHelp,
 		Example: statsExamples,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
 	}
 	f := cmd.Flags()
