@@ -9,12 +9,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// begin is what every command that attaches something calls first. It catches signals, because a
-// signal that finds no handler would leave the command no time to detach and to print its totals,
-// and it checks that the command may do what it is about to do and does not cut this machine off.
-// The context ends with a signal to end.
+// begin is what every command that attaches something calls first. It checks that the command may
+// do so and does not cut this machine off. From here on a signal does not kill the process: the
+// context ends with the first one, and the command then detaches and prints its totals. It may have
+// come already.
 func begin(g guard) (context.Context, error) {
-	ctx := untilSignal()
+	close(begun)
 	// When the reader of standard output goes away, write returns an error instead of ending the
 	// process.
 	signal.Ignore(unix.SIGPIPE)
@@ -24,5 +24,5 @@ func begin(g guard) (context.Context, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
-	return ctx, nil
+	return signalled, nil
 }

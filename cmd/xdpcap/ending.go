@@ -14,17 +14,26 @@ import (
 // patience is how long an ending may write nothing before a repeated signal ends the process.
 const patience = time.Second
 
-// written is how many bytes the outputs have taken: an ending makes progress while it grows.
-var written atomic.Int64
+var (
+	// written is how many bytes the outputs have taken: an ending makes progress while it grows.
+	written atomic.Int64
 
-// untilSignal returns a context that ends with the first signal to end. The command then ends by
-// itself, and signals stay caught until the process exits.
+	// signalled ends with the first signal to end. A command that ends by itself then calls begin,
+	// which closes begun.
+	signalled, endBySignal = context.WithCancel(context.Background())
+	begun                  = make(chan struct{})
+)
+
+// catchSignals is the first thing that the process does, and lasts until it exits. A signal to end
+// that comes before begin kills the process only if begin is not called soon, because a user who
+// has started a capture counts on its file and its closing lines.
 //
-// The second signal, if it comes within a second, is taken for the first one again: timeout(1)
-// signals its child and then the child's group, and a terminal that is closed hangs up twice. Any
-// other ends the process as soon as the outputs have taken nothing for a second, so that an ending
-// that hangs can be ended and one that makes progress is not cut short.
-func untilSignal() context.Context {
+// After begin a command ends by itself. The second signal, if it comes within a second, is taken
+// for the first one again: timeout(1) signals its child and then the child's group, and a terminal
+// that is closed hangs up twice. Any other ends the process as soon as the outputs have taken
+// nothing for a second, so that an ending that hangs can be ended and one that makes progress is
+// not cut short.
+func catchSignals() {
 	signals := []os.Signal{unix.SIGINT, unix.SIGTERM}
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
 		if !signal.Ignored(sig) { // nohup ignores SIGHUP, and a shell SIGQUIT in the background
@@ -33,19 +42,21 @@ func untilSignal() context.Context {
 	}
 	received := make(chan os.Signal, 16)
 	signal.Notify(received, signals...)
-	ctx, end := context.WithCancel(context.Background())
 	go func() {
-		<-received
+		sig := <-received
 		first := time.Now()
-		end()
-		again := <-received
-		if time.Since(first) < patience {
-			again = <-received
+		endBySignal()
+		select {
+		case <-begun:
+			sig = <-received
+			if time.Since(first) < patience {
+				sig = <-received
+			}
+			waitForStandstill()
+		case <-time.After(patience):
 		}
-		waitForStandstill()
-		dieBy(again.(syscall.Signal))
+		dieBy(sig.(syscall.Signal))
 	}()
-	return ctx
 }
 
 // waitForStandstill returns when the outputs have taken nothing for a while.

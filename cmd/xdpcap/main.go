@@ -25,6 +25,7 @@ func main() {
 // run returns the exit status. It is 0, or 1 after an error was printed on stderr: in one line, or
 // for a filter in a few lines of which one points to the mistake.
 func run(args []string) int {
+	catchSignals()
 	cmd, verbose := newRoot()
 	cmd.SetArgs(args)
 	err := cmd.Execute()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,22 +142,38 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A signal that comes while the capture begins finds nothing attached yet, or ends it as later ones
-// do.
+// A signal that comes while a capture begins ends it as a later one does. Where it does not begin,
+// since the file with its filter cannot be read to the end, the signal kills it.
 func TestSignalAtStart(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for delay := range 10 {
+	filter := filepath.Join(t.TempDir(), "filter")
+	if err := syscall.Mkfifo(filter, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, begins := range []bool{true, false} {
 		file := tempFile(t)
-		p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-		time.Sleep(time.Duration(delay) * 5 * time.Millisecond) // somewhere between start and capture
+		p := start(t, pair.Rx, nil, "-i", pair.RxName, "-F", filter, "-w", file, "--json")
+		w, err := os.OpenFile(filter, os.O_WRONLY, 0) // returns when xdpcap reads
+		if err != nil {
+			t.Fatal(err)
+		}
 		p.cmd.Process.Signal(syscall.SIGTERM)
+		if begins {
+			w.Close()
+		}
 		status, stderr := p.wait()
-		_, err := os.Stat(file)
-		switch {
-		case status == 0:
-			account(t, stderr)
-		case err == nil || stderr != "":
-			t.Errorf("after %d ms: %v, with a file: %v: %s", delay*5, p.cmd.ProcessState, err == nil, stderr)
+		w.Close()
+		if !begins {
+			if s := p.cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGTERM || fileSize(file) > 0 {
+				t.Errorf("%v, and a file of %d bytes", p.cmd.ProcessState, fileSize(file))
+			}
+			continue
+		}
+		if s := account(t, stderr); status != 0 || s.Captured != 0 {
+			t.Errorf("%v, summary %+v: %s", p.cmd.ProcessState, s, stderr)
+		}
+		if _, r := readFile(t, file); statistics(t, r).PacketsReceived != 0 {
+			t.Errorf("statistics %+v", statistics(t, r))
 		}
 		checkDetached(t, pair)
 	}
