@@ -118,13 +118,13 @@ volatile const __u64 packet_cost = 0;
 /* The bucket holds one second, so that a burst may have as many packets as a whole second. */
 #define BURST (1000000000ULL << TIME_SHIFT)
 
-/* A bit for each verdict whose packets are kept; the last bit is for verdict 63 and all above. */
-volatile const __u64 verdicts = ~0ULL;
+/* Packets with one of the first verdict_count verdicts are kept; without any, all are. */
+volatile const __u32 verdicts[MAX_VERDICTS] = {};
+volatile const __u32 verdict_count = 0;
 
 /* Only sample_fentry and sample_fexit read these. */
 volatile const __u32 passage = 0; /* index into passages */
 volatile const bool recording_entry = false;
-volatile const bool deciding_at_exit = false;
 /* How many bytes of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
 
@@ -159,20 +159,23 @@ __noinline int filter_head(struct head *head, __u32 wire_len, __u32 length)
 }
 
 /*
- * copy_head copies the packet's first bytes, at most `reach`, and sets *length to their number. The
- * first of several buffers may be empty: then the copy has bytes that are not the packet's, and
- * *length is 0.
+ * copy_head copies the packet's first bytes, at most `reach`, and sets *length to their number. It
+ * is 0 for a filter that asks for no bytes, where the first of several buffers is empty, and where
+ * the bytes cannot be read: the filter may still ask for the packet's length.
  */
 static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *length)
 {
 	__u32 zero = 0;
 	struct head *head = bpf_map_lookup_elem(&heads, &zero);
-	__u64 n = xdp->data_end - xdp->data;
 
-	if (!head)
-		return NULL;
-	if (n > reach)
-		n = reach;
+	if (!head || !reach)
+		return head;
+	__u64 n = xdp->data_end - xdp->data, most = reach;
+
+	if (n > most)
+		n = most;
+	if (!n)
+		return head;
 	*length = n;
 	/*
 	 * n is at most HEAD_BYTES. Linux 6.1's verifier sees it only when n is masked, in the very
@@ -180,7 +183,9 @@ static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *lengt
 	 */
 	asm volatile("" : "+r"(n));
 	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
-	return bpf_probe_read_kernel(head->bytes, n, xdp->data) ? NULL : head;
+	if (bpf_probe_read_kernel(head->bytes, n, xdp->data))
+		*length = 0;
+	return head;
 }
 
 static __always_inline bool is_match(void *ctx, enum context context)
@@ -312,10 +317,15 @@ static __always_inline bool is_sampled(void *ctx, enum context context, struct a
 	return !packet_cost || pay();
 }
 
+static __always_inline bool is_filtered_out(void *ctx, enum context context)
+{
+	return filtering && !is_match(ctx, context);
+}
+
 static __always_inline enum decision decide(void *ctx, enum context context,
 					    struct account *account)
 {
-	if (filtering && !is_match(ctx, context))
+	if (is_filtered_out(ctx, context))
 		return FILTERED_OUT;
 	return is_sampled(ctx, context, account) ? KEEP : NOT_SAMPLED;
 }
@@ -353,7 +363,13 @@ static __always_inline bool is_to_be_sent(struct account *account, enum decision
 
 static __always_inline bool is_wanted(__u32 returned)
 {
-	return verdicts & 1ULL << (returned < 63 ? returned : 63);
+	if (!verdict_count)
+		return true;
+	for (int i = 0; i < MAX_VERDICTS; i++) {
+		if (i < (int)verdict_count && returned == verdicts[i])
+			return true;
+	}
+	return false;
 }
 
 static __always_inline __u64 make_id(__u64 number)
@@ -417,7 +433,10 @@ static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 	return bpf_map_lookup_elem(&passages, &index);
 }
 
-/* sample_fentry decides for fexit, too. It is attached also where only exits are recorded. */
+/*
+ * sample_fentry decides for fexit, too. Where only exits are recorded, it only filters: the packets
+ * to sample are those that the program has given a wanted verdict.
+ */
 SEC("fentry/xdp")
 int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 {
@@ -428,9 +447,11 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 	if (!p || !account)
 		return 0;
 	p->packets++;
-	p->decision = deciding_at_exit ? KEEP : decide(xdp, XDP_BUFF, account);
-	if (!recording_entry)
+	if (!recording_entry) {
+		p->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
 		return 0;
+	}
+	p->decision = decide(xdp, XDP_BUFF, account);
 	account->seen++;
 	if (is_to_be_sent(account, p->decision))
 		emit_traced(xdp, account, p->packets, 0);
@@ -453,7 +474,7 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 	p->decision = UNDECIDED;
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
-	else if (deciding_at_exit)
+	else if (!recording_entry && decision == KEEP)
 		decision = decide(xdp, XDP_BUFF, account);
 	if (is_to_be_sent(account, decision))
 		emit_traced(xdp, account, p->packets, returned);

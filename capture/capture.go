@@ -56,8 +56,8 @@ type Options struct {
 	Hooks   []Hook
 	Targets []string
 
-	// Verdicts keep, at Exit and TailCall, only packets with one of them; the others are
-	// FilteredOut. All verdicts from 63 on count as one.
+	// Verdicts keep, at Exit and TailCall, only packets with one of them, at most 16 different
+	// ones; the others are FilteredOut.
 	Verdicts []Verdict
 
 	// FilterAtExit applies the filter to the packets that come out of the traced program, instead
@@ -77,12 +77,14 @@ type Options struct {
 	SnapLen int    // packet bytes kept; 0 = MaxSnapLen
 	Count   uint64 // end after this many packets; 0 = no limit
 
-	// The kernel decides which packets are kept. Packets that one of these options passes over are
-	// NotSampled. The options combine, in this order. A flow is both directions of a conversation:
-	// IP addresses, protocol and ports inside up to two VLAN tags, without ports for fragments; MAC
-	// addresses for what is not IP. First remembers the 131,072 flows that were active last.
-	// MaxRate is for all CPUs together. After a quiet second, a burst of as many packets as one
-	// second allows may be kept.
+	// The kernel decides which packets are kept, of those that Filter and Verdicts leave. Packets
+	// that one of these options passes over are NotSampled. Where both Entry and Exit are recorded,
+	// the decision at the entry holds for the exit; where only exits are, it is made about the
+	// packet that comes out. The options combine, in this order. A flow is both directions of a
+	// conversation: IP addresses, protocol and ports inside up to two VLAN tags, without ports for
+	// fragments; MAC addresses for what is not IP. First remembers the 131,072 flows that were
+	// active last. MaxRate is for all CPUs together. After a quiet second, a burst of as many
+	// packets as one second allows may be kept.
 	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = of every flow
 	First       uint64 // keep the first packets of each flow; 0 = all
 	Sample      uint32 // keep one packet, at random, of every Sample on a CPU; 0 or 1 = every packet

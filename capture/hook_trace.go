@@ -104,7 +104,6 @@ func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, 
 	own := constants{
 		samplerVarSource:         source,
 		samplerVarPassage:        index,
-		samplerVarDecidingAtExit: h.atExit,
 		samplerVarRecordingEntry: h.entry != nil,
 	}
 	maps.Copy(own, h.traced)

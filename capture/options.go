@@ -12,6 +12,9 @@ import (
 // packets apart.
 const maxRate = 1e9
 
+// maxVerdicts bounds Options.Verdicts, because each packet's verdict is compared with all of them.
+const maxVerdicts = int(samplerLimitMAX_VERDICTS)
+
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
@@ -39,7 +42,10 @@ func (o *Options) checkPlaces() error {
 
 func (o *Options) checkHooks() error {
 	exits := slices.Contains(o.Hooks, Exit)
+	o.Verdicts = slices.Compact(slices.Sorted(slices.Values(o.Verdicts)))
 	switch {
+	case len(o.Verdicts) > maxVerdicts:
+		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), maxVerdicts)
 	case slices.Contains(o.Hooks, XDP) || slices.Contains(o.Hooks, TailCall):
 		return errors.New("hooks: only Entry and Exit can be asked for")
 	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:

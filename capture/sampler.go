@@ -146,7 +146,8 @@ func (k *sampler) constants(f packetFilter) constants {
 		samplerVarFlowSeed:        k.flowSeed,
 		samplerVarFirstPackets:    o.First,
 		samplerVarPacketCost:      packetCost(o.MaxRate),
-		samplerVarVerdicts:        verdictBits(o.Verdicts),
+		samplerVarVerdicts:        verdictList(o.Verdicts),
+		samplerVarVerdictCount:    uint32(len(o.Verdicts)),
 	}
 }
 
@@ -154,16 +155,12 @@ func (k *sampler) constants(f packetFilter) constants {
 // probability of 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
-// verdictBits has a bit for each verdict to keep. The last bit is for all verdicts from 63 on.
-func verdictBits(verdicts []Verdict) uint64 {
-	if len(verdicts) == 0 {
-		return ^uint64(0)
+// verdictList has the verdicts as the program takes them, at most maxVerdicts.
+func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
+	for i, v := range verdicts {
+		list[i] = uint32(v)
 	}
-	var mask uint64
-	for _, v := range verdicts {
-		mask |= 1 << min(v, 63)
-	}
-	return mask
+	return list
 }
 
 // accounts reads what the programs counted of each source, summed over the CPUs.

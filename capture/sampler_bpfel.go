@@ -59,6 +59,7 @@ const (
 	samplerLimitMAX_SAMPLE_SIZE samplerLimit = 65468
 	samplerLimitHEAD_BYTES      samplerLimit = 4096
 	samplerLimitTIME_SHIFT      samplerLimit = 4
+	samplerLimitMAX_VERDICTS    samplerLimit = 16
 )
 
 type samplerPassage struct {
@@ -95,7 +96,6 @@ const (
 	samplerProgSampleFexit    = "sample_fexit"
 	samplerProgSampleXdp      = "sample_xdp"
 	samplerVarClassType       = "class_type"
-	samplerVarDecidingAtExit  = "deciding_at_exit"
 	samplerVarFiltering       = "filtering"
 	samplerVarFilteringLength = "filtering_length"
 	samplerVarFirstPackets    = "first_packets"
@@ -113,6 +113,7 @@ const (
 	samplerVarTracedLower     = "traced_lower"
 	samplerVarTracedNetns     = "traced_netns"
 	samplerVarVerdict         = "verdict"
+	samplerVarVerdictCount    = "verdict_count"
 	samplerVarVerdicts        = "verdicts"
 )
 
@@ -180,7 +181,6 @@ type samplerMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
 	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
-	DecidingAtExit  *ebpf.VariableSpec `ebpf:"deciding_at_exit"`
 	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
 	FirstPackets    *ebpf.VariableSpec `ebpf:"first_packets"`
@@ -198,6 +198,7 @@ type samplerVariableSpecs struct {
 	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
 	Verdict         *ebpf.VariableSpec `ebpf:"verdict"`
+	VerdictCount    *ebpf.VariableSpec `ebpf:"verdict_count"`
 	Verdicts        *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
@@ -245,7 +246,6 @@ func (m *samplerMaps) Close() error {
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
 	ClassType       *ebpf.Variable `ebpf:"class_type"`
-	DecidingAtExit  *ebpf.Variable `ebpf:"deciding_at_exit"`
 	Filtering       *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
 	FirstPackets    *ebpf.Variable `ebpf:"first_packets"`
@@ -263,6 +263,7 @@ type samplerVariables struct {
 	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
 	Verdict         *ebpf.Variable `ebpf:"verdict"`
+	VerdictCount    *ebpf.Variable `ebpf:"verdict_count"`
 	Verdicts        *ebpf.Variable `ebpf:"verdicts"`
 }
 

@@ -27,6 +27,7 @@ enum limit {
 	MAX_SAMPLE_SIZE = MAX_RECORD_SIZE - sizeof(struct sample),
 	HEAD_BYTES = 4096, /* a page: more than the first buffer of a packet can have */
 	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
+	MAX_VERDICTS = 16, /* how many verdicts can be asked for */
 };
 
 #endif

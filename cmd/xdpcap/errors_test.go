@@ -53,6 +53,7 @@ func TestErrors(t *testing.T) {
 		{"-i few0", []string{"few0 in native mode: driver veth", "number of rx queues", "--xdp-mode generic"}},
 		{"-i few0 --xdp-mode native", []string{"number of rx queues", "--xdp-mode generic"}},
 		{"-i rx0 -i rx0", []string{"interface rx0 is given twice"}},
+		{"-i rx0 --verdict 5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21", []string{"17 verdicts to keep: must be at most 16"}},
 		{"-i rx0 -w " + dir + "/no/such/dir.pcapng", []string{"-w: open", "no such file or directory"}},
 		{"-i rx0 -s 65469", []string{"snapshot length 65469: must be 1 to 65468"}},
 		{"-i rx0 -s -1", []string{"-s -1: must be a number, which may end in k, M or G; see xdpcap --help"}},

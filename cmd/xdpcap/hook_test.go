@@ -114,6 +114,13 @@ func TestHookMapInUse(t *testing.T) {
 	}
 }
 
+// At a hook map, too, the verdict comes before sampling.
+func TestHookMapVerdictThenSampling(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.HookedFrags)
+	checkVerdictThenSampling(t, pair, "--hook", pinHook(t, target))
+}
+
 func TestHookMapErrors(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,6 +199,9 @@ func TestTraceChoices(t *testing.T) {
 		{"--rx-capture exit", []int64{1, 0, 3, 77, 2, 2}},
 		{"--verdict drop,aborted", []int64{1, 0}},
 		{"--rx-capture exit --verdict XDP_PASS,77", []int64{77, 2, 2}},
+		{"--verdict 100,63,64", nil},
+		{"--verdict 77,100", []int64{77}},
+		{"--verdict pass --max-rate 1", []int64{2}},
 		{"--rx-capture entry,exit --verdict tx udp port 11", []int64{-1, 3}},
 		{"udp port 53", []int64{-1}},
 		{"--rx-capture exit udp port 53 or udp port 9", []int64{1, 2}},
@@ -229,6 +233,56 @@ func TestTraceChoices(t *testing.T) {
 				t.Errorf("summary %+v", s)
 			}
 		})
+	}
+}
+
+// mixedFlow is one flow, whose packets the targets pass and drop, and none of the two alone:
+// fragments, which are one flow whatever follows their IP header.
+func mixedFlow(passed, dropped int) (frames [][]byte) {
+	for i := range passed + dropped {
+		port := uint16(53)
+		if i >= passed {
+			port = 9
+		}
+		frame := testnet.TxToRx().UDP(1000, port, []byte("payload"))
+		frame[20] |= 0x20 // more fragments
+		frames = append(frames, frame)
+	}
+	return frames
+}
+
+// Where only exits are recorded, sampling decides about packets that have a wanted verdict: the
+// others do not use up what it keeps.
+func TestVerdictThenSampling(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Rewriting)
+	checkVerdictThenSampling(t, pair, "-i", pair.RxName)
+}
+
+// checkVerdictThenSampling captures what a target drops, of packets that it passes for the most
+// part. where are the flags that name the target.
+func checkVerdictThenSampling(t *testing.T, pair *testnet.Pair, where ...string) {
+	t.Helper()
+	const passed, dropped = 20, 5
+	for _, test := range []struct {
+		args        string
+		least, most uint64 // packets captured
+	}{
+		{"--max-rate 1", 1, dropped},
+		{"--sample 5", 0, 2}, // 1 of 5 on each CPU
+		{"--first 3 udp or ip", 3, 3},
+	} {
+		args := slices.Concat([]string{"--verdict", "drop", "-w", os.DevNull, "--json"}, where, strings.Fields(test.args))
+		p := listening(t, pair.Rx, nil, args...)
+		testnet.Send(t, pair, mixedFlow(passed, dropped)...)
+		s := account(t, p.interrupt())
+		if s.Seen != passed+dropped || s.FilteredOut != passed || s.NotSampled != dropped-s.Captured {
+			t.Errorf("%s: summary %+v", test.args, s)
+		}
+		if s.Captured < test.least || s.Captured > test.most {
+			t.Errorf("%s: %d captured, want %d to %d", test.args, s.Captured, test.least, test.most)
+		}
 	}
 }
 
