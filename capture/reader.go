@@ -79,38 +79,44 @@ func (r *reader) round() error {
 	for !r.complete {
 		// This is read before the rings are looked into, so that everything that the programs sent
 		// is found below. What comes later is from a program that could not be detached.
-		complete := r.detached.Load()
+		detached := r.detached.Load()
 		now, wasSet, err := r.clock.Read()
 		if err != nil {
 			return err
 		}
 		settled := now - int64(settleTime)
 		r.merge.horizon = uint64(settled)
-		if complete {
-			r.merge.horizon = math.MaxUint64
-		}
-		if wasSet { // packets from before the wall clock was set have its old time
+		switch {
+		case wasSet: // the packets from before that are taken first, and keep the old time
 			r.merge.horizon = uint64(min(settled, r.clock.Until))
-			complete = false
+		case detached:
+			r.complete, r.merge.horizon = true, math.MaxUint64
 		}
 		r.merge.gather()
-		r.complete = complete
 		switch {
 		case r.merge.isReady():
 			return nil
-		case wasSet && r.clock.Until < settled:
-			if back := r.clock.follow(); back != nil {
-				r.notice(back)
-			}
 		case wasSet:
-			time.Sleep(settleTime)
-		case !complete:
+			r.follow(settled)
+		case !r.complete:
 			if err := r.wait(); err != nil {
 				return err
 			}
 		}
 	}
 	return r.end()
+}
+
+// follow turns to the time that the wall clock was set to, once all packets from before that have
+// been taken: settled is up to when their order is final, in CLOCK_MONOTONIC ns.
+func (r *reader) follow(settled int64) {
+	if r.clock.Until >= settled {
+		time.Sleep(settleTime)
+		return
+	}
+	if back := r.clock.follow(); back != nil {
+		r.notice(back)
+	}
 }
 
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the session
