@@ -10,8 +10,9 @@
 // Loss is a number, never an error: see [Account].
 //
 // The package needs Linux 6.1 on a little-endian machine, and CAP_BPF, CAP_NET_ADMIN and
-// CAP_PERFMON; to trace a running program CAP_SYS_ADMIN too. CaptureInfo and the pcap format use
-// github.com/gopacket/gopacket. Until version 1 of the module names may still change.
+// CAP_PERFMON; to trace a running program CAP_SYS_ADMIN too, for promiscuous mode CAP_NET_RAW.
+// CaptureInfo and the pcap format use github.com/gopacket/gopacket. Until version 1 of the module
+// names may still change.
 package capture
 
 import (
@@ -93,6 +94,11 @@ type Options struct {
 	// Sink drops every packet after sampling. It is for interfaces that receive only copies of
 	// traffic: anything that talks through such an interface is cut off while the session lasts.
 	Sink bool
+
+	// Promiscuous sets the interfaces to promiscuous mode while the session captures. An XDP program
+	// sees only packets that the interface takes, and without that mode those are packets to its
+	// own, broadcast and multicast MAC addresses. A host's own XDP program sees them, too.
+	Promiscuous Promiscuity
 
 	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two; 0 =
 	// DefaultBuffer.

@@ -29,6 +29,8 @@ type Session struct {
 	hooking  sync.Mutex  // held while hooks are checked, and until they are detached
 	detached atomic.Bool // and no program of the session runs any more
 
+	promiscuous []io.Closer // one for each interface in promiscuous mode
+
 	noticing sync.Mutex // held while Options.Notice runs
 
 	mu     sync.Mutex
@@ -82,6 +84,9 @@ func (s *Session) open(t transport) (err error) {
 		return err
 	}
 	s.sources = sourcesOf(s.hooks) // now with modes and programs
+	if err := s.setPromiscuous(); err != nil {
+		return err
+	}
 	return s.startWatch()
 }
 
@@ -154,6 +159,7 @@ func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.hooking.Lock()
 		defer s.hooking.Unlock()
+		s.fail(s.unsetPromiscuous())
 		s.fail(detachHooks(s.hooks))
 		if s.sampler != nil {
 			s.fail(s.sampler.barrier.wait())

@@ -29,6 +29,8 @@ type captureOptions struct {
 	unbuffer  bool
 	sink, yes bool
 
+	promiscuous, notPromiscuous bool
+
 	hookNames, programs, verdictNames []string
 	filterAt, hookMap                 string
 
@@ -114,13 +116,14 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
+	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
+	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
 	f.BoolVar(&o.json, "json", false, "print the closing counts as one JSON object")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
 	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv: still more")
 	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
-	f.BoolP("no-promiscuous-mode", "p", false, "leave promiscuous mode alone: always so, accepted for the habit")
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
@@ -150,6 +153,8 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--first 0: must be at least 1")
 	case o.maxRate == 0 && given("max-rate"):
 		return errors.New("--max-rate 0: must be at least 1")
+	case o.promiscuous && o.notPromiscuous:
+		return errors.New("-P and -p: choose one")
 	case o.print && o.write == "-":
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
 	}
@@ -206,9 +211,20 @@ func (o *captureOptions) session() capture.Options {
 		Sample:        o.sample,
 		MaxRate:       o.maxRate,
 		Sink:          o.sink,
+		Promiscuous:   o.promiscuity(),
 		Buffer:        int(o.buffer.bytes),
 		Immediate:     o.unbuffer,
 	}
+}
+
+func (o *captureOptions) promiscuity() capture.Promiscuity {
+	switch {
+	case o.promiscuous:
+		return capture.PromiscuousOn
+	case o.notPromiscuous:
+		return capture.PromiscuousOff
+	}
+	return capture.PromiscuousAuto
 }
 
 // writer returns the options for writing the file of this name.

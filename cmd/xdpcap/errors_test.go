@@ -66,6 +66,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
 		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng or pcap`}},
 		{"-i rx0 -w - --print", []string{"both need standard output"}},
+		{"-i rx0 -P -p", []string{"-P and -p: choose one"}},
 		{"-i rx0 --sink", []string{"rx0 has the IP address ", "--yes"}},
 		{"-i rx0 --frobnicate", []string{"unknown flag: --frobnicate; see xdpcap --help"}},
 	} {

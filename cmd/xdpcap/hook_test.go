@@ -128,6 +128,7 @@ func TestHookMapErrors(t *testing.T) {
 		"--hook /no/such/map -i rx0":            "-i and --hook: a hook map is captured alone",
 		"--hook /no/such/map --rx-capture exit": "a hook map is captured alone",
 		"--hook /no/such/map --sink --yes":      "a hook map is captured alone",
+		"--hook /no/such/map -P":                "a hook map has no interface that can be promiscuous",
 		"--hook /proc/self/status":              "open hook map /proc/self/status",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-w", os.DevNull)...).wait()

@@ -34,6 +34,15 @@ func ExplainLoad(tried string, err error) error {
 	return fmt.Errorf("%s: %w", tried, err)
 }
 
+// ExplainPromiscuous explains an error of setting an interface to promiscuous mode. The text begins
+// with what was tried.
+func ExplainPromiscuous(tried string, err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%s: missing privileges: CAP_NET_RAW; run it as root (sudo), or give the binary cap_net_raw, too", tried)
+	}
+	return fmt.Errorf("%s: %w", tried, err)
+}
+
 // ExplainTracer explains an error of loading a fentry or fexit program for a target, or of
 // attaching it: the kernel only gives a number. The error that it returns wraps an
 // *xdp.TracingError.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// promiscuity is how many ask for promiscuous mode on a receiving interface.
+func promiscuity(t *testing.T, pair *testnet.Pair) (n int) {
+	t.Helper()
+	inRx(t, pair, func(l netlink.Link) error { n = l.Attrs().Promisc; return nil })
+	return n
+}
+
+// Promiscuous mode is on where it was asked for, and with --sink unless it was refused. The kernel
+// ends it with the process, also after kill -9.
+func TestPromiscuous(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	for _, test := range []struct {
+		args string
+		want int
+	}{
+		{"", 0},
+		{"-p", 0},
+		{"-P", 1},
+		{"--promiscuous-mode --xdp-mode generic", 1},
+		{"--sink", 1},
+		{"--sink -P", 1},
+		{"--sink -p", 0},
+	} {
+		p := listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull)...)
+		for _, one := range []*testnet.Pair{pair, second} {
+			if got := promiscuity(t, one); got != test.want {
+				t.Errorf("%q: %d ask for promiscuous mode on %s, want %d", test.args, got, one.RxName, test.want)
+			}
+		}
+		p.interrupt()
+		if n := promiscuity(t, pair) + promiscuity(t, second); n != 0 {
+			t.Errorf("%q: promiscuous mode is on after the end", test.args)
+		}
+	}
+	p := listening(t, pair.Rx, nil, "-P", "-i", pair.RxName, "-w", os.DevNull)
+	p.cmd.Process.Kill()
+	<-p.done
+	testnet.WaitFor(t, "the kernel to end promiscuous mode", func() bool { return promiscuity(t, pair) == 0 })
+}
+
+// Without CAP_NET_RAW -P is an error and nothing stays attached. --sink goes on, and says once what
+// is missing.
+func TestPromiscuousForbidden(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	const cause = "missing privileges: CAP_NET_RAW; run it as root (sudo), or give the binary cap_net_raw, too"
+
+	status, stderr := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "-P", "-i", pair.RxName, "-w", os.DevNull).wait()
+	if want := "xdpcap: set rx0 to promiscuous mode: " + cause + "\n"; status != 1 || stderr != want {
+		t.Errorf("exit status %d: %q, want %q", status, stderr, want)
+	}
+	checkDetached(t, pair)
+
+	p := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "--sink", "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull, "--json")
+	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), cause) })
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	stderr = p.interrupt()
+	if s := account(t, stderr); s.Captured != 1 || strings.Count(stderr, cause) != 1 || strings.Count(stderr, "rx0 may keep packets for other MAC addresses back") != 1 {
+		t.Errorf("%s", stderr)
+	}
+}
+
+// startWithout is start in a process that cannot have one of the capabilities.
+func startWithout(t *testing.T, capability uintptr, ns *testnet.Namespace, args ...string) (p *process) {
+	t.Helper()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread is never unlocked, so that it ends with the goroutine. Its child inherits what
+		// it can have.
+		runtime.LockOSThread()
+		if err = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err == nil {
+			p = start(t, ns, nil, args...)
+		}
+	}()
+	<-done
+	if err != nil || p == nil {
+		t.Fatalf("start xdpcap without a capability: %v", err)
+	}
+	return p
+}
