@@ -310,3 +310,20 @@ func TestMetricsError(t *testing.T) {
 		t.Errorf("%v, %v", families, err)
 	}
 }
+
+// --action takes the verdicts' names, as the kernel and others write them, and no number.
+func TestParseAction(t *testing.T) {
+	for name, want := range map[string]xdp.Verdict{
+		"pass": xdp.Pass, "xdp_pass": xdp.Pass, "drop": xdp.Drop, "XDP_DROP": xdp.Drop, "xdp_drop": xdp.Drop,
+		"abort": xdp.Aborted, "aborted": xdp.Aborted, "xdp_abort": xdp.Aborted, "XDP_ABORTED": xdp.Aborted,
+	} {
+		if got, err := parseAction(name); got != want || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", "tx", "1", "xdp_"} {
+		if got, err := parseAction(name); err == nil {
+			t.Errorf("%q was taken as %v", name, got)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,7 +17,7 @@ type monitorOptions struct {
 	iface     string
 	program   string
 	redirects bool
-	record    uint64
+	record    recordLimit
 	verbose   bool
 }
 
@@ -34,7 +33,8 @@ to the network namespace.`
 
 const monitorExamples = `  xdpcap monitor                                all events of this machine, per second
   xdpcap monitor -i eth0 --redirects --per-cpu  one interface, each CPU, also what succeeds
-  xdpcap monitor --record 20                    twenty single events, a line each
+  xdpcap monitor --record                       single events, a line each
+  xdpcap monitor --record 20                    twenty of them
   xdpcap monitor --listen :9432 --json          for Prometheus and a script`
 
 func newMonitor() *cobra.Command {
@@ -44,9 +44,9 @@ func newMonitor() *cobra.Command {
 		Short:   "Count the events of the kernel's xdp tracepoints",
 		Long:    monitorHelp,
 		Example: monitorExamples,
-		Args:    noArguments,
+		Args:    o.record.arguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("record") {
+			if o.record.given {
 				return runRecord(&o, cmd.Flags().Changed)
 			}
 			return runMonitor(&o)
@@ -56,7 +56,8 @@ func newMonitor() *cobra.Command {
 	f.StringVarP(&o.iface, "interface", "i", "", "only events of this `interface`")
 	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
 	f.BoolVar(&o.redirects, "redirects", false, "count successful redirects, too: costs time for every packet")
-	f.Uint64Var(&o.record, "record", 0, "print single events, a line each, and end after `N` of them")
+	f.Var(&o.record, "record", "print single events, a line each; with a number end after `N` of them")
+	f.Lookup("record").NoOptDefVal = noLimit
 	o.register(f)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "name the tracepoints that are not counted, and why")
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
@@ -91,7 +92,7 @@ type monitor struct {
 
 func openMonitor(o *monitorOptions) (*monitor, error) {
 	m := &monitor{o: o}
-	options := meter.TracepointOptions{Redirects: o.redirects, Record: o.record > 0}
+	options := meter.TracepointOptions{Redirects: o.redirects, Record: o.record.given}
 	if o.iface != "" {
 		ifi, err := xdp.InterfaceByName(o.iface)
 		if err != nil {
@@ -136,9 +137,6 @@ func (m *monitor) String() string {
 
 // checkRecord refuses flags that have no effect on single events.
 func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
-	if o.record == 0 {
-		return errors.New("--record 0: must be at least 1")
-	}
 	for _, flag := range []string{"interval", "count", "per-cpu", "listen"} {
 		if given(flag) {
 			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)

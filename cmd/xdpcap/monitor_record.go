@@ -7,10 +7,50 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
+
+// A recordLimit is the value of --record: that it was given, and perhaps how many events to print.
+// The number may also be an argument by itself, because pflag takes the value of a flag that need
+// not have one only behind an equals sign.
+type recordLimit struct {
+	given  bool
+	events uint64 // 0 = until a signal
+}
+
+// noLimit is what pflag hands to Set where the flag has no value.
+const noLimit = "all"
+
+func (r *recordLimit) Set(text string) (err error) {
+	r.given, r.events = true, 0
+	if text != noLimit {
+		r.events, err = strconv.ParseUint(text, 10, 64)
+		if err != nil || r.events == 0 {
+			return errors.New("must be a whole number of at least 1, or be left away")
+		}
+	}
+	return nil
+}
+
+func (r *recordLimit) String() string { return "" }
+
+func (r *recordLimit) Type() string { return "events" }
+
+// arguments takes the number behind --record.
+func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
+	if !r.given || r.events > 0 || len(args) != 1 {
+		return noArguments(cmd, args)
+	}
+	if err := r.Set(args[0]); err != nil {
+		return fmt.Errorf("--record %s: %w", args[0], err)
+	}
+	return nil
+}
 
 // runRecord is monitor --record. It prints single events until there were as many as asked for.
 func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
@@ -32,7 +72,7 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	}()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
 	say(stderr, "listening on %v", m)
-	if err := m.record(os.Stdout, o.record); err != nil {
+	if err := m.record(os.Stdout, o.record.events); err != nil {
 		return err
 	}
 	c, err := m.Read()
@@ -42,9 +82,9 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	return err
 }
 
-// record prints events until there have been so many, or the tracepoints are stopped.
+// record prints events until there have been so many, or the tracepoints are stopped. 0 is no limit.
 func (m *monitor) record(w io.Writer, events uint64) error {
-	for range events {
+	for n := uint64(0); events == 0 || n < events; n++ {
 		r, err := m.Next()
 		if errors.Is(err, os.ErrClosed) {
 			return nil

@@ -160,7 +160,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// --record prints so many events and ends by itself.
+// --record prints so many events and ends by itself, or without a number goes on until it is stopped.
 func TestMonitorRecord(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
@@ -171,7 +171,7 @@ func TestMonitorRecord(t *testing.T) {
 	lines, objects, none := newPipe(t), newPipe(t), newPipe(t)
 	text := listening(t, pair.Rx, lines.in, "monitor", "-i", pair.RxName, "--record", "3")
 	asJSON := listening(t, pair.Rx, objects.in, "monitor", "-i", pair.RxName, "--record", "3", "--json")
-	more := listening(t, pair.Rx, none.in, "monitor", "-i", pair.RxName, "--record", "100")
+	more := listening(t, pair.Rx, none.in, "monitor", "--record", "-i", pair.RxName)
 	sender := testnet.MustSender(t, pair)
 	for i := range uint64(5) {
 		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
@@ -216,7 +216,9 @@ func TestMonitorErrors(t *testing.T) {
 		"-i nosuch":                      `interface "nosuch" does not exist; there are: lo, rx0`,
 		"--program nosuch":               `--program: no XDP program "nosuch" is loaded`,
 		"--program 4294967295":           "no XDP program has the id 4294967295",
-		"--record 0":                     "--record 0: must be at least 1",
+		"--record 0":                     "--record 0: must be a whole number of at least 1, or be left away",
+		"--record many":                  "--record many: must be a whole number of at least 1, or be left away",
+		"--record=2 3":                   `monitor takes no argument "3"`,
 		"--record 1 --interval 2s":       "--record prints single events, and --interval is about counters",
 		"--record 1 --listen 127.0.0.1:": "--listen is about counters",
 		"--interval 1ms":                 "--interval 1ms: must be at least",

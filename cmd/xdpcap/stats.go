@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -101,13 +102,15 @@ func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
 	return a, nil
 }
 
+// parseAction reads what a program shall do, by the name of the verb or of the verdict, which may be
+// written as the kernel does.
 func parseAction(name string) (xdp.Verdict, error) {
-	for _, v := range []xdp.Verdict{xdp.Pass, xdp.Drop} {
-		if name == v.String() {
-			return v, nil
-		}
-	}
-	if name == "abort" {
+	switch strings.TrimPrefix(strings.ToLower(name), "xdp_") {
+	case "pass":
+		return xdp.Pass, nil
+	case "drop":
+		return xdp.Drop, nil
+	case "abort", "aborted":
 		return xdp.Aborted, nil
 	}
 	return 0, fmt.Errorf("--action %q: must be pass, drop or abort", name)
