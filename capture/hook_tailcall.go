@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -19,10 +18,26 @@ type tailCallHook struct {
 	filter   packetFilter
 	source   Source
 	hookMap  *xdp.HookMap
-	programs [xdp.Slots]program // by verdict
+	programs []program // by verdict
+	slots    []*xdp.Slot
 
-	sampler *sampler // loads other programs where the map does not take the first ones
+	sampler *sampler // loads programs of another kind where the map does not take the first ones
 	first   uint32   // index of the source
+	kind    slotKind // of the programs
+}
+
+// A slotKind is what all programs of a map, and those that call them, have in common.
+type slotKind struct {
+	attachType ebpf.AttachType
+	frags      bool // takes packets in several buffers
+}
+
+// slotKinds are those that a map may take. The kernel does not tell which, so they are tried.
+var slotKinds = []slotKind{
+	{ebpf.AttachXDP, true}, {ebpf.AttachXDP, false},
+	{ebpf.AttachNone, true}, {ebpf.AttachNone, false},
+	{ebpf.AttachXDPDevMap, true}, {ebpf.AttachXDPDevMap, false},
+	{ebpf.AttachXDPCPUMap, true}, {ebpf.AttachXDPCPUMap, false},
 }
 
 func newTailCallHook(p place, o *Options) (*tailCallHook, error) {
@@ -30,44 +45,50 @@ func newTailCallHook(p place, o *Options) (*tailCallHook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tailCallHook{filter: filter, source: Source{Name: o.HookMap, Hook: TailCall}}, nil
+	return &tailCallHook{filter: filter, source: Source{Name: o.HookMap, Hook: TailCall}, kind: slotKinds[0]}, nil
 }
 
 func (h *tailCallHook) sources() []Source { return []Source{h.source} }
 
 func (h *tailCallHook) load(k *sampler, first, _ uint32) (err error) {
 	h.sampler, h.first = k, first
-	if h.hookMap, err = xdp.OpenHookMap(h.source.Name, samplerProgSampleXdp); err != nil {
+	if h.hookMap, err = xdp.OpenHookMap(h.source.Name); err != nil {
 		return err
 	}
-	for verdict := range h.programs {
-		if h.programs[verdict], err = h.loadSlot(xdp.Verdict(verdict), true); err != nil {
-			return err
-		}
-	}
-	return nil
+	h.programs = make([]program, h.hookMap.Slots())
+	h.slots = make([]*xdp.Slot, h.hookMap.Slots())
+	return h.loadSlot(0)
 }
 
-// loadSlot loads the program for one verdict. With frags it takes packets in several buffers.
-func (h *tailCallHook) loadSlot(verdict xdp.Verdict, frags bool) (program, error) {
-	p, err := h.sampler.load(samplerProgSampleXdp, h.filter, constants{
+// loadSlot loads the program for one verdict, of the kind that the map takes as far as is known.
+func (h *tailCallHook) loadSlot(verdict int) (err error) {
+	h.programs[verdict], err = h.sampler.load(samplerProgSampleXdp, h.filter, constants{
 		samplerVarSource:  h.first,
 		samplerVarVerdict: uint32(verdict),
 	}, func(spec *ebpf.ProgramSpec) {
-		if !frags {
+		spec.AttachType = h.kind.attachType
+		if !h.kind.frags {
 			spec.Flags &^= unix.BPF_F_XDP_HAS_FRAGS
 		}
 	})
 	if err != nil {
-		return p, support.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", verdict), err)
+		return support.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", xdp.Verdict(verdict)), err)
 	}
-	return p, nil
+	return nil
 }
 
 func (h *tailCallHook) attach() (err error) {
-	for verdict := range h.programs {
-		p := &h.programs[verdict]
-		if p.link, err = h.fill(xdp.Verdict(verdict), p); err != nil {
+	if err := h.hookMap.Lock(samplerProgSampleXdp); err != nil {
+		return err
+	}
+	if err := h.fillFirst(); err != nil {
+		return err
+	}
+	for verdict := 1; verdict < len(h.programs); verdict++ {
+		if err := h.loadSlot(verdict); err != nil {
+			return err
+		}
+		if err := h.fill(verdict); err != nil {
 			return err
 		}
 	}
@@ -75,26 +96,36 @@ func (h *tailCallHook) attach() (err error) {
 	return err
 }
 
-// fill puts the program into its slot. If the map's owner does not take packets in several buffers,
-// the kernel refuses a program that does. Then fill replaces p by one that does not.
-func (h *tailCallHook) fill(verdict xdp.Verdict, p *program) (io.Closer, error) {
-	slot, err := h.hookMap.Put(verdict, p.Program)
-	if !errors.Is(err, unix.EINVAL) {
-		return slot, err
+// fillFirst fills the first slot, and finds out which kind of program the map takes.
+func (h *tailCallHook) fillFirst() error {
+	err := h.fill(0)
+	for i := 1; errors.Is(err, unix.EINVAL) && i < len(slotKinds); i++ {
+		h.programs[0].close()
+		h.kind = slotKinds[i]
+		if err := h.loadSlot(0); err != nil {
+			return err
+		}
+		err = h.fill(0)
 	}
-	plain, err := h.loadSlot(verdict, false)
+	if errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("%w: %s", err, h.hookMap.Obstacle())
+	}
+	return err
+}
+
+func (h *tailCallHook) fill(verdict int) error {
+	slot, err := h.hookMap.Put(xdp.Verdict(verdict), h.programs[verdict].Program)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p.close()
-	*p = plain
-	return h.hookMap.Put(verdict, p.Program)
+	h.programs[verdict].link, h.slots[verdict] = slot, slot
+	return nil
 }
 
 // check looks whether the slots still hold the hook's programs.
 func (h *tailCallHook) check() error {
-	for verdict := range h.programs {
-		if err := h.hookMap.Check(xdp.Verdict(verdict), h.programs[verdict].Program); err != nil {
+	for _, slot := range h.slots {
+		if err := slot.Check(); err != nil {
 			return err
 		}
 	}

@@ -159,6 +159,9 @@ func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.hooking.Lock()
 		defer s.hooking.Unlock()
+		if s.watch != nil {
+			s.fail(errors.Join(s.watch.look()...)) // what went blind in the last second
+		}
 		s.fail(s.unsetPromiscuous())
 		s.fail(detachHooks(s.hooks))
 		if s.sampler != nil {

@@ -115,6 +115,15 @@ func TestOwnProgramLeaves(t *testing.T) {
 	}
 }
 
+// A capture that is ended before it has noticed that it is blind looks once more.
+func TestBlindAtTheEnd(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
+	detachLink(t, pair)
+	p.cmd.Process.Signal(os.Interrupt)
+	checkBlind(t, p, "rx0 is not captured any more: XDP program sample_xdp (id ")
+}
+
 // checkBlind expects that the process ends with one line that has all of the words.
 func checkBlind(t *testing.T, p *process, want ...string) {
 	t.Helper()
@@ -220,10 +229,10 @@ func TestDispatcherChanges(t *testing.T) {
 func TestHookMapSlotTaken(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)
-	hook := pinHook(t, target)
+	hook := pinHook(t, target.Hook())
 	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
 	if err := target.Hook().Put(uint32(xdp.Tx), target.Program()); err != nil {
 		t.Fatal(err)
 	}
-	checkBlind(t, p, hook+" is not captured any more: ", "slot tx of hook map "+hook+" holds XDP program hooked_target_frags (id ")
+	checkBlind(t, p, hook+" is not captured any more: ", "slot tx holds program hooked_target_frags (id ")
 }

@@ -6,14 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// pinHook pins a target's hook map where a user would find it.
-func pinHook(t *testing.T, target *testnet.Target) string {
+// pinHook pins a hook map where a user would find it.
+func pinHook(t *testing.T, hook *ebpf.Map) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
@@ -21,17 +24,17 @@ func pinHook(t *testing.T, target *testnet.Target) string {
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	path := filepath.Join(dir, "hook")
-	if err := target.Hook().Pin(path); err != nil {
+	if err := hook.Pin(path); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func filledSlots(t *testing.T, target *testnet.Target) (n int) {
+func filledSlots(t *testing.T, hook *ebpf.Map) (n int) {
 	t.Helper()
-	for slot := range uint32(5) {
+	for slot := range hook.MaxEntries() {
 		var id uint32
-		if target.Hook().Lookup(slot, &id) == nil {
+		if hook.Lookup(slot, &id) == nil {
 			n++
 		}
 	}
@@ -45,7 +48,7 @@ func TestHookMap(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			target := attachTarget(t, pair, kind)
-			hook := pinHook(t, target)
+			hook := pinHook(t, target.Hook())
 			passed := listenIP(t, pair)
 			file := tempFile(t)
 			p := listening(t, pair.Rx, nil, "--hook", hook, "-w", file, "--json")
@@ -68,7 +71,7 @@ func TestHookMap(t *testing.T) {
 			if diff := cmp.Diff([]int64{1, 0, 3, 2, 2}, got); diff != "" {
 				t.Error(diff)
 			}
-			if n := filledSlots(t, target); n != 0 {
+			if n := filledSlots(t, target.Hook()); n != 0 {
 				t.Errorf("%d slots are still filled", n)
 			}
 			if got, want := verdicts(t, target), [6]uint64{1, 1, 2, 1, 0, 1}; got != want {
@@ -86,11 +89,11 @@ func TestHookMap(t *testing.T) {
 func TestHookMapInUse(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)
-	hook := pinHook(t, target)
+	hook := pinHook(t, target.Hook())
 	killed := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull)
 	killed.cmd.Process.Kill()
 	<-killed.done
-	if filledSlots(t, target) != 5 {
+	if filledSlots(t, target.Hook()) != 5 {
 		t.Skip("this kernel empties the slots by itself")
 	}
 	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--verdict", "drop,tx", "udp port 9 or udp port 53")
@@ -98,7 +101,7 @@ func TestHookMapInUse(t *testing.T) {
 	if s := account(t, p.interrupt()); s.Seen != 5 || s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
-	if n := filledSlots(t, target); n != 0 {
+	if n := filledSlots(t, target.Hook()); n != 0 {
 		t.Errorf("%d slots are still filled", n)
 	}
 
@@ -109,7 +112,7 @@ func TestHookMapInUse(t *testing.T) {
 	if status != 1 || !strings.Contains(stderr, "slot pass holds program hooked_target_frags (id ") {
 		t.Errorf("a slot in use: exit status %d: %s", status, stderr)
 	}
-	if n := filledSlots(t, target); n != 1 {
+	if n := filledSlots(t, target.Hook()); n != 1 {
 		t.Errorf("%d slots are filled, want the 1 that was", n)
 	}
 }
@@ -118,18 +121,110 @@ func TestHookMapInUse(t *testing.T) {
 func TestHookMapVerdictThenSampling(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)
-	checkVerdictThenSampling(t, pair, "--hook", pinHook(t, target))
+	checkVerdictThenSampling(t, pair, "--hook", pinHook(t, target.Hook()))
+}
+
+// The owner of a hook map may be any XDP program, and the map may be one of the convention without
+// a slot for redirect.
+func TestHookMapOwners(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		name       string
+		attachType ebpf.AttachType
+		flags      uint32
+		slots      uint32
+	}{
+		{"loaded without attach type", ebpf.AttachNone, 0, 5},
+		{"with packets in several buffers", ebpf.AttachNone, unix.BPF_F_XDP_HAS_FRAGS, 5},
+		{"in a devmap", ebpf.AttachXDPDevMap, 0, 5},
+		{"in a cpumap", ebpf.AttachXDPCPUMap, unix.BPF_F_XDP_HAS_FRAGS, 5},
+		{"without a slot for redirect", ebpf.AttachXDP, 0, 4},
+		{"with slots for more", ebpf.AttachXDP, 0, 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, owner := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.XDP, AttachType: test.attachType, Flags: test.flags}, test.slots)
+			hook := pinHook(t, m)
+			p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
+			if n := filledSlots(t, m); n != int(min(test.slots, 5)) {
+				t.Errorf("%d of %d slots are filled", n, test.slots)
+			}
+			var calls uint64
+			if test.attachType == ebpf.AttachNone || test.attachType == ebpf.AttachXDP { // others run in their maps alone
+				calls = 1
+				if verdict, err := owner.Run(&ebpf.RunOptions{Data: testnet.UDPFrame(64, 0)}); err != nil || verdict != uint32(xdp.Tx) {
+					t.Errorf("the owner's verdict is %d, %v", verdict, err)
+				}
+			}
+			if s := account(t, p.interrupt()); s.Captured != calls {
+				t.Errorf("summary %+v", s)
+			}
+			if n := filledSlots(t, m); n != 0 {
+				t.Errorf("%d slots are still filled", n)
+			}
+		})
+	}
+	t.Run("no XDP program", func(t *testing.T) {
+		m, _ := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.SchedCLS}, 5)
+		status, stderr := start(t, pair.Rx, nil, "--hook", pinHook(t, m), "-w", os.DevNull).wait()
+		if status != 1 || !strings.Contains(stderr, "programs of the type SchedCLS call it, and no XDP programs") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+	})
+}
+
+// newHookOwner loads a program that makes a tail call for the verdict tx, and returns it with its
+// hook map.
+func newHookOwner(t *testing.T, spec *ebpf.ProgramSpec, slots uint32) (*ebpf.Map, *ebpf.Program) {
+	t.Helper()
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	spec.Instructions = asm.Instructions{
+		asm.LoadMapPtr(asm.R2, m.FD()),
+		asm.Mov.Imm(asm.R3, int32(xdp.Tx)),
+		asm.FnTailCall.Call(),
+		asm.Mov.Imm(asm.R0, int32(xdp.Tx)),
+		asm.Return(),
+	}
+	owner, err := ebpf.NewProgram(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { owner.Close() })
+	return m, owner
+}
+
+// The lock of a hook map holds in every network namespace, and for this map only.
+func TestHookMapElsewhere(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	m, _ := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.XDP}, 5)
+	other, _ := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.XDP}, 5)
+	hook := pinHook(t, m)
+	if err := other.Pin(hook + "2"); err != nil {
+		t.Fatal(err)
+	}
+	first := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
+	beside := listening(t, pair.Rx, nil, "--hook", hook+"2", "-w", os.DevNull, "--json")
+	status, stderr := start(t, pair.Tx, nil, "--hook", hook, "-w", os.DevNull).wait()
+	if status != 1 || !strings.Contains(stderr, "another xdpcap captures there") {
+		t.Errorf("a second xdpcap: exit status %d: %s", status, stderr)
+	}
+	first.interrupt()
+	beside.interrupt()
 }
 
 func TestHookMapErrors(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
-		"--hook /no/such/map":                   "hook map /no/such/map does not exist",
+		"--hook /no/such/map":                   "open hook map /no/such/map: it does not exist",
 		"--hook /no/such/map -i rx0":            "-i and --hook: a hook map is captured alone",
 		"--hook /no/such/map --rx-capture exit": "a hook map is captured alone",
 		"--hook /no/such/map --sink --yes":      "a hook map is captured alone",
 		"--hook /no/such/map -P":                "a hook map has no interface that can be promiscuous",
-		"--hook /proc/self/status":              "open hook map /proc/self/status",
+		"--hook /proc/self/status":              "open hook map /proc/self/status: it is no pinned map, and not in a BPF file system",
+		"--hook /proc":                          "open hook map /proc: it is a directory, not a pinned map",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-w", os.DevNull)...).wait()
 		if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

@@ -120,5 +120,5 @@ func pinning(l limits) Check {
 	if l.bpfFS {
 		return yes("")
 	}
-	return no("", "no BPF file system is mounted on "+bpfFS, "mount -t bpf bpf "+bpfFS)
+	return no("", "no BPF file system is mounted", "mount -t bpf bpf "+bpfFS)
 }

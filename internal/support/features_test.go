@@ -78,7 +78,7 @@ func TestFeatures(t *testing.T) {
 		{"no XDP", lacks("xdp"), false, answers{FeatureNative: lack("xdp"), FeatureGeneric: lack("xdp"), FeatureHook: lack("xdp"),
 			FeatureFilter: lack("xdp"), FeatureFlows: lack("xdp")}},
 		{"no BPF file system", func(_ *Report, l *limits) { l.bpfFS = false }, true,
-			answers{FeatureHook: no("", "no BPF file system is mounted on /sys/fs/bpf", "mount -t bpf bpf /sys/fs/bpf")}},
+			answers{FeatureHook: no("", "no BPF file system is mounted", "mount -t bpf bpf /sys/fs/bpf")}},
 		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
 			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureFilter: missing,
 			FeatureFlows: missing, FeatureMeters: missing, FeatureMonitor: missing}},

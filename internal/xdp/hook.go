@@ -3,8 +3,10 @@ package xdp
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -12,131 +14,217 @@ import (
 
 // A HookMap is a pinned program array with one slot for each verdict. An XDP program makes a tail
 // call into the slot of the verdict that it is about to return: the convention of
-// github.com/cloudflare/xdpcap. One process at a time may hold a hook map. One goroutine may use it
-// at a time.
+// github.com/cloudflare/xdpcap. One goroutine may use it at a time.
 type HookMap struct {
 	path string
 	m    *ebpf.Map // nil = closed
 
-	// lock is a socket with a name that belongs to the map; -1 = none. The kernel frees the name
-	// when the process ends, however it ends.
+	// lock is the directory in which the map is pinned; -1 = the map is not locked. The lock goes
+	// with the process, however that ends.
 	lock int
 }
 
-// Slots is how many verdicts a hook map has slots for.
-const Slots = uint32(UnknownVerdict)
+// A map has a slot for each verdict, except that those of an old convention have none for redirect,
+// which is the last one.
+const (
+	maxSlots = int(UnknownVerdict)
+	minSlots = maxSlots - 1
+)
 
-// OpenHookMap takes hold of the hook map that is pinned at path. It refuses one whose slots are in
-// use. Slots that hold a program with the name leftover do not count as in use, because a killed
-// process of ours left it there.
-func OpenHookMap(path, leftover string) (*HookMap, error) {
+// OpenHookMap opens the hook map that is pinned at path.
+func OpenHookMap(path string) (*HookMap, error) {
 	m, err := ebpf.LoadPinnedMap(path, nil)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("hook map %s does not exist: the program that has it must pin it there", path)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("open hook map %s: %w", path, err)
+		return nil, fmt.Errorf("open hook map %s: %w", path, explainPin(path, err))
 	}
 	h := &HookMap{path: path, m: m, lock: -1}
-	if err := h.take(leftover); err != nil {
-		return nil, errors.Join(err, h.Close())
+	if m.Type() != ebpf.ProgramArray || int(m.MaxEntries()) < minSlots {
+		return nil, errors.Join(fmt.Errorf("%s is not a hook map: that is a program array with %d slots, one for each verdict; "+
+			"this is a map of the type %s with %d", path, maxSlots, m.Type(), m.MaxEntries()), h.Close())
 	}
 	return h, nil
 }
 
-func (h *HookMap) take(leftover string) error {
-	if h.m.Type() != ebpf.ProgramArray || h.m.MaxEntries() < Slots {
-		return fmt.Errorf("%s is not a hook map: that is a program array with %d slots, one for each verdict; this is a %s with %d",
-			h.path, Slots, h.m.Type(), h.m.MaxEntries())
-	}
-	if err := h.takeLock(); err != nil {
+// explainPin says what is at a path where no map is pinned, because the kernel gives the same
+// numbers for different reasons.
+func explainPin(path string, err error) error {
+	var fs unix.Statfs_t
+	info, e := os.Stat(path)
+	switch {
+	case errors.Is(e, os.ErrNotExist):
+		return errors.New("it does not exist: the program that has it must pin it there")
+	case e != nil:
 		return err
+	case info.IsDir():
+		return errors.New("it is a directory, not a pinned map")
+	case unix.Statfs(path, &fs) == nil && fs.Type != unix.BPF_FS_MAGIC:
+		return errors.New("it is no pinned map, and not in a BPF file system")
 	}
-	for v := range Verdict(Slots) {
-		var id uint32
-		err := h.m.Lookup(uint32(v), &id)
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			continue
-		}
+	if p, e := ebpf.LoadPinnedProgram(path, nil); e == nil {
+		p.Close()
+		return errors.New("it is a pinned program, not a map")
+	}
+	return err
+}
+
+// Slots is how many slots the map has: one for each verdict from 0 on.
+func (h *HookMap) Slots() int { return min(int(h.m.MaxEntries()), maxSlots) }
+
+// Lock marks the map as in use by this process, and refuses one that somebody else uses. Slots that
+// hold a program with the name leftover are in use only as long as another process has the map
+// locked. Otherwise a killed process left them behind.
+func (h *HookMap) Lock(leftover string) error {
+	err := h.takeLock()
+	if err != nil {
+		return fmt.Errorf("lock hook map %s: %w", h.path, err)
+	}
+	shared, err := h.isShared()
+	if err != nil {
+		return fmt.Errorf("look who else uses hook map %s: %w", h.path, err)
+	}
+	for v := range Verdict(h.Slots()) {
+		id, err := h.lookup(v)
 		if err != nil {
-			return fmt.Errorf("look at slot %s of hook map %s: %w", v, h.path, err)
+			return err
 		}
-		if name := programName(id); name != leftover {
-			return fmt.Errorf("hook map %s: slot %s holds program %s: end what put it there first", h.path, v, Program{id, name})
+		p := Program{ID: id, Name: programName(id)}
+		switch {
+		case id == 0:
+		case p.Name != leftover:
+			return fmt.Errorf("hook map %s: slot %s holds program %s: end what put it there first", h.path, v, p)
+		case shared:
+			return fmt.Errorf("hook map %s: another xdpcap captures there: end that first", h.path)
 		}
 	}
 	return nil
 }
 
-// takeLock binds a socket to a name that belongs to the map. The kernel gives a name to one socket
-// at a time.
-func (h *HookMap) takeLock() error {
+// takeLock puts a read lock on one byte of the directory that the map is pinned in: on the byte with
+// the number of the map's id, so that maps in the same directory are locked each by itself. The
+// pinned map itself cannot be opened as a file; its directory can, and is the same one in every
+// network namespace and container. A read lock, because a directory cannot be opened for writing. It
+// has nothing to do with flock(2), by which libxdp keeps others out of whole directories.
+func (h *HookMap) takeLock() (err error) {
+	pin, err := filepath.EvalSymlinks(h.path)
+	if err != nil {
+		return err
+	}
+	if h.lock, err = unix.Open(filepath.Dir(pin), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("open its directory: %w", err)
+	}
+	lock, err := h.byteLock(unix.F_RDLCK)
+	if err != nil {
+		return err
+	}
+	return unix.FcntlFlock(uintptr(h.lock), unix.F_OFD_SETLK, lock)
+}
+
+// isShared tells whether another process has the map locked, too: then a write lock could not be
+// had.
+func (h *HookMap) isShared() (bool, error) {
+	lock, err := h.byteLock(unix.F_WRLCK)
+	if err != nil {
+		return false, err
+	}
+	err = unix.FcntlFlock(uintptr(h.lock), unix.F_OFD_GETLK, lock)
+	return lock.Type != unix.F_UNLCK, err
+}
+
+func (h *HookMap) byteLock(kind int16) (*unix.Flock_t, error) {
 	info, err := h.m.Info()
 	if err != nil {
-		return fmt.Errorf("look at hook map %s: %w", h.path, err)
+		return nil, err
 	}
 	id, _ := info.ID()
-	if h.lock, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("lock hook map %s: %w", h.path, err)
+	return &unix.Flock_t{Type: kind, Whence: unix.SEEK_SET, Start: int64(id), Len: 1}, nil
+}
+
+// lookup returns the id of the program in a slot; 0 = the slot is empty.
+func (h *HookMap) lookup(verdict Verdict) (id uint32, err error) {
+	if h.m == nil {
+		return 0, fmt.Errorf("look at slot %s of hook map %s: %w", verdict, h.path, os.ErrClosed)
 	}
-	err = unix.Bind(h.lock, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap-hook-%d", id)})
-	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("hook map %s: another xdpcap captures there: end that first", h.path)
+	err = h.m.Lookup(uint32(verdict), &id)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("lock hook map %s: %w", h.path, err)
+		return 0, fmt.Errorf("look at slot %s of hook map %s: %w", verdict, h.path, err)
 	}
-	return nil
+	return id, nil
 }
 
 // Put makes the owner of the map call the program for packets with a verdict, until the returned
-// slot is closed. The error wraps EINVAL where the owner of the map takes packets of several
-// buffers and the program does not, or the other way round.
-func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (io.Closer, error) {
+// slot is closed. The error wraps EINVAL where the program is not of the kind that the map takes:
+// all programs in a map, and those that call them, must be alike in whether they take packets in
+// several buffers and, on newer kernels, in their attach type.
+func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
+	own, err := Identify(prog)
+	if err != nil {
+		return nil, fmt.Errorf("ask for a program's id: %w", err)
+	}
 	if err := h.m.Put(uint32(verdict), prog); err != nil {
 		return nil, fmt.Errorf("put a program into slot %s of hook map %s: %w", verdict, h.path, err)
 	}
-	return &slot{h: h, verdict: verdict}, nil
+	return &Slot{h: h, verdict: verdict, id: own.ID}, nil
 }
 
-// Check returns an error where the slot of a verdict does not hold the program any more.
-func (h *HookMap) Check(verdict Verdict, prog *ebpf.Program) error {
-	own, err := Identify(prog)
-	if err != nil {
-		return nil // that says nothing about the slot
+// Obstacle says why the map takes no XDP program at all, as far as the kernel tells: of the map's
+// owner it shows the type, and whether the JIT has compiled it.
+func (h *HookMap) Obstacle() string {
+	owner, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", h.m.FD()))
+	for line := range strings.Lines(string(owner)) {
+		key, value, _ := strings.Cut(line, ":")
+		n, err := strconv.Atoi(strings.TrimSpace(value))
+		switch {
+		case err != nil:
+		case key == "owner_prog_type" && ebpf.ProgramType(n) != ebpf.XDP:
+			return fmt.Sprintf("programs of the type %s call it, and no XDP programs", ebpf.ProgramType(n))
+		case key == "owner_jited" && n == 0:
+			return "the program that calls it was not compiled by the kernel's JIT: " +
+				"sysctl net.core.bpf_jit_enable=1, then load that program again"
+		}
 	}
-	var id uint32
-	err = h.m.Lookup(uint32(verdict), &id)
-	switch {
-	case errors.Is(err, ebpf.ErrKeyNotExist):
-		return fmt.Errorf("slot %s of hook map %s was emptied", verdict, h.path)
-	case err == nil && id != own.ID:
-		return fmt.Errorf("slot %s of hook map %s holds XDP program %s now", verdict, h.path, Program{id, programName(id)})
-	}
-	return nil
+	return "the kernel finds no XDP program like the one that calls it, whatever its attach type, " +
+		"and whether or not it takes packets in several buffers"
 }
 
-// A slot is a slot of the map that holds a program of ours.
-type slot struct {
+// A Slot is a slot of the map that holds a program of ours.
+type Slot struct {
 	h       *HookMap
 	verdict Verdict
-	emptied bool
+	id      uint32 // of the program; 0 = closed
 }
 
-// Close empties the slot. A second call does nothing, except after an error: then it tries again,
-// because the program is called until the slot is empty.
-func (s *slot) Close() error {
-	if s.emptied {
+// Check returns an error where the slot does not hold the program any more.
+func (s *Slot) Check() error {
+	switch id, err := s.h.lookup(s.verdict); {
+	case err != nil || id == s.id:
+		return nil // that the kernel does not answer says nothing about the slot
+	case id == 0:
+		return fmt.Errorf("slot %s was emptied", s.verdict)
+	default:
+		return fmt.Errorf("slot %s holds program %s now", s.verdict, Program{id, programName(id)})
+	}
+}
+
+// Close empties the slot, unless somebody else has emptied or filled it meanwhile. A second call
+// does nothing, except after an error: then it tries again, because the program is called until the
+// slot is empty.
+func (s *Slot) Close() error {
+	if s.id == 0 {
 		return nil
 	}
-	err := os.ErrClosed
-	if s.h.m != nil {
-		err = s.h.m.Delete(uint32(s.verdict))
-	}
+	id, err := s.h.lookup(s.verdict)
 	if err != nil {
-		return fmt.Errorf("empty slot %s of hook map %s: %w", s.verdict, s.h.path, err)
+		return err
 	}
-	s.emptied = true
+	if id == s.id {
+		if err := s.h.m.Delete(uint32(s.verdict)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("empty slot %s of hook map %s: %w", s.verdict, s.h.path, err)
+		}
+	}
+	s.id = 0
 	return nil
 }
 

@@ -3,11 +3,13 @@ package xdp_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -27,96 +29,174 @@ func loadNamed(t *testing.T, name string) *ebpf.Program {
 	return prog
 }
 
-// newHookMap makes a hook map that is not pinned anywhere.
-func newHookMap(t *testing.T) *xdp.HookMap {
+// pinned makes a BPF file system and pins what pin pins at a path there.
+func pinned(t *testing.T, pin interface{ Pin(string) error }) (path string) {
 	t.Helper()
 	testnet.RequireRoot(t)
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: xdp.Slots})
+	dir := t.TempDir()
+	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	path = filepath.Join(dir, "hook")
+	if err := pin.Pin(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newProgramArray(t *testing.T, slots uint32) *ebpf.Map {
+	t.Helper()
+	testnet.RequireRoot(t)
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := xdp.NewHookMap("/hook", m)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func openHookMap(t *testing.T, path string) *xdp.HookMap {
+	t.Helper()
+	h, err := xdp.OpenHookMap(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { h.Close() })
 	return h
 }
 
 // A killed process leaves programs in the slots. Only those that the caller calls its own are
-// replaced.
-func TestHookMapLeftovers(t *testing.T) {
+// replaced, and those only where no process has the map locked.
+func TestHookMapLock(t *testing.T) {
 	for _, test := range []struct {
 		name, inSlot string
+		locked       bool
 		want         string // in the error; "" = none
 	}{
-		{"empty", "", ""},
-		{"ours", "ours", ""},
-		{"another's", "theirs", "hook map /hook: slot tx holds program theirs (id "},
+		{"empty", "", false, ""},
+		{"empty, and locked by somebody who puts nothing into it", "", true, ""},
+		{"ours", "ours", false, ""},
+		{"ours, and locked by another process", "ours", true, "another xdpcap captures there: end that first"},
+		{"another's", "theirs", false, "slot tx holds program theirs (id "},
+		{"another's, and locked", "theirs", true, "slot tx holds program theirs (id "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHookMap(t)
+			m := newProgramArray(t, 5)
+			path := pinned(t, m)
 			if test.inSlot != "" {
-				if err := h.Map().Put(uint32(xdp.Tx), loadNamed(t, test.inSlot)); err != nil {
+				if err := m.Put(uint32(xdp.Tx), loadNamed(t, test.inSlot)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := h.Take("ours")
-			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+			if test.locked {
+				openHookMap(t, path).Lock("ours")
+			}
+			err := openHookMap(t, path).Lock("ours")
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), "hook map "+path+": "+test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
 	}
 }
 
-func TestHookMapLock(t *testing.T) {
-	h := newHookMap(t)
-	if err := h.Take(""); err != nil {
+// Each of several maps in one directory has a lock of its own, and the directory can be locked with
+// flock(2) meanwhile, as libxdp does it.
+func TestHookMapsInOneDirectory(t *testing.T) {
+	first, second := newProgramArray(t, 5), newProgramArray(t, 5)
+	path := pinned(t, first)
+	if err := second.Pin(path + "2"); err != nil {
 		t.Fatal(err)
 	}
-	m, err := h.Map().Clone()
+	for i, m := range []*ebpf.Map{first, second} {
+		if err := openHookMap(t, path+[]string{"", "2"}[i]).Lock("ours"); err != nil {
+			t.Errorf("map %d: %v", i, err)
+		}
+		if err := m.Put(uint32(xdp.Tx), loadNamed(t, "ours")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := xdp.NewHookMap("/hook", m)
-	defer again.Close()
-	if err := again.Take(""); err == nil || !strings.Contains(err.Error(), "another xdpcap captures there") {
-		t.Errorf("a second one: %v", err)
+	defer dir.Close()
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("flock: %v", err)
 	}
 }
 
-// Close empties a slot, or returns an error where the slot cannot be emptied. A second Close does
-// nothing.
-func TestHookMapClose(t *testing.T) {
-	h := newHookMap(t)
-	drop, err := h.Put(xdp.Drop, loadNamed(t, "ours"))
-	if err != nil {
+func TestOpenHookMapErrors(t *testing.T) {
+	program := pinned(t, loadNamed(t, "program"))
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for path, want := range map[string]string{
+		"/no/such/map":                   "it does not exist: the program that has it must pin it there",
+		filepath.Dir(program):            "it is a directory, not a pinned map",
+		filepath.Dir(file):               "it is a directory, not a pinned map",
+		file:                             "it is no pinned map, and not in a BPF file system",
+		program:                          "it is a pinned program, not a map",
+		pinned(t, newProgramArray(t, 3)): "is not a hook map: that is a program array with 5 slots, one for each verdict; this is a map of the type ProgramArray with 3",
+	} {
+		if _, err := xdp.OpenHookMap(path); err == nil || !strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want ...%s", path, err, want)
+		}
+	}
+}
+
+// Close empties a slot that holds the program, and leaves alone one that somebody else has emptied
+// or filled. Check tells these apart.
+func TestHookMapSlot(t *testing.T) {
+	m := newProgramArray(t, 5)
+	h := openHookMap(t, pinned(t, m))
+	put := func(v xdp.Verdict) *xdp.Slot {
+		slot, err := h.Put(v, loadNamed(t, "ours"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := slot.Check(); err != nil {
+			t.Errorf("at first: %v", err)
+		}
+		return slot
+	}
+	kept, emptied, taken := put(xdp.Drop), put(xdp.Pass), put(xdp.Tx)
+	if err := m.Delete(uint32(xdp.Pass)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Put(uint32(xdp.Tx), loadNamed(t, "theirs")); err != nil {
+		t.Fatal(err)
+	}
+	if err := emptied.Check(); err == nil || err.Error() != "slot pass was emptied" {
+		t.Errorf("an emptied slot: %v", err)
+	}
+	if err := taken.Check(); err == nil || !strings.HasPrefix(err.Error(), "slot tx holds program theirs (id ") {
+		t.Errorf("a taken slot: %v", err)
+	}
 	for range 2 {
-		if err := drop.Close(); err != nil {
-			t.Error(err)
+		for _, slot := range []*xdp.Slot{kept, emptied, taken} {
+			if err := slot.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	var id uint32
-	if err := h.Map().Lookup(uint32(xdp.Drop), &id); !errors.Is(err, ebpf.ErrKeyNotExist) {
-		t.Errorf("the slot holds program %d, %v", id, err)
+	for _, v := range []xdp.Verdict{xdp.Drop, xdp.Pass} {
+		if err := m.Lookup(uint32(v), &id); !errors.Is(err, ebpf.ErrKeyNotExist) {
+			t.Errorf("slot %v holds program %d, %v", v, id, err)
+		}
 	}
-
-	pass, err := h.Put(xdp.Pass, loadNamed(t, "ours"))
-	if err != nil {
-		t.Fatal(err)
+	if err := m.Lookup(uint32(xdp.Tx), &id); err != nil {
+		t.Errorf("the other's program has gone: %v", err)
 	}
-	if err := h.Map().Delete(uint32(xdp.Pass)); err != nil {
-		t.Fatal(err)
-	}
-	const want = "empty slot pass of hook map /hook: "
-	if err := pass.Close(); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("a slot that somebody else emptied: %v, want %s...", err, want)
-	}
+	late := put(xdp.Aborted)
 	for range 2 {
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := pass.Close(); !errors.Is(err, os.ErrClosed) {
+	if err := late.Close(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a slot of a closed map: %v, want %v", err, os.ErrClosed)
 	}
 }
