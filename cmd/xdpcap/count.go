@@ -65,9 +65,8 @@ func runCount(o *countOptions) error {
 			return nil, err
 		}
 		return &counters[meter.ProtocolCounts]{
-			openMeter:  p,
-			interfaces: []int{p.Interface().Index},
-			metrics:    countMetrics(o),
+			openMeter: p,
+			metrics:   countMetrics(o),
 			newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
 				return newCountReport(o, p.Interface().Name, i)
 			},

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // counterOptions are the flags that all counter commands have.
@@ -52,17 +51,22 @@ var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lis
 // kernel's counters need not be reset and several readers do not disturb each other.
 type counters[S any] struct {
 	openMeter[S]
-	interfaces []int // indices; the command ends when one of them leaves
-	newReport  func(meter.Interval[S]) report
-	metrics    metricSet[S]
+	newReport func(meter.Interval[S]) report
+	metrics   metricSet[S]
 }
 
 // An openMeter is one of internal/meter's types.
 type openMeter[S any] interface {
 	// String says what is counted and how, for the title of a table: "rx0, XDP native".
 	String() string
+	// Began returns when counting began.
+	Began() time.Time
 	// Read may be called concurrently, because a scrape reads, too.
 	Read() (S, error)
+	// Follow looks whether what is counted is still there, and goes on with what has taken its
+	// place; a notice says so. After an ErrNotCounting a later call may find something to count
+	// again; any other error is final.
+	Follow() (notice string, err error)
 	// Close detaches everything. It is called once, after the last Read.
 	Close() error
 }
@@ -83,7 +87,6 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 	}
 	defer exp.close()
 
-	started := time.Now()
 	c, err := open()
 	if err != nil {
 		return err
@@ -93,67 +96,85 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 			err = closing
 		}
 	}()
-	watch, err := xdp.Watch(c.interfaces)
-	if err != nil {
-		return err
-	}
-	defer watch.Close()
 	exp.serve(newRegistry(c.Read, c.metrics))
 	defer exp.close() // before the counters are closed, because a scrape reads them
 	exp.announce(stderr)
 	say(stderr, "listening on %v", c)
-	r := &counterRun[S]{o: o, counters: c, out: os.Stdout, screen: newScreen(os.Stdout), gone: watch.Gone, started: started}
+	r := &counterRun[S]{o: o, counters: c, out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
 	return r.run(ctx)
 }
+
+// lookInterval is how often a counter command looks whether what it counts is still there.
+const lookInterval = time.Second
 
 // A counterRun prints a report for each interval.
 type counterRun[S any] struct {
 	o        *counterOptions
 	counters *counters[S]
 	out      io.Writer
-	screen   *screen    // nil: not a terminal
-	gone     func() int // index of an interface that has left, or 0
-	started  time.Time
+	messages io.Writer
+	screen   *screen // nil: not a terminal
 
 	last meter.Interval[S]
+	said string // the last message
 }
 
 // run returns nil when the end was asked for.
 func (r *counterRun[S]) run(ctx context.Context) error {
-	tick := time.NewTicker(r.o.interval)
+	tick, look := time.NewTicker(r.o.interval), time.NewTicker(lookInterval)
 	defer tick.Stop()
-	for n := uint64(0); r.o.count == 0 || n < r.o.count; n++ {
-		ended := false
+	defer look.Stop()
+	for n := uint64(0); r.o.count == 0 || n < r.o.count; {
 		select {
 		case <-ctx.Done():
-			ended = true
-		case <-tick.C:
-		}
-		if err := r.read(); err != nil {
-			if n > 0 {
-				r.printTotals() // of the last snapshot; only the error of read is returned
+			return r.end(nil)
+		case <-look.C:
+			if err := r.look(); err != nil {
+				return r.end(err)
 			}
-			return err
-		}
-		// The last interval, which a signal has cut short, is printed for readers that add up JSON
-		// objects. A table is followed by the totals, which include it.
-		if !ended || r.o.json {
+		case <-tick.C:
+			n++
+			if err := r.read(); err != nil {
+				r.printTotals() // of the last snapshot; only the error of read is returned
+				return err
+			}
 			if err := r.print(); err != nil {
 				return err
 			}
 		}
-		if ended {
-			break
-		}
-		if index := r.gone(); index != 0 {
-			if err := r.printTotals(); err != nil {
-				return err
-			}
-			return fmt.Errorf("the interface of %v was deleted or moved to another network namespace: "+
-				"start again when it is back", r.counters)
-		}
 	}
 	return r.printTotals()
+}
+
+// look returns an error when the run is to end, because nothing is counted any more. A command that
+// exports its counters waits then for a program, since what is deployed may be away for a while.
+func (r *counterRun[S]) look() error {
+	notice, err := r.counters.Follow()
+	if errors.Is(err, meter.ErrNotCounting) && r.o.listen != "" {
+		notice, err = err.Error()+": waiting for a program", nil
+	}
+	if notice != "" && notice != r.said {
+		r.said = notice
+		say(r.messages, "%s", notice)
+	}
+	return err
+}
+
+// end prints what was counted until now, and returns why the run has ended. The last interval, which
+// is cut short, is printed for readers that add up JSON objects. A table is followed by the totals,
+// which include it.
+func (r *counterRun[S]) end(cause error) error {
+	err := r.read()
+	if err == nil && r.o.json {
+		err = r.print()
+	}
+	if totals := r.printTotals(); err == nil {
+		err = totals
+	}
+	if cause != nil {
+		return cause
+	}
+	return err
 }
 
 // read takes the next snapshot.
@@ -163,7 +184,7 @@ func (r *counterRun[S]) read() error {
 		return err
 	}
 	end := time.Now()
-	r.last = r.last.Next(now, end, end.Sub(r.started))
+	r.last = r.last.Next(now, end, end.Sub(r.counters.Began()))
 	return nil
 }
 

@@ -17,13 +17,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A fakeMeter counts ten more with every snapshot.
 type fakeMeter struct {
-	value atomic.Uint64
-	fail  error
-	name  string // "" = fake0
+	value    atomic.Uint64
+	messages bytes.Buffer // what a run says besides its reports
+	fail     error
+	name     string // "" = fake0
+	began    time.Time
+
+	follow func() (string, error) // nil: nothing ever changes
 }
 
 func (m *fakeMeter) String() string {
@@ -35,6 +40,14 @@ func (m *fakeMeter) String() string {
 
 func (m *fakeMeter) Read() (uint64, error) { return m.value.Add(10), m.fail }
 func (m *fakeMeter) Close() error          { return nil }
+func (m *fakeMeter) Began() time.Time      { return m.began }
+
+func (m *fakeMeter) Follow() (string, error) {
+	if m.follow == nil {
+		return "", nil
+	}
+	return m.follow()
+}
 
 // counters is the fakeMeter as a command hands it to runCounters.
 func (m *fakeMeter) counters() *counters[uint64] {
@@ -63,9 +76,10 @@ func (r fakeReport) object() any {
 
 func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *screen) (string, error) {
 	var out bytes.Buffer
-	r := &counterRun[uint64]{
-		o: &o, counters: m.counters(), out: &out, screen: scr, gone: func() int { return 0 }, started: time.Now(),
+	if m.began.IsZero() {
+		m.began = time.Now()
 	}
+	r := &counterRun[uint64]{o: &o, counters: m.counters(), out: &out, messages: &m.messages, screen: scr}
 	err := r.run(ctx)
 	return out.String(), err
 }
@@ -118,6 +132,74 @@ func TestCountersError(t *testing.T) {
 		broken := errors.New("broken")
 		if _, err := runFake(t.Context(), counterOptions{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
 			t.Error(err)
+		}
+	})
+}
+
+// However long the interval is, the end of what is counted is noticed, and what was counted until
+// then is printed.
+func TestCountersEnd(t *testing.T) {
+	gone := errors.New("rx0 is gone")
+	for _, asJSON := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &fakeMeter{began: time.Now()}
+			m.follow = func() (string, error) {
+				if time.Since(m.began) < 90*time.Second {
+					return "", nil
+				}
+				return "", gone
+			}
+			got, err := runFake(t.Context(), counterOptions{interval: time.Hour, json: asJSON}, m, nil)
+			want := "total  fake0, over 90.000 s\n10 10 "
+			if asJSON {
+				want = `"interval_s":90,"elapsed_s":90,"value":10}`
+			}
+			if !errors.Is(err, gone) || !strings.Contains(got, want) || time.Since(m.began) > 92*time.Second {
+				t.Errorf("after %v: %v, printed %s", time.Since(m.began), err, got)
+			}
+		})
+	}
+}
+
+// Where no program runs any more, a command that exports its counters says so once and waits. Any
+// other ends.
+func TestCountersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeMeter{began: time.Now()}
+		m.follow = func() (string, error) {
+			switch after := time.Since(m.began).Seconds(); {
+			case after < 2 || after > 8:
+				return "", nil
+			case after < 7:
+				return "", xdp.Kind(meter.ErrNotCounting, "a (id 1) does not run on rx0 any more")
+			default:
+				return "rx0 runs b (id 2) in place of a (id 1)", nil
+			}
+		}
+		if _, err := runFake(t.Context(), counterOptions{interval: time.Hour}, m, nil); !errors.Is(err, meter.ErrNotCounting) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := runFake(ctx, counterOptions{interval: time.Hour, listen: ":9432"}, m, nil); err != nil {
+			t.Error(err)
+		}
+		want := "xdpcap: a (id 1) does not run on rx0 any more: waiting for a program\n" +
+			"xdpcap: rx0 runs b (id 2) in place of a (id 1)\n"
+		if diff := cmp.Diff(want, m.messages.String()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Rates are over the time since counting began, which may be some time before the run.
+func TestCountersClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeMeter{began: time.Now()}
+		time.Sleep(3 * time.Second)
+		got, err := runFake(t.Context(), counterOptions{interval: time.Second, count: 1, json: true}, m, nil)
+		if err != nil || !strings.Contains(got, `"interval_s":4,"elapsed_s":4,`) {
+			t.Errorf("%v: %s", err, got)
 		}
 	})
 }

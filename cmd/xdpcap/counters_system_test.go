@@ -316,29 +316,51 @@ func TestCounterErrors(t *testing.T) {
 	}
 }
 
-// With --yes a program that drops packets is attached. When the interface leaves, the command says
-// so.
-func TestStatsInterfaceGone(t *testing.T) {
+// An interface that is renamed is counted on. When it leaves, every command says so long before the
+// interval is over, and shows what it counted until then.
+func TestCountersInterfaceGone(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--yes", "--interval", "20ms")
-	testnet.WaitFor(t, "a table", func() bool { return strings.Contains(output(), "VERDICT") })
-	err := pair.Rx.Do(func() error {
-		l, err := netlink.LinkByName("rx0")
-		if err != nil {
-			return err
+	const every = "--interval=1h"
+	run := map[string][]string{
+		"stats": {"stats", "-i", "rx0", every, "--json"},
+		"count": {"count", "-i", "rx1", every},
+		"drop":  {"latency", "-i", "rx2", every, "--builtin", "--drop", "100", "--yes"},
+		"watch": {"monitor", "-i", "rx3", every, "--json"},
+	}
+	addPair(t, pair, "rx1", 1, 1)
+	addPair(t, pair, "rx2", 1, 1)
+	addPair(t, pair, "rx3", 1, 1)
+	processes, outputs := map[string]*process{}, map[string]func() string{}
+	for name, args := range run {
+		processes[name], outputs[name] = counting(t, pair, args...)
+	}
+	frames := testnet.Volume(90_000)
+	// Before 6.2, only an interface that is down can be renamed.
+	inRx(t, pair, netlink.LinkSetDown)
+	inRx(t, pair, func(l netlink.Link) error { return netlink.LinkSetName(l, "renamed0") })
+	pair.RxName = "renamed0"
+	inRx(t, pair, netlink.LinkSetUp)
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames})
+	for _, name := range []string{"renamed0", "rx1", "rx2", "rx3"} {
+		pair.RxName = name
+		inRx(t, pair, netlink.LinkDel)
+	}
+	for name, p := range processes {
+		status, stderr := p.wait()
+		want := "xdpcap: " + run[name][2] + " was deleted or moved to another network namespace: start again when it is back\n"
+		if status != 1 || !strings.HasSuffix(stderr, want) {
+			t.Errorf("%s: exit status %d: %s", name, status, stderr)
 		}
-		return netlink.LinkDel(l)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	status, stderr := p.wait()
-	if status != 1 || !strings.Contains(stderr, "rx0") || strings.Count(stderr, "\n") != 2 {
-		t.Errorf("%d: %s", status, stderr)
+	if r := lastObject[statsReport](t, outputs["stats"]()); r.Verdicts["pass"].Packets != arrived || r.Total.Bytes != 100*arrived {
+		t.Errorf("stats: %+v of %d packets", r.verdictRates, arrived)
 	}
-	if !strings.Contains(output(), "total  rx0") {
-		t.Errorf("no totals: %s", output())
+	for name, title := range map[string]string{"count": "total  rx1, ", "drop": "total  rx2, "} {
+		if !strings.HasPrefix(outputs[name](), title) {
+			t.Errorf("%s: %s", name, outputs[name]())
+		}
 	}
+	lastObject[monitorReport](t, outputs["watch"]())
 }
 
 // bench prints a line per variant, and its table is the same whatever it measured.

@@ -110,10 +110,9 @@ func runLatency(o *latencyOptions) error {
 			return nil, err
 		}
 		return &counters[meter.LatencyCounts]{
-			openMeter:  l,
-			interfaces: []int{l.Interface().Index},
-			metrics:    latencyMetrics(o.iface),
-			newReport:  func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
+			openMeter: l,
+			metrics:   latencyMetrics(o.iface),
+			newReport: func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
 		}, nil
 	})
 }
@@ -182,10 +181,9 @@ func openRuntime(o *latencyOptions) (*counters[meter.RuntimeCounts], error) {
 	}
 	say(stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters[meter.RuntimeCounts]{
-		openMeter:  m,
-		interfaces: []int{m.Interface().Index},
-		metrics:    runtimeMetrics(o.iface),
-		newReport:  func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
+		openMeter: m,
+		metrics:   runtimeMetrics(o.iface),
+		newReport: func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
 	}, nil
 }
 

@@ -20,7 +20,6 @@ func runEvents(o *latencyOptions) error {
 		return err
 	}
 	lines := newEventLines(os.Stdout, o.json)
-	began := time.Now()
 	l, err := openBuiltin(o, lines.print)
 	if err != nil {
 		return err
@@ -40,7 +39,7 @@ func runEvents(o *latencyOptions) error {
 	}
 	if err == nil && !o.json {
 		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, time.Now(), time.Since(began))).writeTable(stderr)
+		newLatencyReport(l, start.Next(last, time.Now(), time.Since(l.Began()))).writeTable(stderr)
 	}
 	return err
 }
@@ -94,8 +93,9 @@ func (e *eventLines) flush() error {
 // follow flushes ten times per second until done is closed. It ends earlier with an error when the
 // lines cannot be written, or when nothing is measured any more.
 func (e *eventLines) follow(done <-chan struct{}, l *latency) error {
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick, look := time.NewTicker(100*time.Millisecond), time.NewTicker(lookInterval)
 	defer tick.Stop()
+	defer look.Stop()
 	for {
 		select {
 		case <-done:
@@ -104,7 +104,8 @@ func (e *eventLines) follow(done <-chan struct{}, l *latency) error {
 			if err := e.flush(); err != nil {
 				return err
 			}
-			if _, err := l.Read(); err != nil {
+		case <-look.C:
+			if _, err := l.Follow(); err != nil {
 				return err
 			}
 		}

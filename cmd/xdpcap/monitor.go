@@ -70,15 +70,11 @@ func runMonitor(o *monitorOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		c := &counters[meter.EventCounts]{
+		return &counters[meter.EventCounts]{
 			openMeter: m,
 			metrics:   monitorMetrics(o),
 			newReport: func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
-		}
-		if m.iface != nil {
-			c.interfaces = []int{m.iface.Index}
-		}
-		return c, nil
+		}, nil
 	})
 }
 

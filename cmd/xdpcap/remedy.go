@@ -19,6 +19,7 @@ var remedies = []struct {
 	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
 }{
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
+	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
 	{kind: xdp.ErrNotAll, words: "name it with -i, and for a capture of several repeat -i", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},

@@ -77,9 +77,8 @@ func runStats(o *statsOptions) error {
 			return nil, err
 		}
 		return &counters[meter.ActionCounts]{
-			openMeter:  a,
-			interfaces: []int{a.Interface().Index},
-			metrics:    statsMetrics(o),
+			openMeter: a,
+			metrics:   statsMetrics(o),
 			newReport: func(i meter.Interval[meter.ActionCounts]) report {
 				return newStatsReport(o, a.Interface().Name, i)
 			},

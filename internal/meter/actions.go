@@ -46,9 +46,9 @@ type ActionsOptions struct {
 // Actions counts packets per XDP verdict. Its methods may be called concurrently, Close once and
 // last.
 type Actions struct {
-	attachment *attachment
-	counts     *ebpf.Map
-	queues     int
+	*attachment
+	tallies *ebpf.Map
+	queues  int
 }
 
 // OpenActions begins to count. After an error nothing is left attached.
@@ -74,7 +74,7 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 		err = a.attach(spec, ifi, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.counts.Close()) // Close accepts a nil map
+		return nil, errors.Join(err, a.tallies.Close()) // Close accepts a nil map
 	}
 	return a, nil
 }
@@ -111,15 +111,18 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 }
 
 func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
-	a.attachment, err = trace(ifi, selector, spec, actionsProgCountExit, ErrNotCountable, func() (*ebpf.Program, error) {
-		return a.load(spec, actionsProgCountExit)
+	a.attachment, err = trace(ifi, selector, tracers{
+		spec:    spec,
+		names:   []string{actionsProgCountExit},
+		load:    func(name string) (*ebpf.Program, error) { return a.load(spec, name) },
+		refused: ErrNotCountable,
 	})
 	return err
 }
 
 // load loads one program, and creates the map that it counts in.
 func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
-	return loadProgram(spec, name, map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.counts})
+	return loadProgram(spec, name, map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies})
 }
 
 // ActionCounts are the packets per verdict, by queue and then by CPU. The last entry has all queues
@@ -162,23 +165,11 @@ func (c ActionCounts) Total() (sum VerdictTallies) {
 	return sum
 }
 
-// Read returns the counters, cumulative since OpenActions. It fails once nothing is counted any
-// more, because the program or the interface has gone.
+// Read returns the counters, cumulative since OpenActions.
 func (a *Actions) Read() (ActionCounts, error) {
-	if err := a.attachment.check(); err != nil {
-		return nil, err
-	}
-	c, err := a.read()
+	slots, err := readArray[actionsTally](a.tallies)
 	if err != nil {
-		return nil, fmt.Errorf("read the counters of %s: %w", a.attachment.ifi.Name, err)
-	}
-	return c, nil
-}
-
-func (a *Actions) read() (ActionCounts, error) {
-	slots, err := readArray[actionsTally](a.counts)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the counters of %s: %w", a.ifi.Name, err)
 	}
 	counts := make(ActionCounts, a.queues+1)
 	for slot, perCPU := range slots {
@@ -193,11 +184,5 @@ func (a *Actions) read() (ActionCounts, error) {
 	return counts, nil
 }
 
-// String says where and how it counts: "eth0, XDP native".
-func (a *Actions) String() string { return a.attachment.String() }
-
-// Interface returns the interface as it was before OpenActions.
-func (a *Actions) Interface() xdp.Interface { return a.attachment.ifi }
-
 // Close detaches the program and releases the counters.
-func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.counts.Close()) }
+func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.tallies.Close()) }

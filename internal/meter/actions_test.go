@@ -25,7 +25,7 @@ func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Prog
 	}
 	t.Cleanup(func() {
 		prog.Close()
-		a.counts.Close()
+		a.tallies.Close()
 	})
 	return a, prog
 }
@@ -48,7 +48,7 @@ func TestActions(t *testing.T) {
 					t.Fatal(verdict)
 				}
 				want[test.verdict].Add(Tally{3, 3 * uint64(size)})
-				got, err := a.read()
+				got, err := a.Read()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +73,7 @@ func TestActionQueues(t *testing.T) {
 		if _, err := prog.Run(&ebpf.RunOptions{Data: packet, Context: ctx, Repeat: 1}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := a.read()
+		got, err := a.Read()
 		if err != nil {
 			t.Fatal(err)
 		}

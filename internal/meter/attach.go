@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -11,71 +12,128 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An attachment is one of our programs at an interface: at its XDP hook, or tracing the program
-// that runs there.
+// An attachment is our programs at an interface: one at its XDP hook, or those that trace the
+// program that runs there.
 type attachment struct {
-	ifi     xdp.Interface // as it was before we attached
-	runs    xdp.Program   // the program at the hook, which may be a dispatcher of `program`; zero = none
-	program xdp.Program   // the program whose packets are counted
-	traced  bool          // `program` is not ours
-	mode    xdp.Mode      // the mode that it runs in
-	prog    *ebpf.Program
-	link    link.Link // kept, because the garbage collector closes links that are not
+	target
+	mode   xdp.Mode // the mode that our own program runs in
+	began  time.Time
+	counts []counting
+}
+
+// A counting program is one of ours that is attached.
+type counting struct {
+	prog *ebpf.Program
+	link link.Link // kept, because the garbage collector closes links that are not
+}
+
+func (c counting) close() error { return errors.Join(c.link.Close(), c.prog.Close()) }
+
+func closeAll(counts []counting) error {
+	var errs []error
+	for _, c := range counts {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
 }
 
 // attach runs prog on the interface.
 func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, error) {
-	l, got, err := xdp.Attach(prog, ifi, mode)
+	own, err := xdp.Identify(prog)
 	if err != nil {
-		return nil, err
-	}
-	h := &attachment{ifi: ifi, mode: got, prog: prog, link: l}
-	if h.program, err = xdp.Identify(prog); err != nil {
-		h.link.Close()
 		return nil, fmt.Errorf("ask for the counting program's id: %w", err)
 	}
-	h.runs = h.program
+	h := &attachment{}
+	if h.target, err = newTarget(ifi, "", own, nil); err != nil {
+		return nil, err
+	}
+	l, got, err := xdp.Attach(prog, ifi, mode)
+	if err != nil {
+		h.watch.Close()
+		return nil, err
+	}
+	// A driver that stops and starts its queues to take a program lets no packet in before.
+	h.began = time.Now()
+	h.mode, h.runs = got, own.ID
+	h.counts = []counting{{prog, l}}
 	return h, nil
 }
 
-// trace attaches the program of spec called name to the entry or exit of the program that
-// xdp.OneTarget chooses, and counts the packets that came in on ifi. It calls load once the
-// specification names that target. The error is of the kind refused where the target cannot be
-// traced.
-func trace(ifi xdp.Interface, selector string, spec *ebpf.CollectionSpec, name string, refused error, load func() (*ebpf.Program, error)) (*attachment, error) {
-	h := &attachment{ifi: ifi, traced: true, mode: ifi.Mode}
-	if len(ifi.Programs) > 0 {
-		h.runs = ifi.Programs[0]
-	}
-	err := h.trace(selector, spec, name, load)
-	if err == nil {
-		return h, nil
-	}
-	h.prog.Close() // Close accepts a nil program
-	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
-		err = xdp.Kind(refused, "%s: %w", ifi.Name, err)
-	}
-	return nil, err
+// tracers are programs of ours that trace an XDP program, and how they are loaded.
+type tracers struct {
+	spec    *ebpf.CollectionSpec
+	names   []string                                 // in the order in which they are attached
+	load    func(name string) (*ebpf.Program, error) // once spec names the program to trace
+	refused error                                    // the kind of error where a program cannot be traced
 }
 
-func (h *attachment) trace(selector string, spec *ebpf.CollectionSpec, name string, load func() (*ebpf.Program, error)) error {
-	target, err := xdp.OneTarget(h.ifi, selector)
+// trace attaches tracers to the program that xdp.OneProgram chooses, to count the packets that came
+// in on ifi.
+func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
+	program, err := xdp.OneProgram(ifi, selector)
+	if err != nil {
+		return nil, err
+	}
+	h := &attachment{}
+	if h.target, err = newTarget(ifi, selector, program, func(ifi xdp.Interface, to xdp.Program) error { return h.move(t, ifi, to) }); err != nil {
+		return nil, err
+	}
+	if err := h.move(t, ifi, program); err != nil {
+		h.watch.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// move begins to trace a program, and ends to trace the one before. After an error it goes on with
+// that.
+func (h *attachment) move(t tracers, ifi xdp.Interface, to xdp.Program) error {
+	counts, err := t.attach(to, ifi)
+	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
+		return xdp.Kind(t.refused, "%s: %w", h.ifi.Name, err)
+	}
 	if err != nil {
 		return err
 	}
-	defer target.Prog.Close() // the loaded program keeps its target alive
-	h.program = target.Program
-	spec.Programs[name].AttachTarget, spec.Programs[name].AttachTo = target.Prog, target.Function
-	if err := restrictTo(h.ifi, spec); err != nil {
-		return err
+	if h.began.IsZero() {
+		h.began = time.Now()
 	}
-	if h.prog, err = load(); err != nil {
-		return support.ExplainTracer(err, h.program)
+	before := h.counts
+	h.counts = counts
+	return closeAll(before)
+}
+
+// attach attaches all tracers to a program, or none.
+func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (counts []counting, err error) {
+	target, err := xdp.OpenTarget(to.ID)
+	if err != nil {
+		return nil, err
 	}
-	if h.link, err = xdp.AttachTracer(h.prog); err != nil {
-		return support.ExplainTracer(err, h.program)
+	defer target.Prog.Close() // the loaded tracers keep their target alive
+	if err := restrictTo(ifi, t.spec); err != nil {
+		return nil, err
 	}
-	return nil
+	for _, name := range t.names {
+		c, err := t.attachOne(name, target)
+		if err != nil {
+			closeAll(counts)
+			return nil, err
+		}
+		counts = append(counts, c)
+	}
+	return counts, nil
+}
+
+func (t *tracers) attachOne(name string, target xdp.Target) (c counting, err error) {
+	t.spec.Programs[name].AttachTarget, t.spec.Programs[name].AttachTo = target.Prog, target.Function
+	if c.prog, err = t.load(name); err != nil {
+		return c, support.ExplainTracer(err, target.Program)
+	}
+	if c.link, err = xdp.AttachTracer(c.prog); err != nil {
+		c.prog.Close()
+		return c, support.ExplainTracer(err, target.Program)
+	}
+	return c, nil
 }
 
 // restrictTo lets the tracing programs of spec look at the packets of this interface only.
@@ -92,30 +150,18 @@ func restrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// check returns an error once packets are not counted any more, because the program has left the
-// interface or the interface has left the namespace.
-func (h *attachment) check() error {
-	now, err := xdp.InterfaceByName(h.ifi.Name)
-	if err != nil {
-		return err
-	}
-	if now.Index != h.ifi.Index {
-		return fmt.Errorf("%s is another interface now, and nothing is counted any more: start again", h.ifi.Name)
-	}
-	if h.runs.ID != 0 && (len(now.Programs) == 0 || now.Programs[0].ID != h.runs.ID) {
-		return fmt.Errorf("%v has left %s, and nothing is counted any more: start again", h.runs, h.ifi.Name)
-	}
-	return nil
-}
+// Began returns when counting began, by the clocks of time.Now.
+func (h *attachment) Began() time.Time { return h.began }
 
 // String says where and how it counts: "eth0, XDP native", or "eth0, tracing lb (id 7)".
 func (h *attachment) String() string {
-	if h.traced {
-		return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.program)
+	if h.isOwn() {
+		return fmt.Sprintf("%s, XDP %v", h.ifi.Name, h.mode)
 	}
-	return fmt.Sprintf("%s, XDP %v", h.ifi.Name, h.mode)
+	return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.Program())
 }
 
 func (h *attachment) close() error {
-	return errors.Join(h.link.Close(), h.prog.Close())
+	h.watch.Close()
+	return closeAll(h.counts)
 }

@@ -214,7 +214,7 @@ func (s *subject) verify() error {
 	if s.name == protocolsProgEmpty {
 		return nil
 	}
-	counted, err := s.maps.counts(false, false)
+	counted, err := s.maps.read(false, false)
 	if err != nil {
 		return fmt.Errorf("read the counters of %s: %w", s.name, err)
 	}

@@ -13,6 +13,9 @@ var (
 	// ErrNotCountable means that the program cannot be traced. Where it is detached, a program of
 	// ours can count.
 	ErrNotCountable = errors.New("the packets of the program cannot be counted by tracing it")
+	// ErrNotCounting means that the program has left the interface, and that nothing took its place
+	// that can be counted.
+	ErrNotCounting = errors.New("nothing is counted at the moment")
 	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is
 	// counted.
 	ErrProgramDecides = errors.New("the running program decides about packets")

@@ -34,11 +34,11 @@ type Measurement struct {
 
 // Latency measures how long an XDP program runs.
 type Latency struct {
-	attachments []*attachment // the first one says which program and interface are measured
-	histograms  *ebpf.Map
-	lost        *ebpf.Map   // nil: there is no ring
-	ring        *eventsRing // nil: there is no ring
-	owned       []*ebpf.Map
+	*attachment
+	histograms *ebpf.Map
+	lost       *ebpf.Map   // nil: there is no ring
+	ring       *eventsRing // nil: there is no ring
+	owned      []*ebpf.Map
 }
 
 // OpenLatency measures the program that runs on an interface by fentry and fexit, from its entry to
@@ -58,8 +58,7 @@ func OpenLatency(iface string) (*Latency, error) {
 	return l, nil
 }
 
-// trace attaches both probes. The exit's is first, because it counts nothing before the entry's is
-// there.
+// trace attaches both probes.
 func (l *Latency) trace(ifi xdp.Interface) error {
 	spec, err := loadLatency()
 	if err != nil {
@@ -69,20 +68,23 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
-		h, err := trace(ifi, "", spec, name, ErrNotMeasurable, func() (*ebpf.Program, error) {
+	l.attachment, err = trace(ifi, "", tracers{
+		spec:  spec,
+		names: probeNames,
+		load: func(name string) (*ebpf.Program, error) {
 			return loadProgram(spec, name, map[string]**ebpf.Map{
 				latencyMapEntries:    &entries,
 				latencyMapHistograms: &histograms,
 			})
-		})
-		if err != nil {
-			return err
-		}
-		l.attachments = append(l.attachments, h)
-	}
-	return nil
+		},
+		refused: ErrNotMeasurable,
+	})
+	return err
 }
+
+// probeNames are the probes. The exit's is attached first, because it counts nothing before the
+// entry's is there.
+var probeNames = []string{latencyProgNoteExit, latencyProgNoteEntry}
 
 // probeMaps creates the maps that both probes share.
 func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (entries, histograms *ebpf.Map, err error) {
@@ -149,33 +151,14 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 		prog.Close()
 		return err
 	}
-	h, err := attach(ifi, prog, o.Mode)
-	if err != nil {
+	if l.attachment, err = attach(ifi, prog, o.Mode); err != nil {
 		prog.Close()
-		return err
 	}
-	l.attachments = append(l.attachments, h)
-	return nil
+	return err
 }
 
-// Interface returns the interface that is measured on.
-func (l *Latency) Interface() xdp.Interface { return l.attachments[0].ifi }
-
-// Program returns the program that is measured.
-func (l *Latency) Program() xdp.Program { return l.attachments[0].program }
-
-// String says where and what it measures: "eth0, tracing lb (id 7)".
-func (l *Latency) String() string { return l.attachments[0].String() }
-
-// Read reads all counters. It fails once the program has left the interface.
-func (l *Latency) Read() (LatencyCounts, error) {
-	if err := l.attachments[0].check(); err != nil {
-		return LatencyCounts{}, err
-	}
-	return l.read()
-}
-
-func (l *Latency) read() (c LatencyCounts, err error) {
+// Read reads all counters, cumulative since Open.
+func (l *Latency) Read() (c LatencyCounts, err error) {
 	for v := range c.Verdicts {
 		var slots []latencyHistogram
 		if err := l.histograms.Lookup(uint32(v), &slots); err != nil {
@@ -206,8 +189,8 @@ func (l *Latency) read() (c LatencyCounts, err error) {
 // everything.
 func (l *Latency) Close() error {
 	var errs []error
-	for _, h := range l.attachments {
-		errs = append(errs, h.close())
+	if l.attachment != nil {
+		errs = append(errs, l.attachment.close())
 	}
 	if l.ring != nil {
 		errs = append(errs, l.ring.close())

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -29,7 +28,8 @@ const (
 // touching any traffic. It takes some 50 ms.
 func MeasureProbeCost() (cost ProbeCost, err error) {
 	l := &Latency{}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	var probes []counting
+	defer func() { err = errors.Join(err, closeAll(probes), l.Close()) }()
 	spec, err := loadLatency()
 	if err != nil {
 		return cost, err
@@ -43,14 +43,14 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	if err != nil {
 		return cost, err
 	}
-	if err := l.probe(spec, nothing); err != nil {
+	if probes, err = l.probe(spec, nothing); err != nil {
 		return cost, err
 	}
 	probed, err := medianRun(nothing)
 	if err != nil {
 		return cost, err
 	}
-	c, err := l.read()
+	c, err := l.Read()
 	if err != nil {
 		return cost, err
 	}
@@ -58,17 +58,17 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	return ProbeCost{Added: probed - bare, Floor: total.Quantile(0.5)}, nil
 }
 
-// probe attaches both probes to a program that is on no interface.
-func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
+// probe attaches both probes to a program that is on no interface. After an error some are attached.
+func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes []counting, err error) {
 	entries, histograms, err := l.probeMaps(spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
 	if err := restrictTo(xdp.Interface{Index: loopback}, spec); err != nil {
-		return err
+		return nil, err
 	}
-	for _, name := range []string{latencyProgNoteExit, latencyProgNoteEntry} {
+	for _, name := range probeNames {
 		spec.Programs[name].AttachTarget = target
 		spec.Programs[name].AttachTo = latencyProgDoNothing
 		prog, err := loadProgram(spec, name, map[string]**ebpf.Map{
@@ -76,15 +76,15 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) error {
 			latencyMapHistograms: &histograms,
 		})
 		if err != nil {
-			return fmt.Errorf("load %s for an empty program: %w", name, err)
+			return probes, fmt.Errorf("load %s for an empty program: %w", name, err)
 		}
-		h := &attachment{prog: prog}
-		if h.link, err = link.AttachTracing(link.TracingOptions{Program: prog}); err != nil {
-			return errors.Join(fmt.Errorf("attach %s to an empty program: %w", name, err), prog.Close())
+		l, err := xdp.AttachTracer(prog)
+		if err != nil {
+			return probes, errors.Join(fmt.Errorf("attach %s to an empty program: %w", name, err), prog.Close())
 		}
-		l.attachments = append(l.attachments, h)
+		probes = append(probes, counting{prog, l})
 	}
-	return nil
+	return probes, nil
 }
 
 // medianRun returns how long one run of a program takes.

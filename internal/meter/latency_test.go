@@ -110,7 +110,7 @@ func TestQuantiles(t *testing.T) {
 				replay(values[i], uint32(i%7))
 			}
 			slices.Sort(values)
-			c, err := l.read()
+			c, err := l.Read()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,7 +57,7 @@ type ProtocolsOptions struct {
 // Protocols counts packets per protocol. Its methods may be called concurrently, Close once and
 // last.
 type Protocols struct {
-	attachment *attachment
+	*attachment
 	protocolMaps
 	sizes, flows bool
 
@@ -78,8 +78,12 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	p := &Protocols{sizes: o.Sizes, flows: o.Flows}
 	p.variant = o.Variant
 	if len(ifi.Programs) > 0 || o.Program != "" {
-		name := "entry_" + o.Variant.String()
-		p.attachment, err = trace(ifi, o.Program, spec, name, ErrNotCountable, func() (*ebpf.Program, error) { return p.load(spec, name) })
+		p.attachment, err = trace(ifi, o.Program, tracers{
+			spec:    spec,
+			names:   []string{"entry_" + o.Variant.String()},
+			load:    func(name string) (*ebpf.Program, error) { return p.load(spec, name) },
+			refused: ErrNotCountable,
+		})
 	} else {
 		var prog *ebpf.Program
 		if prog, err = p.load(spec, o.Variant.String()); err != nil {
@@ -206,15 +210,11 @@ func (c ProtocolCounts) Total() (sum Tally) {
 	return sum
 }
 
-// Read returns the counters, cumulative since OpenProtocols. It fails once nothing is counted any
-// more, because the program or the interface has gone.
+// Read returns the counters, cumulative since OpenProtocols.
 func (p *Protocols) Read() (ProtocolCounts, error) {
-	if err := p.attachment.check(); err != nil {
-		return ProtocolCounts{}, err
-	}
-	c, err := p.counts(p.sizes, p.flows)
+	c, err := p.read(p.sizes, p.flows)
 	if err != nil {
-		return c, fmt.Errorf("read the counters of %s: %w", p.attachment.ifi.Name, err)
+		return c, fmt.Errorf("read the counters of %s: %w", p.ifi.Name, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,9 +228,6 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 
 // String says where and how it counts: "eth0, XDP native, ultra".
 func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.attachment, p.variant) }
-
-// Interface returns the interface as it was before OpenProtocols.
-func (p *Protocols) Interface() xdp.Interface { return p.attachment.ifi }
 
 // Close detaches the program and releases the counters.
 func (p *Protocols) Close() error { return errors.Join(p.attachment.close(), p.protocolMaps.close()) }

@@ -24,8 +24,8 @@ type FlowOverflow struct {
 	Tally
 }
 
-// counts reads everything that the maps hold.
-func (m *protocolMaps) counts(sizes, flows bool) (c ProtocolCounts, err error) {
+// read reads everything that the maps hold.
+func (m *protocolMaps) read(sizes, flows bool) (c ProtocolCounts, err error) {
 	if c.Classes, err = m.classes(); err != nil {
 		return c, err
 	}

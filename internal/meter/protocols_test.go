@@ -66,7 +66,7 @@ func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) 
 
 func (b *countBench) counts() ProtocolCounts {
 	b.t.Helper()
-	c, err := b.maps.counts(true, true)
+	c, err := b.maps.read(true, true)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -17,16 +19,28 @@ import (
 // is open, the kernel counts for all BPF programs of the machine, which costs each of them some 20
 // ns per run.
 type Runtime struct {
-	ifi    xdp.Interface
-	prog   *ebpf.Program
-	stats  io.Closer // closing it switches the kernel's counters off
-	before RuntimeCounts
+	target
+	stats io.Closer // closing it switches the kernel's counters off
+	began time.Time
+
+	reading sync.Mutex // guards the fields below, which Follow changes
+	prog    *ebpf.Program
+	before  RuntimeCounts // what prog had counted when it became the one that is measured
+	sum     RuntimeCounts // of the programs before it
 }
 
 // RuntimeCounts are cumulative since Open.
 type RuntimeCounts struct {
 	Runs uint64
 	Time time.Duration // in the program, CLOCK_MONOTONIC
+}
+
+func (c RuntimeCounts) plus(o RuntimeCounts) RuntimeCounts {
+	return RuntimeCounts{c.Runs + o.Runs, c.Time + o.Time}
+}
+
+func (c RuntimeCounts) minus(o RuntimeCounts) RuntimeCounts {
+	return RuntimeCounts{c.Runs - o.Runs, c.Time - o.Time}
 }
 
 // Mean returns the mean run time since before, 0 where there was no run.
@@ -46,58 +60,77 @@ func OpenRuntime(iface string) (*Runtime, error) {
 	if len(ifi.Programs) == 0 {
 		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
-	r := &Runtime{ifi: ifi}
-	if err := r.begin(); err != nil {
-		return nil, errors.Join(err, r.Close())
+	r := &Runtime{}
+	if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
+		return nil, support.ExplainLoad("switch on the kernel's run-time counters", err)
+	}
+	r.began = time.Now()
+	if err := r.measure(ifi, ifi.Programs[0]); err != nil {
+		return nil, errors.Join(err, r.stats.Close())
+	}
+	if r.target, err = newTarget(ifi, "", ifi.Programs[0], r.measure); err != nil {
+		return nil, errors.Join(err, r.stats.Close(), r.prog.Close())
 	}
 	return r, nil
 }
 
-func (r *Runtime) begin() (err error) {
-	if r.prog, err = ebpf.NewProgramFromID(ebpf.ProgramID(r.Program().ID)); err != nil {
-		return fmt.Errorf("open %v on %s: %w", r.Program(), r.ifi.Name, err)
+// measure reads the counters of a program from now on.
+func (r *Runtime) measure(_ xdp.Interface, p xdp.Program) error {
+	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(p.ID))
+	if errors.Is(err, os.ErrNotExist) {
+		return xdp.Kind(xdp.ErrNoSuchProgram, "there is no BPF program with id %d", p.ID)
 	}
-	if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
-		return support.ExplainLoad("switch on the kernel's run-time counters", err)
+	if err != nil {
+		return fmt.Errorf("open XDP program %v: %w", p, err)
 	}
-	r.before, err = r.count()
-	return err
+	before, err := count(prog)
+	if err != nil {
+		return errors.Join(err, prog.Close())
+	}
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if r.prog != nil {
+		last, err := r.read()
+		if err != nil {
+			return errors.Join(err, prog.Close())
+		}
+		r.sum = last
+		r.prog.Close()
+	}
+	r.prog, r.before = prog, before
+	return nil
 }
 
-// Interface returns the interface that the program runs on.
-func (r *Runtime) Interface() xdp.Interface { return r.ifi }
-
-// Program returns the program that is measured.
-func (r *Runtime) Program() xdp.Program { return r.ifi.Programs[0] }
+// Began returns when counting began, by the clocks of time.Now.
+func (r *Runtime) Began() time.Time { return r.began }
 
 // String says where and what is measured.
 func (r *Runtime) String() string {
 	return fmt.Sprintf("%s, kernel's counters of %v", r.ifi.Name, r.Program())
 }
 
-// Read reads the counters. It fails once the program has left the interface.
+// Read reads the counters, cumulative since OpenRuntime.
 func (r *Runtime) Read() (RuntimeCounts, error) {
-	h := attachment{ifi: r.ifi, runs: r.Program()}
-	if err := h.check(); err != nil {
-		return RuntimeCounts{}, err
-	}
-	now, err := r.count()
-	return RuntimeCounts{Runs: now.Runs - r.before.Runs, Time: now.Time - r.before.Time}, err
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	return r.read()
 }
 
-func (r *Runtime) count() (RuntimeCounts, error) {
-	s, err := r.prog.Stats()
+func (r *Runtime) read() (RuntimeCounts, error) {
+	now, err := count(r.prog)
+	return r.sum.plus(now.minus(r.before)), err
+}
+
+func count(prog *ebpf.Program) (RuntimeCounts, error) {
+	s, err := prog.Stats()
 	if err != nil {
-		return RuntimeCounts{}, fmt.Errorf("read the run-time counters of %v: %w", r.Program(), err)
+		return RuntimeCounts{}, fmt.Errorf("read the kernel's run-time counters of %v: %w", prog, err)
 	}
 	return RuntimeCounts{Runs: s.RunCount, Time: s.Runtime}, nil
 }
 
 // Close switches the counters off, unless another process keeps them on.
 func (r *Runtime) Close() error {
-	var errs []error
-	if r.stats != nil {
-		errs = append(errs, r.stats.Close())
-	}
-	return errors.Join(append(errs, r.prog.Close())...) // Close accepts a nil program
+	r.watch.Close()
+	return errors.Join(r.stats.Close(), r.prog.Close())
 }

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestActionsMillion(t *testing.T) {
 							return
 						default:
 						}
-						c, err := a.read()
+						c, err := a.Read()
 						if err != nil {
 							t.Error(err)
 							return
@@ -218,7 +219,7 @@ func TestProtocolsMillion(t *testing.T) {
 	}
 }
 
-// Read fails once the program has left the interface.
+// When our own program has left the interface, Follow says so, and the counters stay readable.
 func TestGone(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -228,9 +229,15 @@ func TestGone(t *testing.T) {
 		return err
 	})
 	defer a.Close()
-	read(t, pair, a.Read)
-	a.attachment.link.Close()
-	if err := pair.Rx.Do(func() error { _, err := a.Read(); return err }); err == nil {
-		t.Error("the program has gone, and no error")
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+	if notice, err := a.Follow(); notice != "" || err != nil {
+		t.Errorf("nothing has changed: %q, %v", notice, err)
+	}
+	a.attachment.counts[0].link.Close()
+	if notice, err := a.Follow(); notice != "" || err == nil || errors.Is(err, ErrNotCounting) {
+		t.Errorf("the program has gone: %q, %v", notice, err)
+	}
+	if total := read(t, pair, a.Read).Total(); total.Sum() != (Tally{1, 100}) {
+		t.Errorf("counted %v", total)
 	}
 }

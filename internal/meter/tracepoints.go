@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -61,6 +62,9 @@ type Tracepoints struct {
 	events []Event
 	absent []Absent
 	reader *recordReader // nil without TracepointOptions.Record
+	began  time.Time
+	ifi    *xdp.Interface // TracepointOptions.Interface
+	watch  *xdp.HookWatch // nil without ifi
 }
 
 // OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and
@@ -144,6 +148,12 @@ func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
 
 // begin attaches the programs. That is its last step, so that no event finds the rest unprepared.
 func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error) {
+	if o.Interface != nil {
+		t.ifi = o.Interface
+		if t.watch, err = xdp.WatchHook(o.Interface.Index); err != nil {
+			return err
+		}
+	}
 	if err := t.allowMaps(o); err != nil {
 		return err
 	}
@@ -159,6 +169,7 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 		}
 		t.links = append(t.links, l)
 	}
+	t.began = time.Now()
 	return nil
 }
 
@@ -193,6 +204,17 @@ func (t *Tracepoints) allowMaps(o TracepointOptions) error {
 	return nil
 }
 
+// Began returns when counting began, by the clocks of time.Now.
+func (t *Tracepoints) Began() time.Time { return t.began }
+
+// Follow returns an error once the interface has gone.
+func (t *Tracepoints) Follow() (notice string, err error) {
+	if t.watch != nil {
+		_, err = look(t.watch, *t.ifi)
+	}
+	return "", err
+}
+
 // Events returns the events that can occur on this kernel, in the order of their declaration.
 func (t *Tracepoints) Events() []Event { return slices.Sorted(slices.Values(t.events)) }
 
@@ -206,6 +228,9 @@ func (t *Tracepoints) Close() error {
 		errs = append(errs, l.Close())
 	}
 	errs = append(errs, t.Stop())
+	if t.watch != nil {
+		t.watch.Close()
+	}
 	if t.coll != nil {
 		t.coll.Close()
 	}

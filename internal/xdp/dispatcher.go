@@ -21,9 +21,9 @@ type component struct {
 	function uint32 // the BTF id of that function
 }
 
-// running lists the programs that run for a packet of the interface, in order. Behind a dispatcher
+// Running lists the programs that run for a packet of the interface, in order. Behind a dispatcher
 // of libxdp, these are its components instead of the dispatcher.
-func running(ifi Interface) ([]Program, error) {
+func Running(ifi Interface) ([]Program, error) {
 	if len(ifi.Programs) != 1 || ifi.Programs[0].Name != dispatcher {
 		return ifi.Programs, nil
 	}

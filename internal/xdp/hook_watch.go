@@ -24,6 +24,16 @@ type HookWatch struct {
 type HookState struct {
 	Name    string // of the interface
 	Program uint32 // id of the program that it runs; 0 = none
+	Mode    Mode   // the mode that the program runs in
+}
+
+// Of returns the interface as it is in this state, with the program's name.
+func (s HookState) Of(ifi Interface) Interface {
+	ifi.Name, ifi.Mode, ifi.Programs = s.Name, s.Mode, nil
+	if s.Program != 0 {
+		ifi.Programs = []Program{{ID: s.Program, Name: programName(s.Program)}}
+	}
+	return ifi
 }
 
 // WatchHook watches the interface with an index. The kernel sends no notice when a program is
@@ -49,7 +59,7 @@ func (w *HookWatch) Look() (HookState, error) {
 	a := l.Attrs()
 	s := HookState{Name: a.Name}
 	if a.Xdp != nil && a.Xdp.Attached {
-		s.Program = a.Xdp.ProgId
+		s.Program, s.Mode = a.Xdp.ProgId, attachedModes[a.Xdp.AttachMode]
 	}
 	return s, nil
 }

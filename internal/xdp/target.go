@@ -29,7 +29,7 @@ type Target struct {
 // ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice
 // helps, and a *TracingError where the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
-	programs, err := running(ifi)
+	programs, err := Running(ifi)
 	if err != nil {
 		return nil, err
 	}
@@ -55,25 +55,29 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	return targets, nil
 }
 
-// OneTarget opens a single program of an interface that runs one. Without a selector that is the
-// attached program, also where it is a libxdp dispatcher, whose verdict is the one of all programs
+// OneProgram chooses a single program of those that run for an interface. Without a selector that is
+// the attached one, also where it is a libxdp dispatcher, whose verdict is the one of all programs
 // behind it. Otherwise it is the one that Targets finds; several are an ErrAmbiguousProgram.
-func OneTarget(ifi Interface, selector string) (Target, error) {
-	if selector == "" {
-		return OpenTarget(ifi.Programs[0].ID)
+func OneProgram(ifi Interface, selector string) (Program, error) {
+	if selector == "" && len(ifi.Programs) == 1 {
+		return ifi.Programs[0], nil
 	}
-	programs, err := running(ifi)
+	programs, err := Running(ifi)
 	if err != nil {
-		return Target{}, err
+		return Program{}, err
 	}
-	chosen, err := choose(ifi.Name, programs, []string{selector})
+	var selectors []string
+	if selector != "" {
+		selectors = []string{selector}
+	}
+	chosen, err := choose(ifi.Name, programs, selectors)
 	if err != nil {
-		return Target{}, err
+		return Program{}, err
 	}
 	if len(chosen) > 1 {
-		return Target{}, Kind(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
+		return Program{}, Kind(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
 	}
-	return OpenTarget(chosen[0].ID)
+	return chosen[0], nil
 }
 
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
