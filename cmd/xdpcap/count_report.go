@@ -185,6 +185,9 @@ func shortenMiddle(s string, columns int) string {
 	if len(s) <= columns {
 		return s
 	}
+	if columns < 1 {
+		return ""
+	}
 	kept := (columns - 1) / 2
 	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
 }

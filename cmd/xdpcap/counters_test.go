@@ -199,6 +199,30 @@ func TestTitleWidth(t *testing.T) {
 	}
 }
 
+// Whatever the numbers and the widths are, there is something to print.
+func TestWidths(t *testing.T) {
+	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
+		for _, s := range []string{"", "a", "ab", "abcdef"} {
+			for what, short := range map[string]string{"end": shorten(s, columns), "middle": shortenMiddle(s, columns)} {
+				if n := utf8.RuneCountInString(short); n > max(columns, 0) || n < min(len(s), columns) {
+					t.Errorf("%q with %d columns, cut at its %s: %q", s, columns, what, short)
+				}
+			}
+		}
+	}
+	for _, test := range []struct {
+		n, most uint64
+		length  int
+	}{
+		{0, 0, 0}, {1, 0, barWidth}, {0, 1, 0}, {1, 1, barWidth}, {1, most, 1}, {most, most, barWidth}, {most / 2, most, barWidth / 2},
+	} {
+		got := bar(test.n, test.most)
+		if n := strings.Count(got, "#"); n != test.length || len(got) != barWidth {
+			t.Errorf("%d of %d: %q, want %d of %d", test.n, test.most, got, test.length, barWidth)
+		}
+	}
+}
+
 // linted returns a registry with the metrics of a snapshot, which the linter has passed.
 func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registry {
 	t.Helper()

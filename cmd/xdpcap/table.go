@@ -69,6 +69,9 @@ func shorten(s string, columns int) string {
 	if utf8.RuneCountInString(s) <= columns {
 		return s
 	}
+	if columns < 1 {
+		return ""
+	}
 	return string([]rune(s)[:columns-1]) + "…"
 }
 

@@ -186,25 +186,26 @@ func (s *subject) round(cpus []int) error {
 // runAll runs all packets on the calling thread. It measures the thread's CPU time, because the
 // kernel sleeps before and after the runs of a call, and other threads may want the CPU.
 func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did work, err error) {
+	did.known = true
 	for _, p := range benchPackets {
 		steps.wait()
 		before, err := clock.ThreadTime()
 		if err != nil {
 			return 0, did, err
 		}
-		workBefore := hw.read()
+		at := hw.read()
 		if _, err := s.prog.Run(&ebpf.RunOptions{Data: p.data, Repeat: s.repeat}); err != nil {
 			return 0, did, err
 		}
-		workAfter := hw.read()
+		work := hw.read().since(at)
 		after, err := clock.ThreadTime()
 		if err != nil {
 			return 0, did, err
 		}
 		spent += after - before
-		did.cycles += workAfter.cycles - workBefore.cycles
-		did.instructions += workAfter.instructions - workBefore.instructions
-		did.known = workAfter.known
+		did.cycles += work.cycles
+		did.instructions += work.instructions
+		did.known = did.known && work.known
 	}
 	return spent, did, nil
 }

@@ -13,10 +13,42 @@ type hardware struct {
 	cycles, instructions int // file descriptors; 0 = none
 }
 
-// A work is one reading of the counters of hardware, cumulative.
+// A work is what the counters counted between two readings.
 type work struct {
 	cycles, instructions uint64
 	known                bool
+}
+
+// A reading is one of each counter, cumulative.
+type reading struct {
+	cycles, instructions counter
+	known                bool
+}
+
+// A counter is what the kernel says of one counter. Where there are more counters than the CPU can
+// run at once, the kernel lets them take turns.
+type counter struct {
+	Value            uint64
+	Enabled, Running uint64 // ns for which it was to run, and for which it did
+}
+
+// since returns what was counted since before, with what a counter that had to take turns has
+// missed, in proportion. It is not known where one did not run at all.
+func (r reading) since(before reading) work {
+	cycles, ok := r.cycles.since(before.cycles)
+	instructions, ok2 := r.instructions.since(before.instructions)
+	return work{cycles, instructions, r.known && before.known && ok && ok2}
+}
+
+func (c counter) since(before counter) (uint64, bool) {
+	value, enabled, running := c.Value-before.Value, c.Enabled-before.Enabled, c.Running-before.Running
+	if running == 0 {
+		return 0, false
+	}
+	if running == enabled {
+		return value, true
+	}
+	return uint64(float64(value) * float64(enabled) / float64(running)), true
 }
 
 func openHardware() hardware {
@@ -26,6 +58,8 @@ func openHardware() hardware {
 			Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 			Config: config,
 			Bits:   unix.PerfBitExcludeUser | unix.PerfBitExcludeHv,
+
+			Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 		}
 		fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
@@ -36,19 +70,23 @@ func openHardware() hardware {
 	return hardware{openCounter(unix.PERF_COUNT_HW_CPU_CYCLES), openCounter(unix.PERF_COUNT_HW_INSTRUCTIONS)}
 }
 
-func (h hardware) read() work {
+func (h hardware) read() reading {
 	if h.cycles == 0 || h.instructions == 0 {
-		return work{}
+		return reading{}
 	}
 	cycles, ok := readCounter(h.cycles)
 	instructions, ok2 := readCounter(h.instructions)
-	return work{cycles, instructions, ok && ok2}
+	return reading{cycles, instructions, ok && ok2}
 }
 
-func readCounter(fd int) (uint64, bool) {
-	var value [8]byte
-	n, err := unix.Read(fd, value[:])
-	return binary.NativeEndian.Uint64(value[:]), err == nil && n == len(value)
+func readCounter(fd int) (c counter, ok bool) {
+	b := make([]byte, unsafe.Sizeof(c))
+	n, err := unix.Read(fd, b)
+	if err != nil || n != len(b) {
+		return c, false
+	}
+	_, err = binary.Decode(b, binary.NativeEndian, &c)
+	return c, err == nil
 }
 
 func (h hardware) close() {

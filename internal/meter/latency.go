@@ -168,8 +168,9 @@ func (l *Latency) Read() (c LatencyCounts, err error) {
 			c.CPUs = make([]Histogram, len(slots))
 		}
 		for cpu := range slots {
-			c.Verdicts[v].add(&slots[cpu])
-			c.CPUs[cpu].add(&slots[cpu])
+			h := newHistogram(&slots[cpu])
+			c.Verdicts[v].Add(h)
+			c.CPUs[cpu].Add(h)
 		}
 	}
 	if l.lost == nil {

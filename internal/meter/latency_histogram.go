@@ -48,14 +48,37 @@ type Histogram struct {
 	buckets  [buckets]uint64
 }
 
-func (h *Histogram) add(slot *latencyHistogram) {
-	h.Add(&Histogram{
-		Count:   slot.Count,
-		Sum:     time.Duration(slot.SumNs),
-		Min:     time.Duration(slot.MinNs),
-		Max:     time.Duration(slot.MaxNs),
-		buckets: slot.Buckets,
-	})
+// newHistogram returns what one CPU has counted of a verdict. The program may have counted a run
+// while its slot was copied, the beginning before the end. So the buckets, which are at the end, say
+// how many runs there were and between which bounds: whoever adds up the buckets gets the count.
+func newHistogram(slot *latencyHistogram) *Histogram {
+	h := &Histogram{Sum: time.Duration(slot.SumNs), buckets: slot.Buckets}
+	first, last := -1, -1
+	for i, n := range h.buckets {
+		h.Count += n
+		if n == 0 {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		last = i
+	}
+	if h.Count == 0 {
+		return h
+	}
+	h.Min = intoBucket(time.Duration(slot.MinNs), first)
+	h.Max = max(intoBucket(time.Duration(slot.MaxNs), last), h.Min)
+	return h
+}
+
+// intoBucket returns the value next to d that is counted in a bucket.
+func intoBucket(d time.Duration, bucket int) time.Duration {
+	from, to := bucketBounds(bucket)
+	if bucket == buckets-1 {
+		return max(d, from) // it has no end
+	}
+	return min(max(d, from), to-1)
 }
 
 // Add adds all values of o to h.
@@ -104,7 +127,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 			return min(max((from+to-1)/2, h.Min), h.Max)
 		}
 	}
-	return h.Max // the counts were read while they were written, and do not add up to Count
+	return h.Max
 }
 
 // Below returns how many values are less than a bound. It is exact where the bound is that of a

@@ -70,6 +70,39 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 	}
 }
 
+// A histogram that is read while the program counts a run holds together: it has as many runs as
+// its buckets, between bounds that these allow.
+func TestHistogramHalfWritten(t *testing.T) {
+	inBucket := func(slot latencyHistogram, times ...time.Duration) *latencyHistogram {
+		for _, d := range times {
+			slot.Buckets[bucketOf(d)]++
+		}
+		return &slot
+	}
+	const long = 20 * time.Second // in the last bucket, which has no end
+	for _, test := range []struct {
+		name     string
+		slot     *latencyHistogram
+		count    uint64
+		min, max time.Duration
+	}{
+		{"count, and no bucket", inBucket(latencyHistogram{Count: 1, SumNs: 7, MinNs: 7, MaxNs: 7}), 0, 0, 0},
+		{"a bucket, and no count", inBucket(latencyHistogram{}, 1024), 1, 1024, 1024},
+		{"a bucket more", inBucket(latencyHistogram{Count: 1, SumNs: 9, MinNs: 9, MaxNs: 9}, 9, 2050), 2, 9, 2048},
+		{"least and most of the bucket", inBucket(latencyHistogram{Count: 2, MinNs: 2050, MaxNs: 2052}, 2050, 2052), 2, 2050, 2052},
+		{"the last bucket", inBucket(latencyHistogram{Count: 1, MinNs: uint64(long), MaxNs: uint64(long)}, long), 1, long, long},
+	} {
+		h := newHistogram(test.slot)
+		var runs uint64
+		for _, r := range h.Ranges(8) {
+			runs += r.Runs
+		}
+		if h.Count != test.count || runs != test.count || h.Min != test.min || h.Max != test.max || h.Quantile(1) < h.Quantile(0) {
+			t.Errorf("%s: %d runs, %d in ranges, %v to %v; want %d, %v to %v", test.name, h.Count, runs, h.Min, h.Max, test.count, test.min, test.max)
+		}
+	}
+}
+
 // bucket_of in C puts each value into the bucket that bucketOf in Go names.
 func TestBucketsInKernel(t *testing.T) {
 	_, replay := newReplayer(t)

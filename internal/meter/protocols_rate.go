@@ -48,9 +48,10 @@ func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
 	var all []FlowRate
 	for flow, now := range i.Now.Flows {
 		before := i.Before.Flows[flow]
-		if now.Packets < before.Packets {
-			// The flow was pushed out of the table and has come into it again. It was counted from
-			// zero, so all of its packets are of this interval.
+		if now.Packets < before.Packets || now.Bytes < before.Bytes {
+			// The flow was pushed out of the table and has come into it again, perhaps with more
+			// packets, which are smaller. It was counted from zero, so all of its packets are of
+			// this interval.
 			before = Tally{}
 		}
 		all = append(all, FlowRate{flow, NewRate(before, now, i.Took), now.Bytes - before.Bytes})
