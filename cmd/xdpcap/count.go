@@ -135,7 +135,8 @@ func countMetrics(o *countOptions) metricSet[meter.ProtocolCounts] {
 	return m
 }
 
-// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU.
+// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU that
+// has seen such a packet.
 func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
 		if !o.perCPU {
@@ -143,6 +144,9 @@ func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally
 			continue
 		}
 		for cpu, t := range perCPU {
+			if t == (meter.Tally{}) {
+				continue
+			}
 			send(t, class.Family(), class.Protocol(), strconv.Itoa(cpu))
 		}
 	}

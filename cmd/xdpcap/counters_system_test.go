@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -144,7 +145,11 @@ func TestScrapeBesideReader(t *testing.T) {
 		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 1000})
 		scrape(t, pair, url)
 	}
-	text := scrape(t, pair, url)
+	var text string
+	testnet.WaitFor(t, "a reading after the last packet", func() bool { // scrapes share readings
+		text = scrape(t, pair, url)
+		return strings.Contains(text, " 3000\n")
+	})
 	for _, want := range []string{
 		`xdpcap_verdict_packets_total{interface="rx0",verdict="drop"} 3000`,
 		`xdpcap_verdict_bytes_total{interface="rx0",verdict="drop"} 300000`,
@@ -228,6 +233,50 @@ func scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 		t.Fatal(r.Status, err)
 	}
 	return string(body)
+}
+
+// Connections that somebody opens and leaves idle take few file descriptors, and no scrape waits for
+// them.
+func TestIdleConnections(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p, _ := counting(t, pair, "stats", "-i", "rx0", "--interval", "50ms", "--listen", "127.0.0.1:0")
+	pid := p.cmd.Process.Pid
+	descriptors := func() int {
+		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	before := descriptors()
+	few := unix.Rlimit{Cur: 64, Max: 64}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(p.said(), "metrics at ")
+	url, _, _ := strings.Cut(after, "\n")
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	addr, err := net.ResolveTCPAddr("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		err := pair.Rx.Do(func() error {
+			conn, err := net.DialTCP("tcp", nil, addr)
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := scrape(t, pair, url); !strings.Contains(text, "xdpcap_verdict_packets_total") {
+		t.Error(text)
+	}
+	testnet.WaitFor(t, "the other connections to be closed", func() bool { return descriptors() <= before+maxConnections })
+	p.interrupt()
 }
 
 // With --count N the command ends by itself, after N blocks and the totals, or N objects with

@@ -326,6 +326,40 @@ func TestMetricValues(t *testing.T) {
 	}
 }
 
+// The name of an interface may have any bytes, and a label may not: no name is an error, and no two
+// names are the same label.
+func TestMetricNames(t *testing.T) {
+	names := []string{"rx0", "\x1b[2J", "\xff", `\xff`, `\\xff`, "\xff\xfe", "é", "\u0085"}
+	labels := make(map[string]bool)
+	for _, name := range names {
+		c := meter.EventCounts{Cases: map[meter.Case][]meter.EventCount{}}
+		for _, to := range names {
+			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
+		}
+		r := newRegistry(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitorOptions{iface: name}))
+		families, err := r.Gather()
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		for _, f := range families {
+			if want := len(names); f.GetName() == "xdpcap_tracepoint_events_total" && len(f.GetMetric()) != want {
+				t.Errorf("%q: %d events, want %d", name, len(f.GetMetric()), want)
+			}
+			for _, metric := range f.GetMetric() {
+				for _, l := range metric.GetLabel() {
+					if l.GetName() == "interface" {
+						labels[l.GetValue()] = true
+					}
+				}
+			}
+		}
+	}
+	if len(labels) != len(names) {
+		t.Errorf("%d labels of %d names: %v", len(labels), len(names), labels)
+	}
+}
+
 // A snapshot that cannot be read is an error of the scrape, never a zero.
 func TestMetricsError(t *testing.T) {
 	broken := errors.New("broken")

@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,17 +43,30 @@ type (
 // because each bucket of each verdict is a series that Prometheus has to store.
 const firstBucketBits, lastBucketBits = 5, 24
 
-// A collector hands a command's metrics to Prometheus. It reads a snapshot for every scrape.
+// scrapeAge is how old the reading may be that a scrape is answered from, so that many scrapes do
+// not cost more than ten readings per second.
+const scrapeAge = 100 * time.Millisecond
+
+// A collector hands a command's metrics to Prometheus.
 type collector[S any] struct {
 	read    func() (S, error)
 	metrics []metric[S]
 	descs   []*prometheus.Desc // one for each metric
+
+	mu       sync.Mutex // held while reading: scrapes that come meanwhile share what is read
+	readAt   time.Time
+	snapshot S
+	err      error
 }
 
 func newRegistry[S any](read func() (S, error), m metricSet[S]) *prometheus.Registry {
 	c := &collector[S]{read: read, metrics: m.all}
+	constant := make(prometheus.Labels)
+	for name, value := range m.labels {
+		constant[name] = labelValue(value)
+	}
 	for _, one := range m.all {
-		c.descs = append(c.descs, prometheus.NewDesc(one.name, one.help, one.labels, m.labels))
+		c.descs = append(c.descs, prometheus.NewDesc(one.name, one.help, one.labels, constant))
 	}
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(c)
@@ -63,31 +80,60 @@ func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
-	snapshot, err := c.read()
+	snapshot, err := c.recent()
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 		return
 	}
 	for i, m := range c.metrics {
 		d := c.descs[i]
+		send := func(one prometheus.Metric, err error) {
+			if err != nil {
+				one = prometheus.NewInvalidMetric(d, err)
+			}
+			ch <- one
+		}
 		if m.times != nil {
-			m.times(snapshot, func(h *meter.Histogram, labels ...string) { ch <- newHistogram(d, h, labels) })
+			m.times(snapshot, func(h *meter.Histogram, labels ...string) { send(newHistogram(d, h, labelValues(labels))) })
 			continue
 		}
 		m.values(snapshot, func(value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+			send(prometheus.NewConstMetric(d, prometheus.CounterValue, value, labelValues(labels)...))
 		})
 	}
 }
 
-func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) prometheus.Metric {
+// recent returns a snapshot that is not older than scrapeAge.
+func (c *collector[S]) recent() (S, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readAt.IsZero() || time.Since(c.readAt) >= scrapeAge {
+		c.snapshot, c.err = c.read()
+		c.readAt = time.Now()
+	}
+	return c.snapshot, c.err
+}
+
+// labelValue makes a label of what may not be UTF-8, which Prometheus refuses: the name of an
+// interface can have any bytes. Two names are never the same label.
+func labelValue(s string) string { return printable(strings.ReplaceAll(s, `\`, `\\`)) }
+
+func labelValues(values []string) []string {
+	escaped := make([]string, len(values))
+	for i, v := range values {
+		escaped[i] = labelValue(v)
+	}
+	return escaped
+}
+
+func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prometheus.Metric, error) {
 	buckets := make(map[float64]uint64)
 	for b := firstBucketBits; b <= lastBucketBits; b++ {
 		// A bucket of Prometheus includes its bound, but Below counts only times below it. Times
 		// are whole nanoseconds, so the bound is one nanosecond less.
 		buckets[float64(uint64(1)<<b-1)/1e9] = h.Below(time.Duration(1) << b)
 	}
-	return prometheus.MustNewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets, labels...)
+	return prometheus.NewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets, labels...)
 }
 
 // An exporter serves the metrics of a command over HTTP. A nil one does nothing.
@@ -117,12 +163,44 @@ func (e *exporter) serve(g prometheus.Gatherer) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
-	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	e.server = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ConnState:         new(connections).note,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // it would say what a stranger sent
+	}
 	e.finished = make(chan struct{})
 	go func() {
 		defer close(e.finished)
 		e.server.Serve(e.listener) // returns when closed
 	}()
+}
+
+// connections bounds the file descriptors that HTTP uses. It closes the connection on which nothing
+// has happened for longest when there are too many: a scrape takes milliseconds.
+type connections struct {
+	mu  sync.Mutex
+	all []net.Conn // in the order in which something has happened on them
+}
+
+const maxConnections = 16
+
+// note is for http.Server.ConnState.
+func (c *connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = slices.DeleteFunc(c.all, func(other net.Conn) bool { return other == conn })
+	if state == http.StateClosed || state == http.StateHijacked {
+		return
+	}
+	if c.all = append(c.all, conn); len(c.all) > maxConnections {
+		c.all[0].Close()
+		c.all = c.all[1:]
+	}
 }
 
 func (e *exporter) announce(w io.Writer) {

@@ -148,9 +148,13 @@ func statsMetrics(o *statsOptions) metricSet[meter.ActionCounts] {
 	}
 }
 
-// eachTally sends every tally of a snapshot with its labels.
+// eachTally sends every tally of a snapshot with its labels. Queues and CPUs that have seen no packet
+// are left out, because there may be many of them.
 func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
 	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
+		if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
+			return
+		}
 		for i, t := range tallies {
 			send(t, append([]string{verdictName(i)}, labels...)...)
 		}
