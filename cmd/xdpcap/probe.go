@@ -32,7 +32,7 @@ runs there), else 1.
                 native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list,
                 null = unknown; program: null = none, else id, name, mode and the check traceable
   features      checks: capture_native, capture_generic, capture_beside_program, hook, filter,
-                sample_flows, stats_count_latency, monitor`
+                sample_flows, stats_count, latency, monitor`
 
 func newProbe() *cobra.Command {
 	var name string
@@ -165,7 +165,8 @@ func writeProbe(w io.Writer, r *support.Report) error {
 		{"capture from --hook", support.FeatureHook},
 		{"filters in the kernel", support.FeatureFilter},
 		{"sampling by flow", support.FeatureFlows},
-		{"stats, count, latency", support.FeatureMeters},
+		{"stats, count", support.FeatureMeters},
+		{"latency", support.FeatureLatency},
 		{"monitor", support.FeatureMonitor},
 	} {
 		t.check(f.label, r.Features.Get(f.key))

@@ -17,7 +17,8 @@ const (
 	FeatureHook    = "hook"                   // by programs in a hook map
 	FeatureFilter  = "filter"                 // filters that run in the kernel
 	FeatureFlows   = "sample_flows"           // choosing packets by their flow
-	FeatureMeters  = "stats_count_latency"    // counting what a running program does
+	FeatureMeters  = "stats_count"            // counting: of a running program, else by one of its own
+	FeatureLatency = "latency"                // measuring: of a running program, else of one of its own
 	FeatureMonitor = "monitor"                // counting at the kernel's XDP tracepoints
 )
 
@@ -35,9 +36,33 @@ func (r *Report) features(l limits) Checks {
 		all(FeatureHook, load, k.Get("prog_array"), pinning(l)),
 		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
 		all(FeatureFlows, rights, k.Get("xdp"), k.Get("lru_hash"), k.Get("xdp_helpers")),
-		all(FeatureMeters, trace, target),
+		r.meters(all("", trace, target)),
+		r.latency(all("", trace, target)),
 		all(FeatureMonitor, rights, k.Get("btf"), k.Get("tp_btf")),
 	}
+}
+
+// meters is whether packets can be counted: where a program runs by tracing it, otherwise by a
+// program of ours.
+func (r *Report) meters(traced Check) Check {
+	if r.occupied() {
+		return all(FeatureMeters, traced, r.port())
+	}
+	k := r.Kernel.Checks
+	return all(FeatureMeters, r.rights(), k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), r.port())
+}
+
+// latency is whether run times can be measured. The kernel's counters have their mean also where a
+// program cannot be traced.
+func (r *Report) latency(traced Check) Check {
+	c := r.meters(traced)
+	if r.occupied() && c.Answer != Yes {
+		if mean := all("", r.rights(), r.openPrograms(), r.port()); mean.Answer == Yes {
+			c = Check{Answer: Yes, Reason: "the mean alone, from the kernel's counters: " + c.Reason}
+		}
+	}
+	c.Key = FeatureLatency
+	return c
 }
 
 func (r *Report) rights() Check {

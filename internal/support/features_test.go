@@ -50,6 +50,7 @@ func TestFeatures(t *testing.T) {
 	hidden := no("", "the kernel shows programs of others to CAP_SYS_ADMIN only", "run it as root (sudo), or add cap_sys_admin to the binary")
 	missing := no("", "missing CAP_BPF", grant)
 	large := Check{Answer: Unknown, Reason: "too large", Remedy: "smaller", Kind: ErrLargeMTU}
+	const mean = "the mean alone, from the kernel's counters: "
 	type answers map[string]Check
 	for _, test := range []struct {
 		name    string
@@ -59,39 +60,45 @@ func TestFeatures(t *testing.T) {
 	}{
 		{"everything", func(*Report, *limits) {}, true, nil},
 		{"no interface", func(r *Report, _ *limits) { r.Interface = nil }, true, nil},
-		{"no BTF", lacks("btf"), true, answers{FeatureBeside: lack("btf"), FeatureMeters: lack("btf"), FeatureMonitor: lack("btf")}},
-		{"no JIT", lacks("jit"), true, answers{FeatureBeside: lack("jit"), FeatureMeters: lack("jit")}},
-		{"no fentry", lacks("fentry"), true, answers{FeatureBeside: lack("fentry"), FeatureMeters: lack("fentry")}},
-		{"no fexit", lacks("fexit"), true, answers{FeatureBeside: lack("fexit"), FeatureMeters: lack("fexit")}},
-		{"no trampolines", lacks("trampolines"), true, answers{FeatureBeside: lack("trampolines"), FeatureMeters: lack("trampolines")}},
+		{"no BTF", lacks("btf"), true, answers{FeatureBeside: lack("btf"), FeatureMonitor: lack("btf")}},
+		{"no JIT", lacks("jit"), true, answers{FeatureBeside: lack("jit")}},
+		{"no fentry", lacks("fentry"), true, answers{FeatureBeside: lack("fentry")}},
+		{"no fexit", lacks("fexit"), true, answers{FeatureBeside: lack("fexit")}},
+		{"no trampolines", lacks("trampolines"), true, answers{FeatureBeside: lack("trampolines")}},
 		{"no helpers in tracing", lacks("tracing_helpers"), true, answers{FeatureBeside: lack("tracing_helpers")}},
 		{"no tp_btf", lacks("tp_btf"), true, answers{FeatureMonitor: lack("tp_btf")}},
 		{"no program arrays", lacks("prog_array"), true, answers{FeatureHook: lack("prog_array")}},
 		{"no LRU", lacks("lru_hash"), true, answers{FeatureFlows: lack("lru_hash")}},
-		{"no frags", lacks("xdp_frags"), false, answers{FeatureNative: lack("xdp_frags"), FeatureGeneric: lack("xdp_frags"), FeatureHook: lack("xdp_frags")}},
+		{"no frags", lacks("xdp_frags"), false, answers{FeatureNative: lack("xdp_frags"), FeatureGeneric: lack("xdp_frags"), FeatureHook: lack("xdp_frags"),
+			FeatureMeters: lack("xdp_frags"), FeatureLatency: lack("xdp_frags")}},
 		{"no instruction set v3", lacks("isa_v3"), false, answers{FeatureNative: lack("isa_v3"), FeatureGeneric: lack("isa_v3"),
-			FeatureHook: lack("isa_v3"), FeatureFilter: lack("isa_v3")}},
+			FeatureHook: lack("isa_v3"), FeatureFilter: lack("isa_v3"), FeatureMeters: lack("isa_v3"), FeatureLatency: lack("isa_v3")}},
 		{"no perf rings", lacks("perf_event_array"), false, answers{FeatureNative: lack("perf_event_array"),
 			FeatureGeneric: lack("perf_event_array"), FeatureHook: lack("perf_event_array"), FeatureBeside: lack("perf_event_array")}},
 		{"no helpers in XDP", lacks("xdp_helpers"), false, answers{FeatureNative: lack("xdp_helpers"), FeatureGeneric: lack("xdp_helpers"),
 			FeatureHook: lack("xdp_helpers"), FeatureFlows: lack("xdp_helpers")}},
 		{"no XDP", lacks("xdp"), false, answers{FeatureNative: lack("xdp"), FeatureGeneric: lack("xdp"), FeatureHook: lack("xdp"),
-			FeatureFilter: lack("xdp"), FeatureFlows: lack("xdp")}},
+			FeatureFilter: lack("xdp"), FeatureFlows: lack("xdp"), FeatureMeters: lack("xdp"), FeatureLatency: lack("xdp")}},
 		{"no BPF file system", func(_ *Report, l *limits) { l.bpfFS = false }, true,
 			answers{FeatureHook: no("", "no BPF file system is mounted", "mount -t bpf bpf /sys/fs/bpf")}},
 		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
 			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureFilter: missing,
-			FeatureFlows: missing, FeatureMeters: missing, FeatureMonitor: missing}},
+			FeatureFlows: missing, FeatureMeters: missing, FeatureLatency: missing, FeatureMonitor: missing}},
 		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = bitLock }, true,
-			answers{FeatureBeside: hidden, FeatureMeters: hidden}},
+			answers{FeatureBeside: hidden}},
 		{"occupied", occupy, true, answers{FeatureNative: busy, FeatureGeneric: busy}},
 		{"occupied by one that cannot be traced", func(r *Report, l *limits) {
 			occupy(r, l)
 			r.Interface.Program.Traceable = no("traceable", "no BTF", "compile with -g")
 		}, false, answers{FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: no("", "no BTF", "compile with -g"),
-			FeatureMeters: no("", "no BTF", "compile with -g")}},
+			FeatureMeters: no("", "no BTF", "compile with -g"), FeatureLatency: {Answer: Yes, Reason: mean + "no BTF"}}},
+		{"occupied, no fentry", func(r *Report, l *limits) { occupy(r, l); lacks("fentry")(r, l) }, false, answers{
+			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: lack("fentry"), FeatureMeters: lack("fentry"),
+			FeatureLatency: {Answer: Yes, Reason: mean + "lacks fentry"}}},
+		{"occupied, no CAP_SYS_ADMIN", func(r *Report, l *limits) { occupy(r, l); r.Privileges.held = bitLock }, false, answers{
+			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: hidden, FeatureMeters: hidden, FeatureLatency: hidden}},
 		{"down", func(r *Report, _ *limits) { r.Interface.Up = false }, false,
-			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down}},
+			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureMeters: down, FeatureLatency: down}},
 		{"no native mode", func(r *Report, _ *limits) { r.Interface.Native = no("native_xdp", "none", "generic") }, true,
 			answers{FeatureNative: no("", "none", "generic")}},
 		{"an MTU beyond one buffer", func(r *Report, _ *limits) {
@@ -113,7 +120,7 @@ func TestFeatures(t *testing.T) {
 			test.change(r, &l)
 			r.decide(l)
 			var want Checks
-			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureFilter, FeatureFlows, FeatureMeters, FeatureMonitor} {
+			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor} {
 				c, changed := test.want[key]
 				if !changed {
 					c.Answer = Yes
