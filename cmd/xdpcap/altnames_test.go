@@ -28,7 +28,7 @@ func TestAlternativeNames(t *testing.T) {
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", short, "-w", file, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
-	if s := account(t, p.interrupt()); s.Interface != pair.RxName || s.Captured != 1 {
+	if s := account(t, p.interrupt()); s.Interfaces[0].Interface != pair.RxName || s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
 	_, r := readFile(t, file)

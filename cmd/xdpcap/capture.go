@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -45,7 +46,7 @@ type captureOptions struct {
 	verdicts   []capture.Verdict
 
 	list    bool
-	json    bool
+	json    jsonFlag
 	quiet   bool
 	verbose int
 }
@@ -73,22 +74,16 @@ func newCapture(o *captureOptions) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.list {
-				return printInterfaces(cmd.OutOrStdout())
+				return printInterfaces(cmd.OutOrStdout(), o.json.given)
 			}
 			o.filter.words = args
-			if err := o.filter.read(); err != nil {
-				return err
-			}
-			if err := checkCommand(cmd, args, o.filter.text); err != nil {
-				return err
-			}
 			if o.filter.dump > 0 {
+				if err := o.filter.read(); err != nil {
+					return err
+				}
 				return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
 			}
-			if err := o.check(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			return runCapture(o)
+			return runCapture(o, cmd.Flags().Changed)
 		},
 	}
 	o.buffer = size{unit: 1 << 10}
@@ -120,7 +115,8 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
-	f.BoolVar(&o.json, "json", false, "print the closing counts as one JSON object")
+	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
+	f.Lookup("json").NoOptDefVal = onStderr
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
 	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv: still more")
 	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
@@ -157,6 +153,8 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("-P and -p: choose one")
 	case o.print && o.write == "-":
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
+	case o.json.descriptor() == unix.Stdout && (o.print || o.write == "-" || o.write == ""):
+		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)

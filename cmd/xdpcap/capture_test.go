@@ -390,7 +390,8 @@ func TestTwoInterfaces(t *testing.T) {
 	p := listening(t, one.Rx, nil, "-i", one.RxName, "-i", two.RxName, "-w", file, "--json")
 	testnet.Generate(t, one, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
 	testnet.Generate(t, two, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 200})
-	if s := account(t, p.interrupt()); s.Seen != 500 || s.Interface != "rx0,rx1" {
+	s := account(t, p.interrupt())
+	if s.Seen != 500 || s.Interfaces[0].Interface != "rx0" || s.Interfaces[1].Interface != "rx1" {
 		t.Errorf("summary %+v", s)
 	}
 	records, r := readFile(t, file)

@@ -147,15 +147,16 @@ func TestDocumentedKeys(t *testing.T) {
 	common := keysOf(reflect.TypeFor[intervalKeys]())
 	want := listed(t, "Keys of --json")
 	for name, types := range map[string][]reflect.Type{
-		"capture": {reflect.TypeFor[summary]()},
-		"stats":   {reflect.TypeFor[statsReport]()},
-		"count":   {reflect.TypeFor[countReport]()},
-		"monitor": {reflect.TypeFor[monitorReport]()},
-		"record":  {reflect.TypeFor[recordLine]()},
-		"latency": {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
-		"events":  {reflect.TypeFor[eventLine]()},
-		"bench":   {reflect.TypeFor[benchReport]()},
-		"probe":   {reflect.TypeFor[support.Report](), reflect.TypeFor[support.Check]()},
+		"capture":    {reflect.TypeFor[summary]()},
+		"stats":      {reflect.TypeFor[statsReport]()},
+		"count":      {reflect.TypeFor[countReport]()},
+		"monitor":    {reflect.TypeFor[monitorReport]()},
+		"record":     {reflect.TypeFor[recordLine]()},
+		"latency":    {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
+		"events":     {reflect.TypeFor[eventLine]()},
+		"bench":      {reflect.TypeFor[benchReport]()},
+		"interfaces": {reflect.TypeFor[interfaceKeys]()},
+		"probe":      {reflect.TypeFor[support.Report](), reflect.TypeFor[support.Check]()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := keysOf(types...)

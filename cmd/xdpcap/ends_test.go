@@ -125,13 +125,25 @@ func TestClosingLines(t *testing.T) {
 	}
 }
 
+// SIGUSR1 prints the counts so far: as text, or with --json as an object.
 func TestSIGUSR1(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
-	p.cmd.Process.Signal(syscall.SIGUSR1)
-	testnet.WaitFor(t, "the counts", func() bool { return strings.Contains(p.said(), "xdpcap: 300 seen = ") })
-	p.interrupt()
+	for _, args := range [][]string{{}, {"--json"}} {
+		p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", os.DevNull}, args...)...)
+		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+		p.cmd.Process.Signal(syscall.SIGUSR1)
+		testnet.WaitFor(t, "the counts", func() bool {
+			if len(args) > 0 {
+				all := summaries(t, p.said())
+				return len(all) == 1 && all[0].Seen == 300
+			}
+			return strings.Contains(p.said(), "xdpcap: 300 seen = ")
+		})
+		stderr := p.interrupt()
+		if text := strings.Contains(stderr, " seen = "); text != (len(args) == 0) {
+			t.Errorf("%v: %s", args, stderr)
+		}
+	}
 }
 
 // Like `xdpcap -w - | head -c 100`.
@@ -180,7 +192,8 @@ func TestDiskFull(t *testing.T) {
 		if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
 			t.Errorf("exit status %d: %s", status, stderr)
 		}
-		if s := account(t, stderr); s.Captured != 0 || s.Bytes != 0 || s.Lost == 0 {
+		want := "write packets to " + test.name + ": no space left on device"
+		if s := account(t, stderr); s.Captured != 0 || s.Bytes != 0 || s.Lost == 0 || s.Error != want {
 			t.Errorf("%s: summary %+v", test.name, s)
 		}
 		checkDetached(t, pair)

@@ -179,7 +179,7 @@ func TestGenericFallback(t *testing.T) {
 	if !strings.Contains(stderr, "driver bridge of bridge0 has no native XDP: using generic mode") {
 		t.Error(stderr)
 	}
-	if s := account(t, stderr); s.Mode != "generic" {
+	if s := account(t, stderr); s.Interfaces[0].Mode != "generic" {
 		t.Errorf("summary %+v", s)
 	}
 
@@ -203,7 +203,7 @@ func TestGenericMode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := account(t, p.interrupt()); s.Mode != "generic" || s.Captured != 100 {
+	if s := account(t, p.interrupt()); s.Interfaces[0].Mode != "generic" || s.Captured != 100 {
 		t.Errorf("summary %+v", s)
 	}
 	records, _ := readFile(t, file)

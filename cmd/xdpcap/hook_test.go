@@ -61,7 +61,7 @@ func TestHookMap(t *testing.T) {
 			frames := sendRound(t, pair)
 			s := account(t, p.interrupt())
 			// Of six packets one has a verdict without a slot.
-			if s.Seen != 5 || s.Captured != 5 || s.Interface != hook {
+			if s.Seen != 5 || s.Captured != 5 || s.Interfaces[0].Interface != hook {
 				t.Errorf("summary %+v", s)
 			}
 			var got []int64

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,23 +13,76 @@ import (
 )
 
 func newInterfaces() *cobra.Command {
-	return &cobra.Command{
-		Use:     "interfaces",
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "interfaces [--json]",
 		Short:   "List the interfaces with driver, XDP mode and XDP program",
-		Example: "  xdpcap interfaces",
-		Args:    noArguments,
+		Example: "  xdpcap interfaces\n  xdpcap interfaces --json | jq '.[] | select(.program)'",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printInterfaces(cmd.OutOrStdout())
+			return printInterfaces(cmd.OutOrStdout(), asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	return cmd
 }
 
-func printInterfaces(out io.Writer) error {
+func printInterfaces(out io.Writer, asJSON bool) error {
 	ifis, err := xdp.Interfaces()
 	if err != nil {
 		return err
 	}
+	if asJSON {
+		return writeInterfacesJSON(out, ifis)
+	}
 	return writeInterfaces(out, ifis)
+}
+
+// interfaceKeys is an interface as interfaces --json prints it.
+type interfaceKeys struct {
+	Name     string           `json:"name"`
+	Index    int              `json:"index"`
+	Alias    string           `json:"alias,omitempty"`
+	Type     string           `json:"type"` // link-layer type: "ether", ...
+	MAC      string           `json:"mac,omitempty"`
+	MTU      int              `json:"mtu"` // bytes
+	Up       bool             `json:"up"`
+	State    string           `json:"state"`
+	Driver   string           `json:"driver"`                     // "" = it has none to name
+	Speed    uint64           `json:"speed_bits_per_s,omitempty"` // missing = unknown
+	RxQueues int              `json:"rx_queues"`
+	Program  *attachedProgram `json:"program"` // null = none
+}
+
+type attachedProgram struct {
+	ID   uint32 `json:"id"`
+	Name string `json:"name"` // "" = the kernel does not tell this user
+	Mode string `json:"mode"`
+}
+
+func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface) error {
+	all := []interfaceKeys{}
+	for _, ifi := range ifis {
+		keys := interfaceKeys{
+			Name:     ifi.Name,
+			Index:    ifi.Index,
+			Alias:    ifi.Alias,
+			Type:     ifi.Type,
+			MAC:      ifi.MAC.String(),
+			MTU:      ifi.MTU,
+			Up:       ifi.Up,
+			State:    ifi.State,
+			Driver:   ifi.Driver,
+			Speed:    ifi.Speed,
+			RxQueues: ifi.RxQueues,
+		}
+		if len(ifi.Programs) > 0 {
+			p := ifi.Programs[0]
+			keys.Program = &attachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String()}
+		}
+		all = append(all, keys)
+	}
+	return explainPrint(json.NewEncoder(out).Encode(all))
 }
 
 func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {

@@ -36,8 +36,8 @@ func run(args []string) int {
 		fmt.Fprintf(stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
 		return 1
 	}
-	for _, one := range joined(err) {
-		say(stderr, "%s", withRemedy(one.Error(), one))
+	for _, message := range messages(err) {
+		say(stderr, "%s", message)
 	}
 	// An error of the verifier prints its whole log with %+v, and a summary with %v.
 	var detailed interface {
@@ -49,6 +49,14 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
 	return 1
+}
+
+// messages says what went wrong, in a line for each error, and what helps.
+func messages(err error) (lines []string) {
+	for _, one := range joined(err) {
+		lines = append(lines, withRemedy(one.Error(), one))
+	}
+	return lines
 }
 
 // joined takes the errors apart that errors.Join has put together.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -56,35 +55,6 @@ func modes(sources []capture.Source) string {
 	return strings.Join(all, ",")
 }
 
-// A summary is what --json prints at the end. Its keys are documented in the README.
-type summary struct {
-	Interface   string  `json:"interface"`
-	Mode        string  `json:"mode"`
-	Seen        uint64  `json:"seen"`
-	FilteredOut uint64  `json:"filtered_out"`
-	NotSampled  uint64  `json:"not_sampled"`
-	Lost        uint64  `json:"lost"`
-	Invalid     uint64  `json:"invalid"`
-	Captured    uint64  `json:"captured"`
-	Bytes       uint64  `json:"bytes"`
-	Duration    float64 `json:"duration_s"`
-}
-
-func writeJSON(out io.Writer, sources []capture.Source, a capture.Account, d time.Duration) error {
-	return json.NewEncoder(out).Encode(summary{
-		Interface:   labels(sources),
-		Mode:        modes(sources),
-		Seen:        a.Seen,
-		FilteredOut: a.FilteredOut,
-		NotSampled:  a.NotSampled,
-		Lost:        a.Lost,
-		Invalid:     a.Invalid,
-		Captured:    a.Captured,
-		Bytes:       a.Bytes,
-		Duration:    d.Seconds(),
-	})
-}
-
 // writeCounts prints tcpdump's three lines and the whole account.
 func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%d packets captured\n%d packets received by filter\n%d packets dropped by kernel\n",
@@ -110,11 +80,8 @@ func (n notices) add(err error) {
 // session's notices and, where live, keeps a line of counts on the terminal. All of that is done by
 // a goroutine of its own, so that packets never wait for somebody to read stderr.
 type reporter struct {
-	out     io.Writer
-	session *capture.Session
-	notices notices
-	live    bool
-	size    func() int64 // of the file, where live
+	*captureRun
+	live bool
 
 	stop, finished chan struct{}
 }
@@ -126,8 +93,8 @@ func (r *reporter) start() {
 	go func() {
 		defer close(r.finished)
 		defer signal.Stop(asked)
-		announce(r.out, r.session.Sources(), r.session.Options())
-		r.follow(asked)
+		announce(r.text, r.session.Sources(), r.session.Options())
+		r.report(asked)
 	}()
 }
 
@@ -137,11 +104,9 @@ func (r *reporter) end() {
 	<-r.finished
 }
 
-func (r *reporter) follow(asked <-chan os.Signal) {
+func (r *reporter) report(asked <-chan os.Signal) {
 	var tick <-chan time.Time
-	clear := "" // what takes the live line away
 	if r.live {
-		clear = "\r\x1b[K"
 		ticker := time.NewTicker(liveInterval)
 		defer ticker.Stop()
 		tick = ticker.C
@@ -151,30 +116,38 @@ func (r *reporter) follow(asked <-chan os.Signal) {
 		select {
 		case <-r.stop:
 			for len(r.notices) > 0 {
-				r.note(<-r.notices, clear)
+				r.note(<-r.notices)
 			}
-			fmt.Fprint(r.out, clear)
+			r.clear()
 			return
 		case <-asked:
-			if accounts, err := r.session.Accounts(); err == nil {
-				writeCounts(r.out, accounts.Total())
-			}
+			r.clear()
+			r.printCounts()
 		case err := <-r.notices:
-			r.note(err, clear)
+			r.clear()
+			r.note(err)
 		case <-tick:
 			if accounts, err := r.session.Accounts(); err == nil {
 				a := accounts.Total()
-				fmt.Fprintf(r.out, "\r%s\x1b[K", liveLine(a, a.Captured-before, r.size()))
+				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, r.writer.Size()))
 				before = a.Captured
 			}
 		}
 	}
 }
 
-// note prints a notice.
-func (r *reporter) note(err error, clear string) {
-	fmt.Fprint(r.out, clear)
-	say(r.out, "%s", withRemedy(err.Error(), err))
+// clear takes the live line away.
+func (r *reporter) clear() {
+	if r.live {
+		fmt.Fprint(r.text, "\r\x1b[K")
+	}
+}
+
+// note prints a notice, and keeps it for the object of --json.
+func (r *reporter) note(err error) {
+	text := withRemedy(err.Error(), err)
+	r.noticed = append(r.noticed, text)
+	say(r.text, "%s", text)
 }
 
 func liveLine(a capture.Account, lately uint64, size int64) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -10,77 +11,120 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/filter"
 )
 
-// runCapture is the default command: from the flags to the closing lines.
-func runCapture(o *captureOptions) error {
-	g := guard{interfaces: o.interfaces, yes: o.yes}
-	if o.sink {
+// runCapture is the default command, from its flags to its closing lines or object; given tells
+// which flags were set.
+func runCapture(o *captureOptions, given func(flag string) bool) (err error) {
+	r := &captureRun{o: o, text: stderr, notices: make(notices, 16)}
+	if o.json.given {
+		if r.objects, err = o.json.open(); err != nil {
+			return err
+		}
+		if r.objects == stderr {
+			r.text = io.Discard
+		}
+	}
+	accounts, err := r.run(given)
+	if !o.json.given {
+		return err
+	}
+	if faulty := new(filter.Error); errors.As(err, &faulty) {
+		err = o.json.explain(o.filter.words, err)
+	}
+	if failed := r.printSummary(accounts, err); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// A captureRun is one capture from its flags to its closing lines or object.
+type captureRun struct {
+	o       *captureOptions
+	text    io.Writer // for messages: stderr, or nothing where the objects of --json go there
+	objects *console  // nil without --json
+
+	session *capture.Session // nil until the capture has begun
+	started time.Time
+	file    *outputFile     // nil without -w
+	writer  *capture.Writer // nil without -w
+	notices notices
+	noticed []string // the notices so far
+}
+
+// run returns the accounts of the file or, without one, of what was printed. They are nil after an
+// error that kept the capture from beginning.
+func (r *captureRun) run(given func(flag string) bool) (accounts capture.Accounts, err error) {
+	if err := r.o.filter.read(); err != nil {
+		return nil, err
+	}
+	if err := r.o.check(given); err != nil {
+		return nil, err
+	}
+	g := guard{interfaces: r.o.interfaces, yes: r.o.yes}
+	if r.o.sink {
 		g.flag = "--sink"
 	}
 	ctx, err := begin(g)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var file *outputFile
-	if o.write != "" {
-		if file, err = openOutput(o.write); err != nil {
-			return err
+	if r.o.write != "" {
+		if r.file, err = openOutput(r.o.write); err != nil {
+			return nil, err
 		}
 	}
-	notices := make(notices, 16)
-	options := o.session()
-	options.Notice = notices.add
-	s, err := capture.Open(options)
-	if err != nil {
-		if file != nil {
-			file.abandon()
+	options := r.o.session()
+	options.Notice = r.notices.add
+	if r.session, err = capture.Open(options); err != nil {
+		if r.file != nil {
+			r.file.abandon()
 		}
-		return err
+		return nil, err
 	}
-	defer s.Close()
-	r := &captureRun{o: o, session: s, notices: notices, file: file, started: time.Now()}
-	return r.run(ctx)
+	defer r.session.Close()
+	r.started = time.Now()
+	return r.follow(ctx)
 }
 
-// A captureRun is one capture from its first packet to its closing lines.
-type captureRun struct {
-	o       *captureOptions
-	session *capture.Session
-	notices notices
-	started time.Time
-	file    *outputFile     // nil without -w
-	writer  *capture.Writer // nil without -w
-}
-
-func (r *captureRun) run(ctx context.Context) error {
+// follow captures until the session ends, and ends the file and the messages about it.
+func (r *captureRun) follow(ctx context.Context) (capture.Accounts, error) {
 	outputs, err := r.outputs()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reporter := r.reporter()
 	reporter.start()
-	accounts, err := r.capture(ctx, outputs)
-	took := time.Since(r.started)
+	all, err := r.capture(ctx, outputs)
 	if r.file != nil {
 		if closing := r.file.Close(); err == nil && closing != nil {
 			err = r.file.explain(closing)
 		}
 	}
 	reporter.end() // the file is whole before this waits for a reader of stderr
-	// The accounts are those of the file, if there is one.
-	if len(accounts) == 0 || accounts[0] == nil {
-		return err
+	if len(all) == 0 || all[0] == nil {
+		return nil, err
 	}
-	account := accounts[0].Total()
-	if r.o.json {
-		return errors.Join(err, writeJSON(stderr, r.session.Sources(), account, took))
+	if total := all[0].Total(); r.objects == nil {
+		writeCounts(r.text, total)
+		if total.Lost > 0 && err == nil {
+			say(r.text, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
+		}
 	}
-	writeCounts(stderr, account)
-	if account.Lost > 0 && err == nil {
-		say(stderr, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
+	return all[0], err
+}
+
+// printCounts prints the counts so far.
+func (r *captureRun) printCounts() {
+	accounts, err := r.session.Accounts()
+	switch {
+	case err != nil:
+	case r.objects != nil:
+		r.printSummary(accounts, nil)
+	default:
+		writeCounts(r.text, accounts.Total())
 	}
-	return err
 }
 
 // outputs are where the packets go: the file first.
@@ -134,10 +178,6 @@ func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]c
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {
-	rep := &reporter{out: stderr, session: r.session, notices: r.notices}
-	if r.writer != nil {
-		rep.size = r.writer.Size
-		rep.live = !r.o.quiet && !r.o.print && term.IsTerminal(int(os.Stderr.Fd()))
-	}
-	return rep
+	live := r.writer != nil && !r.o.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
+	return &reporter{captureRun: r, live: live}
 }

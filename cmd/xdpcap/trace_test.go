@@ -111,9 +111,15 @@ func TestEntryAndExit(t *testing.T) {
 	frames := sendRound(t, pair)
 	stderr := p.interrupt()
 	n := uint64(len(frames))
-	if s := account(t, stderr); s.Seen != 2*n || s.Captured != 2*n || s.Mode != "entry,exit" ||
-		s.Interface != "rx0:rewriting_target_program@fentry,rx0:rewriting_target_program@fexit" {
-		t.Errorf("summary %+v", s)
+	s := account(t, stderr)
+	if s.Seen != 2*n || s.Captured != 2*n || len(s.Interfaces) != 2 {
+		t.Fatalf("summary %+v", s)
+	}
+	for i, hook := range []string{"entry", "exit"} {
+		own := s.Interfaces[i]
+		if own.Interface != "rx0" || own.Hook != hook || own.Program != "rewriting_target_program" || own.ProgramID == 0 || own.Captured != n {
+			t.Errorf("source %d: %+v", i, own)
+		}
 	}
 	if !strings.Contains(stderr, "rx0 runs XDP program rewriting_target_program (id ") {
 		t.Errorf("the program is not named: %s", stderr)
@@ -228,7 +234,7 @@ func TestTraceChoices(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
-			hooks := uint64(strings.Count(s.Mode, ",") + 1)
+			hooks := uint64(len(s.Interfaces))
 			if s.Captured != uint64(len(test.want)) || s.Seen != hooks*uint64(len(answers)) {
 				t.Errorf("summary %+v", s)
 			}

@@ -47,7 +47,7 @@ func measureCosts(ctx context.Context, n *network, xdpcap string) (c costs, err 
 		return c, err
 	}
 	drop, sampled, err := n.compare(ctx, "--sample 1000", nil,
-		quietTool(xdpcap, "-i", rxName, "--sink", "--sample", "1000", "-w", "/dev/null", "--json"))
+		quietTool(xdpcap, "-i", rxName, "--sink", "--sample", "1000", "-w", "/dev/null"))
 	if err != nil {
 		return c, err
 	}

@@ -91,8 +91,8 @@ func TestOutputFits(t *testing.T) {
 
 func TestClosingCounts(t *testing.T) {
 	said := map[string]string{
-		sinkName:    "xdpcap: listening on rx0\n{\"interface\":\"rx0\",\"seen\":9,\"captured\":7}\n",
-		passName:    "xdpcap: listening on rx0\n{\"interface\":\"rx0\",\"seen\":9,\"captured\":7}\n",
+		sinkName:    "xdpcap: listening on rx0\n7 packets captured\n9 packets received by filter\n",
+		passName:    "xdpcap: listening on rx0\n7 packets captured\n9 packets received by filter\n",
 		xdpdumpName: "listening on rx0, capture size 262144 bytes\n\n7 packets captured\n0 packets dropped by perf ring\n",
 		"tcpdump":   "tcpdump: listening on rx0\n7 packets captured\n9 packets received by filter\n",
 		"dumpcap":   "Capturing on 'rx0'\nFile: /dev/null\n\rPackets captured: 7\nPackets received/dropped: 9/2\n",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -42,19 +41,19 @@ func tools(xdpcap string) []tool {
 	return []tool{
 		{
 			name:     sinkName,
-			args:     []string{xdpcap, "-i", dev, "--sink", "-w", "/dev/null", "--json"},
+			args:     []string{xdpcap, "-i", dev, "--sink", "-w", "/dev/null"},
 			verdict:  xdp.Drop,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
-			captured: fromJSON,
+			captured: fromLine(`(?m)^(\d+) packets captured`),
 		},
 		{
 			name:     passName,
-			args:     []string{xdpcap, "-i", dev, "-w", "/dev/null", "--json"},
+			args:     []string{xdpcap, "-i", dev, "-w", "/dev/null"},
 			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
-			captured: fromJSON,
+			captured: fromLine(`(?m)^(\d+) packets captured`),
 		},
 		{
 			name:     xdpdumpName,
@@ -102,22 +101,4 @@ func fromLine(pattern string) func(string) (uint64, error) {
 		}
 		return strconv.ParseUint(m[1], 10, 64)
 	}
-}
-
-// fromJSON reads the object that xdpcap --json ends with.
-func fromJSON(said string) (uint64, error) {
-	at := strings.Index(said, "{")
-	if at < 0 {
-		return 0, fmt.Errorf("no closing count in %q", said)
-	}
-	var counts struct {
-		Captured *uint64 `json:"captured"`
-	}
-	if err := json.NewDecoder(strings.NewReader(said[at:])).Decode(&counts); err != nil {
-		return 0, fmt.Errorf("closing count: %w", err)
-	}
-	if counts.Captured == nil {
-		return 0, fmt.Errorf("no captured in %q", said[at:])
-	}
-	return *counts.Captured, nil
 }

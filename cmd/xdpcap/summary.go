@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// A summary is what --json prints at the end and for SIGUSR1. The README documents its keys.
+type summary struct {
+	accountKeys                 // of all sources together
+	Duration    float64         `json:"duration_s"`
+	Interfaces  []sourceSummary `json:"interfaces"`
+	Notices     []string        `json:"notices,omitempty"`
+	Error       string          `json:"error,omitempty"`
+}
+
+// sourceSummary is one source with its own account.
+type sourceSummary struct {
+	Interface string `json:"interface"` // or the hook map's path
+	Hook      string `json:"hook"`
+	Mode      string `json:"mode,omitempty"` // at the hook xdp
+	Program   string `json:"program,omitempty"`
+	ProgramID uint32 `json:"program_id,omitempty"`
+	accountKeys
+}
+
+type accountKeys struct {
+	Seen        uint64 `json:"seen"`
+	FilteredOut uint64 `json:"filtered_out"`
+	NotSampled  uint64 `json:"not_sampled"`
+	Lost        uint64 `json:"lost"`
+	Invalid     uint64 `json:"invalid"`
+	Captured    uint64 `json:"captured"`
+	Bytes       uint64 `json:"bytes"`
+}
+
+func newAccountKeys(a capture.Account) accountKeys {
+	return accountKeys{
+		Seen:        a.Seen,
+		FilteredOut: a.FilteredOut,
+		NotSampled:  a.NotSampled,
+		Lost:        a.Lost,
+		Invalid:     a.Invalid,
+		Captured:    a.Captured,
+		Bytes:       a.Bytes,
+	}
+}
+
+func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
+	s := sourceSummary{Interface: src.Name, Hook: src.Hook.String(), accountKeys: newAccountKeys(a)}
+	if src.Hook == capture.XDP {
+		s.Mode = src.Mode.String()
+	}
+	s.Program, s.ProgramID = src.Target.Name, src.Target.ID
+	return s
+}
+
+// printSummary prints the object of --json. Without accounts, all numbers in it are 0.
+func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error {
+	s := summary{Interfaces: []sourceSummary{}, Notices: r.noticed}
+	if r.session != nil {
+		s.Duration = time.Since(r.started).Seconds()
+		for i, src := range r.session.Sources() {
+			var own capture.Account
+			if i < len(accounts) {
+				own = accounts[i]
+			}
+			s.Interfaces = append(s.Interfaces, newSourceSummary(&src, own))
+		}
+	}
+	s.accountKeys = newAccountKeys(accounts.Total())
+	if failed != nil {
+		s.Error = strings.Join(messages(failed), "; ")
+	}
+	if err := json.NewEncoder(r.objects).Encode(s); err != nil {
+		return fmt.Errorf("--json=%s: %w", r.o.json.file, err)
+	}
+	return nil
+}

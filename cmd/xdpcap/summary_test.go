@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Without a file the objects are all that stderr gets, and each source has its own account.
+func TestJSONOnStderr(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	addPair(t, pair, "more0", 1, 1)
+	file := tempFile(t)
+	p := start(t, pair.Rx, nil, "-i", "rx0", "-i", "more0", "-w", file, "--json=/dev/stderr")
+	testnet.WaitFor(t, "the file to begin", func() bool { return fileSize(file) > 0 })
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	p.cmd.Process.Signal(syscall.SIGUSR1)
+	testnet.WaitFor(t, "an object", func() bool { return strings.HasSuffix(p.said(), "\n") })
+	stderr := p.interrupt()
+	s := account(t, stderr)
+	if n := strings.Count(stderr, "\n"); n != 2 || len(summaries(t, stderr)) != 2 {
+		t.Errorf("%d lines: %s", n, stderr)
+	}
+	counts := accountKeys{Seen: 300, Captured: 300, Bytes: 300 * 64}
+	want := summary{accountKeys: counts, Duration: s.Duration, Interfaces: []sourceSummary{
+		{Interface: "rx0", Hook: "xdp", Mode: "native", accountKeys: counts},
+		{Interface: "more0", Hook: "xdp", Mode: "native"},
+	}}
+	if diff := cmp.Diff(want, s, cmp.AllowUnexported(summary{}, sourceSummary{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The object says why a capture did not begin, also in a file.
+func TestJSONFailedStart(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := filepath.Join(t.TempDir(), "counts")
+	for _, test := range []struct{ args, want string }{
+		{"-i nosuch", `interface "nosuch" does not exist`},
+		{"-i rx0 tcp port", "syntax error"},
+		{"", "which interface? -i NAME"},
+		{"-i rx0 -c 0", "-c 0: must be at least 1"},
+	} {
+		for _, to := range []string{onStderr, file} {
+			status, said := start(t, pair.Rx, nil, append([]string{"--json=" + to}, strings.Fields(test.args)...)...).wait()
+			objects := said
+			if to == file {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				objects = string(text)
+			}
+			all := summaries(t, objects)
+			if status != 1 || len(all) != 1 || !strings.Contains(all[0].Error, test.want) || all[0].Interfaces == nil {
+				t.Errorf("%s to %s: exit status %d: %s", test.args, to, status, objects)
+			}
+			if !strings.Contains(said, "xdpcap: ") {
+				t.Errorf("%s to %s: no error on stderr: %s", test.args, to, said)
+			}
+		}
+	}
+}
+
+// A descriptor is written to as it stands, and must be one that the process was given.
+func TestJSONDescriptor(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	file.WriteString("before\n")
+	p := command("-i", pair.RxName, "-w", os.DevNull, "-c", "1", "--json=/dev/fd/3")
+	p.ExtraFiles = []*os.File{file}
+	if err := pair.Rx.Start(p); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the capture to attach", func() bool { return attached(t, pair) != "" })
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := account(t, string(text)); s.Captured != 1 || !strings.HasPrefix(string(text), "before\n{") {
+		t.Errorf("%s", text)
+	}
+}
+
+// What --json cannot mean is one clear line.
+func TestJSONMistakes(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ args, want string }{
+		{"--json=/dev/fd/9", "--json=/dev/fd/9: xdpcap was started without this descriptor"},
+		{"--json=/no/such/file", "--json: open /no/such/file: no such file or directory"},
+		{"--json=", "--json : must be a file, or be left away for standard error"},
+		{"--json=/dev/fd/1", "--json=/dev/fd/1 and the packets both need standard output"},
+		{"--json=/dev/stdout -w -", "--json=/dev/stdout and the packets both need standard output"},
+		{"--json /tmp/counts", "/tmp/counts is no filter: to write the counts to a file say --json=/tmp/counts"},
+		{"--json counts.json tcp", "to write the counts to a file say --json=counts.json"},
+	} {
+		out, err := os.CreateTemp(t.TempDir(), "") // for /dev/fd/1: what is printed there is not looked at
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := command(append([]string{"-i", "rx0"}, strings.Fields(test.args)...)...)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = out, &stderr
+		if err := pair.Rx.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		if last := lines[len(lines)-1]; cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "xdpcap: ") || !strings.Contains(last, test.want) {
+			t.Errorf("%s: %v: %s", test.args, cmd.ProcessState, stderr.String())
+		}
+	}
+}
+
+// interfaces --json and -D --json print the same array.
+func TestInterfacesJSON(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
+	for _, args := range [][]string{{"interfaces", "--json"}, {"-D", "--json"}} {
+		cmd := command(args...)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := pair.Rx.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var all []interfaceKeys
+		if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+			t.Fatalf("%s: %v", out.Bytes(), err)
+		}
+		if len(all) != 2 || all[0].Name != "lo" || all[0].Program != nil {
+			t.Errorf("%v: %s", args, out.Bytes())
+		}
+		rx := all[1]
+		if rx.Name != "rx0" || rx.Driver != "veth" || rx.Type != "ether" || !rx.Up || rx.MAC == "" || rx.MTU != 1500 || rx.RxQueues == 0 {
+			t.Errorf("%v: %+v", args, rx)
+		}
+		if rx.Program == nil || rx.Program.ID == 0 || rx.Program.Name != "sample_xdp" || rx.Program.Mode != "native" {
+			t.Errorf("%v: program %+v", args, rx.Program)
+		}
+	}
+}
