@@ -77,13 +77,13 @@ func newCapture(o *captureOptions) *cobra.Command {
 				return printInterfaces(cmd.OutOrStdout(), o.json.given)
 			}
 			o.filter.words = args
-			if o.filter.dump > 0 {
-				if err := o.filter.read(); err != nil {
-					return err
-				}
-				return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
+			if o.filter.dump == 0 {
+				return runCapture(o, cmd)
 			}
-			return runCapture(o, cmd.Flags().Changed)
+			if err := o.readFilter(cmd); err != nil {
+				return err
+			}
+			return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
 		},
 	}
 	o.buffer = size{unit: 1 << 10}
@@ -128,6 +128,14 @@ func newCapture(o *captureOptions) *cobra.Command {
 	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// readFilter finds the filter, and refuses words that were not meant as one.
+func (o *captureOptions) readFilter(root *cobra.Command) error {
+	if err := o.filter.read(); err != nil {
+		return err
+	}
+	return checkCommand(root, o.filter.words, o.filter.text)
 }
 
 // check finds what is wrong with the flags before anything is touched; given tells which were set.

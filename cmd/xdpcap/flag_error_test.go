@@ -28,7 +28,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-i lo --duration 0s", "--duration 0: must be longer than that"},
 		{"-B 9Z", "-B 9Z: must be a number, which may end in k, M or G; see xdpcap --help"},
 		{"-B", "-B needs a value: -B KiB; see xdpcap --help"},
-		{"--json=maybe", "--json maybe: must be true or false, or be left away; see xdpcap --help"},
+		{"stats --json=maybe", "--json maybe: must be true or false, or be left away; see xdpcap stats --help"},
 		{`--program a"b`, `--program a"b: must be words with commas between them; see xdpcap --help`},
 		{"-nxe", "unknown flag: -x in -xe; see xdpcap --help"},
 		{"stats --interval soon", "--interval soon: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,8 @@ func TestPromiscuousForbidden(t *testing.T) {
 	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), cause) })
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	stderr = p.interrupt()
-	if s := account(t, stderr); s.Captured != 1 || strings.Count(stderr, cause) != 1 || strings.Count(stderr, "rx0 may keep packets for other MAC addresses back") != 1 {
+	const notice = "rx0 may keep packets for other MAC addresses back: set it to promiscuous mode: " + cause
+	if s := account(t, stderr); s.Captured != 1 || !slices.Equal(s.Notices, []string{notice}) || strings.Count(stderr, "xdpcap: "+notice+"\n") != 1 {
 		t.Errorf("%s", stderr)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -14,9 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 )
 
-// runCapture is the default command, from its flags to its closing lines or object; given tells
-// which flags were set.
-func runCapture(o *captureOptions, given func(flag string) bool) (err error) {
+// runCapture is the default command, from its flags to its closing lines or object.
+func runCapture(o *captureOptions, cmd *cobra.Command) (err error) {
 	r := &captureRun{o: o, text: stderr, notices: make(notices, 16)}
 	if o.json.given {
 		if r.objects, err = o.json.open(); err != nil {
@@ -26,7 +26,7 @@ func runCapture(o *captureOptions, given func(flag string) bool) (err error) {
 			r.text = io.Discard
 		}
 	}
-	accounts, err := r.run(given)
+	accounts, err := r.run(cmd)
 	if !o.json.given {
 		return err
 	}
@@ -55,11 +55,11 @@ type captureRun struct {
 
 // run returns the accounts of the file or, without one, of what was printed. They are nil after an
 // error that kept the capture from beginning.
-func (r *captureRun) run(given func(flag string) bool) (accounts capture.Accounts, err error) {
-	if err := r.o.filter.read(); err != nil {
+func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err error) {
+	if err := r.o.readFilter(cmd); err != nil {
 		return nil, err
 	}
-	if err := r.o.check(given); err != nil {
+	if err := r.o.check(cmd.Flags().Changed); err != nil {
 		return nil, err
 	}
 	g := guard{interfaces: r.o.interfaces, yes: r.o.yes}
