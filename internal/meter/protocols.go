@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,8 +40,12 @@ func ParseVariant(name string) (Variant, error) {
 	return 0, fmt.Errorf("variant %q: must be naive, percpu or ultra", name)
 }
 
-// FlowTable is the most flows that are kept. Each takes 40 bytes, and 16 more per CPU.
+// FlowTable is how many flows are kept at least. Each takes 40 bytes, and 16 more per CPU.
 const FlowTable = 16384
+
+// flowEntries is the size of the table that has room for FlowTable flows. Before Linux 6.17 each CPU
+// takes up to 128 free entries for itself, which no other one can use then.
+func flowEntries(cpus int) uint32 { return FlowTable + 128*uint32(cpus) }
 
 // ProtocolsOptions say where and what to count.
 type ProtocolsOptions struct {
@@ -51,7 +56,7 @@ type ProtocolsOptions struct {
 	Flows     bool
 	Mode      xdp.Mode // the mode to attach our own program in, where the interface has none
 
-	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = FlowTable and what protocols.c says
+	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = flowEntries and what protocols.c says
 }
 
 // Protocols counts packets per protocol. Its methods may be called concurrently, Close once and
@@ -109,10 +114,11 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 	}
 	if o.Flows {
 		extras |= protocolsExtraWITH_FLOWS
-		spec.Maps[protocolsMapFlows].MaxEntries = FlowTable
-		if o.flowTable != 0 {
-			spec.Maps[protocolsMapFlows].MaxEntries = o.flowTable
+		cpus, err := ebpf.PossibleCPU()
+		if err != nil {
+			return nil, err
 		}
+		spec.Maps[protocolsMapFlows].MaxEntries = cmp.Or(o.flowTable, flowEntries(cpus))
 	}
 	if o.etherTypes != 0 {
 		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes

@@ -288,6 +288,35 @@ func TestFlowOverflow(t *testing.T) {
 	}
 }
 
+// As many flows as are promised are kept, whichever CPUs they come in on.
+func TestFlowTable(t *testing.T) {
+	b := newCountBench(t, ProtocolsOptions{Flows: true})
+	cpus := ebpf.MustPossibleCPU()
+	one := make([]protocolsTally, cpus)
+	one[0].Packets = 1
+	var n uint64
+	insert := func(cpu int, flows uint64) {
+		err := thread.Quiet(cpu, func() error {
+			for last := n + flows; n < last; n++ {
+				if err := b.maps.flow.Put(protocolsFlow{Source: [2]uint64{n}}, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for cpu := range min(cpus, 2) {
+		insert(cpu, 7*FlowTable/16+1) // no multiple of the entries that a CPU takes at once
+	}
+	insert(0, FlowTable-n)
+	if kept := b.counts().Flows; len(kept) != FlowTable {
+		t.Errorf("%d flows are kept of %d", len(kept), FlowTable)
+	}
+}
+
 // EtherTypes beyond the table's size share a slot: no packet is lost.
 func TestEtherTypesOverflow(t *testing.T) {
 	for _, v := range Variants {
