@@ -75,7 +75,7 @@ enum event *const event_type;
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 4096); /* Tracepoints takes out what has not occurred for long */
 	__type(key, struct key);
 	__type(value, struct count);
 } counts SEC(".maps");

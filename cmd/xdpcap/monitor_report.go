@@ -16,6 +16,7 @@ type monitorReport struct {
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // the cases that occurred
 	Missed    uint64       `json:"missed"`            // events beyond the largest number of cases
+	Forgotten uint64       `json:"forgotten"`         // events of cases that made room for others
 
 	all []meter.Event // those that can occur on this kernel
 }
@@ -51,6 +52,7 @@ func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorR
 		intervalKeys: newIntervalKeys(i),
 		Events:       []eventRates{},
 		Missed:       i.Now.Missed,
+		Forgotten:    i.Now.Forgotten,
 		all:          m.Events(),
 	}
 	if m.iface != nil {
@@ -111,6 +113,9 @@ func (r *monitorReport) writeTable(w io.Writer) {
 	}
 	if r.Missed > 0 {
 		print("missed", "total", "", "", fmt.Sprintf("[%d] too many kinds of events: use -i", r.Missed))
+	}
+	if r.Forgotten > 0 {
+		print("forgotten", "total", "", "", fmt.Sprintf("[%d] of kinds that made room for others: use -i", r.Forgotten))
 	}
 }
 

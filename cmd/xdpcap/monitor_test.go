@@ -43,7 +43,7 @@ func eventCounts(n uint64) meter.EventCounts {
 		{Event: meter.MemConnect, From: "eth0", Memory: 2}:                                                        event,
 		{Event: meter.MemDisconnect, Memory: 9}:                                                                   event,
 		{Event: meter.AttachFailed, Message: strings.Repeat("interface is already used by too long a name, ", 2)}: event,
-	}, Missed: n - 1}
+	}, Missed: n - 1, Forgotten: n / 3}
 }
 
 // fakeMonitor shows counters that were made up, as if all had happened in two seconds.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -66,8 +67,9 @@ type Protocols struct {
 	protocolMaps
 	sizes, flows bool
 
-	mu       sync.Mutex
+	mu       sync.Mutex   // guards what follows, and the tables between a look and what follows from it
 	overflow FlowOverflow // the highest values read so far: packets that arrive during a reading can make the next one lower
+	rare     rareClasses
 }
 
 // OpenProtocols begins to count. After an error nothing is left attached.
@@ -82,6 +84,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	}
 	p := &Protocols{sizes: o.Sizes, flows: o.Flows}
 	p.variant = o.Variant
+	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
 	if len(ifi.Programs) > 0 || o.Program != "" {
 		p.attachment, err = trace(ifi, o.Program, tracers{
 			spec:    spec,
@@ -218,18 +221,30 @@ func (c ProtocolCounts) Total() (sum Tally) {
 
 // Read returns the counters, cumulative since OpenProtocols.
 func (p *Protocols) Read() (ProtocolCounts, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	c, err := p.read(p.sizes, p.flows)
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", p.ifi.Name, err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.rare.addTo(c.Classes)
 	o := &p.overflow
 	o.Flows = max(o.Flows, c.Overflow.Flows)
 	o.Packets = max(o.Packets, c.Overflow.Packets)
 	o.Bytes = max(o.Bytes, c.Overflow.Bytes)
 	c.Overflow = *o
 	return c, nil
+}
+
+// Follow is that of every meter, and makes room in the table of EtherTypes, too.
+func (p *Protocols) Follow() (notice string, err error) {
+	p.mu.Lock()
+	err = p.rare.forget(&p.protocolMaps, time.Now())
+	p.mu.Unlock()
+	if err != nil {
+		return "", fmt.Errorf("make room for EtherTypes on %s: %w", p.ifi.Name, err)
+	}
+	return p.attachment.Follow()
 }
 
 // String says where and how it counts: "eth0, XDP native, ultra".

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
@@ -332,6 +333,43 @@ func TestEtherTypesOverflow(t *testing.T) {
 			}
 			if n := c.Class(noRoom).Packets; n < 2 {
 				t.Errorf("%d packets without room, want 2 or more", n)
+			}
+		})
+	}
+}
+
+// An EtherType that has not come for a minute makes room for others when the table gets full: the
+// one with the fewest packets, which still count.
+func TestEtherTypesMakeRoom(t *testing.T) {
+	for _, v := range Variants {
+		t.Run(v.String(), func(t *testing.T) {
+			const first, second, third, fourth = 0x9200, 0x9201, 0x9202, 0x9203
+			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4}) // naive has one entry for noRoom
+			send := func(etherType uint16, packets uint32) { b.run(ether(etherType, make([]byte, 46)), packets) }
+			rare := rareClasses{aging: aging[Class]{keep: 2}}
+			start := time.Now()
+			forget := func(after time.Duration) {
+				t.Helper()
+				if err := rare.forget(&b.maps, start.Add(after)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send(first, 5)
+			send(second, 4)
+			send(third, 2)
+			forget(0)
+			send(third, 1)
+			forget(quietTime - agingInterval)
+			forget(quietTime)
+			send(fourth, 1)
+			got := b.counts()
+			rare.addTo(got.Classes)
+			want := make(map[string]Tally)
+			for class, n := range map[Class]uint64{EtherType(first): 5, noRoom: 4, EtherType(third): 3, EtherType(fourth): 1} {
+				want[class.String()] = Tally{n, 60 * n}
+			}
+			if diff := cmp.Diff(want, byClass(got)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

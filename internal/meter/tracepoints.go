@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -65,6 +66,10 @@ type Tracepoints struct {
 	began  time.Time
 	ifi    *xdp.Interface // TracepointOptions.Interface
 	watch  *xdp.HookWatch // nil without ifi
+
+	mu        sync.Mutex // guards what follows, and the table between a look and what follows from it
+	aging     aging[tracepointsKey]
+	forgotten uint64 // EventCounts.Forgotten
 }
 
 // OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and
@@ -74,7 +79,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracepoints{}
+	t := &Tracepoints{aging: aging[tracepointsKey]{keep: keptCases}}
 	chosen, err := t.choose(spec, o)
 	if err != nil {
 		return nil, err
@@ -207,8 +212,11 @@ func (t *Tracepoints) allowMaps(o TracepointOptions) error {
 // Began returns when counting began, by the clocks of time.Now.
 func (t *Tracepoints) Began() time.Time { return t.began }
 
-// Follow returns an error once the interface has gone.
+// Follow returns an error once the interface has gone. It makes room in the table of cases, too.
 func (t *Tracepoints) Follow() (notice string, err error) {
+	if err := t.forget(time.Now()); err != nil {
+		return "", err
+	}
 	if t.watch != nil {
 		_, err = look(t.watch, *t.ifi)
 	}

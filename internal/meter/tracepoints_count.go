@@ -1,7 +1,9 @@
 package meter
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -62,12 +64,19 @@ func (c EventCount) Sub(before EventCount) EventCount {
 type EventCounts struct {
 	Cases  map[Case][]EventCount // by the CPU on which the tracepoint was passed, for all possible CPUs
 	Missed uint64                // events that are in none of the cases, because there were too many cases
-	Lost   uint64                // records that Next does not return, because the ring was full
+
+	// Forgotten counts the events of cases that had not occurred for a minute, and made room for
+	// others when there were many cases. They are in none of the cases any more.
+	Forgotten uint64
+
+	Lost uint64 // records that Next does not return, because the ring was full
 }
 
 // Read reads all counters.
 func (t *Tracepoints) Read() (EventCounts, error) {
-	c := EventCounts{Cases: make(map[Case][]EventCount)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := EventCounts{Cases: make(map[Case][]EventCount), Forgotten: t.forgotten}
 	var key tracepointsKey
 	var slots []tracepointsCount
 	all := t.coll.Maps[tracepointsMapCounts].Iterate()
@@ -93,6 +102,43 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 		c.Lost += l.Records
 	}
 	return c, nil
+}
+
+// keptCases is how many cases are kept however quiet they are. The table has room for four times as
+// many, so that there is always room for those of the last minute.
+const keptCases = 1024
+
+// forget takes cases out of the table where it is time to. Their names of interfaces may be those of
+// containers that have long gone, and each case is several time series for Prometheus.
+func (t *Tracepoints) forget(now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.aging.isDue(now) {
+		return nil
+	}
+	table := t.coll.Maps[tracepointsMapCounts]
+	counts := make(map[tracepointsKey]uint64)
+	err := eachHash(table, ebpf.MustPossibleCPU(), func(key tracepointsKey, slots []tracepointsCount) {
+		for _, s := range slots {
+			counts[key] += s.Events
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("look at the counters of the xdp tracepoints: %w", err)
+	}
+	for _, key := range t.aging.look(now, counts) {
+		var slots []tracepointsCount
+		if err := table.LookupAndDelete(key, &slots); err != nil {
+			if errors.Is(err, ebpf.ErrKeyNotExist) {
+				continue
+			}
+			return fmt.Errorf("make room for counters of the xdp tracepoints: %w", err)
+		}
+		for _, s := range slots {
+			t.forgotten += s.Events
+		}
+	}
+	return nil
 }
 
 func (c *EventCounts) add(k Case, slots []tracepointsCount) {

@@ -261,3 +261,41 @@ func TestKernelTracepoints(t *testing.T) {
 		}
 	}
 }
+
+// However many interfaces have come and gone, there is room for the events of another one.
+func TestCasesMakeRoom(t *testing.T) {
+	n := newNetwork(t)
+	n.attach(verdict(0))
+	tp := n.open(TracepointOptions{})
+	table := tp.coll.Maps[tracepointsMapCounts]
+	slots := make([]tracepointsCount, ebpf.MustPossibleCPU())
+	slots[0].Events = 1
+	for i := range table.MaxEntries() {
+		if err := table.Put(tracepointsKey{Event: uint32(Exception), MapId: i}, slots); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := func() EventCounts {
+		t.Helper()
+		c, err := tp.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	n.send(1)
+	testnet.WaitFor(t, "an event without room", func() bool { return counts().Missed == 1 })
+	start := time.Now()
+	for _, after := range []time.Duration{0, quietTime} {
+		if err := tp.forget(start.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.send(1)
+	aborted := Case{Event: Exception, From: "rx0"}
+	testnet.WaitFor(t, "an event with room", func() bool { return SumEvents(counts().Cases[aborted]).Events == 1 })
+	c := counts()
+	if want := uint64(table.MaxEntries() - keptCases); len(c.Cases) != keptCases+1 || c.Forgotten != want || c.Missed != 1 {
+		t.Errorf("%d cases, %d events forgotten and %d missed; want %d, %d and 1", len(c.Cases), c.Forgotten, c.Missed, keptCases+1, want)
+	}
+}
