@@ -29,7 +29,7 @@ type protocolRate struct {
 }
 
 type countCPU struct {
-	CPU       string         `json:"cpu"`
+	CPU       int            `json:"cpu"`
 	Protocols []protocolRate `json:"protocols"`
 }
 
@@ -63,7 +63,7 @@ func newCountReport(o *countOptions, iface string, i meter.Interval[meter.Protoc
 	}
 	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
-			r.CPUs = append(r.CPUs, countCPU{strconv.Itoa(cpu), protocolRates(meter.CPUClassRates(i, cpu))})
+			r.CPUs = append(r.CPUs, countCPU{cpu, protocolRates(meter.CPUClassRates(i, cpu))})
 		}
 	}
 	if o.sizes {
@@ -129,7 +129,7 @@ func (r *countReport) cpuTable(w io.Writer) {
 	t.add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, rateColumns...)...)
 	for _, c := range r.CPUs {
 		for _, p := range c.Protocols {
-			t.add(p.row(c.CPU, p.Family, p.Protocol)...)
+			t.add(p.row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
 		}
 	}
 	t.write(w)

@@ -29,7 +29,7 @@ type queueRates struct {
 }
 
 type cpuRates struct {
-	CPU string `json:"cpu"`
+	CPU int `json:"cpu"`
 	verdictRates
 }
 
@@ -49,7 +49,7 @@ func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.Action
 	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
 			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
-			r.CPUs = append(r.CPUs, cpuRates{strconv.Itoa(cpu), v})
+			r.CPUs = append(r.CPUs, cpuRates{cpu, v})
 		}
 	}
 	return r
@@ -95,7 +95,7 @@ func (r *statsReport) writeTable(w io.Writer) {
 	if r.CPUs != nil {
 		t := newSubTable("CPU")
 		for _, c := range r.CPUs {
-			c.addTo(t, c.CPU)
+			c.addTo(t, strconv.Itoa(c.CPU))
 		}
 		t.write(w)
 	}
