@@ -1,0 +1,154 @@
+// Package outfile opens the files that packets are written to, and looks after them while others
+// may remove, replace or truncate them, or leave the other end of a pipe.
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// ErrSpoiled is the kind of error after which what was written cannot be read in any file.
+var ErrSpoiled = errors.New("the file is gone or no longer whole")
+
+// A File is written to from its end on. It belongs to one goroutine.
+type File struct {
+	*os.File
+	name  string      // for errors
+	path  string      // where Open found or made it; "" = another one has opened the file
+	mode  os.FileMode // its type
+	made  bool        // by Open
+	begun bool
+}
+
+// Open opens the file at a path for writing, or makes it, for its owner alone. A regular file is
+// locked against a second Open, by this process or another one, until it is closed or the process
+// ends. It is left as it is until Begin is called.
+func Open(path string) (*File, error) {
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE
+	f, err := os.OpenFile(path, flags|os.O_EXCL, 0o600)
+	made := err == nil
+	if errors.Is(err, os.ErrExist) {
+		if target, dangles := danglingLink(path); dangles {
+			return nil, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: make that file, or choose another one",
+				path, target)
+		}
+		// The kernel checks fs.protected_regular and fs.protected_fifos only with O_CREATE.
+		f, err = os.OpenFile(path, flags, 0o600)
+	}
+	if err != nil {
+		return nil, explainOpen(path, err)
+	}
+	o, err := newFile(f, path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	o.path, o.made = path, made
+	if o.mode.IsRegular() {
+		if err := o.lock(); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return o, nil
+}
+
+// Opened returns a File of one that somebody else has opened, such as standard output. It is not
+// locked, emptied or closed, and it is no concern of Check what happens to it, unless it is a pipe.
+func Opened(f *os.File, name string) (*File, error) { return newFile(f, name) }
+
+func newFile(f *os.File, name string) (*File, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, WriteError(name, err)
+	}
+	return &File{File: f, name: name, mode: info.Mode().Type()}, nil
+}
+
+// isOurs tells whether this is a regular file that only this File writes to.
+func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
+
+// lock takes the file for this process alone. A file system that has no locks does without.
+func (f *File) lock() error {
+	err := control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("lock %s: another program writes to it, and holds its lock: choose another file", f.name)
+	}
+	return nil
+}
+
+// Begin empties a regular file.
+func (f *File) Begin() error {
+	if f.isOurs() {
+		if err := f.Truncate(0); err != nil {
+			return WriteError(f.name, err)
+		}
+	}
+	f.begun = true
+	return f.Check(0)
+}
+
+// Check returns an error if the reader of a pipe has gone away, or if a regular file is no longer
+// the one at its path, or has not the size that this process has written.
+func (f *File) Check(size int64) error {
+	if f.mode&os.ModeNamedPipe != 0 && ReaderGone(f.File) {
+		return WriteError(f.name, unix.EPIPE)
+	}
+	if !f.isOurs() {
+		return nil
+	}
+	now, err := f.Stat()
+	if err != nil {
+		return WriteError(f.name, err)
+	}
+	if now.Size() != size {
+		// A network file system may tell the size before it has got what was written.
+		f.Sync()
+		if now, err = f.Stat(); err != nil {
+			return WriteError(f.name, err)
+		}
+	}
+	switch links := now.Sys().(*syscall.Stat_t).Nlink; {
+	case links == 0:
+		return xdp.Kind(ErrSpoiled, "%s was removed or replaced while packets were written to it: they are lost", f.name)
+	case now.Size() != size:
+		return xdp.Kind(ErrSpoiled, "%s was changed by another program while packets were written to it: "+
+			"it has %d bytes instead of %d, and cannot be read", f.name, now.Size(), size)
+	}
+	at, err := os.Stat(f.path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at) {
+		return fmt.Errorf("%s was renamed, or another file was put in its place: the packets until now are in the file of the new name",
+			f.name)
+	}
+	return nil // also where the path cannot be looked up now
+}
+
+// Finish waits until the disk has a regular file, and checks it for the last time.
+func (f *File) Finish(size int64) error {
+	if !f.mode.IsRegular() {
+		return f.Check(size)
+	}
+	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return fmt.Errorf("write %s to its disk: %w: packets may be missing from it", f.name, cause(err))
+	}
+	return f.Check(size)
+}
+
+// Close closes a file of Open. If Open has made it and it was never begun, it is removed.
+func (f *File) Close() error {
+	if f.path == "" {
+		return nil
+	}
+	if f.made && !f.begun && f.Check(0) == nil {
+		os.Remove(f.path)
+	}
+	err := f.File.Close()
+	if err == nil || errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return WriteError(f.name, err)
+}

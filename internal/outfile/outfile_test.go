@@ -1,0 +1,331 @@
+package outfile
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func mustOpen(t *testing.T, path string) *File {
+	t.Helper()
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func mustWrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// says checks that an error has these words in it.
+func says(t *testing.T, err error, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("the error %v does not say %q", err, w)
+		}
+	}
+}
+
+// An older file is emptied by Begin and not before, and a new one is removed unless it was begun.
+func TestBegin(t *testing.T) {
+	older, made := filepath.Join(t.TempDir(), "older"), filepath.Join(t.TempDir(), "made")
+	mustWrite(t, older, "precious")
+	for _, path := range []string{older, made} {
+		mustOpen(t, path).Close()
+	}
+	if got := content(t, older); got != "precious" {
+		t.Errorf("the older file is %q now", got)
+	}
+	if _, err := os.Stat(made); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file that was made is still there: %v", err)
+	}
+	for _, path := range []string{older, made} {
+		f := mustOpen(t, path)
+		if err := f.Begin(); err != nil {
+			t.Error(err)
+		}
+		f.Write([]byte("new"))
+		if err := errors.Join(f.Finish(3), f.Close(), f.Close()); err != nil {
+			t.Error(err)
+		}
+		if got := content(t, path); got != "new" {
+			t.Errorf("%s: the file is %q", path, got)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+// A second Open of the same file is refused, under whatever name, and leaves the file alone.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	f := mustOpen(t, path)
+	f.Begin()
+	f.Write([]byte("first"))
+	link := path + ".link"
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, link} {
+		_, err := Open(name)
+		says(t, err, "lock "+name+": another program writes to it")
+	}
+	if got := content(t, path); got != "first" {
+		t.Errorf("the file is %q now", got)
+	}
+	f.Close()
+	mustOpen(t, path)
+}
+
+// Check finds what others do to the file.
+func TestCheck(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		do      func(path string) error
+		spoiled bool
+		want    string // in the error; "" = no error
+	}{
+		{"nothing", func(string) error { return nil }, false, ""},
+		{"linked", func(path string) error { return os.Link(path, path+".2") }, false, ""},
+		{"removed", os.Remove, true, "was removed or replaced while"},
+		{"renamed", func(path string) error { return os.Rename(path, path+".1") }, false, "was renamed"},
+		{"replaced", func(path string) error {
+			return errors.Join(os.Rename(path, path+".1"), os.WriteFile(path, []byte("packets"), 0o600))
+		}, false, "another file was put in its place"},
+		{"overwritten by a rename", func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path))
+		}, true, "was removed or replaced while"},
+		{"truncated", func(path string) error { return os.Truncate(path, 0) }, true, "has 4 bytes instead of 11"},
+		{"cut", func(path string) error { return os.Truncate(path, 6) }, true, "has 10 bytes instead of 11"},
+		{"appended to", func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			if err == nil {
+				f.WriteString("log line")
+				f.Close()
+			}
+			return err
+		}, true, "has 19 bytes instead of 11"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			f := mustOpen(t, path)
+			f.Begin()
+			f.Write([]byte("packets"))
+			if err := f.Check(7); err != nil {
+				t.Error(err)
+			}
+			if err := test.do(path); err != nil {
+				t.Fatal(err)
+			}
+			// What is written afterwards does not make the file whole again.
+			f.Write([]byte("more"))
+			for _, err := range []error{f.Check(11), f.Finish(11)} {
+				switch {
+				case test.want == "" && err != nil:
+					t.Error(err)
+				case test.want != "":
+					says(t, err, path, test.want)
+				}
+				if errors.Is(err, ErrSpoiled) != test.spoiled {
+					t.Errorf("the kind of %v", err)
+				}
+			}
+		})
+	}
+}
+
+// A file that is no longer at its path is not removed there.
+func TestCloseRemovesOwnFileOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	f := mustOpen(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, path, "somebody else's")
+	f.Close()
+	if got := content(t, path); got != "somebody else's" {
+		t.Errorf("the file is %q", got)
+	}
+}
+
+// A symbolic link to nothing is named as such, and nothing is made at its other end.
+func TestDanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(link)
+	says(t, err, link+": it is a symbolic link to "+target+", which does not exist")
+	if _, err := os.Stat(target); err == nil {
+		t.Error("the target was made")
+	}
+	mustWrite(t, target, "")
+	f := mustOpen(t, link)
+	if err := errors.Join(f.Begin(), f.Check(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Other people's files and pipes in a directory like /tmp are refused as the kernel's protection
+// asks for.
+func TestSticky(t *testing.T) {
+	testnet.RequireRoot(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	for sysctl, mk := range map[string]func(path string) error{
+		"protected_regular": func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"protected_fifos":   func(path string) error { return unix.Mkfifo(path, 0o666) },
+	} {
+		t.Run(sysctl, func(t *testing.T) {
+			setting := "/proc/sys/fs/" + sysctl
+			if testnet.Emulated() {
+				// Only a machine of the test's own may be set differently.
+				mustWrite(t, setting, "1")
+			}
+			path := filepath.Join(dir, sysctl)
+			if err := mk(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(path, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+			if !isProtected(path) {
+				t.Error("the file is not seen as one that the kernel protects")
+			}
+			// A pipe whose reader is there is opened without waiting.
+			reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
+			f, err := Open(path)
+			if strings.TrimSpace(content(t, setting)) == "0" {
+				if err != nil {
+					t.Fatalf("%s is 0: %v", setting, err)
+				}
+				f.Close()
+				return
+			}
+			says(t, err, "permission denied: it belongs to another user", "fs."+sysctl)
+		})
+	}
+}
+
+// What is to be written on a disk that fails shows in Finish only.
+func TestFinishDiskFails(t *testing.T) {
+	testnet.RequireRoot(t)
+	if testnet.Emulated() {
+		t.Skip("the emulated machine has no loop devices")
+	}
+	testnet.Require(t, "mkfs.ext4")
+	// An image on a file system that has not got the room that the image promises.
+	small, mounted := t.TempDir(), t.TempDir()
+	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=2m"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(small, unix.MNT_DETACH)
+	image := filepath.Join(small, "image")
+	mustWrite(t, image, "")
+	if err := os.Truncate(image, 16<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-O", "^has_journal", image}, {"mount", "-o", "loop", image, mounted}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+	}
+	defer unix.Unmount(mounted, unix.MNT_DETACH)
+	path := filepath.Join(mounted, "out")
+	f := mustOpen(t, path)
+	defer f.Close()
+	if err := f.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	const size = 6 << 20
+	if n, err := f.Write(make([]byte, size)); n != size || err != nil {
+		t.Fatalf("wrote %d: %v", n, err)
+	}
+	says(t, f.Finish(size), "write "+path+" to its disk: ", "packets may be missing")
+}
+
+// A pipe's reader that goes away is noticed also when nothing is written. What is not a regular
+// file is neither locked nor emptied.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, second := mustOpen(t, path), mustOpen(t, path)
+	if err := errors.Join(f.Begin(), f.Check(5), second.Begin()); err != nil {
+		t.Error(err)
+	}
+	reader.Close()
+	for _, err := range []error{f.Check(5), f.Finish(5)} {
+		if !errors.Is(err, unix.EPIPE) {
+			t.Errorf("the error is %v", err)
+		}
+		says(t, err, path+": its reader has gone away")
+	}
+	null := mustOpen(t, os.DevNull)
+	if err := errors.Join(null.Begin(), null.Finish(5)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that somebody else has opened is theirs: it may be removed, or have more in it.
+func TestOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	mustWrite(t, path, "before ")
+	theirs, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	f, err := Opened(theirs, "standard output")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Begin()
+	f.Write([]byte("packets"))
+	if got := content(t, path); got != "before packets" {
+		t.Errorf("the file is %q", got)
+	}
+	os.Remove(path)
+	if err := errors.Join(f.Finish(7), f.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := theirs.Stat(); err != nil {
+		t.Errorf("it was closed: %v", err)
+	}
+}
