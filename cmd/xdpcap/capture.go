@@ -91,7 +91,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
-	f.StringVarP(&o.write, "write", "w", "", "write packets to this `file` instead of printing them; - is standard output")
+	nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
 	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	o.filter.flags(f)
@@ -107,7 +107,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
 	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
-	f.StringVar(&o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
+	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")

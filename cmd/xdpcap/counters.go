@@ -32,7 +32,7 @@ func (o *counterOptions) register(f *pflag.FlagSet) {
 	durationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
 	f.Uint64Var(&o.count, "count", 0, "end after this many `intervals`; 0: with Ctrl-C")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
-	f.StringVar(&o.listen, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
+	nameVar(f, &o.listen, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
 	f.BoolVar(&o.perCPU, "per-cpu", false, "count each CPU by itself")
 }
 

@@ -29,8 +29,8 @@ type filterOptions struct {
 }
 
 func (o *filterOptions) flags(f *pflag.FlagSet) {
-	f.StringVarP(&o.file, "expression-file", "F", "", "read the filter expression from this `file`, with # comments; - is standard input")
-	f.StringVar(&o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`: what tcpdump -ddd prints")
+	nameVar(f, &o.file, "expression-file", "F", "read the filter expression from this `file`, with # comments; - is standard input")
+	nameVar(f, &o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`: what tcpdump -ddd prints")
 	f.BoolVar(&o.vlanAware, "vlan-aware", false, "let the filter match behind one or two VLAN tags, too")
 	f.CountVarP(&o.dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
 	f.BoolVar(&o.ebpf, "ebpf", false, "with -d: print the eBPF that it becomes")

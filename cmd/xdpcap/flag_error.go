@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -18,7 +19,7 @@ func explainFlag(err error) error {
 	)
 	switch {
 	case errors.As(err, &invalid):
-		return fmt.Errorf("%s %s: %s", flagName(invalid.GetFlag()), invalid.GetValue(), expected(invalid))
+		return fmt.Errorf("%s %s: %s", flagName(invalid.GetFlag()), cmp.Or(invalid.GetValue(), `""`), expected(invalid))
 	case errors.As(err, &missing):
 		name := flagName(missing.GetFlag())
 		value, _ := pflag.UnquoteUsage(missing.GetFlag())
