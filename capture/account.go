@@ -13,10 +13,14 @@ type Account struct {
 	FilteredOut uint64 // the filter did not match
 	NotSampled  uint64 // passed over by a sampling option, or came after Options.Count was reached
 	Lost        uint64 // found no room in the ring, or were not taken by an output
+	NotTaken    uint64 // those of Lost that an output did not take
 	Invalid     uint64 // records that failed the check of their cookie and length
 	Captured    uint64 // handed over
 	Bytes       uint64 // len(Packet.Data) of the captured packets
 }
+
+// Dropped is how many packets found no room in the ring.
+func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - a.FilteredOut }
@@ -26,6 +30,7 @@ func (a *Account) add(b Account) {
 	a.FilteredOut += b.FilteredOut
 	a.NotSampled += b.NotSampled
 	a.Lost += b.Lost
+	a.NotTaken += b.NotTaken
 	a.Invalid += b.Invalid
 	a.Captured += b.Captured
 	a.Bytes += b.Bytes
@@ -42,12 +47,14 @@ func (as Accounts) Total() (sum Account) {
 	return sum
 }
 
-// delivered returns the accounts of an output that took only some of the packets that the session
+// Delivered returns the accounts of an output that took only some of the packets that the session
 // captured. The others are counted as lost. Of taken, only Captured and Bytes are used.
-func (as Accounts) delivered(taken Accounts) Accounts {
+func (as Accounts) Delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {
-		a.Lost += a.Captured - taken[i].Captured
+		refused := a.Captured - taken[i].Captured
+		a.Lost += refused
+		a.NotTaken += refused
 		a.Captured, a.Bytes = taken[i].Captured, taken[i].Bytes
 		own[i] = a
 	}

@@ -60,12 +60,12 @@ func TestLedger(t *testing.T) {
 
 func TestAccountsDelivered(t *testing.T) {
 	final := Accounts{{Seen: 10, Lost: 1, Captured: 9, Bytes: 900}, {Seen: 5, FilteredOut: 5}}
-	got := final.delivered(Accounts{{Captured: 7, Bytes: 700}, {}})
-	want := Accounts{{Seen: 10, Lost: 3, Captured: 7, Bytes: 700}, {Seen: 5, FilteredOut: 5}}
+	got := final.Delivered(Accounts{{Captured: 7, Bytes: 700}, {}})
+	want := Accounts{{Seen: 10, Lost: 3, NotTaken: 2, Captured: 7, Bytes: 700}, {Seen: 5, FilteredOut: 5}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Account{Seen: 15, FilteredOut: 5, Lost: 3, Captured: 7, Bytes: 700}, got.Total()); diff != "" {
+	if diff := cmp.Diff(Account{Seen: 15, FilteredOut: 5, Lost: 3, NotTaken: 2, Captured: 7, Bytes: 700}, got.Total()); diff != "" {
 		t.Errorf("the total: %s", diff)
 	}
 }

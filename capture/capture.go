@@ -3,7 +3,7 @@
 //
 // [Open] attaches a program that lets every packet pass and sends a copy of it to user space, and
 // returns a [Session]. [Session.Run] moves these copies, in the order of their time stamps, into
-// outputs such as a [Writer], which makes pcapng and pcap files; [Session.Packets] hands them to a
+// outputs such as a [File], which makes pcapng and pcap files; [Session.Packets] hands them to a
 // range loop instead. The kernel detaches the program when the session ends or the process does,
 // however it ends.
 //

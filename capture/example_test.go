@@ -14,25 +14,24 @@ import (
 func Example() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
-	f, err := os.Create("out.pcapng")
-	if err != nil {
-		log.Fatal(err)
-	}
-	account, err := captureInto(ctx, f, "eth0")
+	account, err := captureInto(ctx, "out.pcapng", "eth0")
 	if err != nil {
 		log.Print(err) // the account is exact all the same
 	}
 	log.Printf("%d of %d packets captured, %d lost", account.Captured, account.Seen, account.Lost)
 }
 
-func captureInto(ctx context.Context, f *os.File, iface string) (capture.Account, error) {
+func captureInto(ctx context.Context, path, iface string) (capture.Account, error) {
+	f, err := capture.OpenFile(path, capture.WriterOptions{Application: "example"})
+	if err != nil {
+		return capture.Account{}, err
+	}
 	defer f.Close()
 	s, err := capture.Open(capture.Options{Interfaces: []string{iface}, SnapLen: 128})
 	if err != nil {
 		return capture.Account{}, err
 	}
-	w := capture.NewWriter(f, capture.WriterOptions{Application: "example", Name: f.Name()})
-	accounts, err := s.Run(ctx, w)
+	accounts, err := s.Run(ctx, f)
 	return accounts[0].Total(), err
 }
 

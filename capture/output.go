@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // An Output is where [Session.Run] puts packets: a file, a terminal, another process. Run calls it
 // from one goroutine: Begin first, then Write for each packet with a Flush whenever it has time,
-// and End last, also after any of them has returned an error, which ends the session. An output
-// that was not begun, because another one failed, is not ended either.
+// and End last, also after any of them has returned an error, which ends the session. While no
+// packets come, Flush is called at least ten times a second, so that an output can find out that it
+// has failed. An output that was not begun, because another one failed, is not ended either.
 type Output interface {
 	Begin(Description) error
 	// Write must keep nothing of the packet: its bytes are overwritten afterwards.
@@ -90,13 +90,4 @@ func (o *Options) sampling() string {
 		return "every packet"
 	}
 	return strings.Join(kept, "; of these ")
-}
-
-// filterText is the filter as a file has it: a program as one line of numbers where there is no
-// expression.
-func (o *Options) filterText() string {
-	if o.Filter == "" && o.FilterProgram != nil {
-		return strings.ReplaceAll(strings.TrimSpace(filter.Decimal(o.FilterProgram)), "\n", ",")
-	}
-	return o.Filter
 }

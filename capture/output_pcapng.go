@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket/layers"
+	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
@@ -44,7 +45,8 @@ func (e *pcapngEncoder) header(b []byte) []byte {
 			Description: src.Alias,
 			Hardware:    src.Driver,
 			OS:          e.d.OS,
-			Filter:      e.d.Options.filterText(),
+			Filter:      e.d.Options.Filter,
+			Program:     filterInstructions(e.d.Options.FilterProgram),
 			MAC:         src.MAC,
 			Speed:       src.Speed,
 			LinkType:    uint16(layers.LinkTypeEthernet),
@@ -52,6 +54,13 @@ func (e *pcapngEncoder) header(b []byte) []byte {
 		})
 	}
 	return b
+}
+
+func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction) {
+	for _, i := range program {
+		all = append(all, pcapng.Instruction(i))
+	}
+	return all
 }
 
 func (e *pcapngEncoder) packet(b []byte, p *Packet) []byte {
@@ -91,7 +100,8 @@ func (e *pcapngEncoder) trailer(b []byte, accounts Accounts) []byte {
 			End:       now,
 			Received:  a.Seen,
 			Accepted:  a.Matched(),
-			OSDropped: a.Lost,
+			Dropped:   a.Lost,
+			OSDropped: a.Dropped(),
 			Delivered: a.Captured,
 		})
 	}

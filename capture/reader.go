@@ -36,6 +36,8 @@ type reader struct {
 	stop func()
 	// notice tells the user what does not end the session.
 	notice func(error)
+	// idle is called before the reader sleeps; nil = nothing.
+	idle func()
 
 	err error // what read returns from now on
 }
@@ -122,6 +124,9 @@ func (r *reader) follow(settled int64) {
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the session
 // was stopped.
 func (r *reader) wait() error {
+	if r.idle != nil {
+		r.idle()
+	}
 	timeout := flushInterval
 	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime

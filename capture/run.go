@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -28,7 +29,7 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 	accounts := make([]Accounts, len(outputs))
 	for i, out := range outputs {
 		if i >= begun {
-			accounts[i] = final.delivered(make(Accounts, len(final)))
+			accounts[i] = final.Delivered(make(Accounts, len(final)))
 			continue
 		}
 		accounts[i], err = out.End(final)
@@ -51,16 +52,22 @@ func (s *Session) begin(outputs []Output) (tried int, err error) {
 }
 
 // write moves packets to the outputs until the session ends, and returns the error of an output.
-func (s *Session) write(outputs []Output) error {
+func (s *Session) write(outputs []Output) (err error) {
+	s.reader.idle = func() {
+		if err = flush(outputs); err != nil {
+			s.Stop()
+		}
+	}
+	defer func() { s.reader.idle = nil }()
 	var p Packet
 	for {
-		if !s.reader.merge.isReady() { // the next read may have to wait, so there is time to flush
+		if !s.reader.merge.isReady() { // there is time to flush
 			if err := flush(outputs); err != nil {
 				return err
 			}
 		}
 		if s.reader.read(&p) != nil {
-			return flush(outputs)
+			return cmp.Or(err, flush(outputs))
 		}
 		for _, out := range outputs {
 			if err := out.Write(&p); err != nil {

@@ -146,7 +146,7 @@ func TestRunOutputRefuses(t *testing.T) {
 	if !errors.Is(err, errNoRoom) {
 		t.Errorf("the error is %v", err)
 	}
-	lost := capture.Accounts{{Seen: 10, Lost: 10}}
+	lost := capture.Accounts{{Seen: 10, Lost: 10, NotTaken: 10}}
 	if diff := cmp.Diff(lost, accounts[2]); diff != "" {
 		t.Errorf("the account of the output that was not begun: %s", diff)
 	}
@@ -164,10 +164,6 @@ func TestExampleOnFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { unix.Unmount(dir, 0) })
 	name := filepath.Join(dir, "out.pcapng")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const frames = 2000
 	type result struct {
 		account capture.Account
@@ -177,7 +173,7 @@ func TestExampleOnFullDisk(t *testing.T) {
 	go func() {
 		var r result
 		pair.Rx.Do(func() error {
-			r.account, r.err = captureInto(t.Context(), f, pair.RxName)
+			r.account, r.err = captureInto(t.Context(), name, pair.RxName)
 			return nil
 		})
 		results <- r

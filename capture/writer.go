@@ -1,15 +1,12 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A Format is a capture file format.
@@ -44,21 +41,20 @@ type WriterOptions struct {
 }
 
 // A Writer is an Output that makes a capture file. Each call of the file's Write gets whole blocks.
-// A Writer belongs to one goroutine; only Size may be called by any.
+// Where the file can Seek and Truncate, it always ends with a whole block, and has room for the
+// final accounts also when its disk is full: packets at its end are taken back for them, and count
+// as lost. A Writer belongs to one goroutine; only Size may be called by any.
 type Writer struct {
 	out     io.Writer
 	options WriterOptions
 	enc     encoder
 	buf     []byte
-	queued  []queued // the packets in buf
+	header  int64        // bytes of the file's header
+	size    atomic.Int64 // bytes that the file has taken
+	torn    bool         // the file ends with a part of a block, which could not be taken off again
+	packets recent
 	taken   Accounts // Captured and Bytes: what reached the file
-	size    atomic.Int64
 	err     error
-}
-
-// queued is where a packet's block ends in the buffer, and what the packet adds to the accounts.
-type queued struct {
-	end, bytes, source int
 }
 
 // An encoder appends the blocks of one file format to a buffer. Each format is one file,
@@ -90,6 +86,8 @@ func (w *Writer) Begin(d Description) error {
 	w.taken = make(Accounts, len(d.Sources))
 	w.enc = newEncoder(&d, &w.options)
 	w.buf = w.enc.header(w.buf)
+	w.header = int64(len(w.buf))
+	w.packets.before = w.header
 	return nil
 }
 
@@ -100,7 +98,7 @@ func (w *Writer) Write(p *Packet) error {
 		return w.err
 	}
 	w.buf = w.enc.packet(w.buf, p)
-	w.queued = append(w.queued, queued{end: len(w.buf), bytes: len(p.Data), source: p.Source})
+	w.packets.add(placed{end: w.size.Load() + int64(len(w.buf)), bytes: len(p.Data), source: p.Source})
 	if w.options.Immediate || len(w.buf) >= writeSize {
 		return w.Flush()
 	}
@@ -113,59 +111,49 @@ func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
 	}
+	start := w.size.Load()
 	n, err := w.out.Write(w.buf)
 	if err != nil {
-		w.err = w.explain(err)
+		w.err = outfile.WriteError(w.options.Name, err)
 	}
-	whole := 0
-	for _, q := range w.queued {
-		if q.end > n {
-			break
-		}
-		whole = q.end
-		a := &w.taken[q.source]
-		a.Captured++
-		a.Bytes += uint64(q.bytes)
+	end := start + int64(n)
+	w.size.Store(end)
+	whole := start
+	switch {
+	case n == len(w.buf):
+		whole = end
+	case end >= w.header:
+		whole = max(start, w.header)
 	}
-	if n == len(w.buf) {
-		whole = n
+	for _, p := range w.packets.arrived(end) {
+		whole = max(whole, p.end)
+		w.taken[p.source].Captured++
+		w.taken[p.source].Bytes += uint64(p.bytes)
 	}
-	w.size.Add(int64(whole))
-	if whole < n {
-		w.cut(int64(n - whole))
-	}
-	w.buf, w.queued = w.buf[:0], w.queued[:0]
+	w.cut(whole)
+	w.buf = w.buf[:0]
 	return w.err
 }
 
-// explain says what was tried in an error of the file.
-func (w *Writer) explain(err error) error {
-	name := w.options.Name
-	if name == "" {
-		return fmt.Errorf("write packets: %w", err)
+// cut takes off what is behind the first size bytes of the file, and tells whether it could.
+func (w *Writer) cut(size int64) bool {
+	excess := w.size.Load() - size
+	if excess == 0 {
+		return true
 	}
-	if errors.Is(err, unix.EPIPE) {
-		return xdp.Kind(unix.EPIPE, "%s: its reader has gone away", name)
-	}
-	if path := new(os.PathError); errors.As(err, &path) {
-		err = path.Err // without the path in it, because the name is added below
-	}
-	return fmt.Errorf("write packets to %s: %w", name, err)
-}
-
-// cut takes the beginning of a block off the end of the file. If that fails, the error that led
-// here is still the one to report.
-func (w *Writer) cut(excess int64) {
 	f, ok := w.out.(interface {
 		io.Seeker
 		Truncate(size int64) error
 	})
-	if !ok {
-		return
+	if ok {
+		end, err := f.Seek(-excess, io.SeekCurrent)
+		ok = err == nil && f.Truncate(end) == nil
 	}
-	if end, err := f.Seek(-excess, io.SeekCurrent); err == nil {
-		f.Truncate(end)
+	w.torn = !ok
+	if ok {
+		w.size.Store(size)
 	}
+	return ok
 }
 
 // Size is how many bytes the file has taken.
@@ -175,14 +163,39 @@ func (w *Writer) Size() int64 { return w.size.Load() }
 // it. It returns the accounts of the file, and the first error that there was.
 func (w *Writer) End(final Accounts) (Accounts, error) {
 	err := w.Flush()
-	w.err = nil
-	own := final.delivered(w.taken)
-	w.buf = w.enc.trailer(w.buf, own)
-	if last := w.Flush(); err == nil {
-		err = last
+	own := final.Delivered(w.taken)
+	// A reader could not make sense of what stands behind a part of a block, or without the header.
+	for !w.torn && w.size.Load() >= w.header {
+		w.err = nil
+		w.buf = w.enc.trailer(w.buf[:0], own)
+		room := int64(len(w.buf))
+		last := w.Flush()
+		if err == nil {
+			err = last
+		}
+		if !outfile.IsFull(last) || !w.takeBack(room) {
+			break
+		}
+		own = final.Delivered(w.taken)
 	}
 	if w.err == nil {
 		w.err = os.ErrClosed
 	}
 	return own, err
+}
+
+// takeBack takes the last packets off the end of the file, so many that there is room for this many
+// bytes where they were. It tells whether that is room that was not there before.
+func (w *Writer) takeBack(room int64) bool {
+	end := w.size.Load()
+	size, last := w.packets.last(end, room)
+	if size == end || !w.cut(size) {
+		return false
+	}
+	for _, p := range last {
+		w.taken[p.source].Captured--
+		w.taken[p.source].Bytes -= uint64(p.bytes)
+	}
+	w.packets.forget(len(last))
+	return true
 }

@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -168,6 +170,117 @@ func (h *halting) Write(b []byte) (int, error) {
 		err = errNoRoom
 	}
 	return n, err
+}
+
+// A disk is a file on a file system that has room for so many more blocks. Blocks that the file
+// gives back are taken by somebody else where that one is greedy.
+type disk struct {
+	bytes.Buffer
+	blocks int
+	greedy bool
+}
+
+const diskBlock = 512
+
+func (d *disk) Write(b []byte) (int, error) {
+	have := (d.Len() + diskBlock - 1) / diskBlock
+	n := min(len(b), (have+d.blocks)*diskBlock-d.Len())
+	d.Buffer.Write(b[:n])
+	d.blocks -= (d.Len()+diskBlock-1)/diskBlock - have
+	if n < len(b) {
+		return n, unix.ENOSPC
+	}
+	return n, nil
+}
+
+func (d *disk) Seek(offset int64, _ int) (int64, error) { return int64(d.Len()) + offset, nil }
+
+func (d *disk) Truncate(size int64) error {
+	have := (d.Len() + diskBlock - 1) / diskBlock
+	d.Buffer.Truncate(int(size))
+	if !d.greedy {
+		d.blocks += have - (d.Len()+diskBlock-1)/diskBlock
+	}
+	return nil
+}
+
+// Wherever a disk ends, the file ends with its statistics, and the packets that were taken back for
+// them are lost in the account.
+func TestWriterMakesRoom(t *testing.T) {
+	const packets = 3000 // more than a Writer remembers
+	step := 1
+	if testnet.Emulated() {
+		step = 50
+	}
+	for _, size := range []int{60, 300, 1514} {
+		for blocks := 3; blocks < 100; blocks += step {
+			out := &disk{blocks: blocks, greedy: blocks%2 == 0}
+			w := testWriter(out, WriterOptions{Immediate: blocks%3 == 0})
+			var read [2]Account
+			var err error
+			for i := 0; i < packets && err == nil; i++ {
+				data := packetOf(size+blocks%7, byte(i))
+				err = w.Write(&Packet{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2})
+				read[i%2].Captured++
+				read[i%2].Seen++
+			}
+			own, last := w.End(read[:])
+			if !errors.Is(err, unix.ENOSPC) && !errors.Is(last, unix.ENOSPC) {
+				t.Fatalf("%d blocks: %v, %v", blocks, err, last)
+			}
+			name := fmt.Sprintf("packets of %d bytes, %d blocks", size, blocks)
+			checkStatistics(t, name, out.Bytes(), own)
+			if int64(out.Len()) != w.Size() {
+				t.Errorf("%s: %d bytes, Size says %d", name, out.Len(), w.Size())
+			}
+			if room := blocks*diskBlock - out.Len(); !out.greedy && room > 2*(size+200) {
+				t.Errorf("%s: %d bytes were left free", name, room)
+			}
+		}
+	}
+}
+
+// checkStatistics checks that a file has an interface statistics block for each source, with this
+// account, and as many packets.
+func checkStatistics(t *testing.T, name string, file []byte, own Accounts) {
+	t.Helper()
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	packets := make([]uint64, len(own))
+	for {
+		_, ci, err := r.ReadPacketData()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: after %v packets: %v", name, packets, err)
+		}
+		packets[ci.InterfaceIndex]++
+	}
+	for i, a := range own {
+		ifi, err := r.Interface(i)
+		if err != nil || ifi.Statistics.PacketsReceived != a.Seen {
+			t.Errorf("%s: interface %d has the statistics %+v, %v", name, i, ifi.Statistics, err)
+		}
+		if packets[i] != a.Captured || a.Seen != a.Captured+a.Lost || a.NotTaken != a.Lost {
+			t.Errorf("%s: %d packets of interface %d, the account is %+v", name, packets[i], i, a)
+		}
+	}
+}
+
+// Where not even the header has room, nothing stands behind it, and the file is empty.
+func TestWriterNoRoomForHeader(t *testing.T) {
+	out := &disk{}
+	w := testWriter(out, WriterOptions{})
+	w.Write(testPacket(0))
+	own, err := w.End(Accounts{{Seen: 1, Captured: 1}, {}})
+	if !errors.Is(err, unix.ENOSPC) || out.Len() != 0 {
+		t.Errorf("%d bytes in the file, %v", out.Len(), err)
+	}
+	if diff := cmp.Diff(Accounts{{Seen: 1, Lost: 1, NotTaken: 1}, {}}, own); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The statistics blocks say what the account says.

@@ -159,7 +159,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
-	case o.print && o.write == "-":
+	case o.print && (o.write == "-" || o.write == "/dev/stdout"):
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
 	case o.json.descriptor() == unix.Stdout && (o.print || o.write == "-" || o.write == ""):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
@@ -233,10 +233,9 @@ func (o *captureOptions) promiscuity() capture.Promiscuity {
 	return capture.PromiscuousAuto
 }
 
-// writer returns the options for writing the file of this name.
-func (o *captureOptions) writer(name string) capture.WriterOptions {
+// writer returns the options for writing the file.
+func (o *captureOptions) writer() capture.WriterOptions {
 	return capture.WriterOptions{
-		Name:        name,
 		Format:      o.fileFormat,
 		Application: "xdpcap " + applicationVersion(),
 		CommandLine: commandLine(os.Args),

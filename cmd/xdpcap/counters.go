@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -213,14 +212,4 @@ func (r *counterRun[S]) printTotals() error {
 	}
 	_, err := r.out.Write(block)
 	return explainPrint(err)
-}
-
-func explainPrint(err error) error {
-	if errors.Is(err, unix.EPIPE) {
-		return stdout.explain(err)
-	}
-	if err != nil {
-		return fmt.Errorf("print to standard output: %w", err)
-	}
-	return nil
 }

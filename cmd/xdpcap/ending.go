@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 const patience = time.Second
 
 var (
-	// written is how many bytes the outputs have taken: an ending makes progress while it grows.
-	written atomic.Int64
-
 	// signalled ends with the first signal to end. A command that ends by itself then calls begin,
 	// which closes begun.
 	signalled, endBySignal = context.WithCancel(context.Background())
@@ -61,8 +57,8 @@ func catchSignals() {
 
 // waitForStandstill returns when the outputs have taken nothing for a while.
 func waitForStandstill() {
-	for before := int64(-1); before != written.Load(); time.Sleep(patience) {
-		before = written.Load()
+	for before := int64(-1); before != written.bytes(); time.Sleep(patience) {
+		before = written.bytes()
 	}
 }
 

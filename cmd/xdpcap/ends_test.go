@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,84 +143,6 @@ func TestSIGUSR1(t *testing.T) {
 			t.Errorf("%v: %s", args, stderr)
 		}
 	}
-}
-
-// Like `xdpcap -w - | head -c 100`.
-func TestReaderGoesAway(t *testing.T) {
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	defer trickle(t, pair)()
-	for _, args := range [][]string{{"-w", "-"}, {}} { // packets as pcapng, and as lines
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := listening(t, pair.Rx, w, append(args, "-i", pair.RxName, "--json")...)
-		w.Close()
-		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		status, stderr := p.wait()
-		if status != 1 || !strings.Contains(stderr, "standard output: its reader has gone away") {
-			t.Errorf("%v: exit status %d: %s", args, status, stderr)
-		}
-		account(t, stderr)
-		checkDetached(t, pair)
-	}
-}
-
-// Where no packet reaches the disk, the account counts all of them as lost; so it does where none
-// can be printed.
-func TestDiskFull(t *testing.T) {
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	defer trickle(t, pair)()
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer full.Close()
-	for _, test := range []struct {
-		name string
-		args []string
-	}{
-		{"/dev/full", []string{"-w", "/dev/full"}},
-		{"standard output", nil},
-	} {
-		p := start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
-		status, stderr := p.wait()
-		if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
-			t.Errorf("exit status %d: %s", status, stderr)
-		}
-		want := "write packets to " + test.name + ": no space left on device"
-		if s := account(t, stderr); s.Captured != 0 || s.Bytes != 0 || s.Lost == 0 || s.Error != want {
-			t.Errorf("%s: summary %+v", test.name, s)
-		}
-		checkDetached(t, pair)
-	}
-}
-
-// A file system that fills up while capturing: the file holds whole blocks, as many as the account
-// says.
-func TestDiskFillsUp(t *testing.T) {
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
-	defer trickle(t, pair)()
-	file := filepath.Join(dir, "out.pcapng")
-	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	status, stderr := p.wait()
-	if status != 1 || !strings.Contains(stderr, "no space left on device") {
-		t.Errorf("exit status %d: %s", status, stderr)
-	}
-	s := account(t, stderr)
-	records, _ := readFile(t, file)
-	if uint64(len(records)) != s.Captured || s.Captured == 0 || s.Lost == 0 {
-		t.Errorf("%d packets in the file, summary %+v", len(records), s)
-	}
-	checkDetached(t, pair)
 }
 
 func TestInterfaceDeleted(t *testing.T) {

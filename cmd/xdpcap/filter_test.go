@@ -109,9 +109,17 @@ func TestFilterFiles(t *testing.T) {
 	os.WriteFile(expression, []byte("# names\nudp # and not TCP\nport 53\n#"), 0o600)
 	os.WriteFile(program, []byte(outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "udp port 53")), 0o600)
 	frames := [][]byte{testnet.TxToRx().UDP(1000, 53, nil), testnet.TxToRx().UDP(1000, 54, nil)}
-	for _, args := range [][]string{{"-F", expression}, {"--filter-file", program}} {
-		if s := captureFrames(t, pair, frames, append(args, "-w", os.DevNull)...); s.Captured != 1 || s.FilteredOut != 1 {
-			t.Errorf("%v: summary %+v", args, s)
+	for _, test := range []struct{ flag, from, inFile string }{
+		{"-F", expression, "Filter string = udp"},
+		{"--filter-file", program, "BPF filter length = "},
+	} {
+		file := tempFile(t)
+		s := captureFrames(t, pair, frames, test.flag, test.from, "-w", file)
+		if s.Captured != 1 || s.FilteredOut != 1 {
+			t.Errorf("%s: summary %+v", test.flag, s)
+		}
+		if info := outputOf(t, "capinfos", file); !strings.Contains(info, test.inFile) {
+			t.Errorf("%s: capinfos does not say %q:\n%s", test.flag, test.inFile, info)
 		}
 	}
 	want := outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "-F", expression)

@@ -2,16 +2,17 @@ package main
 
 import (
 	"io"
-	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A printer is an output that prints a line for each packet.
 type printer struct {
 	out       io.Writer
+	check     func() error // finds out that nobody reads the lines any more
 	dissector *dissect.Dissector
 	lines     []byte           // collected, and not printed yet
 	queued    []printedLine    // the packets of these lines
@@ -26,10 +27,10 @@ type printedLine struct {
 
 const printSize = 64 << 10 // bytes of lines that are collected at most
 
-// newPrinter collects lines for standard output until Flush is called or there are many. See
-// dissect.New for the verbosity.
-func newPrinter(out io.Writer, verbosity int) *printer {
-	return &printer{out: out, dissector: dissect.New(verbosity)}
+// newPrinter collects lines for out until Flush is called or there are many. Flush also calls
+// check. See dissect.New for the verbosity.
+func newPrinter(out io.Writer, check func() error, verbosity int) *printer {
+	return &printer{out: out, check: check, dissector: dissect.New(verbosity)}
 }
 
 func (p *printer) Begin(d capture.Description) error {
@@ -41,20 +42,34 @@ func (p *printer) Write(packet *capture.Packet) error {
 	p.lines = p.dissector.AppendLine(p.lines, time.Unix(0, packet.Time), packet.Data, packet.WireLen)
 	p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: packet.Source})
 	if len(p.lines) >= printSize {
-		return p.Flush()
+		return p.print()
 	}
 	return nil
 }
 
 // Flush prints the lines. After an error, which every later call returns, nothing is printed.
 func (p *printer) Flush() error {
+	if err := p.print(); err != nil {
+		return err
+	}
+	p.fail(p.check())
+	return p.err
+}
+
+// fail notes an error of the output.
+func (p *printer) fail(err error) {
+	if err != nil {
+		p.err = outfile.WriteError(stdoutName, err)
+	}
+}
+
+// print hands the lines to the output, and counts the packets of those that it took.
+func (p *printer) print() error {
 	if p.err != nil || len(p.lines) == 0 {
 		return p.err
 	}
 	n, err := p.out.Write(p.lines)
-	if err != nil {
-		p.err = stdout.explain(err)
-	}
+	p.fail(err)
 	for _, line := range p.queued {
 		if line.end > n {
 			break
@@ -68,11 +83,6 @@ func (p *printer) Flush() error {
 
 // End counts packets whose lines could not be printed as lost.
 func (p *printer) End(final capture.Accounts) (capture.Accounts, error) {
-	err := p.Flush()
-	own := slices.Clone(final)
-	for i, taken := range p.taken {
-		own[i].Lost += own[i].Captured - taken.Captured
-		own[i].Captured, own[i].Bytes = taken.Captured, taken.Bytes
-	}
-	return own, err
+	err := p.print()
+	return final.Delivered(p.taken), err
 }

@@ -14,7 +14,7 @@ import (
 // Lines are collected until they are flushed, and each stands by itself.
 func TestPrinter(t *testing.T) {
 	var out bytes.Buffer
-	p := newPrinter(&out, 0)
+	p := newPrinter(&out, func() error { return nil }, 0)
 	p.Begin(capture.Description{Sources: make([]capture.Source, 1)})
 	at := time.Unix(1700000000, 1000)
 	for range 2 {
@@ -45,7 +45,7 @@ func (l leaving) Write(b []byte) (int, error) { return min(len(b), int(l)), errG
 // printed, or only in part, are lost.
 func TestPrinterError(t *testing.T) {
 	line := len("15:04:05.000000 [|ether]\n")
-	p := newPrinter(leaving(2*line+1), 0)
+	p := newPrinter(leaving(2*line+1), nil, 0)
 	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})
 	packets := make([]capture.Packet, 4)
 	for i := range packets {
@@ -58,7 +58,7 @@ func TestPrinterError(t *testing.T) {
 		t.Errorf("flush: %v", err)
 	}
 	own, err := p.End(capture.Accounts{{Seen: 3, Lost: 1, Captured: 2, Bytes: 20}, {Seen: 2, Captured: 2, Bytes: 20}})
-	want := capture.Accounts{{Seen: 3, Lost: 2, Captured: 1, Bytes: 10}, {Seen: 2, Lost: 1, Captured: 1, Bytes: 10}}
+	want := capture.Accounts{{Seen: 3, Lost: 2, NotTaken: 1, Captured: 1, Bytes: 10}, {Seen: 2, Lost: 1, NotTaken: 1, Captured: 1, Bytes: 10}}
 	if diff := cmp.Diff(want, own); diff != "" || !errors.Is(err, errGone) {
 		t.Error(err, diff)
 	}

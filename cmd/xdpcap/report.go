@@ -58,9 +58,12 @@ func modes(sources []capture.Source) string {
 // writeCounts prints tcpdump's three lines and the whole account.
 func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%d packets captured\n%d packets received by filter\n%d packets dropped by kernel\n",
-		a.Captured, a.Matched(), a.Lost)
+		a.Captured, a.Matched(), a.Dropped())
 	fmt.Fprintf(out, "xdpcap: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured\n",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
+	if a.NotTaken > 0 {
+		say(out, "%d of the lost packets were not taken by the output", a.NotTaken)
+	}
 }
 
 const liveInterval = time.Second
@@ -129,7 +132,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		case <-tick:
 			if accounts, err := r.session.Accounts(); err == nil {
 				a := accounts.Total()
-				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, r.writer.Size()))
+				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, r.file.Size()))
 				before = a.Captured
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -47,8 +46,7 @@ type captureRun struct {
 
 	session *capture.Session // nil until the capture has begun
 	started time.Time
-	file    *outputFile     // nil without -w
-	writer  *capture.Writer // nil without -w
+	file    *capture.File // nil without -w
 	notices notices
 	noticed []string // the notices so far
 }
@@ -71,16 +69,15 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	if r.o.write != "" {
-		if r.file, err = openOutput(r.o.write); err != nil {
+		if r.file, err = openOutput(r.o.write, r.o.writer()); err != nil {
 			return nil, err
 		}
+		defer r.file.Close()
+		written.file.Store(r.file)
 	}
 	options := r.o.session()
 	options.Notice = r.notices.add
 	if r.session, err = capture.Open(options); err != nil {
-		if r.file != nil {
-			r.file.abandon()
-		}
 		return nil, err
 	}
 	defer r.session.Close()
@@ -88,27 +85,15 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 	return r.follow(ctx)
 }
 
-// follow captures until the session ends, and ends the file and the messages about it.
+// follow captures until the session ends, and ends the messages about it.
 func (r *captureRun) follow(ctx context.Context) (capture.Accounts, error) {
-	outputs, err := r.outputs()
-	if err != nil {
-		return nil, err
-	}
 	reporter := r.reporter()
 	reporter.start()
-	all, err := r.capture(ctx, outputs)
-	if r.file != nil {
-		if closing := r.file.Close(); err == nil && closing != nil {
-			err = r.file.explain(closing)
-		}
-	}
+	all, err := r.capture(ctx, r.outputs())
 	reporter.end() // the file is whole before this waits for a reader of stderr
-	if len(all) == 0 || all[0] == nil {
-		return nil, err
-	}
 	if total := all[0].Total(); r.objects == nil {
 		writeCounts(r.text, total)
-		if total.Lost > 0 && err == nil {
+		if total.Dropped() > 0 && err == nil {
 			say(r.text, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
 		}
 	}
@@ -128,22 +113,18 @@ func (r *captureRun) printCounts() {
 }
 
 // outputs are where the packets go: the file first.
-func (r *captureRun) outputs() (outputs []capture.Output, err error) {
+func (r *captureRun) outputs() (outputs []capture.Output) {
 	if r.file != nil {
-		if err := r.file.begin(); err != nil {
-			return nil, r.file.explain(err)
-		}
-		r.writer = capture.NewWriter(r.file, r.o.writer(r.file.name))
-		outputs = append(outputs, r.writer)
+		outputs = append(outputs, r.file)
 	}
 	if r.file == nil || r.o.print {
 		verbosity := r.o.verbose
 		if r.o.quiet {
 			verbosity = -1
 		}
-		outputs = append(outputs, newPrinter(stdout, verbosity))
+		outputs = append(outputs, newPrinter(stdout{}, checkStdout, verbosity))
 	}
-	return outputs, nil
+	return outputs
 }
 
 // capture moves packets until something ends the session. The error is nil when the end was asked
@@ -154,30 +135,11 @@ func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]c
 		ctx, cancel = context.WithTimeout(ctx, r.o.duration)
 		defer cancel()
 	}
-	reader := stdout
-	if r.file != nil {
-		reader = r.file
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var gone error
-	watch, err := watchReader(reader.File, func() {
-		gone = reader.explain(unix.EPIPE)
-		stop(gone)
-	})
-	if err != nil {
-		return nil, err
-	}
-	accounts, err := r.session.Run(ctx, outputs...)
-	watch.stop()
-	if err == nil {
-		err = gone
-	}
-	return accounts, err
+	return r.session.Run(ctx, outputs...)
 }
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {
-	live := r.writer != nil && !r.o.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
+	live := r.file != nil && !r.o.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
 	return &reporter{captureRun: r, live: live}
 }

@@ -33,6 +33,7 @@ type accountKeys struct {
 	FilteredOut uint64 `json:"filtered_out"`
 	NotSampled  uint64 `json:"not_sampled"`
 	Lost        uint64 `json:"lost"`
+	NotTaken    uint64 `json:"not_taken"`
 	Invalid     uint64 `json:"invalid"`
 	Captured    uint64 `json:"captured"`
 	Bytes       uint64 `json:"bytes"`
@@ -44,6 +45,7 @@ func newAccountKeys(a capture.Account) accountKeys {
 		FilteredOut: a.FilteredOut,
 		NotSampled:  a.NotSampled,
 		Lost:        a.Lost,
+		NotTaken:    a.NotTaken,
 		Invalid:     a.Invalid,
 		Captured:    a.Captured,
 		Bytes:       a.Bytes,

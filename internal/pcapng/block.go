@@ -42,6 +42,7 @@ const (
 	isbStartTime    = 2
 	isbEndTime      = 3
 	isbIfRecv       = 4
+	isbIfDrop       = 5
 	isbFilterAccept = 6
 	isbOSDrop       = 7
 	isbUsrDeliv     = 8
@@ -110,13 +111,34 @@ func appendString(b []byte, code uint16, s string) []byte {
 	return pad(append(b, s...), len(s))
 }
 
-// appendFilter appends an if_filter: the octet 0, which says that a pcap-filter(7) expression
-// follows, and the expression.
+// The first octet of an if_filter says what follows.
+const (
+	filterExpression = 0 // for pcap-filter(7)
+	filterProgram    = 1 // classic BPF
+)
+
+// appendFilter appends an if_filter with an expression.
 func appendFilter(b []byte, s string) []byte {
 	s = text(s, maxOption-1)
 	b = le.AppendUint32(b, ifFilter|uint32(1+len(s))<<16)
-	b = append(b, 0)
+	b = append(b, filterExpression)
 	return pad(append(b, s...), 1+len(s))
+}
+
+// appendFilterProgram appends an if_filter with a program: struct bpf_insn for each instruction. A
+// program that is longer than an option can be is left out.
+func appendFilterProgram(b []byte, program []Instruction) []byte {
+	n := 1 + 8*len(program)
+	if n > maxOption {
+		return b
+	}
+	b = le.AppendUint32(b, ifFilter|uint32(n)<<16)
+	b = append(b, filterProgram)
+	for _, i := range program {
+		b = append(le.AppendUint16(b, i.Op), i.Jt, i.Jf)
+		b = le.AppendUint32(b, i.K)
+	}
+	return pad(b, n)
 }
 
 // text returns s as valid UTF-8 of at most max bytes, cut between characters.

@@ -48,12 +48,20 @@ type Interface struct {
 	Description string           // if_description
 	Hardware    string           // if_hardware: the driver
 	Filter      string           // if_filter: a pcap-filter(7) expression
+	Program     []Instruction    // if_filter, without Filter: a classic BPF program
 	OS          string           // if_os
 	Comment     string           // opt_comment
 	MAC         net.HardwareAddr // if_MACaddr; left out unless it has 6 bytes
 	Speed       uint64           // if_speed in bit/s; 0 = unknown
 	LinkType    uint16           // LINKTYPE_ number; 1 = Ethernet
 	SnapLen     uint32           // bytes kept of a packet; 0 = no limit
+}
+
+// An Instruction is one of a classic BPF program, with the fields of struct bpf_insn.
+type Instruction struct {
+	Op     uint16
+	Jt, Jf uint8
+	K      uint32
 }
 
 // AppendInterface appends i as an Interface Description Block.
@@ -74,8 +82,11 @@ func AppendInterface(b []byte, i *Interface) []byte {
 		b = appendOption64(b, ifSpeed, i.Speed)
 	}
 	b = le.AppendUint64(b, ifTSResol|1<<16|9<<32) // 10^-9 s, padded
-	if i.Filter != "" {
+	switch {
+	case i.Filter != "":
 		b = appendFilter(b, i.Filter)
+	case i.Program != nil:
+		b = appendFilterProgram(b, i.Program)
 	}
 	b = appendString(b, ifOS, i.OS)
 	b = appendString(b, ifHardware, i.Hardware)
@@ -156,7 +167,8 @@ type Statistics struct {
 	End       uint64 // isb_endtime, ns since the Unix epoch; 0 = left out
 	Received  uint64 // isb_ifrecv: packets the interface received
 	Accepted  uint64 // isb_filteraccept: packets the filter matched
-	OSDropped uint64 // isb_osdrop: packets lost on the way to this program
+	Dropped   uint64 // isb_ifdrop: packets that are missing for lack of room, which readers show
+	OSDropped uint64 // isb_osdrop: those of them that were lost on the way to this program
 	Delivered uint64 // isb_usrdeliv: packets this program got
 	Comment   string // opt_comment; empty = left out
 }
@@ -176,6 +188,7 @@ func AppendStatistics(b []byte, s *Statistics) []byte {
 		b = appendTime(le.AppendUint32(b, isbEndTime|8<<16), s.End)
 	}
 	b = appendOption64(b, isbIfRecv, s.Received)
+	b = appendOption64(b, isbIfDrop, s.Dropped)
 	b = appendOption64(b, isbFilterAccept, s.Accepted)
 	b = appendOption64(b, isbOSDrop, s.OSDropped)
 	b = appendOption64(b, isbUsrDeliv, s.Delivered)

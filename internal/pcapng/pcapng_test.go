@@ -75,6 +75,15 @@ func TestGolden(t *testing.T) {
 			0f00 0400 76657468
 			0000 0000
 			6c000000`},
+		{"interface, filter program", func(b []byte) []byte {
+			return AppendInterface(b, &Interface{Program: []Instruction{{Op: 0x15, Jt: 1, Jf: 2, K: 0x800}, {Op: 6, K: 0xffffffff}}})
+		}, `
+			01000000 38000000
+			0000 0000 00000000
+			0900 0100 09 000000
+			0b00 1100 01 1500 01 02 00080000 0600 00 00 ffffffff 000000
+			0000 0000
+			38000000`},
 		{"packet, bare", func(b []byte) []byte {
 			return AppendPacket(b, &Packet{Interface: 1, Time: 0x1122334455667788, WireLen: 1500, Data: []byte{1, 2, 3, 4}})
 		}, `
@@ -116,20 +125,21 @@ func TestGolden(t *testing.T) {
 		{"statistics", func(b []byte) []byte {
 			return AppendStatistics(b, &Statistics{
 				Interface: 1, Time: 0x1122334455667788, Start: 0x100000002, End: 0x300000004,
-				Received: 10, Accepted: 9, OSDropped: 0, Delivered: 8, Comment: "c",
+				Received: 10, Dropped: 2, Accepted: 9, OSDropped: 0, Delivered: 8, Comment: "c",
 			})
 		}, `
-			05000000 6c000000
+			05000000 78000000
 			01000000 44332211 88776655
 			0100 0100 63 000000
 			0200 0800 01000000 02000000
 			0300 0800 03000000 04000000
 			0400 0800 0a00000000000000
+			0500 0800 0200000000000000
 			0600 0800 0900000000000000
 			0700 0800 0000000000000000
 			0800 0800 0800000000000000
 			0000 0000
-			6c000000`},
+			78000000`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,11 +182,12 @@ func TestLongStrings(t *testing.T) {
 	blocks := map[string][]byte{
 		"section":    AppendSection(nil, &Section{Comment: long, Hardware: long, OS: long, Application: long}),
 		"interface":  AppendInterface(nil, &Interface{Comment: long, Name: odd, Filter: odd, Hardware: long}),
+		"program":    AppendInterface(nil, &Interface{Program: make([]Instruction, 8192), OS: long}),
 		"packet":     AppendPacket(nil, &Packet{Comment: long}),
 		"statistics": AppendStatistics(nil, &Statistics{Comment: long}),
 	}
 	for name, b := range blocks {
-		options := map[string]int{"section": 24, "interface": 16, "packet": 28, "statistics": 20}[name]
+		options := map[string]int{"section": 24, "interface": 16, "program": 16, "packet": 28, "statistics": 20}[name]
 		if n := le.Uint32(b[4:]); int(n) != len(b) || le.Uint32(b[len(b)-4:]) != n || n%4 != 0 {
 			t.Fatalf("%s: lengths %d and %d in %d bytes", name, n, le.Uint32(b[len(b)-4:]), len(b))
 		}

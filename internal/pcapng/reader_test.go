@@ -41,11 +41,17 @@ func udpFrame(payload string) []byte {
 // sampleFile is a file as xdpcap writes it: entry and exit of the same interface, all options.
 func sampleFile() []byte {
 	b := AppendSection(nil, &Section{Hardware: "x86_64", OS: "Linux 6.12", Application: "xdpcap test", Comment: "grüße"})
-	for _, name := range []string{"eth0@fentry", "eth0@fexit"} {
-		b = AppendInterface(b, &Interface{
-			Name: name, Description: "an interface", Hardware: "veth", Filter: "udp port 5000", OS: "Linux",
+	for i, name := range []string{"eth0@fentry", "eth0@fexit"} {
+		described := &Interface{
+			Name: name, Description: "an interface", Hardware: "veth", OS: "Linux",
 			MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Speed: 10e9, LinkType: 1, SnapLen: 96,
-		})
+		}
+		if i == 0 {
+			described.Filter = "udp port 5000"
+		} else {
+			described.Program = []Instruction{{Op: 0x28, K: 12}, {Op: 0x15, Jf: 1, K: 0x800}, {Op: 6, K: 96}, {Op: 6}}
+		}
+		b = AppendInterface(b, described)
 	}
 	for i, f := range frames {
 		b = AppendPacket(b, &Packet{
@@ -61,7 +67,7 @@ func sampleFile() []byte {
 	for i := range uint32(2) {
 		b = AppendStatistics(b, &Statistics{
 			Interface: i, Time: sampleTime + 9e9, Start: sampleTime - 1e9, End: sampleTime + 8e9,
-			Received: 11, Accepted: 10, OSDropped: 7, Delivered: 2, Comment: "end",
+			Received: 11, Dropped: 8, Accepted: 10, OSDropped: 7, Delivered: 2, Comment: "end",
 		})
 	}
 	return b
@@ -107,14 +113,14 @@ func TestGopacket(t *testing.T) {
 	if r.NInterfaces() != 2 {
 		t.Fatalf("%d interfaces", r.NInterfaces())
 	}
-	i, _ := r.Interface(1)
+	i, _ := r.Interface(0)
 	wantInterface := pcapgo.NgInterface{
-		Name: "eth0@fexit", Description: "an interface", Filter: "udp port 5000", OS: "Linux", LinkType: 1,
+		Name: "eth0@fentry", Description: "an interface", Filter: "udp port 5000", OS: "Linux", LinkType: 1,
 		TimestampResolution: 9, SnapLength: 96,
 		Statistics: pcapgo.NgInterfaceStatistics{
 			LastUpdate: time.Unix(0, sampleTime+9e9).UTC(), StartTime: time.Unix(0, sampleTime-1e9).UTC(),
 			EndTime: time.Unix(0, sampleTime+8e9).UTC(), Comment: "end", PacketsReceived: 11,
-			PacketsDropped: pcapgo.NgNoValue64,
+			PacketsDropped: 8,
 		},
 	}
 	if diff := cmp.Diff(wantInterface, i, cmp.FilterPath(unexported, cmp.Ignore())); diff != "" {
@@ -207,7 +213,7 @@ func TestTsharkBlocks(t *testing.T) {
 	for _, want := range []string{
 		"Interface Name = eth0@fentry", "Interface Description = an interface", "MAC Address = 02:00:00:00:00:01",
 		"Option: Speed = 10000000000", "Hardware = veth", "Filter", "udp port 5000",
-		"Number of Received Packets = 11", "Number of Accepted Packets = 10",
+		"Number of Received Packets = 11", "Number of Dropped Packets = 8", "Number of Accepted Packets = 10",
 		"Number of Packets Dropped by OS = 7", "Number of Packets Delivered to the User = 2",
 	} {
 		if !strings.Contains(got, want) {
@@ -230,7 +236,7 @@ func TestCapinfos(t *testing.T) {
 		"Number of packets:   4\n", "Capture hardware:    x86_64\n", "Capture oper-sys:    Linux 6.12\n",
 		"Capture application: xdpcap test\n", "Capture comment:     grüße\n", "Number of interfaces in file: 2\n",
 		"Time precision = nanoseconds (9)\n", "Speed = 10000000000\n", "Hardware = veth\n",
-		"Filter string = udp port 5000\n", "Capture length = 96\n", "Number of stat entries = 1\n",
+		"Filter string = udp port 5000\n", "BPF filter length = 4\n", "Capture length = 96\n", "Number of stat entries = 1\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("capinfos does not say %q:\n%s", want, got)

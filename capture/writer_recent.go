@@ -1,0 +1,61 @@
+package capture
+
+// minRecent is how many packets at the end of a file are remembered, at least. They take more room
+// than the accounts of as many sources as a session has, and than a few blocks of a disk.
+const minRecent = 1024
+
+// recent are the last packets of a file, in their order: those that are in it, and behind them
+// those that are still in the buffer.
+type recent struct {
+	before  int64 // where in the file the block before the first of these packets ends
+	packets []placed
+	inFile  int // of the packets
+}
+
+// placed says where a packet's block ends in the file, and what the packet adds to the accounts.
+type placed struct {
+	end           int64
+	bytes, source int
+}
+
+// add adds a packet to the buffer. Of the packets in the file, it forgets the first ones when there
+// are many.
+func (r *recent) add(p placed) {
+	if r.inFile >= 2*minRecent {
+		n := r.inFile - minRecent
+		r.before = r.packets[n-1].end
+		r.packets = r.packets[:copy(r.packets, r.packets[n:])]
+		r.inFile -= n
+	}
+	r.packets = append(r.packets, p)
+}
+
+// arrived empties the buffer, of which the file has taken what lies before end. It returns the
+// packets that are in the file now and were not before.
+func (r *recent) arrived(end int64) []placed {
+	first := r.inFile
+	for r.inFile < len(r.packets) && r.packets[r.inFile].end <= end {
+		r.inFile++
+	}
+	r.packets = r.packets[:r.inFile]
+	return r.packets[first:]
+}
+
+// last returns the fewest packets at the end of a file of this size that take up as much room, or
+// all that are remembered, and the size of the file without them.
+func (r *recent) last(size, room int64) (without int64, packets []placed) {
+	n := len(r.packets)
+	for without = size; n > 0 && size-without < room; n-- {
+		without = r.before
+		if n > 1 {
+			without = r.packets[n-2].end
+		}
+	}
+	return without, r.packets[n:]
+}
+
+// forget removes the last packets. The buffer is empty.
+func (r *recent) forget(packets int) {
+	r.inFile -= packets
+	r.packets = r.packets[:r.inFile]
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Like `xdpcap -w - | head -c 100`. What the reader did not take was not dropped by the kernel.
+func TestReaderGoesAway(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	defer trickle(t, pair)()
+	for _, args := range [][]string{{"-w", "-"}, {}} { // packets as pcapng, and as lines
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := listening(t, pair.Rx, w, append(args, "-i", pair.RxName, "-B", "16M")...)
+		w.Close()
+		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		status, stderr := p.wait()
+		if status != 1 || !strings.Contains(stderr, "standard output: its reader has gone away") {
+			t.Errorf("%v: exit status %d: %s", args, status, stderr)
+		}
+		if !strings.Contains(stderr, "\n0 packets dropped by kernel\n") {
+			t.Errorf("%v: packets were dropped by the kernel: %s", args, stderr)
+		}
+		notTaken := strings.Contains(stderr, " of the lost packets were not taken by the output\n")
+		if lost := !strings.Contains(stderr, " 0 lost "); lost != notTaken {
+			t.Errorf("%v: why packets were lost: %s", args, stderr)
+		}
+		checkDetached(t, pair)
+	}
+}
+
+// A reader that goes away is noticed also when there are no packets.
+func TestReaderGoesAwayIdle(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"-", "/dev/stdout", pipe, ""} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, name := []string{"-i", pair.RxName, "--json"}, "standard output"
+		if file != "" {
+			args = append(args, "-w", file)
+		}
+		if file == pipe {
+			r.Close()
+			if r, err = os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+				t.Fatal(err)
+			}
+			name = pipe
+		}
+		p := listening(t, pair.Rx, w, args...)
+		w.Close()
+		r.Close()
+		status, stderr := p.wait()
+		if status != 1 || !strings.Contains(stderr, "xdpcap: "+name+": its reader has gone away\n") {
+			t.Errorf("-w %q: exit status %d: %s", file, status, stderr)
+		}
+	}
+}
+
+// Where no packet reaches the disk, the account counts all of them as lost; so it does where none
+// can be printed.
+func TestDiskFull(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	defer trickle(t, pair)()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, test := range []struct {
+		name string
+		args []string
+	}{
+		{"/dev/full", []string{"-w", "/dev/full"}},
+		{"standard output", nil},
+	} {
+		p := start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
+		status, stderr := p.wait()
+		if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		want := "write packets to " + test.name + ": no space left on device"
+		s := account(t, stderr)
+		if s.Captured != 0 || s.Bytes != 0 || s.Lost == 0 || s.NotTaken != s.Lost || s.Error != want {
+			t.Errorf("%s: summary %+v", test.name, s)
+		}
+		checkDetached(t, pair)
+	}
+}
+
+// A file that cannot grow any more holds whole packets, as many as its account says, and ends with
+// its statistics.
+func TestDiskFillsUp(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	stop := trickle(t, pair)
+	for _, snapLen := range []string{"100", "157", "199", "200"} { // the disk ends elsewhere in a block
+		file := filepath.Join(dir, "out.pcapng")
+		p := start(t, pair.Rx, nil, "-i", pair.RxName, "-s", snapLen, "-w", file, "--json")
+		status, stderr := p.wait()
+		if status != 1 || !strings.Contains(stderr, "no space left on device") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		checkCutShort(t, file, stderr)
+		os.Remove(file)
+	}
+	stop()
+	file := tempFile(t)
+	for limit := uint64(50_000); limit < 50_300; limit += 100 {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+		if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
+			t.Fatal(err)
+		}
+		stop := trickle(t, pair)
+		status, stderr := p.wait()
+		stop()
+		if status != 1 || !strings.Contains(stderr, "file too large") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		checkCutShort(t, file, stderr)
+	}
+	checkDetached(t, pair)
+}
+
+// checkCutShort checks that file and summary say the same.
+func checkCutShort(t *testing.T, file, stderr string) {
+	t.Helper()
+	s := account(t, stderr)
+	records, r := readFile(t, file)
+	if uint64(len(records)) != s.Captured || s.Captured == 0 || s.NotTaken == 0 {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+	if got := statistics(t, r); got.PacketsReceived != s.Seen || got.PacketsDropped != s.Lost {
+		t.Errorf("statistics %+v, summary %+v", got, s)
+	}
+}
+
+// A file that others remove, rename or change ends the capture with an error, whether packets come
+// or not.
+func TestFileTampered(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	stop, coming := trickle(t, pair), true
+	for _, test := range []struct {
+		name   string
+		tamper func(file string) error
+		want   string
+		kept   string // where the packets are afterwards: what the file's name got; "-" = nowhere
+	}{
+		{"truncated", func(file string) error { return os.Truncate(file, 0) }, "was changed by another program", "-"},
+		{"removed", os.Remove, "was removed or replaced", "-"},
+		{"renamed", func(file string) error { return os.Rename(file, file+".1") }, "was renamed", ".1"},
+		{"replaced", func(file string) error {
+			if err := os.Rename(file, file+".2"); err != nil {
+				return err
+			}
+			return os.WriteFile(file, []byte("another"), 0o600)
+		}, "another file was put in its place", ".2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := tempFile(t)
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+			if !coming {
+				testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+			}
+			testnet.WaitFor(t, "packets", func() bool { return fileSize(file) > 10_000 })
+			if err := test.tamper(file); err != nil {
+				t.Fatal(err)
+			}
+			status, stderr := p.wait()
+			if status != 1 || !strings.Contains(stderr, "xdpcap: "+file+" ") || !strings.Contains(stderr, test.want) {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			stop() // the next files are tampered with while nothing comes
+			coming = false
+			s := account(t, stderr)
+			if test.kept == "-" {
+				if s.Captured != 0 || s.NotTaken != s.Seen {
+					t.Errorf("summary %+v", s)
+				}
+				return
+			}
+			records, r := readFile(t, file+test.kept)
+			if got := statistics(t, r); uint64(len(records)) != s.Captured || got.PacketsReceived != s.Seen {
+				t.Errorf("%d packets in the file, statistics %+v, summary %+v", len(records), got, s)
+			}
+		})
+	}
+}
+
+// A second capture into the same file is refused, and the first one goes on.
+func TestTwoCaptures(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file).wait()
+	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program writes to it", file)) {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	s := account(t, p.interrupt())
+	if records, _ := readFile(t, file); s.Captured != 300 || len(records) != 300 {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+}
