@@ -59,15 +59,20 @@ struct {
 } heads SEC(".maps");
 
 /*
- * How many packets of a flow came so far; a full map forgets the flows that were silent longest.
- * The ends of a flow are in ascending order, because both directions are one flow. All fragments of
- * a packet must be one flow, too: their class is the fragment header's in IPv6, and their ports are
- * 0, because the later ones have none.
+ * How many packets of a flow came to a hook so far; a full map forgets the flows that were silent
+ * longest. Each hook counts by itself, so that all of them keep the same packets of a flow that
+ * comes to several. The ends of a flow are in ascending order, because both directions are one
+ * flow. All fragments of a packet must be one flow, too: their class is the fragment header's in
+ * IPv6, and their ports are 0, because the later ones have none.
  */
+struct flow_at_hook {
+	struct flow flow;
+	__u64 hook;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1 << 17);
-	__type(key, struct flow);
+	__type(key, struct flow_at_hook);
 	__type(value, __u64);
 } flows SEC(".maps");
 
@@ -101,6 +106,7 @@ struct {
 
 /* capture sets these before it loads a program. The verifier removes the code for what is off. */
 volatile const __u32 source = 0; /* index into accounts */
+volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
 volatile const enum limit snaplen = MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
 volatile const bool filtering = false;
@@ -123,7 +129,6 @@ volatile const __u32 verdicts[MAX_VERDICTS] = {};
 volatile const __u32 verdict_count = 0;
 
 /* Only sample_fentry and sample_fexit read these. */
-volatile const __u32 passage = 0; /* index into passages */
 volatile const bool recording_entry = false;
 /* How many bytes of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
@@ -226,7 +231,7 @@ static __always_inline bool pay(void)
 	return false;
 }
 
-static __always_inline bool is_among_first(const struct flow *f)
+static __always_inline bool is_among_first(const struct flow_at_hook *f)
 {
 	__u64 *packets = bpf_map_lookup_elem(&flows, f), one = 1;
 
@@ -278,8 +283,9 @@ static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
 static __always_inline bool is_kept_flow(void *ctx, enum context context)
 {
 	struct packet p = { .is_traced = context == XDP_BUFF, .ctx = ctx };
+	struct flow_at_hook at = { .hook = hook };
+	struct flow *f = &at.flow;
 	struct layers l;
-	struct flow f;
 
 	find_layers(&p, &l);
 	if (l.is_fragment && l.class < TRUNCATED) {
@@ -287,11 +293,11 @@ static __always_inline bool is_kept_flow(void *ctx, enum context context)
 		if (l.class >= V6)
 			l.class = V6 + IPPROTO_FRAGMENT;
 	}
-	read_flow(&p, &l, &f);
-	sort_ends(&f);
-	if (hash_flow(&f, flow_seed) > keep_flows_below)
+	read_flow(&p, &l, f);
+	sort_ends(f);
+	if (hash_flow(f, flow_seed) > keep_flows_below)
 		return false;
-	return !first_packets || is_among_first(&f);
+	return !first_packets || is_among_first(&at);
 }
 
 /*
@@ -374,7 +380,8 @@ static __always_inline bool is_wanted(__u32 returned)
 
 static __always_inline __u64 make_id(__u64 number)
 {
-	return (__u64)bpf_get_smp_processor_id() << 48 | number;
+	return (__u64)bpf_get_smp_processor_id() << ID_CPU_SHIFT | (__u64)hook << ID_HOOK_SHIFT |
+	       (number & ((1ULL << ID_HOOK_SHIFT) - 1));
 }
 
 static __always_inline void sample_packet(struct xdp_md *ctx, struct account *account,
@@ -426,7 +433,7 @@ static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *ac
 
 static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 {
-	__u32 index = passage;
+	__u32 index = hook;
 
 	if (!is_from_traced(xdp))
 		return NULL;

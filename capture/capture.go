@@ -26,7 +26,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type sample -type account -type class sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type sample -type account -type class -type flow sampler ../bpf/sampler.c
 
 // MaxSnapLen is how many bytes of a packet can be captured at most: one record of a perf ring holds
 // no more.
@@ -83,9 +83,9 @@ type Options struct {
 	// the decision at the entry holds for the exit; where only exits are, it is made about the
 	// packet that comes out. The options combine, in this order. A flow is both directions of a
 	// conversation: IP addresses, protocol and ports inside up to two VLAN tags, without ports for
-	// fragments; MAC addresses for what is not IP. First remembers the 131,072 flows that were
-	// active last. MaxRate is for all CPUs together. After a quiet second, a burst of as many
-	// packets as one second allows may be kept.
+	// fragments; MAC addresses for what is not IP. First counts at each interface and program by
+	// itself, and remembers the 131,072 flows that were active last. MaxRate is for all CPUs
+	// together. After a quiet second, a burst of as many packets as one second allows may be kept.
 	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = of every flow
 	First       uint64 // keep the first packets of each flow; 0 = all
 	Sample      uint32 // keep one packet, at random, of every Sample on a CPU; 0 or 1 = every packet
@@ -164,6 +164,10 @@ type Program struct {
 func (p Program) String() string { return xdp.Program(p).String() }
 
 // A Packet is one packet as a source saw it.
+//
+// Its ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook, which is the
+// place among the session's interfaces and programs, and in the lower 40 the running number of the
+// packets that this hook saw on this CPU. After 2^40 packets the number begins again.
 type Packet struct {
 	// Data is the packet from its Ethernet header on, cut to the snapshot length. It is memory that
 	// the kernel shares, for reading only, and valid until the next packet is taken: until
@@ -174,7 +178,7 @@ type Packet struct {
 	WireLen int     // bytes before the cut, all fragments of the buffer included
 	Source  int     // index into Session.Sources
 	Queue   uint32  // the interface's receive queue
-	ID      uint64  // the CPU in the upper 16 bits, the packet's number there below; Entry and Exit share it
+	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Dropped uint64  // packets lost since the one before this from the same source and CPU
 

@@ -23,6 +23,7 @@ type tailCallHook struct {
 
 	sampler *sampler // loads programs of another kind where the map does not take the first ones
 	first   uint32   // index of the source
+	index   uint32   // of the hook
 	kind    slotKind // of the programs
 }
 
@@ -50,8 +51,8 @@ func newTailCallHook(p place, o *Options) (*tailCallHook, error) {
 
 func (h *tailCallHook) sources() []Source { return []Source{h.source} }
 
-func (h *tailCallHook) load(k *sampler, first, _ uint32) (err error) {
-	h.sampler, h.first = k, first
+func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
+	h.sampler, h.first, h.index = k, first, index
 	if h.hookMap, err = xdp.OpenHookMap(h.source.Name); err != nil {
 		return err
 	}
@@ -64,6 +65,7 @@ func (h *tailCallHook) load(k *sampler, first, _ uint32) (err error) {
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.load(samplerProgSampleXdp, h.filter, constants{
 		samplerVarSource:  h.first,
+		samplerVarHook:    h.index,
 		samplerVarVerdict: uint32(verdict),
 	}, func(spec *ebpf.ProgramSpec) {
 		spec.AttachType = h.kind.attachType

@@ -103,7 +103,7 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, index uint32) (program, error) {
 	own := constants{
 		samplerVarSource:         source,
-		samplerVarPassage:        index,
+		samplerVarHook:           index,
 		samplerVarRecordingEntry: h.entry != nil,
 	}
 	maps.Copy(own, h.traced)

@@ -29,9 +29,10 @@ func newXDPHook(p place, o *Options) (*xdpHook, error) {
 
 func (h *xdpHook) sources() []Source { return []Source{h.source} }
 
-func (h *xdpHook) load(k *sampler, first, _ uint32) (err error) {
+func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 	h.program, err = k.load(samplerProgSampleXdp, h.filter, constants{
 		samplerVarSource:  first,
+		samplerVarHook:    index,
 		samplerVarVerdict: uint32(h.verdict),
 	}, nil)
 	if err != nil {

@@ -169,8 +169,8 @@ func TestProgram(t *testing.T) {
 			if s.TimeNs < uint64(before) || s.TimeNs > uint64(after) {
 				t.Errorf("stamp %d, run between %d and %d", s.TimeNs, before, after)
 			}
-			if s.PacketId&(1<<48-1) != 1 || s.PacketId>>48 >= uint64(len(b.cursors)) {
-				t.Errorf("packet id %x", s.PacketId)
+			if s.PacketId&(1<<52-1) != 1<<40|1 || s.PacketId>>52 >= uint64(len(b.cursors)) {
+				t.Errorf("packet id %x, want a CPU's first packet of hook 1", s.PacketId)
 			}
 			if int(s.WireLen) != test.size || s.Source != 1 || s.Ifindex == 0 {
 				t.Errorf("record %+v", s)
@@ -234,7 +234,7 @@ func TestProgramSample(t *testing.T) {
 			}
 			places := make([]float64, n)
 			for i, s := range samples {
-				number := s.PacketId&(1<<48-1) - 1
+				number := s.PacketId&(1<<40-1) - 1
 				if number/uint64(n) != uint64(i) {
 					t.Fatalf("sample %d is packet %d", i, number)
 				}
@@ -366,12 +366,17 @@ func TestProgramSampleFlows(t *testing.T) {
 	}
 }
 
+// A flow that comes to two hooks is counted at each by itself.
 func TestProgramFirst(t *testing.T) {
 	b := newProgramTest(t, Options{First: 3})
 	for port := range uint16(5) {
 		b.run(0, testnet.TxToRx().UDP(1000+port, 53, nil), 10)
 	}
-	want := []programAccount{counted(Account{Seen: 50, NotSampled: 35}, 15), {}}
+	b.run(1, testnet.TxToRx().UDP(1000, 53, nil), 10)
+	want := []programAccount{
+		counted(Account{Seen: 50, NotSampled: 35}, 15),
+		counted(Account{Seen: 10, NotSampled: 7}, 3),
+	}
 	if diff := cmp.Diff(want, b.accounts(), withSent); diff != "" {
 		t.Error(diff)
 	}

@@ -27,6 +27,9 @@ type sampler struct {
 
 // newSampler makes the maps for a session with these sources and so many hooks.
 func newSampler(o *Options, sources []Source, hooks int) (*sampler, error) {
+	if most := int(samplerLimitMAX_HOOKS); hooks > most {
+		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
+	}
 	spec, err := loadSampler()
 	if err != nil {
 		return nil, err

@@ -47,6 +47,12 @@ type samplerFlow struct {
 	Class           uint32
 }
 
+type samplerFlowAtHook struct {
+	_    structs.HostLayout
+	Flow samplerFlow
+	Hook uint64
+}
+
 type samplerHead struct {
 	_     structs.HostLayout
 	Bytes [4096]uint8
@@ -60,6 +66,7 @@ const (
 	samplerLimitHEAD_BYTES      samplerLimit = 4096
 	samplerLimitTIME_SHIFT      samplerLimit = 4
 	samplerLimitMAX_VERDICTS    samplerLimit = 16
+	samplerLimitMAX_HOOKS       samplerLimit = 4096
 )
 
 type samplerPassage struct {
@@ -100,10 +107,10 @@ const (
 	samplerVarFilteringLength = "filtering_length"
 	samplerVarFirstPackets    = "first_packets"
 	samplerVarFlowSeed        = "flow_seed"
+	samplerVarHook            = "hook"
 	samplerVarKeepFlowsBelow  = "keep_flows_below"
 	samplerVarOneIn           = "one_in"
 	samplerVarPacketCost      = "packet_cost"
-	samplerVarPassage         = "passage"
 	samplerVarReach           = "reach"
 	samplerVarRecordingEntry  = "recording_entry"
 	samplerVarSampleType      = "sample_type"
@@ -185,10 +192,10 @@ type samplerVariableSpecs struct {
 	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
 	FirstPackets    *ebpf.VariableSpec `ebpf:"first_packets"`
 	FlowSeed        *ebpf.VariableSpec `ebpf:"flow_seed"`
+	Hook            *ebpf.VariableSpec `ebpf:"hook"`
 	KeepFlowsBelow  *ebpf.VariableSpec `ebpf:"keep_flows_below"`
 	OneIn           *ebpf.VariableSpec `ebpf:"one_in"`
 	PacketCost      *ebpf.VariableSpec `ebpf:"packet_cost"`
-	Passage         *ebpf.VariableSpec `ebpf:"passage"`
 	Reach           *ebpf.VariableSpec `ebpf:"reach"`
 	RecordingEntry  *ebpf.VariableSpec `ebpf:"recording_entry"`
 	SampleType      *ebpf.VariableSpec `ebpf:"sample_type"`
@@ -250,10 +257,10 @@ type samplerVariables struct {
 	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
 	FirstPackets    *ebpf.Variable `ebpf:"first_packets"`
 	FlowSeed        *ebpf.Variable `ebpf:"flow_seed"`
+	Hook            *ebpf.Variable `ebpf:"hook"`
 	KeepFlowsBelow  *ebpf.Variable `ebpf:"keep_flows_below"`
 	OneIn           *ebpf.Variable `ebpf:"one_in"`
 	PacketCost      *ebpf.Variable `ebpf:"packet_cost"`
-	Passage         *ebpf.Variable `ebpf:"passage"`
 	Reach           *ebpf.Variable `ebpf:"reach"`
 	RecordingEntry  *ebpf.Variable `ebpf:"recording_entry"`
 	SampleType      *ebpf.Variable `ebpf:"sample_type"`

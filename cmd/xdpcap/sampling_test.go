@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -105,6 +107,31 @@ func steady(records []record) (first, last indexedRecord) {
 		}
 	}
 	return first, last
+}
+
+// Of a flow that comes to two interfaces each keeps the first packets, and no two packets of a file
+// have the same id.
+func TestFirstOfTwoInterfaces(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-i", other.RxName, "-w", file, "--first", "3", "--json")
+	for i := range uint64(5) {
+		testnet.Send(t, pair, testnet.UDPFrame(64, i))
+		testnet.Send(t, other, testnet.UDPFrame(64, i))
+	}
+	account(t, p.interrupt())
+	kept, ids := map[string]int{}, map[uint64]bool{}
+	for _, packet := range readTraced(t, file) {
+		kept[packet.hook]++
+		if ids[packet.id] {
+			t.Errorf("two packets have the id %x", packet.id)
+		}
+		ids[packet.id] = true
+	}
+	if diff := cmp.Diff(map[string]int{"rx0": 3, "rx1": 3}, kept); diff != "" {
+		t.Errorf("packets kept of each interface: %s", diff)
+	}
 }
 
 func TestFirst(t *testing.T) {

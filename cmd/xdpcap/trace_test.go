@@ -367,6 +367,45 @@ func TestDispatcher(t *testing.T) {
 	}
 }
 
+// Programs that run one after the other keep the same packets of a flow. A packet has one id at a
+// program's entry and exit, and another id at the next program.
+func TestDispatcherFirst(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--program", "all", "--rx-capture", "entry,exit", "--first", "2", "--json")
+	for i := range uint64(4) {
+		testnet.Send(t, pair, testnet.UDPFrame(64, i))
+	}
+	components := uint64(len(testnet.DispatcherComponents))
+	if s := account(t, p.interrupt()); s.Seen != 2*4*components || s.Captured != 2*2*components {
+		t.Errorf("summary %+v", s)
+	}
+	hooks := map[uint64]string{} // by id
+	packets := map[uint64]int{}  // by sequence number
+	for _, packet := range readTraced(t, file) {
+		hooks[packet.id] += packet.hook
+		sequence, _ := testnet.Sequence(packet.data)
+		packets[sequence]++
+	}
+	if len(hooks) != 2*int(components) {
+		t.Errorf("%d different ids of 2 packets", len(hooks))
+	}
+	for id, at := range hooks {
+		if at != "fentryfexit" {
+			t.Errorf("the packet id %x is at %s, want at one fentry and one fexit", id, at)
+		}
+	}
+	if diff := cmp.Diff(map[uint64]int{0: 6, 1: 6}, packets); diff != "" {
+		t.Errorf("packets kept: %s", diff)
+	}
+}
+
 // Where a program makes a tail call, its exit is that of the program called. A tracer of the called
 // program alone sees nothing, because the call jumps past the place where tracers attach. README.md
 // says so.
