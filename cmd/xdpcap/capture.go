@@ -65,7 +65,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet of 1000, for a minute`
 
-func newCapture(o *captureOptions) *cobra.Command {
+func newCapture() *cobra.Command {
+	o := &captureOptions{}
 	cmd := &cobra.Command{
 		Use:     "xdpcap [flags] [filter]",
 		Short:   "Capture packets at the XDP hook",
@@ -147,8 +148,6 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.count == 0 && given("count"):
 		return errors.New("-c 0: must be at least 1")
-	case o.duration <= 0 && given("duration"):
-		return errors.New("--duration 0: must be longer than that")
 	case o.sample == 0:
 		return errors.New("--sample 0: must be at least 1, which is every packet")
 	case o.sampleFlows == 0:

@@ -58,7 +58,7 @@ func listed(t *testing.T, title string) map[string][]string {
 
 // Every flag of every command stands in DESIGN.md, and every flag there is one.
 func TestDocumentedFlags(t *testing.T) {
-	root, _ := newRoot()
+	root := newRoot()
 	got := make(map[string][]string)
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -82,7 +82,7 @@ func TestDocumentedFlags(t *testing.T) {
 
 // The documents name no flag that no command has.
 func TestNamedFlagsExist(t *testing.T) {
-	root, _ := newRoot()
+	root := newRoot()
 	flags := map[string]bool{"help": true, "version": true}
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })

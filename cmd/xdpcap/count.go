@@ -13,12 +13,12 @@ import (
 // countOptions are the flags of the command count.
 type countOptions struct {
 	counterOptions
-	iface   string
-	program string
-	variant string
-	sizes   bool
-	flows   int
-	mode    string
+	interfaces []string
+	program    string
+	variant    string
+	sizes      bool
+	flows      int
+	mode       string
 }
 
 const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
@@ -42,7 +42,7 @@ func newCount() *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.iface, "interface", "i", "", "count on this `interface`")
+	interfacesVar(f, &o.interfaces, "count on this `interface`")
 	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
 	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
 	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too")
@@ -59,14 +59,16 @@ func runCount(o *countOptions) error {
 	if err != nil {
 		return err
 	}
-	return runCounters(&o.counterOptions, guard{}, func() (*counters[meter.ProtocolCounts], error) {
+	return runCounters(&o.counterOptions, guard{}, o.interfaces, func(iface string) (*counters[meter.ProtocolCounts], error) {
+		options := options
+		options.Interface = iface
 		p, err := meter.OpenProtocols(options)
 		if err != nil {
 			return nil, err
 		}
 		return &counters[meter.ProtocolCounts]{
 			openMeter: p,
-			metrics:   countMetrics(o),
+			metrics:   countMetrics(o, p.Interface().Name),
 			newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
 				return newCountReport(o, p.Interface().Name, i)
 			},
@@ -74,15 +76,15 @@ func runCount(o *countOptions) error {
 	})
 }
 
-// protocols returns the flags as options of internal/meter.
+// protocols returns the flags as options of internal/meter, for any interface.
 func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
-	if o.iface == "" {
+	if len(o.interfaces) == 0 {
 		return p, errNoInterface
 	}
 	if o.flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
-	p = meter.ProtocolsOptions{Interface: o.iface, Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
+	p = meter.ProtocolsOptions{Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
 	if p.Variant, err = meter.ParseVariant(o.variant); err != nil {
 		return p, fmt.Errorf("--variant: %w", err)
 	}
@@ -97,14 +99,14 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 
 // countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
 // was.
-func countMetrics(o *countOptions) metricSet[meter.ProtocolCounts] {
+func countMetrics(o *countOptions, iface string) metricSet[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
 	if o.perCPU {
 		byClass = append(byClass, "cpu")
 	}
 	bySize := []string{"size"}
-	m := metricSet[counts]{labels: map[string]string{"interface": o.iface}}
+	m := metricSet[counts]{labels: map[string]string{"interface": iface}}
 	add := func(name, help string, labels []string, values func(counts, sendValue)) {
 		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
 	}

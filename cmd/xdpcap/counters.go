@@ -7,20 +7,26 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // counterOptions are the flags that all counter commands have.
 type counterOptions struct {
 	interval time.Duration
-	count    uint64 // intervals; 0 = until a signal
+	count    uint64        // intervals; 0 = until a signal
+	duration time.Duration // 0 = until a signal
 	json     bool
 	listen   string // address of the metrics, "" = none
 	perCPU   bool
+	quiet    bool
+	verbose  int
 }
 
 // minInterval bounds the load that reading the counters causes.
@@ -29,15 +35,26 @@ const minInterval = 10 * time.Millisecond
 func (o *counterOptions) register(f *pflag.FlagSet) {
 	f.SortFlags = false
 	durationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
-	f.Uint64Var(&o.count, "count", 0, "end after this many `intervals`; 0: with Ctrl-C")
+	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: with Ctrl-C")
+	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
 	nameVar(f, &o.listen, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
 	f.BoolVar(&o.perCPU, "per-cpu", false, "count each CPU by itself")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print the totals alone, when it ends")
+	f.CountVarP(&o.verbose, "verbose", "v", "print more about errors")
+}
+
+// interfacesVar defines the flag for the interfaces that a command counts on.
+func interfacesVar(f *pflag.FlagSet, interfaces *[]string, usage string) {
+	f.StringArrayVarP(interfaces, "interface", "i", nil, usage+"; repeat it for several")
 }
 
 func (o *counterOptions) check() error {
 	if o.interval < minInterval {
 		return fmt.Errorf("--interval %v: must be at least %v", o.interval, minInterval)
+	}
+	if o.duration > 0 && o.duration < minInterval {
+		return fmt.Errorf("--duration %v: must be at least %v", o.duration, minInterval)
 	}
 	return nil
 }
@@ -71,8 +88,9 @@ type openMeter[S any] interface {
 }
 
 // runCounters runs a counter command, from the check of its privileges to its totals. It calls open
-// when everything else is ready, so that nothing is attached if something else is wrong.
-func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], error)) (err error) {
+// for each interface when everything else is ready, so that nothing is attached if something else is
+// wrong. The interface is "" where the command counts for all together.
+func runCounters[S any](o *counterOptions, g guard, interfaces []string, open func(iface string) (*counters[S], error)) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -86,40 +104,97 @@ func runCounters[S any](o *counterOptions, g guard, open func() (*counters[S], e
 	}
 	defer exp.close()
 
-	c, err := open()
+	all, err := openCounters(interfaces, open)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if closing := c.Close(); err == nil {
+		if closing := closeCounters(all); err == nil {
 			err = closing
 		}
 	}()
-	exp.serve(newRegistry(c.Read, c.metrics))
+	exp.serve(newRegistry(collectors(all)...))
 	defer exp.close() // before the counters are closed, because a scrape reads them
 	exp.announce(stderr)
-	say(stderr, "listening on %v", c)
-	r := &counterRun[S]{o: o, counters: c, out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
+	for _, c := range all {
+		say(stderr, "listening on %v", c)
+	}
+	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
 	return r.run(ctx)
+}
+
+// openCounters opens the counters of all interfaces, or none.
+func openCounters[S any](interfaces []string, open func(iface string) (*counters[S], error)) (all []*counters[S], err error) {
+	var seen []int
+	for _, name := range interfaces {
+		if len(interfaces) == 1 {
+			break
+		}
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(seen, ifi.Index) {
+			return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		seen = append(seen, ifi.Index)
+	}
+	for _, name := range interfaces {
+		c, err := open(name)
+		if err != nil {
+			closeCounters(all)
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func collectors[S any](all []*counters[S]) (list []prometheus.Collector) {
+	for _, c := range all {
+		list = append(list, newCollector(c.Read, c.metrics))
+	}
+	return list
+}
+
+func closeCounters[S any](all []*counters[S]) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // lookInterval is how often a counter command looks whether what it counts is still there.
 const lookInterval = time.Second
 
-// A counterRun prints a report for each interval.
+// A counterRun prints a report of all counters for each interval.
 type counterRun[S any] struct {
 	o        *counterOptions
-	counters *counters[S]
+	counted  []*counted[S]
 	out      io.Writer
 	messages io.Writer
 	screen   *screen // nil: not a terminal
+}
 
+// Counted are the counters of one interface, and what was last read of them and said about them.
+type counted[S any] struct {
+	*counters[S]
 	last meter.Interval[S]
-	said string // the last message
+	said string
+}
+
+func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
+	for _, c := range all {
+		list = append(list, &counted[S]{counters: c})
+	}
+	return list
 }
 
 // run returns nil when the end was asked for.
 func (r *counterRun[S]) run(ctx context.Context) error {
+	ctx, cancel := forDuration(ctx, r.o.duration)
+	defer cancel()
 	tick, look := time.NewTicker(r.o.interval), time.NewTicker(lookInterval)
 	defer tick.Stop()
 	defer look.Stop()
@@ -140,23 +215,39 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 			if err := r.print(); err != nil {
 				return err
 			}
+			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < minInterval {
+				return r.printTotals() // what is left is no interval
+			}
 		}
 	}
 	return r.printTotals()
 }
 
-// look returns an error when the run is to end, because nothing is counted any more. A command that
-// exports its counters waits then for a program, since what is deployed may be away for a while.
+// forDuration returns a context that ends after a time; 0 is no limit.
+func forDuration(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// look returns an error when the run is to end, because something is not counted any more. A command
+// that exports its counters waits then for a program, since what is deployed may be away for a while.
 func (r *counterRun[S]) look() error {
-	notice, err := r.counters.Follow()
-	if errors.Is(err, meter.ErrNotCounting) && r.o.listen != "" {
-		notice, err = err.Error()+": waiting for a program", nil
+	for _, c := range r.counted {
+		notice, err := c.Follow()
+		if errors.Is(err, meter.ErrNotCounting) && r.o.listen != "" {
+			notice, err = err.Error()+": waiting for a program", nil
+		}
+		if notice != "" && notice != c.said {
+			c.said = notice
+			say(r.messages, "%s", notice)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if notice != "" && notice != r.said {
-		r.said = notice
-		say(r.messages, "%s", notice)
-	}
-	return err
+	return nil
 }
 
 // end prints what was counted until now, and returns why the run has ended. The last interval, which
@@ -164,7 +255,8 @@ func (r *counterRun[S]) look() error {
 // which include it.
 func (r *counterRun[S]) end(cause error) error {
 	err := r.read()
-	if err == nil && r.o.json {
+	whole := r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time
+	if err == nil && (r.o.json || whole) {
 		err = r.print()
 	}
 	if totals := r.printTotals(); err == nil {
@@ -176,39 +268,65 @@ func (r *counterRun[S]) end(cause error) error {
 	return err
 }
 
-// read takes the next snapshot.
+// read takes the next snapshots.
 func (r *counterRun[S]) read() error {
-	now, err := r.counters.Read()
-	if err != nil {
-		return err
+	for _, c := range r.counted {
+		now, err := c.Read()
+		if err != nil {
+			return err
+		}
+		end := time.Now()
+		c.last = c.last.Next(now, end, end.Sub(c.Began()))
 	}
-	end := time.Now()
-	r.last = r.last.Next(now, end, end.Sub(r.counters.Began()))
 	return nil
 }
 
 func (r *counterRun[S]) print() error {
-	if r.o.json {
-		return explainPrint(json.NewEncoder(r.out).Encode(r.counters.newReport(r.last).object()))
+	switch {
+	case r.o.quiet:
+		return nil
+	case r.o.json:
+		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last })
 	}
-	block := r.block(r.last.End.Format("15:04:05.000"), r.last)
+	var block []byte
+	for _, c := range r.counted {
+		block = append(block, c.block(c.last.End.Format("15:04:05.000"), c.last)...)
+		if r.screen == nil {
+			block = append(block, '\n')
+		}
+	}
 	if r.screen != nil {
 		block = r.screen.redraw(block)
-	} else {
-		block = append(block, '\n')
 	}
 	_, err := r.out.Write(block)
 	return explainPrint(err)
 }
 
-// printTotals shows the whole run as one interval. JSON objects have these numbers already.
+func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
+	e := json.NewEncoder(r.out)
+	for _, c := range r.counted {
+		if err := e.Encode(c.newReport(of(c)).object()); err != nil {
+			return explainPrint(err)
+		}
+	}
+	return nil
+}
+
+// printTotals shows the whole run as one interval. JSON objects have these numbers already, unless
+// none was printed.
 func (r *counterRun[S]) printTotals() error {
-	if r.o.json {
+	if r.o.json && !r.o.quiet {
 		return nil
 	}
-	block := r.block("total", r.last.Whole())
-	if r.screen != nil {
-		block = append([]byte{'\n'}, block...)
+	if r.o.json {
+		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
+	}
+	var block []byte
+	for i, c := range r.counted {
+		if r.screen != nil || i > 0 {
+			block = append(block, '\n')
+		}
+		block = append(block, c.block("total", c.last.Whole())...)
 	}
 	_, err := r.out.Write(block)
 	return explainPrint(err)

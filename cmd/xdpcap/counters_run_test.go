@@ -80,7 +80,7 @@ func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *screen) (
 	if m.began.IsZero() {
 		m.began = time.Now()
 	}
-	r := &counterRun[uint64]{o: &o, counters: m.counters(), out: &out, messages: &m.messages, screen: scr}
+	r := &counterRun[uint64]{o: &o, counted: newCounted(m.counters()), out: &out, messages: &m.messages, screen: scr}
 	err := r.run(ctx)
 	return out.String(), err
 }
@@ -236,7 +236,7 @@ func TestScrapesShareReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeMeter{}
 		c := m.counters()
-		r := newRegistry(c.Read, c.metrics)
+		r := newRegistry(newCollector(c.Read, c.metrics))
 		for range 5 * time.Second / (20 * time.Millisecond) {
 			var scrapes sync.WaitGroup
 			for range 3 {
@@ -255,6 +255,36 @@ func TestScrapesShareReadings(t *testing.T) {
 	})
 }
 
+// --duration ends a run after whole intervals, and -q leaves the totals alone. Both print everything
+// that was counted.
+func TestCountersDuration(t *testing.T) {
+	for _, test := range []struct {
+		o      counterOptions
+		blocks int
+		total  string
+	}{
+		{counterOptions{}, 3, "total  fake0, over 3.000 s\n30 30 10\n"},
+		{counterOptions{json: true}, 3, `"interval_s":1,"elapsed_s":3,"value":30}` + "\n"},
+		{counterOptions{quiet: true}, 0, "total  fake0, over 3.000 s\n10 10 3.3333333333333335\n"},
+		{counterOptions{quiet: true, json: true}, 1, `"interval_s":3,"elapsed_s":3,"value":10}` + "\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			test.o.interval, test.o.duration = time.Second, 3*time.Second
+			if test.o.quiet {
+				test.o.interval = time.Hour
+			}
+			got, err := runFake(t.Context(), test.o, &fakeMeter{}, nil)
+			blocks := strings.Count(got, "\n\n")
+			if test.o.json {
+				blocks = strings.Count(got, "\n")
+			}
+			if err != nil || blocks != test.blocks || !strings.HasSuffix(got, test.total) {
+				t.Errorf("%+v: %v, %d blocks, want %d, and at the end %s:\n%s", test.o, err, blocks, test.blocks, test.total, got)
+			}
+		})
+	}
+}
+
 // A scrape is answered with the counters until the exporter is closed.
 func TestCountersListen(t *testing.T) {
 	e, err := newExporter("127.0.0.1:0")
@@ -262,7 +292,7 @@ func TestCountersListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := (&fakeMeter{}).counters()
-	e.serve(newRegistry(c.Read, c.metrics))
+	e.serve(newRegistry(newCollector(c.Read, c.metrics)))
 	defer e.close()
 	for range 2 {
 		r, err := http.Get("http://" + e.listener.Addr().String() + "/metrics")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -279,6 +280,49 @@ func TestIdleConnections(t *testing.T) {
 	p.interrupt()
 }
 
+// Several interfaces are counted at once, each by itself.
+func TestSeveralInterfaces(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	addPair(t, pair, "second0", 1, 1)
+	p, output := counting(t, pair, "stats", "-i", "rx0", "-i", "second0", "-q", "--json", "--listen", "127.0.0.1:0")
+	sender := testnet.MustSender(t, pair)
+	for i := range uint64(3) {
+		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, after, _ := strings.Cut(p.said(), "metrics at ")
+	url, _, _ := strings.Cut(after, "\n")
+	testnet.WaitFor(t, "the packets to be counted", func() bool {
+		text := scrape(t, pair, url)
+		return strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 3`) &&
+			strings.Contains(text, `xdpcap_verdict_packets_total{interface="second0",verdict="pass"} `)
+	})
+	stderr := p.interrupt()
+	if strings.Count(stderr, "listening on ") != 2 {
+		t.Errorf("stderr: %s", stderr)
+	}
+	lines := strings.SplitAfter(output(), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("not one object for each interface: %q", lines)
+	}
+	if r := lastObject[statsReport](t, lines[0]); r.Interface != "rx0" || r.Total.Packets != 3 {
+		t.Errorf("%+v", r)
+	}
+	if r := lastObject[statsReport](t, lines[1]); r.Interface != "second0" {
+		t.Errorf("%+v", r)
+	}
+	for _, command := range []string{"count", "latency --builtin", "monitor"} {
+		p, output := counting(t, pair, append(strings.Fields(command), "-i", "rx0", "-i", "second0", "-c", "1", "--interval", "20ms")...)
+		status, stderr := p.wait()
+		for _, name := range []string{"rx0", "second0"} {
+			if n := len(regexp.MustCompile(`(?m)^\S+  .*\b`+name+`\b.*, over `).FindAllString(output(), -1)); status != 0 || n != 2 {
+				t.Errorf("%s: exit status %d, %d tables of %s: %s%s", command, status, n, name, output(), stderr)
+			}
+		}
+	}
+}
+
 // With --count N the command ends by itself, after N blocks and the totals, or N objects with
 // --json.
 func TestStatsCount(t *testing.T) {
@@ -333,6 +377,8 @@ func TestCounterErrors(t *testing.T) {
 		{"count -i rx0 --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
 		{"count -i rx0 --flows -1", []string{"--flows -1: must be 0 or more"}},
 		{"count -i rx0 --variant naive --per-cpu", []string{"one counter for all CPUs", "take ultra or percpu"}},
+		{"stats -i rx0 -i rx0", []string{"interface rx0 is given twice"}},
+		{"stats -i busy0 -i rx0 --action drop", []string{"--action drop drops packets, and the default route is over rx0"}},
 		{"bench --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
 		{"bench --variant ultra --variant ultra", []string{"--variant ultra is given twice"}},
 		{"bench --cpus 0", []string{"--cpus 0: must be at least 1"}},

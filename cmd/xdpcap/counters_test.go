@@ -192,8 +192,8 @@ func TestBenchTable(t *testing.T) {
 
 // A title is cut, whatever the names in it are.
 func TestTitleWidth(t *testing.T) {
-	r := &counterRun[uint64]{counters: (&fakeMeter{name: strings.Repeat("long", 40)}).counters()}
-	title, _, _ := strings.Cut(string(r.block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
+	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counters()
+	title, _, _ := strings.Cut(string(c.block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
 	if n := utf8.RuneCountInString(title); n != maxColumns {
 		t.Errorf("%d columns: %s", n, title)
 	}
@@ -226,7 +226,7 @@ func TestWidths(t *testing.T) {
 // linted returns a registry with the metrics of a snapshot, which the linter has passed.
 func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registry {
 	t.Helper()
-	r := newRegistry(func() (S, error) { return snapshot, nil }, m)
+	r := newRegistry(newCollector(func() (S, error) { return snapshot, nil }, m))
 	problems, err := testutil.GatherAndLint(r)
 	if err != nil {
 		t.Fatal(err)
@@ -264,10 +264,10 @@ func allMetrics(t *testing.T) map[string]string {
 	for _, perCPU := range []bool{false, true} {
 		every := counterOptions{perCPU: perCPU}
 		for _, perQueue := range []bool{false, true} {
-			addMetrics(t, types, actionCounts(2), statsMetrics(&statsOptions{iface: "rx0", perQueue: perQueue, counterOptions: every}))
+			addMetrics(t, types, actionCounts(2), statsMetrics(&statsOptions{perQueue: perQueue, counterOptions: every}, "rx0"))
 		}
-		addMetrics(t, types, protocolCounts(2), countMetrics(&countOptions{iface: "rx0", sizes: true, flows: 5, counterOptions: every}))
-		addMetrics(t, types, eventCounts(2), monitorMetrics(&monitorOptions{iface: "rx0", counterOptions: every}))
+		addMetrics(t, types, protocolCounts(2), countMetrics(&countOptions{sizes: true, flows: 5, counterOptions: every}, "rx0"))
+		addMetrics(t, types, eventCounts(2), monitorMetrics(&monitor{o: &monitorOptions{counterOptions: every}, iface: &xdp.Interface{Name: "rx0"}}))
 	}
 	addMetrics(t, types, observed(), latencyMetrics("rx0"))
 	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("rx0"))
@@ -306,7 +306,7 @@ func TestMetricValues(t *testing.T) {
 	for _, o := range []statsOptions{
 		{}, {perQueue: true}, {counterOptions: counterOptions{perCPU: true}}, {perQueue: true, counterOptions: counterOptions{perCPU: true}},
 	} {
-		families, err := linted(t, actionCounts(2), statsMetrics(&o)).Gather()
+		families, err := linted(t, actionCounts(2), statsMetrics(&o, "rx0")).Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestMetricNames(t *testing.T) {
 		for _, to := range names {
 			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
 		}
-		r := newRegistry(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitorOptions{iface: name}))
+		r := newRegistry(newCollector(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitor{o: &monitorOptions{}, iface: &xdp.Interface{Name: name}})))
 		families, err := r.Gather()
 		if err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -363,7 +363,7 @@ func TestMetricNames(t *testing.T) {
 // A snapshot that cannot be read is an error of the scrape, never a zero.
 func TestMetricsError(t *testing.T) {
 	broken := errors.New("broken")
-	r := newRegistry(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0"))
+	r := newRegistry(newCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0")))
 	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {
 		t.Errorf("%v, %v", families, err)
 	}

@@ -23,8 +23,8 @@ func (d *duration) Set(text string) error {
 		text += "s"
 	}
 	t, err := time.ParseDuration(text)
-	if err != nil || t < 0 {
-		return errors.New("must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m")
+	if err != nil || t <= 0 {
+		return errors.New("must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m")
 	}
 	*d = duration(t)
 	return nil

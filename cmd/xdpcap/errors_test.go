@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 -B 100", []string{"buffer of 102400 bytes per CPU: must be 128 KiB to 1024 MiB"}},
 		{"-i rx0 -B 2G", []string{"must be 128 KiB to 1024 MiB"}},
 		{"-i rx0 --sample 0", []string{"--sample 0: must be at least 1"}},
-		{"-i rx0 --duration 0s", []string{"--duration 0: must be longer than that"}},
+		{"-i rx0 --duration 0s", []string{"--duration 0s: must be a time above zero"}},
 		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
 		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng or pcap`}},
 		{"-i rx0 -w - --print", []string{"both need standard output"}},

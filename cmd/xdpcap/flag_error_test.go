@@ -22,10 +22,10 @@ func TestFlagErrors(t *testing.T) {
 		{"-c 99999999999999999999", "-c 99999999999999999999: is too large a number; see xdpcap --help"},
 		{"--sample -1", "--sample -1: must be a whole number without a sign; see xdpcap --help"},
 		{"--sample 4294967296", "--sample 4294967296: is too large a number; see xdpcap --help"},
-		{"--duration x", "--duration x: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
-		{"--duration -1", "--duration -1: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
-		{"-i lo --duration 0", "--duration 0: must be longer than that"},
-		{"-i lo --duration 0s", "--duration 0: must be longer than that"},
+		{"--duration x", "--duration x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"--duration -1", "--duration -1: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"-i lo --duration 0", "--duration 0: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"-i lo --duration 0s", "--duration 0s: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
 		{"-B 9Z", "-B 9Z: must be a number, which may end in k, M or G; see xdpcap --help"},
 		{"-B", "-B needs a value: -B KiB; see xdpcap --help"},
 		{"stats --json=maybe", "--json maybe: must be true or false, or be left away; see xdpcap stats --help"},
@@ -34,8 +34,13 @@ func TestFlagErrors(t *testing.T) {
 		{"--filter-file=", `--filter-file "": must not be empty; see xdpcap --help`},
 		{"stats --listen=", `--listen "": must not be empty; see xdpcap stats --help`},
 		{"-nxe", "unknown flag: -x in -xe; see xdpcap --help"},
-		{"stats --interval soon", "--interval soon: must be a time: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
-		{"stats -i lo --interval 0", "--interval 0s: must be at least 10ms"},
+		{"stats --interval soon", "--interval soon: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
+		{"stats -i lo --interval 5ms", "--interval 5ms: must be at least 10ms"},
+		{"count -i lo --duration 5ms", "--duration 5ms: must be at least 10ms"},
+		{"probe -i lo -i lo", "-i lo: is one too many: it takes one interface; see xdpcap probe --help"},
+		{"latency --builtin --events -i lo -i eth0", "--events prints the measurements of one interface: give one -i"},
+		{"latency --builtin --events -i lo -q", "--events prints single measurements, and --quiet is about counters: use one of them"},
+		{"monitor --record -i lo -i eth0", "--record prints the events of one interface or of all: give one -i or none"},
 		{"latency --drop half", "--drop half: must be a number; see xdpcap latency --help"},
 		{"stats eth0", `xdpcap stats takes no argument "eth0": an interface is given as -i eth0; see xdpcap stats --help`},
 		{"probe eth0", `xdpcap probe takes no argument "eth0": an interface is given as -i eth0; see xdpcap probe --help`},
@@ -45,7 +50,7 @@ func TestFlagErrors(t *testing.T) {
 		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 	} {
-		cmd, _ := newRoot()
+		cmd := newRoot()
 		cmd.SetArgs(strings.Fields(test.args))
 		if err := cmd.Execute(); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
@@ -59,13 +64,13 @@ func TestDurations(t *testing.T) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	durationVar(f, &got, "interval", time.Second, "")
 	for text, want := range map[string]time.Duration{
-		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "1": time.Second, "200ms": 200 * time.Millisecond, "1h30m": 90 * time.Minute, "0": 0,
+		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "1": time.Second, "200ms": 200 * time.Millisecond, "1h30m": 90 * time.Minute,
 	} {
 		if err := f.Set("interval", text); err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", ".", "1e3", "inf", "-1s", "1 s", "99999999999", "1d"} {
+	for _, text := range []string{"", "0", "0s", ".", "1e3", "inf", "-1s", "1 s", "99999999999", "1d"} {
 		if err := f.Set("interval", text); err == nil {
 			t.Errorf("%q was taken as %v", text, got)
 		}

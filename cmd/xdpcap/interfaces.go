@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -121,3 +122,18 @@ func completeInterface(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// oneInterface is the value of -i for a command that takes one.
+type oneInterface string
+
+func (i *oneInterface) Set(name string) error {
+	if *i != "" {
+		return errors.New("is one too many: it takes one interface")
+	}
+	*i = oneInterface(name)
+	return nil
+}
+
+func (i *oneInterface) String() string { return string(*i) }
+
+func (i *oneInterface) Type() string { return "interface" }

@@ -13,7 +13,7 @@ import (
 // latencyOptions are the flags of the command latency.
 type latencyOptions struct {
 	counterOptions
-	iface       string
+	interfaces  []string
 	builtin     bool
 	kernelStats bool
 	drop        float64 // percent
@@ -55,7 +55,7 @@ func newLatency() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.iface, "interface", "i", "", "measure on this `interface`")
+	interfacesVar(f, &o.interfaces, "measure on this `interface`")
 	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which this switches on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
 	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
@@ -70,7 +70,7 @@ func newLatency() *cobra.Command {
 // checkLatency finds what is wrong with the flags before anything is touched.
 func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 	switch {
-	case o.iface == "":
+	case len(o.interfaces) == 0:
 		return errNoInterface
 	case o.builtin && o.kernelStats:
 		return errors.New("--builtin and --kernel-stats are two ways to measure: choose one")
@@ -82,7 +82,10 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 			return fmt.Errorf("--%s is for the program that --builtin attaches: add --builtin", flag)
 		}
 	}
-	for _, flag := range []string{"interval", "count", "per-cpu", "listen"} {
+	if o.events && len(o.interfaces) > 1 {
+		return errors.New("--events prints the measurements of one interface: give one -i")
+	}
+	for _, flag := range []string{"interval", "count", "per-cpu", "listen", "quiet"} {
 		if given(flag) && o.events {
 			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
 		}
@@ -96,22 +99,22 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 func runLatency(o *latencyOptions) error {
 	switch {
 	case o.kernelStats:
-		return runCounters(&o.counterOptions, guard{}, func() (*counters[meter.RuntimeCounts], error) { return openRuntime(o) })
+		return runCounters(&o.counterOptions, guard{}, o.interfaces, openRuntime)
 	case o.events:
 		return runEvents(o)
 	}
-	return runCounters(&o.counterOptions, o.dropGuard(), func() (*counters[meter.LatencyCounts], error) {
+	return runCounters(&o.counterOptions, o.dropGuard(), o.interfaces, func(iface string) (*counters[meter.LatencyCounts], error) {
 		open := openTraced
 		if o.builtin {
-			open = func(o *latencyOptions) (*latency, error) { return openBuiltin(o, nil) }
+			open = func(o *latencyOptions, iface string) (*latency, error) { return openBuiltin(o, iface, nil) }
 		}
-		l, err := open(o)
+		l, err := open(o, iface)
 		if err != nil {
 			return nil, err
 		}
 		return &counters[meter.LatencyCounts]{
 			openMeter: l,
-			metrics:   latencyMetrics(o.iface),
+			metrics:   latencyMetrics(l.Interface().Name),
 			newReport: func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
 		}, nil
 	})
@@ -119,7 +122,7 @@ func runLatency(o *latencyOptions) error {
 
 // dropGuard is the guard for --drop.
 func (o *latencyOptions) dropGuard() guard {
-	g := guard{interfaces: []string{o.iface}, yes: o.yes}
+	g := guard{interfaces: o.interfaces, yes: o.yes}
 	if o.drop > 0 {
 		g.flag = fmt.Sprintf("--drop %g", o.drop)
 	}
@@ -142,8 +145,8 @@ const (
 )
 
 // openTraced measures at the entry and exit of the program that is attached.
-func openTraced(o *latencyOptions) (*latency, error) {
-	m, err := meter.OpenLatency(o.iface)
+func openTraced(o *latencyOptions, iface string) (*latency, error) {
+	m, err := meter.OpenLatency(iface)
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +163,12 @@ func openTraced(o *latencyOptions) (*latency, error) {
 }
 
 // openBuiltin attaches xdpcap's own program. event is called for each measurement, and may be nil.
-func openBuiltin(o *latencyOptions, event func(meter.Measurement)) (*latency, error) {
+func openBuiltin(o *latencyOptions, iface string, event func(meter.Measurement)) (*latency, error) {
 	mode, err := xdp.ParseMode(o.mode)
 	if err != nil {
 		return nil, fmt.Errorf("--xdp-mode: %w", err)
 	}
-	m, err := meter.OpenBuiltin(o.iface, meter.BuiltinOptions{Drop: o.drop / 100, Mode: mode, Event: event})
+	m, err := meter.OpenBuiltin(iface, meter.BuiltinOptions{Drop: o.drop / 100, Mode: mode, Event: event})
 	if err != nil {
 		return nil, err
 	}
@@ -174,15 +177,15 @@ func openBuiltin(o *latencyOptions, event func(meter.Measurement)) (*latency, er
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(o *latencyOptions) (*counters[meter.RuntimeCounts], error) {
-	m, err := meter.OpenRuntime(o.iface)
+func openRuntime(iface string) (*counters[meter.RuntimeCounts], error) {
+	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err
 	}
 	say(stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters[meter.RuntimeCounts]{
 		openMeter: m,
-		metrics:   runtimeMetrics(o.iface),
+		metrics:   runtimeMetrics(m.Interface().Name),
 		newReport: func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
 	}, nil
 }

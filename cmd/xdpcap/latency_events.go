@@ -20,11 +20,13 @@ func runEvents(o *latencyOptions) error {
 		return err
 	}
 	lines := newEventLines(os.Stdout, o.json)
-	l, err := openBuiltin(o, lines.print)
+	l, err := openBuiltin(o, o.interfaces[0], lines.print)
 	if err != nil {
 		return err
 	}
 	say(stderr, "listening on %v", l)
+	ctx, cancel := forDuration(ctx, o.duration)
+	defer cancel()
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
 	// Close hands the measurements that are still in the ring to lines.

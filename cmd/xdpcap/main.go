@@ -26,9 +26,9 @@ func main() {
 // for a filter in a few lines of which one points to the mistake.
 func run(args []string) int {
 	catchSignals()
-	cmd, verbose := newRoot()
-	cmd.SetArgs(args)
-	err := cmd.Execute()
+	root := newRoot()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
@@ -44,7 +44,8 @@ func run(args []string) int {
 		error
 		fmt.Formatter
 	}
-	if *verbose > 0 && errors.As(err, &detailed) {
+	verbose, _ := cmd.Flags().GetCount("verbose") // 0 for a command that has no such flag
+	if verbose > 0 && errors.As(err, &detailed) {
 		// A pager may take its time to read all of it, and nothing is attached any more.
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
@@ -76,9 +77,8 @@ func joined(err error) []error {
 	return all
 }
 
-func newRoot() (cmd *cobra.Command, verbose *int) {
-	var o captureOptions
-	cmd = newCapture(&o)
+func newRoot() *cobra.Command {
+	cmd := newCapture()
 	cmd.Version = applicationVersion()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
@@ -88,7 +88,7 @@ func newRoot() (cmd *cobra.Command, verbose *int) {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", explainFlag(err), c.CommandPath())
 	})
-	return cmd, &o.verbose
+	return cmd
 }
 
 func applicationVersion() string {

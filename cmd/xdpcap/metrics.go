@@ -59,7 +59,14 @@ type collector[S any] struct {
 	err      error
 }
 
-func newRegistry[S any](read func() (S, error), m metricSet[S]) *prometheus.Registry {
+// newRegistry has the metrics of several collectors, whose constant labels differ.
+func newRegistry(collectors ...prometheus.Collector) *prometheus.Registry {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collectors...)
+	return r
+}
+
+func newCollector[S any](read func() (S, error), m metricSet[S]) *collector[S] {
 	c := &collector[S]{read: read, metrics: m.all}
 	constant := make(prometheus.Labels)
 	for name, value := range m.labels {
@@ -68,9 +75,7 @@ func newRegistry[S any](read func() (S, error), m metricSet[S]) *prometheus.Regi
 	for _, one := range m.all {
 		c.descs = append(c.descs, prometheus.NewDesc(one.name, one.help, one.labels, constant))
 	}
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(c)
-	return r
+	return c
 }
 
 func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -14,11 +15,10 @@ import (
 // monitorOptions are the flags of the command monitor.
 type monitorOptions struct {
 	counterOptions
-	iface     string
-	program   string
-	redirects bool
-	record    recordLimit
-	verbose   bool
+	interfaces []string
+	program    string
+	redirects  bool
+	record     recordLimit
 }
 
 const monitorHelp = `monitor counts what the kernel's xdp tracepoints report: redirects that fail, by error; exceptions,
@@ -53,26 +53,30 @@ func newMonitor() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.iface, "interface", "i", "", "only events of this `interface`")
+	interfacesVar(f, &o.interfaces, "only events of this `interface`")
 	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
 	f.BoolVar(&o.redirects, "redirects", false, "count successful redirects, too: costs time for every packet")
 	f.Var(&o.record, "record", "print single events, a line each; with a number end after `N` of them")
 	f.Lookup("record").NoOptDefVal = noLimit
 	o.register(f)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "name the tracepoints that are not counted, and why")
+	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	return cmd
 }
 
 func runMonitor(o *monitorOptions) error {
-	return runCounters(&o.counterOptions, guard{}, func() (*counters[meter.EventCounts], error) {
-		m, err := openMonitor(o)
+	interfaces := o.interfaces
+	if len(interfaces) == 0 {
+		interfaces = []string{""}
+	}
+	return runCounters(&o.counterOptions, guard{}, interfaces, func(iface string) (*counters[meter.EventCounts], error) {
+		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err
 		}
 		return &counters[meter.EventCounts]{
 			openMeter: m,
-			metrics:   monitorMetrics(o),
+			metrics:   monitorMetrics(m),
 			newReport: func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
 		}, nil
 	})
@@ -86,11 +90,12 @@ type monitor struct {
 	program *xdp.Program   // nil: all
 }
 
-func openMonitor(o *monitorOptions) (*monitor, error) {
+// openMonitor opens the tracepoints for the events of one interface, or of all for "".
+func openMonitor(o *monitorOptions, iface string) (*monitor, error) {
 	m := &monitor{o: o}
 	options := meter.TracepointOptions{Redirects: o.redirects, Record: o.record.given}
-	if o.iface != "" {
-		ifi, err := xdp.InterfaceByName(o.iface)
+	if iface != "" {
+		ifi, err := xdp.InterfaceByName(iface)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +112,7 @@ func openMonitor(o *monitorOptions) (*monitor, error) {
 	if m.Tracepoints, err = meter.OpenTracepoints(options); err != nil {
 		return nil, err
 	}
-	if o.verbose {
+	if o.verbose > 0 {
 		m.nameAbsent(stderr)
 	}
 	return m, nil
@@ -133,7 +138,10 @@ func (m *monitor) String() string {
 
 // checkRecord refuses flags that have no effect on single events.
 func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
-	for _, flag := range []string{"interval", "count", "per-cpu", "listen"} {
+	if len(o.interfaces) > 1 {
+		return errors.New("--record prints the events of one interface or of all: give one -i or none")
+	}
+	for _, flag := range []string{"interval", "count", "per-cpu", "listen", "quiet"} {
 		if given(flag) {
 			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)
 		}
@@ -142,41 +150,41 @@ func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 }
 
 // monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
-func monitorMetrics(o *monitorOptions) metricSet[meter.EventCounts] {
+func monitorMetrics(m *monitor) metricSet[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
-	if o.perCPU {
+	if m.o.perCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
-	m := metricSet[meter.EventCounts]{labels: make(map[string]string)}
-	if o.iface != "" {
-		m.labels["interface"] = o.iface
+	set := metricSet[meter.EventCounts]{labels: make(map[string]string)}
+	if m.iface != nil {
+		set.labels["interface"] = m.iface.Name
 	}
-	if o.program != "" {
-		m.labels["program"] = o.program
+	if m.program != nil {
+		set.labels["program"] = m.o.program
 	}
 	add := func(name, help string, labels []string, values func(meter.EventCounts, sendValue)) {
-		m.all = append(m.all, metric[meter.EventCounts]{
+		set.all = append(set.all, metric[meter.EventCounts]{
 			name: "xdpcap_tracepoint_" + name + "_total", help: help, labels: labels, values: values,
 		})
 	}
 	add("events", "Events of the xdp tracepoints; of bulks, their number.", byCase,
-		o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
+		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
 	add("packets", "Packets that went on, by the xdp tracepoints.", byCase,
-		o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
+		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
 	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
-		o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
+		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
 	add("cpumap_sched", "Bulks before which a cpumap's thread had slept or made way.", byMap,
-		o.ofKthreads(func(n meter.EventCount, send sendValue) { send(float64(n.Sched)) }))
+		m.o.ofKthreads(func(n meter.EventCount, send sendValue) { send(float64(n.Sched)) }))
 	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
-		o.ofKthreads(func(n meter.EventCount, send sendValue) {
+		m.o.ofKthreads(func(n meter.EventCount, send sendValue) {
 			send(float64(n.Passed), xdp.Pass.String())
 			send(float64(n.Dropped), xdp.Drop.String())
 			send(float64(n.Redirected), xdp.Redirect.String())
 		}))
 	add("missed", "Events that are in no other metric: there were too many different ones.", nil,
 		func(c meter.EventCounts, send sendValue) { send(float64(c.Missed)) })
-	return m
+	return set
 }
 
 // ofCases sends one value of every case.

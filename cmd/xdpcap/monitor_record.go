@@ -61,7 +61,11 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err != nil {
 		return err
 	}
-	m, err := openMonitor(o)
+	iface := ""
+	if len(o.interfaces) > 0 {
+		iface = o.interfaces[0]
+	}
+	m, err := openMonitor(o, iface)
 	if err != nil {
 		return err
 	}
@@ -70,6 +74,8 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 			err = closing
 		}
 	}()
+	ctx, cancel := forDuration(ctx, o.duration)
+	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
 	say(stderr, "listening on %v", m)
 	if err := m.record(os.Stdout, o.record.events); err != nil {

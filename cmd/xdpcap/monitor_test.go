@@ -87,8 +87,8 @@ func TestMonitorJSON(t *testing.T) {
 
 func TestMonitorMetrics(t *testing.T) {
 	for _, perCPU := range []bool{false, true} {
-		o := &monitorOptions{iface: "eth0", counterOptions: counterOptions{perCPU: perCPU}}
-		got := scraped(t, eventCounts(3), monitorMetrics(o))
+		m := &monitor{o: &monitorOptions{counterOptions: counterOptions{perCPU: perCPU}}, iface: &xdp.Interface{Name: "eth0"}}
+		got := scraped(t, eventCounts(3), monitorMetrics(m))
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`
 		cpu := ""
 		if perCPU {

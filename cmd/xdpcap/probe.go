@@ -59,7 +59,7 @@ func newProbe() *cobra.Command {
 			return captureError(r)
 		},
 	}
-	cmd.Flags().StringVarP(&name, "interface", "i", "", "look at this interface, too")
+	cmd.Flags().VarP((*oneInterface)(&name), "interface", "i", "look at this `interface`, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	return cmd

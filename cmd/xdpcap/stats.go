@@ -14,12 +14,12 @@ import (
 // statsOptions are the flags of the command stats.
 type statsOptions struct {
 	counterOptions
-	iface    string
-	program  string
-	action   string
-	yes      bool
-	perQueue bool
-	mode     string
+	interfaces []string
+	program    string
+	action     string
+	yes        bool
+	perQueue   bool
+	mode       string
 }
 
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
@@ -43,7 +43,7 @@ func newStats() *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.iface, "interface", "i", "", "count on this `interface`")
+	interfacesVar(f, &o.interfaces, "count on this `interface`")
 	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
 	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
@@ -60,13 +60,15 @@ func runStats(o *statsOptions) error {
 	if err != nil {
 		return err
 	}
-	g := guard{interfaces: []string{o.iface}, yes: o.yes}
+	g := guard{interfaces: o.interfaces, yes: o.yes}
 	if options.Verdict != xdp.Pass {
 		g.flag = "--action " + o.action
 	}
-	return runCounters(&o.counterOptions, g, func() (*counters[meter.ActionCounts], error) {
+	return runCounters(&o.counterOptions, g, o.interfaces, func(iface string) (*counters[meter.ActionCounts], error) {
+		options := options
+		options.Interface = iface
 		if o.perQueue {
-			ifi, err := xdp.InterfaceByName(o.iface)
+			ifi, err := xdp.InterfaceByName(iface)
 			if err != nil {
 				return nil, err
 			}
@@ -78,7 +80,7 @@ func runStats(o *statsOptions) error {
 		}
 		return &counters[meter.ActionCounts]{
 			openMeter: a,
-			metrics:   statsMetrics(o),
+			metrics:   statsMetrics(o, a.Interface().Name),
 			newReport: func(i meter.Interval[meter.ActionCounts]) report {
 				return newStatsReport(o, a.Interface().Name, i)
 			},
@@ -86,12 +88,12 @@ func runStats(o *statsOptions) error {
 	})
 }
 
-// actions returns the flags as options of internal/meter.
+// actions returns the flags as options of internal/meter, for any interface.
 func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
-	if o.iface == "" {
+	if len(o.interfaces) == 0 {
 		return a, errNoInterface
 	}
-	a = meter.ActionsOptions{Interface: o.iface, Program: o.program}
+	a.Program = o.program
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
 	}
@@ -116,7 +118,7 @@ func parseAction(name string) (xdp.Verdict, error) {
 }
 
 // statsMetrics are labelled by verdict, and by what else is counted by itself.
-func statsMetrics(o *statsOptions) metricSet[meter.ActionCounts] {
+func statsMetrics(o *statsOptions, iface string) metricSet[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
 		labels = append(labels, "queue")
@@ -130,7 +132,7 @@ func statsMetrics(o *statsOptions) metricSet[meter.ActionCounts] {
 		}
 	}
 	return metricSet[meter.ActionCounts]{
-		labels: map[string]string{"interface": o.iface},
+		labels: map[string]string{"interface": iface},
 		all: []metric[meter.ActionCounts]{
 			{
 				name:   "xdpcap_verdict_packets_total",

@@ -57,10 +57,10 @@ func (t *table) write(w io.Writer) {
 }
 
 // block is the table of one interval under its title.
-func (r *counterRun[S]) block(when string, i meter.Interval[S]) []byte {
+func (c *counters[S]) block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, shorten(printable(fmt.Sprintf("%s  %v, over %.3f s", when, r.counters, i.Took.Seconds())), maxColumns))
-	r.counters.newReport(i).writeTable(&b)
+	fmt.Fprintln(&b, shorten(printable(fmt.Sprintf("%s  %v, over %.3f s", when, c, i.Took.Seconds())), maxColumns))
+	c.newReport(i).writeTable(&b)
 	return b.Bytes()
 }
 
