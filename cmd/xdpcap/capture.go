@@ -74,6 +74,9 @@ func newCapture() *cobra.Command {
 		Example: captureExamples,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.list && o.json.given && o.json.file != onStderr {
+				return errors.New("-D prints to standard output: its --json takes no file")
+			}
 			if o.list {
 				return printInterfaces(cmd.OutOrStdout(), o.json.given)
 			}

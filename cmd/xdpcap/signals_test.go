@@ -66,6 +66,26 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// However many signals come, an ending that goes on writing takes its time.
+func TestSignalsSpareWriting(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p, r := unread(t, pair)
+	signalDetached(t, pair, p, syscall.SIGINT)
+	var size int
+	for some := make([]byte, 32<<10); ; time.Sleep(50 * time.Millisecond) { // a slow reader
+		p.cmd.Process.Signal(syscall.SIGINT)
+		n, err := io.ReadFull(r, some)
+		size += n
+		if err != nil {
+			break
+		}
+	}
+	status, stderr := p.wait()
+	if status != 0 || size < 1000*1500 || !strings.Contains(stderr, " 1000 captured\n") {
+		t.Errorf("%v after %d bytes: %s", p.cmd.ProcessState, size, stderr)
+	}
+}
+
 // Signals that go on end a capture that hangs.
 func TestSignalsEndHanging(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})

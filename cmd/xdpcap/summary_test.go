@@ -105,6 +105,7 @@ func TestJSONMistakes(t *testing.T) {
 		{"--json=/dev/fd/9", "--json=/dev/fd/9: xdpcap was started without this descriptor"},
 		{"--json=/no/such/file", "--json: open /no/such/file: no such file or directory"},
 		{"--json=", `--json "": must be a file, or be left away for standard error`},
+		{"-D --json=counts", "-D prints to standard output: its --json takes no file"},
 		{"--json=/dev/fd/1", "--json=/dev/fd/1 and the packets both need standard output"},
 		{"--json=/dev/stdout -w -", "--json=/dev/stdout and the packets both need standard output"},
 		{"--json /tmp/counts", "/tmp/counts is no filter: to write the counts to a file say --json=/tmp/counts"},
