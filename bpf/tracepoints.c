@@ -14,6 +14,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "include/traced.h"
 #include "include/verdict.h"
 
 #define NAME_SIZE    16 /* IFNAMSIZ */
@@ -128,26 +129,16 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-volatile const __u32 only_ifindex = 0; /* 0 = all interfaces */
-volatile const __u32 only_netns = 0;   /* inode of the namespace that only_ifindex belongs to */
 volatile const __u32 only_program = 0; /* id; 0 = all programs */
 volatile const bool record_events = false;
 volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has verdicts, since 5.9 */
 
-/* The fields of the kernel's types that are read. The loader finds their places by name. */
+/*
+ * The fields of the kernel's types that are read, besides those in traced.h. The loader finds their
+ * places by name, and leaves out what follows three underscores.
+ */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct ns_common {
-	unsigned int inum;
-};
-struct net {
-	struct ns_common ns;
-};
-typedef struct {
-	struct net *net;
-} possible_net_t;
-struct net_device {
-	int ifindex;
-	possible_net_t nd_net;
+struct net_device___named {
 	char name[NAME_SIZE];
 };
 struct bpf_prog_aux {
@@ -163,9 +154,6 @@ struct xdp_mem_info {
 struct xdp_mem_allocator {
 	struct xdp_mem_info mem;
 };
-struct xdp_rxq_info {
-	struct net_device *dev;
-};
 struct xdp_cpumap_stats {
 	unsigned int redirect;
 	unsigned int pass;
@@ -179,13 +167,6 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
-static __always_inline bool is_interface(const struct net_device *dev)
-{
-	/* Interfaces of different network namespaces can have the same number. */
-	return !only_ifindex ||
-	       ((__u32)dev->ifindex == only_ifindex && dev->nd_net.net->ns.inum == only_netns);
-}
-
 static __always_inline bool is_program(const struct bpf_prog *prog)
 {
 	return !only_program || prog->aux->id == only_program;
@@ -193,12 +174,12 @@ static __always_inline bool is_program(const struct bpf_prog *prog)
 
 static __always_inline bool is_map(__u32 id)
 {
-	return !(only_program || only_ifindex) || bpf_map_lookup_elem(&program_maps, &id);
+	return !(only_program || traced_ifindex) || bpf_map_lookup_elem(&program_maps, &id);
 }
 
 static __always_inline void copy_name(char *to, const struct net_device *dev)
 {
-	bpf_probe_read_kernel(to, NAME_SIZE, dev->name);
+	bpf_probe_read_kernel(to, NAME_SIZE, ((const struct net_device___named *)dev)->name);
 }
 
 static __always_inline struct loss *loss_here(void)
@@ -281,7 +262,7 @@ static __always_inline void note(const struct key *key, const struct count *coun
 static __always_inline int redirect(__u32 event, const struct net_device *dev,
 				    const struct bpf_prog *prog, int err, __u32 map_id, __u32 index)
 {
-	if (!is_interface(dev) || !is_program(prog))
+	if (!is_traced(dev) || !is_program(prog))
 		return 0;
 	struct key key = { .event = event, .code = -err };
 	struct count count = { .events = 1, .packets = !err, .drops = !!err };
@@ -326,7 +307,7 @@ int BPF_PROG(trace_redirect_map_err, const struct net_device *dev, const struct 
 SEC("tp_btf/xdp_exception")
 int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_prog *prog, __u32 act)
 {
-	if (!is_interface(dev) || !is_program(prog))
+	if (!is_traced(dev) || !is_program(prog))
 		return 0;
 	struct key key = { .event = EXCEPTION, .code = slot_of(act) };
 	struct count count = { .events = 1, .drops = 1 };
@@ -341,7 +322,7 @@ SEC("tp_btf/xdp_devmap_xmit")
 int BPF_PROG(trace_devmap_xmit, const struct net_device *from, const struct net_device *to,
 	     int sent, int drops, int err)
 {
-	if (!is_interface(from) && !is_interface(to))
+	if (!is_traced(from) && !is_traced(to))
 		return 0;
 	struct key key = { .event = DEVMAP_XMIT, .code = -err };
 	struct count count = { .events = 1, .packets = sent, .drops = drops };
@@ -356,7 +337,7 @@ int BPF_PROG(trace_devmap_xmit, const struct net_device *from, const struct net_
 SEC("tp_btf/xdp_bulk_tx")
 int BPF_PROG(trace_bulk_tx, const struct net_device *dev, int sent, int drops, int err)
 {
-	if (!is_interface(dev))
+	if (!is_traced(dev))
 		return 0;
 	struct key key = { .event = BULK_TX, .code = -err };
 	struct count count = { .events = 1, .packets = sent, .drops = drops };
@@ -422,9 +403,9 @@ int BPF_PROG(trace_mem_connect, const struct xdp_mem_allocator *allocator,
 {
 	__u32 id = allocator->mem.id;
 
-	if (!is_interface(queue->dev))
+	if (!is_traced(queue->dev))
 		return 0;
-	if (only_ifindex)
+	if (traced_ifindex)
 		bpf_map_update_elem(&interface_memory, &id, &id, BPF_ANY);
 	note_memory(MEM_CONNECT, &allocator->mem, queue->dev);
 	return 0;
@@ -435,7 +416,7 @@ int BPF_PROG(trace_mem_disconnect, const struct xdp_mem_allocator *allocator)
 {
 	__u32 id = allocator->mem.id;
 
-	if (only_ifindex && bpf_map_delete_elem(&interface_memory, &id))
+	if (traced_ifindex && bpf_map_delete_elem(&interface_memory, &id))
 		return 0;
 	note_memory(MEM_DISCONNECT, &allocator->mem, NULL);
 	return 0;
@@ -446,7 +427,7 @@ int BPF_PROG(trace_mem_return_failed, const struct xdp_mem_info *mem)
 {
 	__u32 id = mem->id;
 
-	if (only_ifindex && !bpf_map_lookup_elem(&interface_memory, &id))
+	if (traced_ifindex && !bpf_map_lookup_elem(&interface_memory, &id))
 		return 0;
 	note_memory(MEM_RETURN_FAILED, mem, NULL);
 	return 0;
@@ -465,7 +446,7 @@ int BPF_PROG(trace_attach_failed, const char *message)
 	 * The tracepoint names no interface, but a task attaches to interfaces of its own
 	 * namespace.
 	 */
-	if (only_netns && task->nsproxy->net_ns->ns.inum != only_netns)
+	if (traced_netns && task->nsproxy->net_ns->ns.inum != traced_netns)
 		return 0;
 	bpf_probe_read_kernel_str(text, sizeof(text), message);
 	add_to(&messages, text, &count);

@@ -83,15 +83,19 @@ static __always_inline bool is_below_traced(const struct net_device *dev)
 	return false;
 }
 
-static __always_inline bool is_from_traced(const struct xdp_buff *xdp)
+/* is_traced tells whether a device is the interface, or one whose packets are the interface's. */
+static __always_inline bool is_traced(const struct net_device *dev)
 {
-	const struct net_device *dev = xdp->rxq->dev;
-
 	if (!traced_ifindex)
 		return true;
 	if (dev->ifindex == traced_ifindex && dev->nd_net.net->ns.inum == traced_netns)
 		return true;
 	return traced_lower && is_below_traced(dev);
+}
+
+static __always_inline bool is_from_traced(const struct xdp_buff *xdp)
+{
+	return is_traced(xdp->rxq->dev);
 }
 
 /* length_of is the number of bytes in all buffers of a traced packet. */

@@ -10,13 +10,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// traceAll runs every command that traces the program of an interface. The returned function ends
-// them and returns how many packets each has seen.
+// traceAll runs every command that traces the program of an interface, and the monitor. The
+// returned function ends them and returns how many packets each has seen; the monitor sees those
+// that the program aborts.
 func traceAll(t *testing.T, pair *testnet.Pair, name string) func() map[string]uint64 {
 	t.Helper()
 	capture := listening(t, pair.Rx, nil, "-i", name, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
 	outputs := map[string]func() string{}
-	for _, command := range []string{"stats", "count", "latency"} {
+	for _, command := range []string{"stats", "count", "latency", "monitor"} {
 		p, output := counting(t, pair, command, "-i", name, "--interval", "1s", "--json")
 		outputs[command] = func() string { p.interrupt(); return output() }
 	}
@@ -26,12 +27,24 @@ func traceAll(t *testing.T, pair *testnet.Pair, name string) func() map[string]u
 			"stats":   lastObject[statsReport](t, outputs["stats"]()).Total.Packets,
 			"count":   lastObject[countReport](t, outputs["count"]()).Total.Packets,
 			"latency": lastObject[latencyReport](t, outputs["latency"]()).Total.Runs,
+			"monitor": abortedIn(lastObject[monitorReport](t, outputs["monitor"]())),
 		}
 	}
 }
 
-func seenByAll(packets uint64) map[string]uint64 {
-	return map[string]uint64{"capture": packets, "stats": packets, "count": packets, "latency": packets}
+func abortedIn(r monitorReport) (packets uint64) {
+	for _, e := range r.Events {
+		if e.Event == "xdp_exception" && e.Reason == "aborted" {
+			packets += e.Drops
+		}
+	}
+	return packets
+}
+
+// seenInRounds is what all see of as many calls of sendRound.
+func seenInRounds(n uint64) map[string]uint64 {
+	packets := n * uint64(len(answers))
+	return map[string]uint64{"capture": packets, "stats": packets, "count": packets, "latency": packets, "monitor": n}
 }
 
 // A program may run for several interfaces, which have the same index where they are in different
@@ -56,7 +69,7 @@ func TestTraceOneOfSeveral(t *testing.T) {
 		sendRound(t, elsewhere)
 	}
 	sendRound(t, pair)
-	if diff := cmp.Diff(seenByAll(uint64(len(answers))), seen()); diff != "" {
+	if diff := cmp.Diff(seenInRounds(1), seen()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -81,7 +94,7 @@ func TestTraceBond(t *testing.T) {
 	sendRound(t, other)
 	sendRound(t, pair)
 	sendRound(t, second)
-	if diff := cmp.Diff(seenByAll(uint64(2*len(answers))), seen()); diff != "" {
+	if diff := cmp.Diff(seenInRounds(2), seen()); diff != "" {
 		t.Error(diff)
 	}
 	if n := verdicts(t, target)[xdp.Pass]; n != 3*2 {

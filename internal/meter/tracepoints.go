@@ -136,12 +136,9 @@ func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
 		tracepointsVarRecordEvents: o.Record,
 	}
 	if o.Interface != nil {
-		netns, err := xdp.Namespace()
-		if err != nil {
+		if err := restrictTo(*o.Interface, spec); err != nil {
 			return err
 		}
-		values[tracepointsVarOnlyIfindex] = uint32(o.Interface.Index)
-		values[tracepointsVarOnlyNetns] = netns
 	}
 	for name, value := range values {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -94,11 +94,12 @@ const (
 	tracepointsProgTraceRedirectMapErr  = "trace_redirect_map_err"
 	tracepointsVarEventType             = "event_type"
 	tracepointsVarKthreadVerdicts       = "kthread_verdicts"
-	tracepointsVarOnlyIfindex           = "only_ifindex"
-	tracepointsVarOnlyNetns             = "only_netns"
 	tracepointsVarOnlyProgram           = "only_program"
 	tracepointsVarRecordEvents          = "record_events"
 	tracepointsVarRecordType            = "record_type"
+	tracepointsVarTracedIfindex         = "traced_ifindex"
+	tracepointsVarTracedLower           = "traced_lower"
+	tracepointsVarTracedNetns           = "traced_netns"
 )
 
 // loadTracepoints returns the embedded CollectionSpec for tracepoints.
@@ -176,11 +177,12 @@ type tracepointsMapSpecs struct {
 type tracepointsVariableSpecs struct {
 	EventType       *ebpf.VariableSpec `ebpf:"event_type"`
 	KthreadVerdicts *ebpf.VariableSpec `ebpf:"kthread_verdicts"`
-	OnlyIfindex     *ebpf.VariableSpec `ebpf:"only_ifindex"`
-	OnlyNetns       *ebpf.VariableSpec `ebpf:"only_netns"`
 	OnlyProgram     *ebpf.VariableSpec `ebpf:"only_program"`
 	RecordEvents    *ebpf.VariableSpec `ebpf:"record_events"`
 	RecordType      *ebpf.VariableSpec `ebpf:"record_type"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
 }
 
 // tracepointsObjects contains all objects after they have been loaded into the kernel.
@@ -228,11 +230,12 @@ func (m *tracepointsMaps) Close() error {
 type tracepointsVariables struct {
 	EventType       *ebpf.Variable `ebpf:"event_type"`
 	KthreadVerdicts *ebpf.Variable `ebpf:"kthread_verdicts"`
-	OnlyIfindex     *ebpf.Variable `ebpf:"only_ifindex"`
-	OnlyNetns       *ebpf.Variable `ebpf:"only_netns"`
 	OnlyProgram     *ebpf.Variable `ebpf:"only_program"`
 	RecordEvents    *ebpf.Variable `ebpf:"record_events"`
 	RecordType      *ebpf.Variable `ebpf:"record_type"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
 }
 
 // tracepointsPrograms contains all programs after they have been loaded into the kernel.
