@@ -98,7 +98,7 @@ func (w *Writer) Write(p *Packet) error {
 		return w.err
 	}
 	w.buf = w.enc.packet(w.buf, p)
-	w.packets.add(placed{end: w.size.Load() + int64(len(w.buf)), bytes: len(p.Data), source: p.Source})
+	w.packets.add(placed{end: w.size.Load() + int64(len(w.buf)), bytes: uint32(len(p.Data)), source: uint32(p.Source)})
 	if w.options.Immediate || len(w.buf) >= writeSize {
 		return w.Flush()
 	}

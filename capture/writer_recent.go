@@ -2,7 +2,7 @@ package capture
 
 // minRecent is how many packets at the end of a file are remembered, at least. They take more room
 // than the accounts of as many sources as a session has, and than a few blocks of a disk.
-const minRecent = 1024
+const minRecent = 256
 
 // recent are the last packets of a file, in their order: those that are in it, and behind them
 // those that are still in the buffer.
@@ -15,7 +15,7 @@ type recent struct {
 // placed says where a packet's block ends in the file, and what the packet adds to the accounts.
 type placed struct {
 	end           int64
-	bytes, source int
+	bytes, source uint32
 }
 
 // add adds a packet to the buffer. Of the packets in the file, it forgets the first ones when there
