@@ -75,7 +75,7 @@ type Options struct {
 	// written to the file.
 	FilterProgram []bpf.RawInstruction
 
-	SnapLen int    // packet bytes kept; 0 = MaxSnapLen
+	SnapLen int    // packet bytes kept; 0 = MaxSnapLen, and with a Notice whatever is above it
 	Count   uint64 // end after this many packets; 0 = no limit
 
 	// The kernel decides which packets are kept, of those that Filter and Verdicts leave. Packets
@@ -100,8 +100,9 @@ type Options struct {
 	// own, broadcast and multicast MAC addresses. A host's own XDP program sees them, too.
 	Promiscuous Promiscuity
 
-	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two; 0 =
-	// DefaultBuffer.
+	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two. The rings of all
+	// CPUs take at most a quarter of the memory that is available when the session begins: a Buffer
+	// that asks for more is an error. 0 = DefaultBuffer or, with a Notice, as much less as needed.
 	Buffer int
 
 	// Immediate hands over each packet within about a millisecond, at the price of a wake-up for

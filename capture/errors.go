@@ -30,6 +30,9 @@ var (
 	// ErrLockedMemory means that the rings need more memory than this user may lock: make
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.
 	ErrLockedMemory = support.ErrLockedMemory
+	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the memory
+	// that is available: make it smaller, or leave it 0.
+	ErrBufferTooLarge = errors.New("the rings would take too much memory")
 	// ErrInterfaceGone means that an interface of the session was deleted or moved to another
 	// network namespace while the session ran. A session of several goes on with the others.
 	ErrInterfaceGone = xdp.ErrGone

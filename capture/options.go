@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -18,7 +19,8 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkSizes,
+		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkSnapLen,
+		(*Options).checkBuffer,
 	} {
 		if err := check(&o); err != nil {
 			return o, err
@@ -66,21 +68,68 @@ func (o *Options) checkSampling() error {
 	return nil
 }
 
-// checkSizes checks the sizes in bytes, and fills in those that were left out.
-func (o *Options) checkSizes() error {
-	if o.SnapLen == 0 {
+// checkSnapLen fills in the snapshot length, and takes one that is too long as the most.
+func (o *Options) checkSnapLen() error {
+	switch {
+	case o.SnapLen < 0:
+		return fmt.Errorf("snapshot length %d: must be 1 to %d; 0 asks for the most", o.SnapLen, MaxSnapLen)
+	case o.SnapLen > MaxSnapLen:
+		o.notice(fmt.Errorf("snapshot length %d: packets are cut to %d bytes, the most that a record can hold", o.SnapLen, MaxSnapLen))
+		o.SnapLen = MaxSnapLen
+	case o.SnapLen == 0:
 		o.SnapLen = MaxSnapLen
 	}
-	if o.SnapLen < 0 || o.SnapLen > MaxSnapLen {
-		return fmt.Errorf("snapshot length %d: must be 1 to %d, what one record of a perf ring holds; 0 asks for the most",
-			o.SnapLen, MaxSnapLen)
-	}
-	if o.Buffer == 0 {
-		o.Buffer = DefaultBuffer
-	}
-	if o.Buffer < MinBuffer || o.Buffer > MaxBuffer {
-		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
-	}
-	o.Buffer = perfRingSize(o.Buffer)
 	return nil
+}
+
+func (o *Options) checkBuffer() error {
+	return o.fitBuffer(machine.CPUs(), machine.AvailableMemory())
+}
+
+// fitBuffer fills in the size of each CPU's ring. All rings together may take a quarter of the
+// available memory, in bytes: they keep it for as long as the session lasts.
+func (o *Options) fitBuffer(cpus int, available uint64) error {
+	asked := o.Buffer
+	if asked == 0 {
+		asked = DefaultBuffer
+	}
+	if asked < MinBuffer || asked > MaxBuffer {
+		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", asked, MinBuffer>>10, MaxBuffer>>20)
+	}
+	asked = perfRingSize(asked)
+	fits := affordable(asked, cpus, available)
+	if fits < asked {
+		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %d MiB",
+			kibibytes(asked), cpus, available>>20)
+		if o.Buffer != 0 {
+			return xdp.Kind(ErrBufferTooLarge, "%s: %s fit", text, kibibytes(fits))
+		}
+		o.notice(fmt.Errorf("%s: they have %s", text, kibibytes(fits)))
+	}
+	o.Buffer = fits
+	return nil
+}
+
+// affordable halves the size of a ring until those of all CPUs take at most a quarter of the
+// available memory, or the size is MinBuffer.
+func affordable(size, cpus int, available uint64) int {
+	for size > MinBuffer && uint64(size)*uint64(cpus) > available/4 {
+		size /= 2
+	}
+	return size
+}
+
+// kibibytes writes a power of two from 1 KiB on.
+func kibibytes(n int) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// notice tells the caller of Open what does not keep the session from running.
+func (o *Options) notice(err error) {
+	if o.Notice != nil {
+		o.Notice(err)
+	}
 }

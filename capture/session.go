@@ -145,12 +145,9 @@ func (s *Session) fail(err error) {
 
 // notice tells the caller what does not end the session.
 func (s *Session) notice(err error) {
-	if s.options.Notice == nil {
-		return
-	}
 	s.noticing.Lock()
 	defer s.noticing.Unlock()
-	s.options.Notice(err)
+	s.options.notice(err)
 }
 
 // Stop detaches from the interfaces and waits, about 20 ms, until no sampling program runs any

@@ -332,19 +332,24 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// A frame of 9000 bytes is kept whole, or cut. A snapshot length from tcpdump's habits, above the
+// most that can be kept, is the most, and one line says so.
 func TestJumbo(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
 	for _, test := range []struct {
 		snapLen string
 		want    int
-	}{{"0", 9014}, {"128", 128}} {
+		notices int
+	}{{"0", 9014, 0}, {"128", 128, 0}, {"262144", 9014, 1}} {
 		file := tempFile(t)
 		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-s", test.snapLen, "-c", "1")
 		frame := testnet.UDPFrame(9014, 7)
 		if err := testnet.MustSender(t, pair).Send(frame); err != nil {
 			t.Fatal(err)
 		}
-		if status, stderr := p.wait(); status != 0 {
+		status, stderr := p.wait()
+		notice := "xdpcap: snapshot length 262144: packets are cut to 65468 bytes, the most that a record can hold\n"
+		if status != 0 || strings.Count(stderr, notice) != test.notices {
 			t.Errorf("exit status %d: %s", status, stderr)
 		}
 		records, _ := readFile(t, file)

@@ -30,6 +30,7 @@ var remedies = []struct {
 	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
 	{kind: support.ErrLockedMemory, words: "a smaller -B, or grant CAP_IPC_LOCK"},
+	{kind: capture.ErrBufferTooLarge, words: "a smaller -B"},
 	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
 	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},
