@@ -129,7 +129,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-volatile const __u32 only_program = 0; /* id; 0 = all programs */
+volatile __u32 only_program = 0; /* id, which changes with the program; 0 = all programs */
 volatile const bool record_events = false;
 volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has verdicts, since 5.9 */
 

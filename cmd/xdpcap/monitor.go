@@ -85,28 +85,20 @@ func runMonitor(o *monitorOptions) error {
 // A monitor is open tracepoints, and what they are restricted to.
 type monitor struct {
 	*meter.Tracepoints
-	o       *monitorOptions
-	iface   *xdp.Interface // nil: all
-	program *xdp.Program   // nil: all
+	o     *monitorOptions
+	iface *xdp.Interface // nil: all
 }
 
 // openMonitor opens the tracepoints for the events of one interface, or of all for "".
 func openMonitor(o *monitorOptions, iface string) (*monitor, error) {
 	m := &monitor{o: o}
-	options := meter.TracepointOptions{Redirects: o.redirects, Record: o.record.given}
+	options := meter.TracepointOptions{Program: o.program, Redirects: o.redirects, Record: o.record.given}
 	if iface != "" {
 		ifi, err := xdp.InterfaceByName(iface)
 		if err != nil {
 			return nil, err
 		}
 		m.iface, options.Interface = &ifi, &ifi
-	}
-	if o.program != "" {
-		p, err := xdp.FindProgram(o.program)
-		if err != nil {
-			return nil, fmt.Errorf("--program: %w", err)
-		}
-		m.program, options.Program = &p, p.ID
 	}
 	var err error
 	if m.Tracepoints, err = meter.OpenTracepoints(options); err != nil {
@@ -130,8 +122,8 @@ func (m *monitor) String() string {
 	if m.iface != nil {
 		s += " of " + m.iface.Name
 	}
-	if m.program != nil {
-		s += fmt.Sprintf(", program %v", *m.program)
+	if m.o.program != "" {
+		s += fmt.Sprintf(", program %v", m.Program())
 	}
 	return s
 }
@@ -160,7 +152,7 @@ func monitorMetrics(m *monitor) metricSet[meter.EventCounts] {
 	if m.iface != nil {
 		set.labels["interface"] = m.iface.Name
 	}
-	if m.program != nil {
+	if m.o.program != "" {
 		set.labels["program"] = m.o.program
 	}
 	add := func(name, help string, labels []string, values func(meter.EventCounts, sendValue)) {

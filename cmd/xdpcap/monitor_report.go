@@ -58,9 +58,7 @@ func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorR
 	if m.iface != nil {
 		r.Interface = m.iface.Name
 	}
-	if m.program != nil {
-		r.Program = m.program.ID
-	}
+	r.Program = m.Program().ID
 	for _, e := range meter.EventRates(i, m.o.perCPU) {
 		r.Events = append(r.Events, newEventRates(e))
 	}

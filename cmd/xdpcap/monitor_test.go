@@ -50,9 +50,9 @@ func eventCounts(n uint64) meter.EventCounts {
 func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *monitorReport {
 	t.Helper()
 	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{counterOptions: counterOptions{perCPU: perCPU}}}
-	m.iface, m.program = &xdp.Interface{Name: "eth0"}, &xdp.Program{ID: 12, Name: "lb"}
+	m.iface = &xdp.Interface{Name: "eth0"}
 	r := newMonitorReport(m, intervalOf(before, now))
-	r.all = allEvents
+	r.all, r.Program = allEvents, 12
 	return r
 }
 
@@ -214,7 +214,7 @@ func TestMonitorErrors(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
 		"-i nosuch":                      `interface "nosuch" does not exist; there are: lo, rx0`,
-		"--program nosuch":               `--program: no XDP program "nosuch" is loaded`,
+		"--program nosuch":               `xdpcap: no XDP program "nosuch" is loaded: see xdpcap interfaces, or bpftool prog`,
 		"--program 4294967295":           "no XDP program has the id 4294967295",
 		"--record 0":                     "--record 0: must be a whole number of at least 1, or be left away",
 		"--record many":                  "--record many: must be a whole number of at least 1, or be left away",

@@ -37,9 +37,11 @@ func newTarget(ifi xdp.Interface, selector string, program xdp.Program, move fun
 	return t, err
 }
 
+// runsOn tells whether a program runs for the interface: attached to it, or behind a dispatcher.
 func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 	running, err := xdp.Running(ifi)
-	return slices.ContainsFunc(running, func(r xdp.Program) bool { return r.ID == p.ID }), err
+	is := func(r xdp.Program) bool { return r.ID == p.ID }
+	return slices.ContainsFunc(ifi.Programs, is) || slices.ContainsFunc(running, is), err
 }
 
 func (t *target) isOwn() bool { return t.move == nil }

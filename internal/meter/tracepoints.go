@@ -40,14 +40,14 @@ const (
 type TracepointOptions struct {
 	// Interface restricts the events to one interface, in the calling thread's network namespace;
 	// nil = all. Some tracepoints do not name an interface. Events of cpumaps are then counted if
-	// the interface's program had the map at Open, events of memory models if the model was
+	// a program of the interface has the map, as Open or Follow found it, events of memory models if the model was
 	// connected to the interface since Open, and failed attachments if they are in the same
 	// namespace.
 	Interface *xdp.Interface
 
-	// Program restricts the events to those of one XDP program, by its id; 0 = all. Tracepoints
-	// that name neither a program nor a map are then Absent.
-	Program uint32
+	// Program restricts the events to those of one XDP program, by its name or id; "" = all.
+	// Tracepoints that name neither a program nor a map are then Absent.
+	Program string
 
 	// Redirects counts successful redirects, too: one event for every packet.
 	Redirects bool
@@ -64,8 +64,11 @@ type Tracepoints struct {
 	absent []Absent
 	reader *recordReader // nil without TracepointOptions.Record
 	began  time.Time
-	ifi    *xdp.Interface // TracepointOptions.Interface
-	watch  *xdp.HookWatch // nil without ifi
+
+	ofInterface bool        // TracepointOptions.Interface is not nil
+	selector    string      // TracepointOptions.Program
+	program     xdp.Program // the one that is counted now, zero = all
+	places      []*place
 
 	mu        sync.Mutex // guards what follows, and the table between a look and what follows from it
 	aging     aging[tracepointsKey]
@@ -79,12 +82,21 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracepoints{aging: aging[tracepointsKey]{keep: keptCases}}
+	t := &Tracepoints{
+		aging:       aging[tracepointsKey]{keep: keptCases},
+		ofInterface: o.Interface != nil,
+		selector:    o.Program,
+	}
+	if o.Program != "" {
+		if t.program, err = findProgram(o); err != nil {
+			return nil, err
+		}
+	}
 	chosen, err := t.choose(spec, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := restrict(spec, o); err != nil {
+	if err := t.restrict(spec, o); err != nil {
 		return nil, err
 	}
 	if t.coll, err = ebpf.NewCollection(spec); err != nil {
@@ -130,9 +142,9 @@ func (t *Tracepoints) choose(spec *ebpf.CollectionSpec, o TracepointOptions) ([]
 }
 
 // restrict sets the variables that the programs filter by.
-func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
+func (t *Tracepoints) restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
 	values := map[string]any{
-		tracepointsVarOnlyProgram:  o.Program,
+		tracepointsVarOnlyProgram:  t.program.ID,
 		tracepointsVarRecordEvents: o.Record,
 	}
 	if o.Interface != nil {
@@ -150,13 +162,10 @@ func restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
 
 // begin attaches the programs. That is its last step, so that no event finds the rest unprepared.
 func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error) {
-	if o.Interface != nil {
-		t.ifi = o.Interface
-		if t.watch, err = xdp.WatchHook(o.Interface.Index); err != nil {
-			return err
-		}
+	if err := t.findPlaces(o); err != nil {
+		return err
 	}
-	if err := t.allowMaps(o); err != nil {
+	if err := t.allowMaps(); err != nil {
 		return err
 	}
 	if o.Record {
@@ -175,50 +184,11 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 	return nil
 }
 
-// allowMaps stores the maps of the chosen programs in program_maps, by which events of cpumaps are
-// recognized.
-func (t *Tracepoints) allowMaps(o TracepointOptions) error {
-	var programs []uint32
-	if o.Program != 0 {
-		programs = append(programs, o.Program)
-	} else if o.Interface != nil {
-		for _, p := range o.Interface.Programs {
-			programs = append(programs, p.ID)
-		}
-	}
-	for _, id := range programs {
-		prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
-		if err != nil {
-			return fmt.Errorf("open XDP program %d: %w", id, err)
-		}
-		info, err := prog.Info()
-		prog.Close()
-		if err != nil {
-			return fmt.Errorf("ask for the maps of XDP program %d: %w", id, err)
-		}
-		maps, _ := info.MapIDs()
-		for _, m := range maps {
-			if err := t.coll.Maps[tracepointsMapProgramMaps].Put(uint32(m), uint32(id)); err != nil {
-				return fmt.Errorf("note map %d of XDP program %d: %w", m, id, err)
-			}
-		}
-	}
-	return nil
-}
-
 // Began returns when counting began, by the clocks of time.Now.
 func (t *Tracepoints) Began() time.Time { return t.began }
 
-// Follow returns an error once the interface has gone. It makes room in the table of cases, too.
-func (t *Tracepoints) Follow() (notice string, err error) {
-	if err := t.forget(time.Now()); err != nil {
-		return "", err
-	}
-	if t.watch != nil {
-		_, err = look(t.watch, *t.ifi)
-	}
-	return "", err
-}
+// Program returns the program that is counted now, zero where all are.
+func (t *Tracepoints) Program() xdp.Program { return t.program }
 
 // Events returns the events that can occur on this kernel, in the order of their declaration.
 func (t *Tracepoints) Events() []Event { return slices.Sorted(slices.Values(t.events)) }
@@ -233,8 +203,8 @@ func (t *Tracepoints) Close() error {
 		errs = append(errs, l.Close())
 	}
 	errs = append(errs, t.Stop())
-	if t.watch != nil {
-		t.watch.Close()
+	for _, p := range t.places {
+		p.watch.Close()
 	}
 	if t.coll != nil {
 		t.coll.Close()

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestCPUMap(t *testing.T) {
 		others[i] = newNetwork(t)
 	}
 	others[0].attach(redirectThrough(others[0].newCPUMap(nil)))
-	byProgram := others[1].openAll(TracepointOptions{Program: n.programID()})
+	byProgram := others[1].openAll(TracepointOptions{Program: fmt.Sprint(n.programID())})
 	others[0].send(frames)
 	n.send(frames)
 

@@ -65,7 +65,7 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 	if !ok {
 		return "this kernel does not have it"
 	}
-	if o.Program != 0 && !p.ofProgram {
+	if o.Program != "" && !p.ofProgram {
 		return "it does not name the program"
 	}
 	for _, known := range p.args {

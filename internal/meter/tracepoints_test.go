@@ -2,6 +2,7 @@ package meter
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -144,7 +145,7 @@ func TestTracepointsRestricted(t *testing.T) {
 	n.attach(verdict(0))
 	other.attach(verdict(0))
 	byInterface := n.open(TracepointOptions{})
-	byProgram := n.openAll(TracepointOptions{Program: n.programID()})
+	byProgram := n.openAll(TracepointOptions{Program: fmt.Sprint(n.programID())})
 	all := n.openAll(TracepointOptions{})
 	n.send(frames)
 	other.send(frames)
