@@ -180,8 +180,9 @@ type counterRun[S any] struct {
 // Counted are the counters of one interface, and what was last read of them and said about them.
 type counted[S any] struct {
 	*counters[S]
-	last meter.Interval[S]
-	said string
+	last  meter.Interval[S]
+	said  string
+	ended error // why nothing is counted any more; nil = it is
 }
 
 func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
@@ -201,10 +202,10 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 	for n := uint64(0); r.o.count == 0 || n < r.o.count; {
 		select {
 		case <-ctx.Done():
-			return r.end(nil)
+			return r.end()
 		case <-look.C:
-			if err := r.look(); err != nil {
-				return r.end(err)
+			if !r.look() {
+				return r.end()
 			}
 		case <-tick.C:
 			n++
@@ -216,11 +217,11 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 				return err
 			}
 			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < minInterval {
-				return r.printTotals() // what is left is no interval
+				return r.close() // what is left is no interval
 			}
 		}
 	}
-	return r.printTotals()
+	return r.close()
 }
 
 // forDuration returns a context that ends after a time; 0 is no limit.
@@ -231,10 +232,14 @@ func forDuration(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, d)
 }
 
-// look returns an error when the run is to end, because something is not counted any more. A command
-// that exports its counters waits then for a program, since what is deployed may be away for a while.
-func (r *counterRun[S]) look() error {
+// look tells whether anything is still counted. What ends on one interface does not end the others,
+// and is said at once. A command that exports its counters waits for a program where there is none,
+// since what is deployed may be away for a while.
+func (r *counterRun[S]) look() (counting bool) {
 	for _, c := range r.counted {
+		if c.ended != nil {
+			continue
+		}
 		notice, err := c.Follow()
 		if errors.Is(err, meter.ErrNotCounting) && r.o.listen != "" {
 			notice, err = err.Error()+": waiting for a program", nil
@@ -243,29 +248,48 @@ func (r *counterRun[S]) look() error {
 			c.said = notice
 			say(r.messages, "%s", notice)
 		}
-		if err != nil {
-			return err
+		c.ended = err
+		if err == nil {
+			counting = true
 		}
 	}
-	return nil
+	for _, c := range r.counted {
+		if counting && c.ended != nil && c.ended.Error() != c.said {
+			c.said = c.ended.Error()
+			say(r.messages, "%s", c.said)
+		}
+	}
+	return counting
 }
 
-// end prints what was counted until now, and returns why the run has ended. The last interval, which
+// end prints what was counted since the last interval, too, and ends the run. The last interval, which
 // is cut short, is printed for readers that add up JSON objects. A table is followed by the totals,
 // which include it.
-func (r *counterRun[S]) end(cause error) error {
+func (r *counterRun[S]) end() error {
 	err := r.read()
 	whole := r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time
 	if err == nil && (r.o.json || whole) {
 		err = r.print()
 	}
-	if totals := r.printTotals(); err == nil {
-		err = totals
-	}
-	if cause != nil {
-		return cause
+	if closing := r.close(); closing != nil {
+		return closing
 	}
 	return err
+}
+
+// close prints the totals and returns why counting has ended, nil where that was asked for.
+func (r *counterRun[S]) close() error {
+	printing := r.printTotals()
+	var ended []error
+	for _, c := range r.counted {
+		if c.ended != nil {
+			ended = append(ended, c.ended)
+		}
+	}
+	if len(ended) > 0 {
+		return errors.Join(ended...)
+	}
+	return printing
 }
 
 // read takes the next snapshots.

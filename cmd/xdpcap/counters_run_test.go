@@ -162,6 +162,36 @@ func TestCountersEnd(t *testing.T) {
 	}
 }
 
+// What ends on one of several interfaces is said at once and again at the end, and does not end the
+// others.
+func TestCountersOneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var messages, out bytes.Buffer
+		var all []*counters[uint64]
+		for i := range 3 {
+			m := &fakeMeter{name: fmt.Sprintf("fake%d", i), began: time.Now()}
+			m.follow = func() (string, error) {
+				if time.Since(m.began) > time.Duration(10*(i+1))*time.Second {
+					return "", fmt.Errorf("%s has ended", m.name)
+				}
+				return "", nil
+			}
+			all = append(all, m.counters())
+		}
+		r := &counterRun[uint64]{o: &counterOptions{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
+		err := r.run(t.Context())
+		if want := "fake0 has ended\nfake1 has ended\nfake2 has ended"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if diff := cmp.Diff("xdpcap: fake0 has ended\nxdpcap: fake1 has ended\n", messages.String()); diff != "" {
+			t.Error(diff)
+		}
+		if n := strings.Count(out.String(), ", over 31.000 s\n10 10 "); n != 3 {
+			t.Errorf("%d totals of 3: %s", n, out.String())
+		}
+	})
+}
+
 // Where no program runs any more, a command that exports its counters says so once and waits. Any
 // other ends.
 func TestCountersWait(t *testing.T) {
