@@ -33,6 +33,10 @@ func TestErrors(t *testing.T) {
 	defer v.Close()
 	addPair(t, pair, "few0", 1, 4)
 	dir := t.TempDir()
+	words := "few0 in native mode: driver veth: no space left on device"
+	if testnet.TellsRefusals() {
+		words += ": veth: XDP expects number of rx queues not less than peer tx queues"
+	}
 
 	type errorTest struct {
 		args string
@@ -51,8 +55,8 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --rx-capture inside", []string{`--rx-capture: hook "inside": must be entry or exit`}},
 		{"-i rx0 --rx-capture entry --verdict drop", []string{"verdicts are known at a program's exit only"}},
 		{"-i rx0 --rx-capture entry,exit --filter-at exit", []string{"a filter at the exit can choose exits only"}},
-		{"-i few0", []string{"few0 in native mode: driver veth", "number of rx queues", "--xdp-mode generic"}},
-		{"-i few0 --xdp-mode native", []string{"number of rx queues", "--xdp-mode generic"}},
+		{"-i few0", []string{words, "--xdp-mode generic"}},
+		{"-i few0 --xdp-mode native", []string{words, "--xdp-mode generic"}},
 		{"-i rx0 -i rx0", []string{"interface rx0 is given twice"}},
 		{"-i rx0 --verdict 5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21", []string{"17 verdicts to keep: must be at most 16"}},
 		{"-i rx0 -w " + dir + "/no/such/dir.pcapng", []string{"-w: open", "no such file or directory"}},
@@ -188,7 +192,8 @@ func TestGenericFallback(t *testing.T) {
 	}
 
 	status, stderr := start(t, pair.Rx, nil, "-i", "bridge0", "--xdp-mode", "native").wait()
-	if status != 1 || !strings.Contains(stderr, "does not support XDP") || !strings.Contains(stderr, "--xdp-mode generic") {
+	if status != 1 || !strings.Contains(stderr, "operation not supported") || !strings.Contains(stderr, "--xdp-mode generic") ||
+		strings.Contains(stderr, "does not support XDP") != testnet.TellsRefusals() {
 		t.Errorf("native: exit status %d: %s", status, stderr)
 	}
 }

@@ -6,9 +6,21 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+// TellsRefusals says whether this kernel tells in which words it refuses to attach an XDP program, as
+// Linux 6.6 and later do.
+func TellsRefusals() bool {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false
+	}
+	_, err = kernel.AnyTypeByName("btf_trace_bpf_xdp_link_attach_failed")
+	return err == nil
+}
 
 // ProbeLiveFrames returns the error if BPF_PROG_RUN cannot send live frames here. Kernels older
 // than 5.18 refuse the flag. Needs root.

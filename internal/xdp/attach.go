@@ -6,43 +6,47 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // Attach runs prog on the interface until the link is closed or the process ends, and returns the
 // mode it runs in. It never replaces a program: where the interface runs one already, the error is
-// an ErrBusy that names it. In mode Auto, generic mode is tried where the driver has no native XDP
-// at all. A driver that has it but refuses this program, because of the MTU for example, is an
-// ErrNoNative, since generic mode is much slower and should be asked for.
+// an ErrBusy that names it. In mode Auto the kernel chooses: native mode, or generic mode where the
+// driver has no native XDP at all. A driver that has it but refuses this program, because of the MTU
+// for example, is an ErrNoNative, since generic mode is much slower and should be asked for.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
-	if mode != Generic {
-		l, err := attachIn(link.XDPDriverMode, prog, ifi)
-		switch {
-		case err == nil:
-			return l, Native, nil
-		case errors.Is(err, ErrBusy):
-			return nil, mode, err
-		case mode == Native || !errors.Is(err, unix.EOPNOTSUPP):
-			return nil, mode, refused(prog, ifi, err)
-		}
+	attach := func() (link.Link, error) {
+		return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[mode]})
 	}
-	l, err := attachIn(link.XDPGenericMode, prog, ifi)
+	l, err := attach()
+	if err != nil && !isBusy(err) {
+		l, err = attachOnceMore(err, attach)
+	}
 	switch {
-	case errors.Is(err, ErrBusy):
-		return nil, mode, err
+	case isBusy(err):
+		return nil, mode, busy(ifi)
 	case err != nil:
-		return nil, mode, fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)
+		return nil, mode, refused(ifi, mode, err)
+	case mode != Auto:
+		return l, mode, nil
 	}
-	return l, Generic, nil
+	now, err := netlink.LinkByIndex(ifi.Index)
+	if err != nil {
+		return nil, mode, errors.Join(fmt.Errorf("ask in which mode %s runs an XDP program: %w", ifi.Name, err), l.Close())
+	}
+	return l, describe(now).Mode, nil
 }
 
-func attachIn(mode link.XDPAttachFlags, prog *ebpf.Program, ifi Interface) (link.Link, error) {
-	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: mode})
-	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-		return nil, busy(ifi)
-	}
-	return l, err
+// attachFlags are those for each mode. Without any, the kernel chooses native mode for a driver that
+// has native XDP, whether or not that takes the program, and generic mode for every other driver.
+var attachFlags = map[Mode]link.XDPAttachFlags{
+	Auto:    0,
+	Native:  link.XDPDriverMode,
+	Generic: link.XDPGenericMode,
 }
+
+func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
 // busy returns an ErrBusy that names the program in the way. That program was attached after the
 // interface was looked up, because a caller that finds one there does not call Attach.
@@ -55,13 +59,15 @@ func busy(ifi Interface) error {
 		ifi.Name, now.Programs[0])
 }
 
-// refused explains why an interface did not take a program in native mode. The kinds differ because
-// generic mode does not help where the interface has gone or the kernel permits nothing.
-func refused(prog *ebpf.Program, ifi Interface, err error) error {
+// refused explains why an interface did not take a program. The kinds differ because generic mode
+// does not help where the interface has gone or the kernel permits nothing.
+func refused(ifi Interface, mode Mode, err error) error {
+	if mode == Generic {
+		return fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)
+	}
 	kind := ErrNoNative
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) {
 		kind = ErrNotAttachable
 	}
-	return Kind(kind, "attach an XDP program to %s in native mode: driver %s: %w",
-		ifi.Name, ifi.Driver, driverMessage(prog, ifi, err))
+	return Kind(kind, "attach an XDP program to %s in native mode: driver %s: %w", ifi.Name, ifi.Driver, err)
 }

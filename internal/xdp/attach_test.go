@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -78,42 +77,85 @@ func TestEthernetInterface(t *testing.T) {
 	})
 }
 
-// The error of a driver that refuses native mode has the driver's own words, which only netlink
-// gives. Other users of the netlink package do not notice, and nothing stays attached.
+// The error of a driver that refuses native mode has the driver's own words where the kernel tells
+// them. Generic mode is not taken instead, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {
-	prog := loadNamed(t, "refused")
+	words := ""
+	if testnet.TellsRefusals() {
+		words = ": veth: XDP expects number of rx queues not less than peer tx queues"
+	}
 	inNamespace(t, 4, func(ifi xdp.Interface) error {
-		for _, mode := range []xdp.Mode{xdp.Auto, xdp.Native} {
-			l, _, err := xdp.Attach(prog, ifi, mode)
-			if err == nil {
-				l.Close()
-				return fmt.Errorf("mode %v: it was attached", mode)
-			}
-			if !errors.Is(err, xdp.ErrNoNative) {
-				t.Errorf("mode %v: %v is not of the kind %v", mode, err, xdp.ErrNoNative)
-			}
-			for _, want := range []string{"attach an XDP program to veth0 in native mode: driver veth: ", "number of rx queues"} {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("mode %v: %q does not say %q", mode, err, want)
-				}
-			}
-		}
-		if nl.EnableErrorMessageReporting {
-			t.Error("all sockets of the netlink package ask for messages now")
-		}
-		return nothingAttached(t, ifi)
+		return expectRefusal(t, ifi, "attach an XDP program to veth0 in native mode: driver veth: no space left on device"+words)
 	})
 }
 
-// What netlink attaches when the second try succeeds is taken away again.
-func TestDriverMessageUndone(t *testing.T) {
-	prog := loadNamed(t, "accepted")
-	inNamespace(t, 1, func(ifi xdp.Interface) error {
-		refused := unix.EINVAL
-		if err := xdp.DriverMessage(prog, ifi, refused); !errors.Is(err, refused) {
-			t.Errorf("%v, want the first error, %v", err, refused)
+// A driver with native XDP may answer that an operation is not supported, like one without.
+func TestRefusedAsUnsupported(t *testing.T) {
+	inNamespace(t, 1, func(xdp.Interface) error {
+		bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond0"})
+		bond.Mode = netlink.BOND_MODE_BROADCAST // in this mode the bond takes no XDP program
+		err := netlink.LinkAdd(bond)
+		if errors.Is(err, unix.EOPNOTSUPP) && !testnet.Emulated() {
+			t.Skip("needs the module bonding")
 		}
-		return nothingAttached(t, ifi)
+		if err == nil {
+			err = netlink.LinkSetUp(bond)
+		}
+		if err != nil {
+			return err
+		}
+		ifi, err := xdp.EthernetInterface("bond0")
+		if err != nil {
+			return err
+		}
+		return expectRefusal(t, ifi, "attach an XDP program to bond0 in native mode: driver bonding: operation not supported")
+	})
+}
+
+func expectRefusal(t *testing.T, ifi xdp.Interface, want string) error {
+	t.Helper()
+	prog := loadNamed(t, "refused")
+	for _, mode := range []xdp.Mode{xdp.Auto, xdp.Native} {
+		l, got, err := xdp.Attach(prog, ifi, mode)
+		if err == nil {
+			l.Close()
+			return fmt.Errorf("mode %v: it was attached in mode %v", mode, got)
+		}
+		if !errors.Is(err, xdp.ErrNoNative) {
+			t.Errorf("mode %v: %v is not of the kind %v", mode, err, xdp.ErrNoNative)
+		}
+		if !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("mode %v: %q, want %q", mode, err, want)
+		}
+	}
+	return nothingAttached(t, ifi)
+}
+
+// Only a driver without native XDP is given generic mode without having been asked.
+func TestAttachAuto(t *testing.T) {
+	prog := loadNamed(t, "auto")
+	inNamespace(t, 1, func(veth xdp.Interface) error {
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge0"}}
+		if err := errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
+			return err
+		}
+		for name, want := range map[string]xdp.Mode{"veth0": xdp.Native, "bridge0": xdp.Generic} {
+			ifi, err := xdp.EthernetInterface(name)
+			if err != nil {
+				return err
+			}
+			l, got, err := xdp.Attach(prog, ifi, xdp.Auto)
+			if err != nil {
+				return err
+			}
+			if got != want {
+				t.Errorf("%s: mode %v, want %v", name, got, want)
+			}
+			if err := l.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

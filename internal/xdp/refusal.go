@@ -1,0 +1,96 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+//go:generate go tool bpf2go -target bpfel refusals ../../bpf/refusals.c
+
+// attachOnceMore tries again what the kernel has refused with an error, and this time listens to the
+// words in which the kernel or the driver refuses it. It returns the link where that succeeds now,
+// because the cause has gone meanwhile. Otherwise the error has the number of the first one and the
+// words, or the number alone on a kernel older than 6.6, and where this process may not trace it.
+func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link, error) {
+	var errno unix.Errno
+	if !errors.As(refused, &errno) {
+		return nil, refused
+	}
+	runtime.LockOSThread() // words that other threads are told are not listened to
+	defer runtime.UnlockOSThread()
+	listener, err := openListener()
+	if err != nil {
+		return nil, errno
+	}
+	defer listener.close()
+	l, err := attach()
+	if err == nil {
+		return l, nil
+	}
+	words := listener.words()
+	if words == "" || !errors.Is(err, errno) {
+		return nil, errno
+	}
+	return nil, fmt.Errorf("%w: %s", errno, words)
+}
+
+// A listener has bpf/refusals.c listen for the thread that has opened it.
+type listener struct {
+	objects refusalsObjects
+	link    link.Link
+}
+
+func openListener() (*listener, error) {
+	spec, err := loadRefusals()
+	if err != nil {
+		return nil, err
+	}
+	// The thread's id in the namespace that this process is in, which may be a container's.
+	namespace, err := os.Stat("/proc/self/ns/pid")
+	if err != nil {
+		return nil, err
+	}
+	file := namespace.Sys().(*syscall.Stat_t)
+	for name, value := range map[string]any{
+		refusalsVarNamespaceDevice: file.Dev,
+		refusalsVarNamespaceInode:  file.Ino,
+		refusalsVarThread:          uint32(unix.Gettid()),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	l := &listener{}
+	if err := spec.LoadAndAssign(&l.objects, nil); err != nil {
+		return nil, err
+	}
+	l.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{
+		Name:    "bpf_xdp_link_attach_failed",
+		Program: l.objects.NoteRefusal,
+	})
+	if err != nil {
+		l.objects.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// words are those of the last refusal, or "" where there was none.
+func (l *listener) words() string {
+	var note []byte
+	if err := l.objects.Words.Lookup(uint32(0), &note); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(note)
+}
+
+func (l *listener) close() {
+	l.link.Close()
+	l.objects.Close()
+}
