@@ -56,8 +56,8 @@ func (s *Session) checkHooks() {
 	if !s.detached.Load() {
 		blind = s.watch.look()
 	}
-	s.hooking.Unlock()
 	goesOn := len(s.watch.hooks) > 0
+	s.hooking.Unlock()
 	for _, err := range blind {
 		s.fail(err)
 		if goesOn {
