@@ -115,11 +115,13 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 	}()
 	exp.serve(newRegistry(collectors(all)...))
 	defer exp.close() // before the counters are closed, because a scrape reads them
-	exp.announce(stderr)
+	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
+	if exp != nil {
+		r.tell(exp.String())
+	}
 	for _, c := range all {
 		say(stderr, "listening on %v", c)
 	}
-	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
 	return r.run(ctx)
 }
 
@@ -174,7 +176,16 @@ type counterRun[S any] struct {
 	counted  []*counted[S]
 	out      io.Writer
 	messages io.Writer
-	screen   *screen // nil: not a terminal
+	screen   *screen  // nil: not a terminal
+	notes    []string // the last messages: on a screen, the tables hide them where they were printed
+}
+
+// tell prints a message, which is shown with the tables from then on, too.
+func (r *counterRun[S]) tell(message string) {
+	const most = 4
+	say(r.messages, "%s", message)
+	r.notes = append(r.notes, message)
+	r.notes = r.notes[max(len(r.notes)-most, 0):]
 }
 
 // Counted are the counters of one interface, and what was last read of them and said about them.
@@ -246,7 +257,7 @@ func (r *counterRun[S]) look() (counting bool) {
 		}
 		if notice != "" && notice != c.said {
 			c.said = notice
-			say(r.messages, "%s", notice)
+			r.tell(notice)
 		}
 		c.ended = err
 		if err == nil {
@@ -256,7 +267,7 @@ func (r *counterRun[S]) look() (counting bool) {
 	for _, c := range r.counted {
 		if counting && c.ended != nil && c.ended.Error() != c.said {
 			c.said = c.ended.Error()
-			say(r.messages, "%s", c.said)
+			r.tell(c.said)
 		}
 	}
 	return counting
@@ -313,6 +324,11 @@ func (r *counterRun[S]) print() error {
 		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last })
 	}
 	var block []byte
+	if r.screen != nil {
+		for _, note := range r.notes {
+			block = append(block, printable(note)+"\n"...)
+		}
+	}
 	for _, c := range r.counted {
 		block = append(block, c.block(c.last.End.Format("15:04:05.000"), c.last)...)
 		if r.screen == nil {

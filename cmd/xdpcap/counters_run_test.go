@@ -248,6 +248,30 @@ func TestCountersScreen(t *testing.T) {
 	}
 }
 
+// What is said is shown with the tables that hide it, too.
+func TestCountersNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var messages, out bytes.Buffer
+		m := &fakeMeter{began: time.Now()}
+		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
+		s := &screen{size: func() (int, int, error) { return 80, 24, nil }}
+		r := &counterRun[uint64]{o: &counterOptions{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counters()),
+			out: &out, messages: &messages, screen: s}
+		r.tell("metrics at nowhere")
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(out.String(), "\x1b[H")
+		last := "metrics at nowhere\x1b[K\nthe program is another one\\x1b\x1b[K\n"
+		if len(blocks) != 3 || !strings.HasPrefix(blocks[2], last) {
+			t.Errorf("%q, want %q in the last", blocks, last)
+		}
+		if got, want := messages.String(), "xdpcap: metrics at nowhere\nxdpcap: the program is another one\\x1b\n"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	})
+}
+
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	tab := table{}

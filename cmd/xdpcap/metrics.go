@@ -208,10 +208,9 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func (e *exporter) announce(w io.Writer) {
-	if e != nil {
-		say(w, "metrics at http://%v/metrics", e.listener.Addr())
-	}
+// String says where the metrics are.
+func (e *exporter) String() string {
+	return fmt.Sprintf("metrics at http://%v/metrics", e.listener.Addr())
 }
 
 // close gives a scrape a second to end, and returns when no goroutine is left. Further calls do
