@@ -36,7 +36,7 @@ type Measurement struct {
 type Latency struct {
 	*attachment
 	histograms *ebpf.Map
-	lost       *ebpf.Map   // nil: there is no ring
+	lost       *ebpf.Map   // nil: the program is not ours
 	ring       *eventsRing // nil: there is no ring
 	owned      []*ebpf.Map
 }
@@ -125,8 +125,13 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := spec.Variables[latencyVarDropBelow].Set(uint64(o.Drop * (1 << 32))); err != nil {
-		return fmt.Errorf("set %s: %w", latencyVarDropBelow, err)
+	for name, value := range map[string]any{
+		latencyVarDropBelow: uint64(o.Drop * (1 << 32)),
+		latencyVarSending:   o.Event != nil,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
 	}
 	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
 		return err
@@ -147,14 +152,26 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 		return support.ExplainLoad("load the program that measures itself", err)
 	}
 	// The ring is opened first, so that the first packet's measurement is not lost.
-	if l.ring, err = openEventsRing(output, o); err != nil {
-		prog.Close()
-		return err
+	if o.Event != nil {
+		if l.ring, err = openEventsRing(output, o); err != nil {
+			prog.Close()
+			return err
+		}
 	}
 	if l.attachment, err = attach(ifi, prog, o.Mode); err != nil {
 		prog.Close()
 	}
 	return err
+}
+
+// Follow is that of every meter, and returns why no measurements are handed over any more, too.
+func (l *Latency) Follow() (notice string, err error) {
+	if l.ring != nil {
+		if err := l.ring.check(); err != nil {
+			return "", err
+		}
+	}
+	return l.attachment.Follow()
 }
 
 // Read reads all counters, cumulative since Open.

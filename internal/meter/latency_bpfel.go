@@ -62,6 +62,7 @@ const (
 	latencyVarLimitType       = "limit_type"
 	latencyVarMeasurementType = "measurement_type"
 	latencyVarReplayedType    = "replayed_type"
+	latencyVarSending         = "sending"
 	latencyVarTracedIfindex   = "traced_ifindex"
 	latencyVarTracedLower     = "traced_lower"
 	latencyVarTracedNetns     = "traced_netns"
@@ -134,6 +135,7 @@ type latencyVariableSpecs struct {
 	LimitType       *ebpf.VariableSpec `ebpf:"limit_type"`
 	MeasurementType *ebpf.VariableSpec `ebpf:"measurement_type"`
 	ReplayedType    *ebpf.VariableSpec `ebpf:"replayed_type"`
+	Sending         *ebpf.VariableSpec `ebpf:"sending"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -182,6 +184,7 @@ type latencyVariables struct {
 	LimitType       *ebpf.Variable `ebpf:"limit_type"`
 	MeasurementType *ebpf.Variable `ebpf:"measurement_type"`
 	ReplayedType    *ebpf.Variable `ebpf:"replayed_type"`
+	Sending         *ebpf.Variable `ebpf:"sending"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`

@@ -26,7 +26,8 @@ type eventsRing struct {
 	event    func(Measurement)
 	clock    clock.Wall
 	stop     chan struct{}
-	finished chan error
+	finished chan struct{} // closed when reading has ended
+	err      error         // why; nil = because it was to
 }
 
 func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
@@ -42,8 +43,11 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	r := &eventsRing{reader: reader, event: o.Event, clock: wall, stop: make(chan struct{}), finished: make(chan error, 1)}
-	go func() { r.finished <- r.run() }()
+	r := &eventsRing{reader: reader, event: o.Event, clock: wall, stop: make(chan struct{}), finished: make(chan struct{})}
+	go func() {
+		defer close(r.finished)
+		r.err = r.run()
+	}()
 	return r, nil
 }
 
@@ -66,7 +70,7 @@ func (r *eventsRing) run() error {
 			return fmt.Errorf("read the perf rings: %w", err)
 		}
 		// perf reports lost records without data. They are skipped: the program counts them.
-		if r.event == nil || len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
+		if len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
 			continue
 		}
 		m := (*latencyMeasurement)(unsafe.Pointer(&rec.RawSample[0]))
@@ -83,7 +87,18 @@ func (r *eventsRing) run() error {
 	}
 }
 
+// check returns why reading has ended by itself, nil while it goes on.
+func (r *eventsRing) check() error {
+	select {
+	case <-r.finished:
+		return r.err
+	default:
+		return nil
+	}
+}
+
 func (r *eventsRing) close() error {
 	close(r.stop)
-	return errors.Join(<-r.finished, r.reader.Close())
+	<-r.finished
+	return errors.Join(r.err, r.reader.Close())
 }

@@ -383,3 +383,35 @@ func openIn[T any](t *testing.T, ns *testnet.Namespace, open func() (T, error)) 
 	}
 	return v
 }
+
+// Where nobody wants single measurements none is sent, and so none is lost.
+func TestBuiltinSendsNothing(t *testing.T) {
+	n := newNetwork(t)
+	l := openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenBuiltin(n.pair.RxName, BuiltinOptions{}) })
+	defer l.Close()
+	testnet.Send(t, n.pair, testnet.UDPFrame(100, 0), testnet.UDPFrame(100, 1))
+	c, err := l.Read()
+	if total := c.Total(); err != nil || total.Count != 2 || c.Lost != 0 || l.ring != nil {
+		t.Errorf("%v, %d runs, %d lost, ring %v", err, total.Count, c.Lost, l.ring)
+	}
+}
+
+// When the measurements cannot be read any more, Follow says so at once.
+func TestBuiltinRingFails(t *testing.T) {
+	n := newNetwork(t)
+	l := openIn(t, n.pair.Rx, func() (*Latency, error) {
+		return OpenBuiltin(n.pair.RxName, BuiltinOptions{Event: func(Measurement) {}})
+	})
+	if _, err := l.Follow(); err != nil {
+		t.Error(err)
+	}
+	l.ring.reader.Close()
+	<-l.ring.finished
+	const want = "read the perf rings: "
+	if _, err := l.Follow(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("at the end %v, want %s", err, want)
+	}
+}
