@@ -421,10 +421,12 @@ func TestCountersInterfaceGone(t *testing.T) {
 		"count": {"count", "-i", "rx1", every},
 		"drop":  {"latency", "-i", "rx2", every, "--builtin", "--drop", "100", "--yes"},
 		"watch": {"monitor", "-i", "rx3", every, "--json"},
+		"event": {"latency", "-i", "rx4", "--builtin", "--events"},
 	}
 	addPair(t, pair, "rx1", 1, 1)
 	addPair(t, pair, "rx2", 1, 1)
 	addPair(t, pair, "rx3", 1, 1)
+	addPair(t, pair, "rx4", 1, 1)
 	processes, outputs := map[string]*process{}, map[string]func() string{}
 	for name, args := range run {
 		processes[name], outputs[name] = counting(t, pair, args...)
@@ -436,7 +438,7 @@ func TestCountersInterfaceGone(t *testing.T) {
 	pair.RxName = "renamed0"
 	inRx(t, pair, netlink.LinkSetUp)
 	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames})
-	for _, name := range []string{"renamed0", "rx1", "rx2", "rx3"} {
+	for _, name := range []string{"renamed0", "rx1", "rx2", "rx3", "rx4"} {
 		pair.RxName = name
 		inRx(t, pair, netlink.LinkDel)
 	}
@@ -456,6 +458,9 @@ func TestCountersInterfaceGone(t *testing.T) {
 		}
 	}
 	lastObject[monitorReport](t, outputs["watch"]())
+	if stderr := processes["event"].said(); !strings.Contains(stderr, "\ntotal  ") {
+		t.Errorf("event: %s", stderr)
+	}
 }
 
 // bench prints a line per variant, and its table is the same whatever it measured.

@@ -29,6 +29,7 @@ func runEvents(o *latencyOptions) error {
 	defer cancel()
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
+	end := time.Now()
 	// Close hands the measurements that are still in the ring to lines.
 	if closing := l.Close(); err == nil {
 		err = closing
@@ -36,12 +37,12 @@ func runEvents(o *latencyOptions) error {
 	if flushErr := lines.flush(); err == nil {
 		err = flushErr
 	}
+	if readErr == nil && !o.json {
+		var start meter.Interval[meter.LatencyCounts]
+		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).writeTable(stderr)
+	}
 	if err == nil {
 		err = readErr
-	}
-	if err == nil && !o.json {
-		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, time.Now(), time.Since(l.Began()))).writeTable(stderr)
 	}
 	return err
 }
