@@ -62,7 +62,7 @@ type Options struct {
 	Verdicts []Verdict
 
 	// FilterAtExit applies the filter to the packets that come out of the traced program, instead
-	// of those that go in.
+	// of those that go in. At a hook map the filter always sees them so.
 	FilterAtExit bool
 
 	// Filter is a pcap-filter(7) expression: package filter says what it understands. Packets that

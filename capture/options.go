@@ -55,7 +55,7 @@ func (o *Options) checkHooks() error {
 		return errors.New("hooks: only Entry and Exit can be asked for")
 	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
 		return xdp.Kind(ErrNeedsExit, "verdicts are known at a program's exit only")
-	case o.FilterAtExit && (!exits || len(o.Hooks) > 1):
+	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
 		return xdp.Kind(ErrNeedsExit, "a filter at the exit can choose exits only, and exits alone")
 	}
 	return nil

@@ -169,8 +169,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
-	if given("verdict") && !given("rx-capture") && o.hookMap == "" {
-		o.hookNames = []string{"exit"} // only an exit has a verdict
+	// Only an exit has a verdict, or a packet to look at as it comes out.
+	if (given("verdict") || o.filterAt == "exit") && !given("rx-capture") && o.hookMap == "" {
+		o.hookNames = []string{"exit"}
 	}
 	for _, name := range o.hookNames {
 		h, err := capture.ParseHook(name)

@@ -96,7 +96,7 @@ func TestHookMapInUse(t *testing.T) {
 	if filledSlots(t, target.Hook()) != 5 {
 		t.Skip("this kernel empties the slots by itself")
 	}
-	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--verdict", "drop,tx", "udp port 9 or udp port 53")
+	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--verdict", "drop,tx", "--filter-at", "exit", "udp port 9 or udp port 53")
 	sendRound(t, pair)
 	if s := account(t, p.interrupt()); s.Seen != 5 || s.Captured != 1 {
 		t.Errorf("summary %+v", s)

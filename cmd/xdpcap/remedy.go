@@ -26,6 +26,7 @@ var remedies = []struct {
 	{kind: xdp.ErrNoProgram, words: "leave --rx-capture and --program away to capture at its XDP hook"},
 	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},
 	{kind: xdp.ErrOtherProgram, words: "--program also takes the id of one that runs elsewhere"},
+	{kind: xdp.ErrReplaced, words: "trace that one, with --program and its id"},
 	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
 	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},

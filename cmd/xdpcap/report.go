@@ -22,7 +22,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options) {
 		case src.Hook == capture.TailCall:
 			say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
 		case src.Hook != capture.XDP:
-			say(out, "%s runs XDP program %s: it stays, and is traced at its %s", src.Name, src.Target, src.Hook)
+			say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			say(out, "driver %s of %s has no native XDP: using generic mode, in the kernel's stack",
 				orDash(src.Driver), src.Name)

@@ -121,7 +121,7 @@ func TestEntryAndExit(t *testing.T) {
 			t.Errorf("source %d: %+v", i, own)
 		}
 	}
-	if !strings.Contains(stderr, "rx0 runs XDP program rewriting_target_program (id ") {
+	if !strings.Contains(stderr, "rx0: XDP program rewriting_target_program (id ") {
 		t.Errorf("the program is not named: %s", stderr)
 	}
 	if got, want := verdicts(t, target), [6]uint64{1, 1, 2, 1, 0, 1}; got != want {
@@ -212,7 +212,7 @@ func TestTraceChoices(t *testing.T) {
 		{"udp port 53", []int64{-1}},
 		{"--rx-capture exit udp port 53 or udp port 9", []int64{1, 2}},
 		{"--rx-capture exit vlan", nil},
-		{"--rx-capture exit --filter-at exit vlan", []int64{2, 2}},
+		{"--filter-at exit vlan", []int64{2, 2}},
 		{"--rx-capture exit --filter-at exit vlan and udp port 443", []int64{2}},
 		{"--rx-capture exit --filter-at exit --verdict drop vlan", nil},
 		{"--rx-capture exit ether[len - 1] == 0", []int64{1, 0, 3, 77, 2, 2}}, // computed offset
@@ -403,6 +403,34 @@ func TestDispatcherFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[uint64]int{0: 6, 1: 6}, packets); diff != "" {
 		t.Errorf("packets kept: %s", diff)
+	}
+}
+
+// A program that another one has replaced does not run itself. The other one is named, and traced
+// like the program itself would be.
+func TestReplacedMain(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.Rewriting)
+	id, err := target.ReplaceMain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("does not run itself: program %s (id %d) has taken its place (freplace): trace that one, with --program and its id",
+		testnet.DispatcherComponents[0], id)
+	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
+	if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit status %d: %s, want ...%s", status, stderr, want)
+	}
+	if status, stdout, _ := probe(t, pair, "-i", pair.RxName, "--json"); status != 1 || !strings.Contains(stdout, "has taken its place (freplace)") {
+		t.Errorf("probe: exit status %d: %s", status, stdout)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", fmt.Sprint(id), "-w", os.DevNull, "--json")
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	detachLink(t, pair)
+	checkBlind(t, p, "rx0 is not captured any more: XDP program "+testnet.DispatcherComponents[0]+" (id ", "has left rx0")
+	if s := account(t, p.said()); s.Captured != 1 {
+		t.Errorf("summary %+v", s)
 	}
 }
 

@@ -69,7 +69,7 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	case len(ifi.Programs) > 0 && ifi.Mode == xdp.Native:
 		return Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}
 	case told.xdp == nil:
-		return unknown(key, tellsSince+"; a capture tries native mode first, then generic")
+		return unknown(key, tellsSince+"; a capture takes it if the driver has it")
 	case *told.xdp&netdevXDPActBasic != 0:
 		return Check{Key: key, Answer: Yes, Reason: "the driver reports it"}
 	case ifi.Driver == "veth":

@@ -25,7 +25,7 @@ func TestNativeXDP(t *testing.T) {
 		{"runs in another mode", xdp.Interface{Programs: runs, Mode: xdp.Generic}, told(0),
 			no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")},
 		{"an old kernel", xdp.Interface{}, netdevFeatures{},
-			unknown(key, "the kernel tells since 6.3; a capture tries native mode first, then generic")},
+			unknown(key, "the kernel tells since 6.3; a capture takes it if the driver has it")},
 		{"reported", xdp.Interface{}, told(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
 		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, told(netdevXDPActRxSG),
 			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},

@@ -127,3 +127,31 @@ func (d *Dispatcher) Close() error {
 	*d = Dispatcher{}
 	return errors.Join(errs...)
 }
+
+// ReplaceMain has another program run in place of the target's main function until the target is
+// closed: the first of DispatcherComponents, which passes every packet. It returns that program's
+// id. Needs a kernel where extension programs load.
+func (t *Target) ReplaceMain() (id uint32, err error) {
+	spec, err := loadDispatcher()
+	if err != nil {
+		return 0, err
+	}
+	info, err := t.prog.Info()
+	if err != nil {
+		return 0, err
+	}
+	extension := spec.Programs[DispatcherComponents[0]]
+	extension.AttachTarget, extension.AttachTo = t.prog, info.Name
+	p, err := ebpf.NewProgram(extension)
+	if err != nil {
+		return 0, fmt.Errorf("load a replacement for %s: %w", info.Name, err)
+	}
+	defer p.Close() // the link keeps it
+	l, err := link.AttachFreplace(t.prog, info.Name, p)
+	if err != nil {
+		return 0, fmt.Errorf("replace %s: %w", info.Name, err)
+	}
+	t.links = append(t.links, l)
+	by, err := xdp.Identify(p)
+	return by.ID, err
+}

@@ -13,8 +13,8 @@ import (
 // Attach runs prog on the interface until the link is closed or the process ends, and returns the
 // mode it runs in. It never replaces a program: where the interface runs one already, the error is
 // an ErrBusy that names it. In mode Auto the kernel chooses: native mode, or generic mode where the
-// driver has no native XDP at all. A driver that has it but refuses this program, because of the MTU
-// for example, is an ErrNoNative, since generic mode is much slower and should be asked for.
+// driver has no native XDP at all. A driver that has it but refuses this program, because of the
+// MTU for example, is an ErrNoNative, since generic mode is much slower and should be asked for.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
 	attach := func() (link.Link, error) {
 		return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[mode]})
@@ -38,8 +38,9 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 	return l, describe(now).Mode, nil
 }
 
-// attachFlags are those for each mode. Without any, the kernel chooses native mode for a driver that
-// has native XDP, whether or not that takes the program, and generic mode for every other driver.
+// attachFlags are those for each mode. Without any, the kernel chooses native mode for a driver
+// that has native XDP, whether or not that takes the program, and generic mode for every other
+// driver.
 var attachFlags = map[Mode]link.XDPAttachFlags{
 	Auto:    0,
 	Native:  link.XDPDriverMode,

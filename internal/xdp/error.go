@@ -18,6 +18,7 @@ var (
 	ErrOtherProgram     = errors.New("the interface does not run that XDP program")
 	ErrAmbiguousProgram = errors.New("several XDP programs match where one is asked for")
 	ErrNoSuchProgram    = errors.New("no such XDP program is loaded")
+	ErrReplaced         = errors.New("another program has taken the place of the XDP program")
 	ErrGone             = errors.New("the interface has left the network namespace")
 )
 

@@ -99,11 +99,11 @@ func (h *HookMap) Lock(leftover string) error {
 	return nil
 }
 
-// takeLock puts a read lock on one byte of the directory that the map is pinned in: on the byte with
-// the number of the map's id, so that maps in the same directory are locked each by itself. The
-// pinned map itself cannot be opened as a file; its directory can, and is the same one in every
-// network namespace and container. A read lock, because a directory cannot be opened for writing. It
-// has nothing to do with flock(2), by which libxdp keeps others out of whole directories.
+// takeLock puts a read lock on one byte of the directory that the map is pinned in: on the byte
+// with the number of the map's id, so that maps in the same directory are locked each by itself.
+// The pinned map itself cannot be opened as a file; its directory can, and is the same one in every
+// network namespace and container. A read lock, because a directory cannot be opened for writing.
+// It has nothing to do with flock(2), by which libxdp keeps others out of whole directories.
 func (h *HookMap) takeLock() (err error) {
 	pin, err := filepath.EvalSymlinks(h.path)
 	if err != nil {

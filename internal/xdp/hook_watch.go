@@ -66,8 +66,9 @@ func (w *HookWatch) Look() (HookState, error) {
 
 // CheckRuns returns nil as long as a program runs for packets of the interface: attached to it, or
 // behind a libxdp dispatcher. `at` is the program that was attached to the interface when p was
-// found there: p itself, or its dispatcher. The error is an ErrGone where the interface has left the
-// namespace. Otherwise it says that the program has left the interface, and what runs there now.
+// found there: p itself, or its dispatcher. The error is an ErrGone where the interface has left
+// the namespace. Otherwise it says that the program has left the interface, and what runs there
+// now.
 func (w *HookWatch) CheckRuns(at, p Program) error {
 	for {
 		now, err := w.Look()

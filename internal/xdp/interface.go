@@ -60,8 +60,8 @@ func Interfaces() ([]Interface, error) {
 }
 
 // InterfaceByName looks one interface up by its name or one of its alternative names, those of `ip
-// link property`. The Interface has its own name. The error for a name that does not exist lists the
-// names that do; for "any", tcpdump's word for all interfaces, it is an ErrNotAll.
+// link property`. The Interface has its own name. The error for a name that does not exist lists
+// the names that do; for "any", tcpdump's word for all interfaces, it is an ErrNotAll.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
 	if err == nil {

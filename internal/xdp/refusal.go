@@ -13,10 +13,11 @@ import (
 
 //go:generate go tool bpf2go -target bpfel refusals ../../bpf/refusals.c
 
-// attachOnceMore tries again what the kernel has refused with an error, and this time listens to the
-// words in which the kernel or the driver refuses it. It returns the link where that succeeds now,
-// because the cause has gone meanwhile. Otherwise the error has the number of the first one and the
-// words, or the number alone on a kernel older than 6.6, and where this process may not trace it.
+// attachOnceMore tries again what the kernel has refused with an error, and this time listens to
+// the words in which the kernel or the driver refuses it. It returns the link where that succeeds
+// now, because the cause has gone meanwhile. Otherwise the error has the number of the first one
+// and the words, or the number alone on a kernel older than 6.6, and where this process may not
+// trace it.
 func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link, error) {
 	var errno unix.Errno
 	if !errors.As(refused, &errno) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -18,7 +17,7 @@ type Target struct {
 	Function string // the name that tracers attach to
 
 	// At is the program that is attached to the interface where the target runs: the target itself,
-	// or its dispatcher. It is zero where the target is known by its id alone, and may run anywhere.
+	// or its dispatcher. It is zero where the target was chosen by its id and runs elsewhere.
 	At Program
 }
 
@@ -29,11 +28,7 @@ type Target struct {
 // ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice
 // helps, and a *TracingError where the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
-	programs, err := Running(ifi)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := choose(ifi.Name, programs, selectors)
+	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
 		return nil, err
 	}
@@ -46,31 +41,25 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 			}
 			return nil, err
 		}
-		isIt := func(q Program) bool { return q.ID == p.ID }
-		if slices.ContainsFunc(programs, isIt) || slices.ContainsFunc(ifi.Programs, isIt) {
-			t.At = ifi.Programs[0]
-		}
+		t.At = runsAt(ifi, p)
 		targets = append(targets, t)
 	}
 	return targets, nil
 }
 
-// OneProgram chooses a single program of those that run for an interface. Without a selector that is
-// the attached one, also where it is a libxdp dispatcher, whose verdict is the one of all programs
-// behind it. Otherwise it is the one that Targets finds; several are an ErrAmbiguousProgram.
+// OneProgram chooses a single program of those that run for an interface. Without a selector that
+// is the attached one, also where it is a libxdp dispatcher, whose verdict is the one of all
+// programs behind it. Otherwise it is the one that Targets finds; several are an
+// ErrAmbiguousProgram.
 func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector == "" && len(ifi.Programs) == 1 {
 		return ifi.Programs[0], nil
-	}
-	programs, err := Running(ifi)
-	if err != nil {
-		return Program{}, err
 	}
 	var selectors []string
 	if selector != "" {
 		selectors = []string{selector}
 	}
-	chosen, err := choose(ifi.Name, programs, selectors)
+	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
 		return Program{}, err
 	}
@@ -78,6 +67,25 @@ func OneProgram(ifi Interface, selector string) (Program, error) {
 		return Program{}, Kind(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
 	}
 	return chosen[0], nil
+}
+
+func chooseRunning(ifi Interface, selectors []string) ([]Program, error) {
+	programs, err := Running(ifi)
+	if err != nil {
+		return nil, err
+	}
+	return choose(ifi.Name, programs, selectors)
+}
+
+// runsAt returns the program that is attached to the interface if it is p or has p behind it,
+// otherwise the zero Program.
+func runsAt(ifi Interface, p Program) Program {
+	for _, attached := range ifi.Programs {
+		if behind, _ := isBehind(attached.ID, p); behind || attached.ID == p.ID {
+			return attached
+		}
+	}
+	return Program{}
 }
 
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
@@ -107,11 +115,25 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
 		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
 	}
-	if t.Function, err = firstFunction(info); err != nil {
+	main, err := mainFunction(info)
+	if err != nil {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("XDP program %s has no BTF, without which nothing can be attached to it", t.Program),
 			Remedy: "compile it with clang -g, and load it without stripping .BTF",
 			Err:    err,
+		}
+	}
+	t.Function = main.Name
+	if !takesPacket(main) {
+		return t, &TracingError{
+			Reason: fmt.Sprintf("the argument of XDP program %s is not declared as struct xdp_md *, which tracers need to see packets", t.Program),
+			Remedy: "declare it so, and load it again",
+		}
+	}
+	if by, ok := replacementOf(t, info); ok {
+		return t, &TracingError{
+			Reason: fmt.Sprintf("XDP program %s does not run itself: program %s has taken its place (freplace)", t.Program, by),
+			Kind:   ErrReplaced,
 		}
 	}
 	// The kernel shows the size to all who may open programs by their ids.
@@ -124,19 +146,63 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	return t, nil
 }
 
-// firstFunction is the name that BTF has for the function in which a program begins. The program's
-// own name may be another one.
-func firstFunction(info *ebpf.ProgramInfo) (string, error) {
+// mainFunction is what BTF has of the function in which a program begins. The program's own name
+// may be another one.
+func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
 	funcs, err := info.FuncInfos()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, f := range funcs {
 		if f.Offset == 0 {
-			return f.Func.Name, nil
+			return f.Func, nil
 		}
 	}
-	return "", btf.ErrNotFound
+	return nil, btf.ErrNotFound
+}
+
+// takesPacket tells whether the kernel knows the function's argument for an XDP program's context,
+// for which it gives tracers its struct xdp_buff. It goes by the name of the type. Any other
+// argument is a number to a tracer.
+func takesPacket(f *btf.Func) bool {
+	proto, ok := f.Type.(*btf.FuncProto)
+	if !ok || len(proto.Params) == 0 {
+		return false
+	}
+	pointer, ok := btf.As[*btf.Pointer](proto.Params[0].Type)
+	if !ok {
+		return false
+	}
+	context, ok := btf.As[*btf.Struct](pointer.Target)
+	return ok && context.Name == "xdp_md"
+}
+
+// replacementOf returns the program that runs in place of a target's main function, as far as this
+// process may see it.
+func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
+	found, err := components(t.Program)
+	if err != nil || len(found) == 0 {
+		return Program{}, false
+	}
+	id, ok := info.BTFID()
+	if !ok {
+		return Program{}, false
+	}
+	handle, err := btf.NewHandleFromID(id)
+	if err != nil {
+		return Program{}, false
+	}
+	defer handle.Close()
+	types, err := handle.Spec(nil)
+	if err != nil {
+		return Program{}, false
+	}
+	for _, c := range found {
+		if f, err := types.TypeByID(btf.TypeID(c.function)); err == nil && f.TypeName() == t.Function {
+			return c.Program, true
+		}
+	}
+	return Program{}, false
 }
 
 // explainOpen explains why a program could not be opened.
