@@ -65,8 +65,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet of 1000, for a minute`
 
-func newCapture() *cobra.Command {
-	o := &captureOptions{}
+func newCapture(o *captureOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "xdpcap [flags] [filter]",
 		Short:   "Capture packets at the XDP hook",
@@ -82,7 +81,7 @@ func newCapture() *cobra.Command {
 			}
 			o.filter.words = args
 			if o.filter.dump == 0 {
-				return runCapture(o, cmd)
+				return runCapture(o, cmd, nil)
 			}
 			if err := o.readFilter(cmd); err != nil {
 				return err

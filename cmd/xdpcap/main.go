@@ -78,7 +78,8 @@ func joined(err error) []error {
 }
 
 func newRoot() *cobra.Command {
-	cmd := newCapture()
+	var o captureOptions
+	cmd := newCapture(&o)
 	cmd.Version = applicationVersion()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
@@ -86,7 +87,12 @@ func newRoot() *cobra.Command {
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", explainFlag(err), c.CommandPath())
+		err = fmt.Errorf("%w; see %s --help", explainFlag(err), c.CommandPath())
+		if c != cmd {
+			return err
+		}
+		o.json.find(os.Args[1:])
+		return runCapture(&o, cmd, err)
 	})
 	return cmd
 }

@@ -14,18 +14,22 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 )
 
-// runCapture is the default command, from its flags to its closing lines or object.
-func runCapture(o *captureOptions, cmd *cobra.Command) (err error) {
+// runCapture is the default command, from its flags to its closing lines or object. A mistake in
+// the flags is an error with which it ends at once.
+func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: stderr, notices: make(notices, 16)}
 	if o.json.given {
 		if r.objects, err = o.json.open(); err != nil {
-			return err
+			return errors.Join(mistake, err)
 		}
 		if r.objects == stderr {
 			r.text = io.Discard
 		}
 	}
-	accounts, err := r.run(cmd)
+	var accounts capture.Accounts
+	if err = mistake; err == nil {
+		accounts, err = r.run(cmd)
+	}
 	if !o.json.given {
 		return err
 	}

@@ -48,9 +48,10 @@ func TestJSONFailedStart(t *testing.T) {
 		{"-i rx0 tcp port", "syntax error"},
 		{"", "which interface? -i NAME"},
 		{"-i rx0 -c 0", "-c 0: must be at least 1"},
+		{"-i rx0 -c many", "-c many: must be a whole number"},
 	} {
 		for _, to := range []string{onStderr, file} {
-			status, said := start(t, pair.Rx, nil, append([]string{"--json=" + to}, strings.Fields(test.args)...)...).wait()
+			status, said := start(t, pair.Rx, nil, append(strings.Fields(test.args), "--json="+to)...).wait()
 			objects := said
 			if to == file {
 				text, err := os.ReadFile(file)
