@@ -9,10 +9,11 @@
 //
 // Loss is a number, never an error: see [Account].
 //
-// The package needs Linux 6.1 on a little-endian machine, and CAP_BPF, CAP_NET_ADMIN and
-// CAP_PERFMON; to trace a running program CAP_SYS_ADMIN too, for promiscuous mode CAP_NET_RAW.
-// CaptureInfo and the pcap format use github.com/gopacket/gopacket. Until version 1 of the module
-// names may still change.
+// The package needs Linux 6.1 on a little-endian machine, and CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON
+// and, for rings of the default size, CAP_IPC_LOCK. Where kernel.perf_event_paranoid is 3, as in
+// Debian, and to trace a running program it needs CAP_SYS_ADMIN too, for promiscuous mode
+// CAP_NET_RAW. CaptureInfo and the pcap format use github.com/gopacket/gopacket. Until version 1 of
+// the module names may still change.
 package capture
 
 import (

@@ -31,8 +31,8 @@ var (
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.
 	ErrLockedMemory = support.ErrLockedMemory
 	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the memory
-	// that is available: make it smaller, or leave it 0.
-	ErrBufferTooLarge = errors.New("the rings would take too much memory")
+	// that is available, or that there is not as much: make it smaller, or leave it 0.
+	ErrBufferTooLarge = support.ErrBufferTooLarge
 	// ErrInterfaceGone means that an interface of the session was deleted or moved to another
 	// network namespace while the session ran. A session of several goes on with the others.
 	ErrInterfaceGone = xdp.ErrGone

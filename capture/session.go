@@ -47,7 +47,7 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := support.CheckPrivileges(); err != nil {
+	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
 	hooks, err := o.hooks(places)

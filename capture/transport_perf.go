@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // A perfRing is one CPU's perf ring buffer, read in place. The kernel writes records between tail
@@ -61,25 +61,9 @@ func openPerf(maps map[string]*ebpf.Map, o *Options) (rings []ring, err error) {
 
 // openPerfRing makes the ring of one CPU. The kernel wakes the poller after `watermark` bytes.
 func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
-	attr := unix.PerfEventAttr{
-		Type:        unix.PERF_TYPE_SOFTWARE,
-		Config:      unix.PERF_COUNT_SW_BPF_OUTPUT,
-		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Sample_type: unix.PERF_SAMPLE_RAW,
-		Bits:        unix.PerfBitWatermark,
-		Wakeup:      uint32(watermark),
-	}
-	event, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	event, mem, err := support.OpenPerfRing(cpu, size, watermark)
 	if err != nil {
-		return nil, fmt.Errorf("open a perf event on CPU %d: %w", cpu, err)
-	}
-	mem, err := unix.Mmap(event, 0, os.Getpagesize()+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		unix.Close(event)
-		if errors.Is(err, unix.EPERM) {
-			err = xdp.Kind(ErrLockedMemory, "%w: more locked memory than this user may have", err)
-		}
-		return nil, fmt.Errorf("map a ring of %d KiB for CPU %d: %w", size>>10, cpu, err)
+		return nil, err
 	}
 	r := newPerfRing((*unix.PerfEventMmapPage)(unsafe.Pointer(&mem[0])), mem[os.Getpagesize():])
 	r.event, r.mem = event, mem

@@ -5,22 +5,16 @@ import (
 	"os/signal"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// begin is what every command that attaches something calls first. It checks that the command may
-// do so and does not cut this machine off. From here on a signal does not kill the process: the
-// context ends with the first one, and the command then detaches and prints its totals. It may have
-// come already.
+// begin is what every command that attaches something calls first. It checks that the command does
+// not cut this machine off. From here on a signal does not kill the process: the context ends with
+// the first one, and the command then detaches and prints its totals. It may have come already.
 func begin(g guard) (context.Context, error) {
 	close(begun)
 	// When the reader of standard output goes away, write returns an error instead of ending the
 	// process.
 	signal.Ignore(unix.SIGPIPE)
-	if err := support.CheckPrivileges(); err != nil {
-		return nil, err
-	}
 	if err := g.check(); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ runs there), else 1.
 
   can_capture   true or false, as the exit status
   kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array,
-                lru_hash, prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf,
+                perf_event, lru_hash, prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf,
                 tracing_helpers
   privileges    held, missing: capabilities; memlock_bytes: null = no limit; user_namespace
   interface     null without -i; name, driver, type, up, mtu, rx_queues (0 = unknown); the checks
@@ -186,6 +186,7 @@ func writeProbeKernel(t *probeTable, k support.Kernel) {
 		{"helpers in XDP", "xdp_helpers"},
 		{"instruction set v3", "isa_v3"},
 		{"perf event array", "perf_event_array"},
+		{"perf events", "perf_event"},
 		{"LRU hash", "lru_hash"},
 		{"program array", "prog_array"},
 		{"fentry programs", "fentry"},

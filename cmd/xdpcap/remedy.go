@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -18,6 +20,7 @@ var remedies = []struct {
 	words string
 	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
 }{
+	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
@@ -30,8 +33,8 @@ var remedies = []struct {
 	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
 	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
-	{kind: support.ErrLockedMemory, words: "a smaller -B, or grant CAP_IPC_LOCK"},
-	{kind: capture.ErrBufferTooLarge, words: "a smaller -B"},
+	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B"},
+	{kind: support.ErrBufferTooLarge, words: "a smaller -B"},
 	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
 	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},

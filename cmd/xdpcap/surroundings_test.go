@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -136,4 +137,18 @@ func refuse(calls []uint32) error {
 	}
 	filter := unix.SockFprog{Len: uint16(len(raw)), Filter: (*unix.SockFilter)(unsafe.Pointer(&raw[0]))}
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0)
+}
+
+// oneLine ends the test unless xdpcap said one line and failed. The line must contain every one of
+// the words.
+func oneLine(t *testing.T, status int, stderr string, words ...string) {
+	t.Helper()
+	if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "xdpcap: ") {
+		t.Errorf("exit status %d and not one line: %s", status, stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(stderr, w) {
+			t.Errorf("%q does not say %q", stderr, w)
+		}
+	}
 }

@@ -53,6 +53,9 @@ type Actions struct {
 
 // OpenActions begins to count. After an error nothing is left attached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	ifi, err := xdp.EthernetInterface(o.Interface)
 	if err != nil {
 		return nil, err

@@ -40,6 +40,9 @@ type BenchResult struct {
 // Bench runs the variants on the same packets, compares their speed, and checks that each counted
 // exactly what was sent. It fails if ctx ends before the last round.
 func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	var subjects []*subject
 	defer func() {
 		for _, s := range subjects {

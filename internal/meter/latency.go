@@ -44,6 +44,9 @@ type Latency struct {
 // OpenLatency measures the program that runs on an interface by fentry and fexit, from its entry to
 // its exit. The time of programs that it calls, also by tail call, is included.
 func OpenLatency(iface string) (*Latency, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
 		return nil, err
@@ -106,6 +109,9 @@ func (l *Latency) newMap(spec *ebpf.CollectionSpec, name string) (*ebpf.Map, err
 
 // OpenBuiltin attaches our own program, which measures itself, to an interface that runs none.
 func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	if !(o.Drop >= 0 && o.Drop <= 1) {
 		return nil, fmt.Errorf("share of packets to drop: %v is not 0 to 1", o.Drop)
 	}

@@ -37,7 +37,7 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	}
 	reader, err := perf.NewReaderWithOptions(output, size, perf.ReaderOptions{Watermark: size / 2})
 	if err != nil {
-		return nil, support.ExplainLoad("open the perf rings", err)
+		return nil, support.ExplainRings(size, err)
 	}
 	wall, err := clock.NewWall()
 	if err != nil {

@@ -74,6 +74,9 @@ type Protocols struct {
 
 // OpenProtocols begins to count. After an error nothing is left attached.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	ifi, err := xdp.EthernetInterface(o.Interface)
 	if err != nil {
 		return nil, err

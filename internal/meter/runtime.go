@@ -53,6 +53,9 @@ func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 
 // OpenRuntime reads the counters of the program that runs on an interface. It needs Linux 5.8.
 func OpenRuntime(iface string) (*Runtime, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
 		return nil, err

@@ -78,6 +78,9 @@ type Tracepoints struct {
 // OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and
 // CAP_PERFMON, and a kernel with BTF.
 func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	spec, err := loadTracepoints()
 	if err != nil {
 		return nil, err

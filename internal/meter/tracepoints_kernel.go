@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // A tracepoint is one that some kernel has, and the program in bpf/tracepoints.c that reads it.
@@ -81,8 +83,7 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 func kernelTracepoints() (map[string]string, error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
-		return nil, fmt.Errorf("read the kernel's BTF, which describes the tracepoints: %w; "+
-			"it needs CONFIG_DEBUG_INFO_BTF", err)
+		return nil, support.ExplainBTF("find the tracepoints in the kernel's BTF", err)
 	}
 	found := make(map[string]string)
 	for _, p := range tracepoints {

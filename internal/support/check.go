@@ -46,6 +46,7 @@ type Check struct {
 var (
 	ErrOccupied       = errors.New("the interface runs an XDP program, which is never replaced")
 	ErrLockedMemory   = errors.New("the rings are larger than the memory that this user may lock")
+	ErrBufferTooLarge = errors.New("the rings would take too much memory")
 	ErrLargeMTU       = errors.New("the driver has no XDP for packets of several buffers, which the MTU allows")
 	ErrTracingRefused = errors.New("the kernel does not permit fentry and fexit programs")
 )

@@ -24,12 +24,24 @@ const errENOTSUPP = unix.Errno(524)
 // tried. The capabilities must have been checked before: EPERM then has another cause than the one
 // that the library suggests.
 func ExplainLoad(tried string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%s: %w although this process holds the capabilities: a container, a seccomp filter "+
-			"or the kernel's lockdown forbids it", tried, unix.EPERM)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		refused := refuser()
+		return fmt.Errorf("%s: %w %s: %s", tried, unix.EPERM, refused.why, refused.remedy("bpf"))
+	case errors.Is(err, unix.ENOMEM):
+		return fmt.Errorf("%s: %w: %s", tried, unix.ENOMEM, addressSpace())
 	}
 	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
 		return fmt.Errorf("%s: %w: this needs Linux 6.1 or later", tried, err)
+	}
+	return fmt.Errorf("%s: %w", tried, err)
+}
+
+// ExplainBTF explains an error of reading what the kernel says about its own types. The text begins
+// with what was tried.
+func ExplainBTF(tried string, err error) error {
+	if !exists(kernelBTF) {
+		return fmt.Errorf("%s: there is no %s: %s", tried, kernelBTF, takeBTF)
 	}
 	return fmt.Errorf("%s: %w", tried, err)
 }
@@ -62,11 +74,11 @@ func explainTracing(err error) error {
 type circumstances struct {
 	missing []string // capabilities that tracing needs
 	noBTF   bool     // the kernel does not describe its own types
-	refuser string   // what may refuse a program although the capabilities are held: see refuser
+	refused refusal  // what may refuse a program although the capabilities are held
 }
 
 func findCircumstances() circumstances {
-	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refuser: refuser()}
+	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refused: refuser()}
 }
 
 func (c circumstances) explainTracing(err error) *xdp.TracingError {
@@ -78,10 +90,10 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 		e.Remedy = "run it as root (sudo)"
 	case c.noBTF:
 		e.Reason = "this kernel has no BTF (" + kernelBTF + ")"
-		e.Remedy = "use a kernel with CONFIG_DEBUG_INFO_BTF=y"
+		e.Remedy = takeBTF
 	case errors.Is(err, unix.EPERM):
-		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + c.refuser
-		e.Remedy, e.Kind = "use another kernel", ErrTracingRefused
+		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + c.refused.why
+		e.Remedy, e.Kind = c.refused.remedy("bpf"), ErrTracingRefused
 	case errors.Is(err, unix.EBUSY):
 		e.Reason = "another program has taken its place (freplace)"
 		e.Remedy = "trace that one"
@@ -100,17 +112,32 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	return e
 }
 
-// refuser names what may be behind an EPERM although the capabilities are held.
-func refuser() string {
+// A refusal is what may be behind an EPERM although the capabilities are held.
+type refusal struct {
+	why   string // completes the sentence "the kernel refuses it"
+	allow string // what to do about it; "" = use another kernel
+}
+
+// remedy says what to do where a system call was refused.
+func (r refusal) remedy(call string) string {
+	if r.allow == "" {
+		return "use another kernel"
+	}
+	return strings.ReplaceAll(r.allow, "CALL", call)
+}
+
+func refuser() refusal {
 	switch {
 	case inUserNamespace():
-		return "because capabilities of a user namespace (a container's root) do not count"
+		return refusal{"because capabilities of a user namespace (a container's root) do not count",
+			"run it as root outside of the container"}
 	case lockedDown():
-		return "because it is locked down (/sys/kernel/security/lockdown)"
+		return refusal{"because it is locked down (/sys/kernel/security/lockdown)", ""}
 	case seccompFilter():
-		return "despite the capabilities: a seccomp filter may do it"
+		return refusal{"despite the capabilities: a seccomp filter may do it",
+			"allow the system call CALL in the filter, or run it outside of the container"}
 	}
-	return "despite the capabilities"
+	return refusal{why: "despite the capabilities"}
 }
 
 func inUserNamespace() bool {

@@ -30,8 +30,10 @@ func TestExplainTracing(t *testing.T) {
 			"another program has taken its place (freplace)", "trace that one", nil},
 		{"no BTF", circumstances{noBTF: true}, unix.EPERM,
 			"this kernel has no BTF (/sys/kernel/btf/vmlinux)", "use a kernel with CONFIG_DEBUG_INFO_BTF=y", nil},
-		{"refused", circumstances{refuser: "because it is locked down"}, unix.EPERM,
+		{"refused", circumstances{refused: refusal{why: "because it is locked down"}}, unix.EPERM,
 			"this kernel refuses fentry and fexit programs (operation not permitted) because it is locked down", "use another kernel", ErrTracingRefused},
+		{"refused by a filter", circumstances{refused: refusal{"despite the capabilities", "allow CALL"}}, unix.EPERM,
+			"this kernel refuses fentry and fexit programs (operation not permitted) despite the capabilities", "allow bpf", ErrTracingRefused},
 		{"replaced", circumstances{}, unix.EBUSY, "another program has taken its place (freplace)", "trace that one", nil},
 		{"full", circumstances{}, unix.E2BIG, "it has as many tracers as the kernel takes", "end another one", nil},
 		{"no trampolines", circumstances{}, unix.Errno(524),
@@ -79,12 +81,14 @@ func TestExplainTracer(t *testing.T) {
 // has the capabilities.
 func TestExplainLoad(t *testing.T) {
 	guess := fmt.Errorf("%w (MEMLOCK may be too low)", unix.EPERM)
+	refused := refuser()
 	for _, test := range []struct{ name, got, want string }{
-		{"forbidden", ExplainLoad("load it", guess).Error(), "load it: operation not permitted although this process holds the capabilities: " +
-			"a container, a seccomp filter or the kernel's lockdown forbids it"},
-		{"another error", ExplainLoad("load it", unix.ENOMEM).Error(), "load it: cannot allocate memory"},
+		{"forbidden", ExplainLoad("load it", guess).Error(),
+			"load it: operation not permitted " + refused.why + ": " + refused.remedy("bpf")},
+		{"no memory", ExplainLoad("load it", unix.ENOMEM).Error(), "load it: cannot allocate memory: " + addressSpace()},
+		{"another error", ExplainLoad("load it", unix.EIO).Error(), "load it: input/output error"},
 	} {
-		if !strings.HasPrefix(test.got, test.want) {
+		if test.got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, test.got, test.want)
 		}
 	}

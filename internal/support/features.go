@@ -24,15 +24,15 @@ const (
 
 func (r *Report) features(l limits) Checks {
 	k := r.Kernel.Checks
-	rights, memory := r.rights(), r.memory(l)
-	load := all("", rights, k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), k.Get("perf_event_array"), k.Get("xdp_helpers"), memory)
+	rights, memory := r.rights(), l.memory()
+	rings := all("", k.Get("perf_event_array"), k.Get("perf_event"), memory)
+	load := all("", rights, k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), k.Get("xdp_helpers"), rings)
 	trace := all("", rights, k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"))
-	capture := all("", k.Get("tracing_helpers"), k.Get("perf_event_array"))
 	target := all("", r.openPrograms(), r.target())
 	return Checks{
 		all(FeatureNative, load, r.port(), r.vacant(), r.native()),
 		all(FeatureGeneric, load, r.port(), r.vacant()),
-		all(FeatureBeside, trace, capture, target, memory, r.port()),
+		all(FeatureBeside, trace, k.Get("tracing_helpers"), rings, target, r.port()),
 		all(FeatureHook, load, k.Get("prog_array"), pinning(l)),
 		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
 		all(FeatureFlows, rights, k.Get("xdp"), k.Get("lru_hash"), k.Get("xdp_helpers")),
@@ -126,18 +126,13 @@ func (r *Report) native() Check {
 }
 
 // memory is whether this user may lock rings of this size in memory.
-func (r *Report) memory(l limits) Check {
-	limit := r.Privileges.Memlock
-	if limit == nil || has(r.Privileges.held, unix.CAP_IPC_LOCK) {
-		return yes("")
-	}
-	want, may := uint64(l.ring)*uint64(l.cpus), *limit+l.freeLock
-	if want <= may {
+func (l limits) memory() Check {
+	if l.fit() {
 		return yes("")
 	}
 	return Check{Answer: No, Kind: ErrLockedMemory,
 		Reason: fmt.Sprintf("rings of %d KiB for %d CPUs are more locked memory than this user may have, %d KiB",
-			l.ring>>10, l.cpus, may>>10)}
+			l.ring>>10, l.cpus, l.lockable>>10)}
 }
 
 // pinning is whether there is a file system in which a hook map can be pinned.

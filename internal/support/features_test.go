@@ -1,6 +1,8 @@
 package support
 
 import (
+	"math"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "lru_hash", "prog_array",
+var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "perf_event", "lru_hash", "prog_array",
 	"xdp_helpers", "fentry", "fexit", "trampolines", "tp_btf", "tracing_helpers"}
 
 // ableReport is the report for root, on a kernel that can do everything, of an interface without a
 // program.
 func ableReport() *Report {
-	r := &Report{Privileges: Privileges{held: 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_IPC_LOCK}}
+	r := &Report{Privileges: Privileges{held: 1 << unix.CAP_SYS_ADMIN}}
 	for _, key := range kernelKeys {
 		r.Kernel.Checks = append(r.Kernel.Checks, yes(key))
 	}
@@ -24,10 +26,6 @@ func ableReport() *Report {
 
 // Each table entry takes one thing away; every feature that it does not name must still be there.
 func TestFeatures(t *testing.T) {
-	const (
-		bitLock  = uint64(1) << unix.CAP_IPC_LOCK
-		bitAdmin = uint64(1) << unix.CAP_SYS_ADMIN
-	)
 	lacks := func(key string) func(*Report, *limits) {
 		return func(r *Report, _ *limits) {
 			for i := range r.Kernel.Checks {
@@ -40,12 +38,13 @@ func TestFeatures(t *testing.T) {
 	occupy := func(r *Report, _ *limits) {
 		r.Interface.Program = &AttachedProgram{ID: 7, Name: "lb", Mode: "native", Traceable: yes("traceable")}
 	}
-	memlock := func(limit uint64) func(*Report, *limits) {
-		return func(r *Report, _ *limits) { r.Privileges.held, r.Privileges.Memlock = bitAdmin, &limit }
+	page := uint64(os.Getpagesize())
+	lockable := func(bytes uint64) func(*Report, *limits) {
+		return func(_ *Report, l *limits) { l.lockable = bytes }
 	}
 	lack := func(key string) Check { return no("", "lacks "+key, "get it") }
 	busy := Check{Answer: No, Reason: "eth0 runs lb (id 7), which is never replaced", Kind: ErrOccupied}
-	crowded := Check{Answer: No, Reason: "rings of 8192 KiB for 4 CPUs are more locked memory than this user may have, 32767 KiB", Kind: ErrLockedMemory}
+	crowded := Check{Answer: No, Reason: "rings of 8192 KiB for 4 CPUs are more locked memory than this user may have, 32768 KiB", Kind: ErrLockedMemory}
 	down := no("", "eth0 is down", "ip link set dev eth0 up")
 	hidden := no("", "the kernel shows programs of others to CAP_SYS_ADMIN only", "run it as root (sudo), or add cap_sys_admin to the binary")
 	missing := no("", "missing CAP_BPF", grant)
@@ -75,6 +74,8 @@ func TestFeatures(t *testing.T) {
 			FeatureHook: lack("isa_v3"), FeatureFilter: lack("isa_v3"), FeatureMeters: lack("isa_v3"), FeatureLatency: lack("isa_v3")}},
 		{"no perf rings", lacks("perf_event_array"), false, answers{FeatureNative: lack("perf_event_array"),
 			FeatureGeneric: lack("perf_event_array"), FeatureHook: lack("perf_event_array"), FeatureBeside: lack("perf_event_array")}},
+		{"no perf events", lacks("perf_event"), false, answers{FeatureNative: lack("perf_event"),
+			FeatureGeneric: lack("perf_event"), FeatureHook: lack("perf_event"), FeatureBeside: lack("perf_event")}},
 		{"no helpers in XDP", lacks("xdp_helpers"), false, answers{FeatureNative: lack("xdp_helpers"), FeatureGeneric: lack("xdp_helpers"),
 			FeatureHook: lack("xdp_helpers"), FeatureFlows: lack("xdp_helpers")}},
 		{"no XDP", lacks("xdp"), false, answers{FeatureNative: lack("xdp"), FeatureGeneric: lack("xdp"), FeatureHook: lack("xdp"),
@@ -84,7 +85,7 @@ func TestFeatures(t *testing.T) {
 		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
 			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureFilter: missing,
 			FeatureFlows: missing, FeatureMeters: missing, FeatureLatency: missing, FeatureMonitor: missing}},
-		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = bitLock }, true,
+		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = 0 }, true,
 			answers{FeatureBeside: hidden}},
 		{"occupied", occupy, true, answers{FeatureNative: busy, FeatureGeneric: busy}},
 		{"occupied by one that cannot be traced", func(r *Report, l *limits) {
@@ -95,7 +96,7 @@ func TestFeatures(t *testing.T) {
 		{"occupied, no fentry", func(r *Report, l *limits) { occupy(r, l); lacks("fentry")(r, l) }, false, answers{
 			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: lack("fentry"), FeatureMeters: lack("fentry"),
 			FeatureLatency: {Answer: Yes, Reason: mean + "lacks fentry"}}},
-		{"occupied, no CAP_SYS_ADMIN", func(r *Report, l *limits) { occupy(r, l); r.Privileges.held = bitLock }, false, answers{
+		{"occupied, no CAP_SYS_ADMIN", func(r *Report, l *limits) { occupy(r, l); r.Privileges.held = 0 }, false, answers{
 			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: hidden, FeatureMeters: hidden, FeatureLatency: hidden}},
 		{"down", func(r *Report, _ *limits) { r.Interface.Up = false }, false,
 			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureMeters: down, FeatureLatency: down}},
@@ -107,16 +108,12 @@ func TestFeatures(t *testing.T) {
 		{"no frags in the driver, no need of them", func(r *Report, _ *limits) {
 			r.Interface.Frags = no("xdp_frags", "of no matter", "")
 		}, true, nil},
-		{"too little memory", memlock(32<<20 - 1<<10 - 4<<10), false, answers{
+		{"too little memory for the meta pages", lockable(32 << 20), false, answers{
 			FeatureNative: crowded, FeatureGeneric: crowded, FeatureBeside: crowded, FeatureHook: crowded}},
-		{"just enough memory", memlock(32<<20 - 4<<10), true, nil},
-		{"little memory, but CAP_IPC_LOCK", func(r *Report, l *limits) {
-			memlock(1)(r, l)
-			r.Privileges.held |= bitLock
-		}, true, nil},
+		{"just enough memory", lockable(32<<20 + 4*page), true, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, l := ableReport(), limits{ring: 8 << 20, cpus: 4, freeLock: 4 << 10, bpfFS: true}
+			r, l := ableReport(), limits{ring: 8 << 20, cpus: 4, lockable: math.MaxUint64, bpfFS: true}
 			test.change(r, &l)
 			r.decide(l)
 			var want Checks

@@ -14,15 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const kernelBTF = "/sys/kernel/btf/vmlinux"
+const (
+	kernelBTF = "/sys/kernel/btf/vmlinux"
+	takeBTF   = "use a kernel with CONFIG_DEBUG_INFO_BTF=y"
+)
 
 // A Kernel is what the running kernel can do. Each check is a trial.
 type Kernel struct {
 	Release string `json:"release"`
 	Machine string `json:"machine"`
 
-	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, lru_hash, prog_array, xdp_helpers,
-	// fentry, fexit, trampolines, tp_btf, tracing_helpers.
+	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, perf_event, lru_hash, prog_array,
+	// xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers.
 	Checks Checks `json:"checks"`
 }
 
@@ -77,6 +80,7 @@ func probeKernel() (Kernel, error) {
 		checkLoad("xdp_frags", "XDP programs for packets in several buffers", fragsErr, "Linux 5.18 or newer"),
 		checkLoad("isa_v3", "BPF instruction set v3", features.HaveV3ISA(), "Linux 5.1 or newer"),
 		checkLoad("perf_event_array", "maps for perf rings", features.HaveMapType(ebpf.PerfEventArray), "CONFIG_PERF_EVENTS=y"),
+		probePerf(),
 		checkLoad("lru_hash", "maps that forget (LRU)", features.HaveMapType(ebpf.LRUHash), "Linux 4.10 or newer"),
 		checkLoad("prog_array", "maps of programs", features.HaveMapType(ebpf.ProgramArray), "Linux 4.2 or newer"),
 		checkHelpers("xdp_helpers", xdpHelpers, func(fn asm.BuiltinFunc) error {
@@ -91,7 +95,7 @@ func probeKernel() (Kernel, error) {
 
 func checkBTF() Check {
 	if !exists(kernelBTF) {
-		return no("btf", "there is no "+kernelBTF, "use a kernel with CONFIG_DEBUG_INFO_BTF=y")
+		return no("btf", "there is no "+kernelBTF, takeBTF)
 	}
 	return yes("btf")
 }
@@ -150,7 +154,8 @@ func judgeLoad(key, what string, err error, needs string, missing []string) Chec
 	case len(missing) > 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
 		return notTried(key, missing)
 	case errors.Is(err, unix.EPERM):
-		return no(key, "this kernel refuses "+what+" ("+unix.EPERM.Error()+") "+refuser(), "")
+		refused := refuser()
+		return no(key, "this kernel refuses "+what+" ("+unix.EPERM.Error()+") "+refused.why, refused.remedy("bpf"))
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG),
 		errors.Is(err, btf.ErrNotFound):
 		return no(key, "this kernel has no "+what, "it takes "+needs)

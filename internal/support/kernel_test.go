@@ -12,6 +12,7 @@ import (
 )
 
 func TestJudgeLoad(t *testing.T) {
+	refused := refuser()
 	const key, what, needs = "lru_hash", "maps that forget (LRU)", "Linux 4.10 or newer"
 	few := []string{"CAP_BPF", "CAP_PERFMON"}
 	absent := no(key, "this kernel has no maps that forget (LRU)", "it takes Linux 4.10 or newer")
@@ -26,7 +27,7 @@ func TestJudgeLoad(t *testing.T) {
 		{"loads without the capabilities", nil, few, yes(key)},
 		{"not permitted", unix.EPERM, few, untried},
 		{"refused by the verifier without the capabilities", unix.EACCES, few, untried},
-		{"forbidden", unix.EPERM, nil, no(key, "this kernel refuses maps that forget (LRU) (operation not permitted) "+refuser(), "")},
+		{"forbidden", unix.EPERM, nil, no(key, "this kernel refuses maps that forget (LRU) (operation not permitted) "+refused.why, refused.remedy("bpf"))},
 		{"not supported", ebpf.ErrNotSupported, nil, absent},
 		{"not supported, and no capabilities", ebpf.ErrNotSupported, few, absent},
 		{"unknown to the kernel", unix.EINVAL, nil, absent},

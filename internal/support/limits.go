@@ -1,12 +1,14 @@
 package support
 
 import (
+	"math"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // bpfFS is where the BPF file system is mounted by custom.
@@ -14,15 +16,20 @@ const bpfFS = "/sys/fs/bpf"
 
 // limits are what decides about features besides the kernel's abilities and the capabilities.
 type limits struct {
-	ring     int    // bytes that a capture locks in memory per CPU
+	ring     int    // bytes of a capture's ring for each CPU
 	cpus     int    // that have a ring each
-	freeLock uint64 // bytes that perf lets every user lock beyond RLIMIT_MEMLOCK, on all CPUs
+	lockable uint64 // bytes that perf lets this user lock in memory, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted, in which maps can be pinned
 }
 
 func findLimits(ring int) limits {
-	l := limits{ring: ring, cpus: runtime.NumCPU()}
-	l.freeLock = perfLock() * uint64(l.cpus)
+	l := limits{ring: ring, cpus: machine.CPUs(), lockable: math.MaxUint64}
+	var memlock unix.Rlimit
+	switch err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &memlock); {
+	case err != nil, memlock.Cur == unix.RLIM_INFINITY, has(heldOrNone(), unix.CAP_IPC_LOCK), sysctl(perfParanoid) == "-1":
+	default:
+		l.lockable = memlock.Cur + perfLock()*uint64(l.cpus)
+	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err == nil {
 		l.bpfFS = hasBPFFS(string(mounts))
@@ -33,14 +40,15 @@ func findLimits(ring int) limits {
 	return l
 }
 
+// fit is whether a ring for each CPU, with its meta page, is not more than may be locked.
+func (l limits) fit() bool {
+	return uint64(l.ring+os.Getpagesize())*uint64(l.cpus) <= l.lockable
+}
+
 // perfLock is how many bytes perf lets every user lock per CPU in addition to the user's limit; 0
 // if that cannot be read.
 func perfLock() uint64 {
-	set, err := os.ReadFile("/proc/sys/kernel/perf_event_mlock_kb")
-	if err != nil {
-		return 0
-	}
-	kib, err := strconv.ParseUint(strings.TrimSpace(string(set)), 10, 64)
+	kib, err := strconv.ParseUint(sysctl("kernel.perf_event_mlock_kb"), 10, 64)
 	if err != nil {
 		return 0
 	}

@@ -23,10 +23,10 @@ var capabilities = []struct {
 const grant = "run it as root (sudo), or give the binary what it needs: " +
 	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon,cap_ipc_lock+ep FILE"
 
-// CheckPrivileges returns nil, or an error that names the capabilities that this process lacks to
+// checkPrivileges returns nil, or an error that names the capabilities that this process lacks to
 // load, attach and read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and
 // CAP_PERFMON.
-func CheckPrivileges() error {
+func checkPrivileges() error {
 	held, err := heldCapabilities()
 	if err != nil {
 		return err

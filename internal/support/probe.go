@@ -26,6 +26,9 @@ type ProbeOptions struct {
 // privileges it works, too: what it cannot try is Unknown then. The process must not change its
 // capabilities while Probe runs or between two runs, because results are cached.
 func Probe(o ProbeOptions) (*Report, error) {
+	if err := checkFileSystems(); err != nil {
+		return nil, err
+	}
 	r := &Report{}
 	if o.Interface != "" {
 		ifi, err := xdp.InterfaceByName(o.Interface)

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Each limit of a process is one line that names it and says what to do, and nothing is attached.
+func TestLimits(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	capture := []string{"-i", pair.RxName, "-w", os.DevNull}
+	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+	if testnet.Emulated() {
+		setParanoid(t, "2")
+	}
+	const megabyte = 1 << 20
+	for _, test := range []struct {
+		name  string
+		given surroundings
+		args  []string
+		want  []string
+	}{
+		{"few open files", surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: 20}}, capture,
+			[]string{"too many open files", "ulimit -n"}},
+		{"few open files, stats", surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: 20}}, []string{"stats", "-i", pair.RxName},
+			[]string{"too many open files", "ulimit -n"}},
+		{"little locked memory", surroundings{Capabilities: three, Limits: map[int]uint64{unix.RLIMIT_MEMLOCK: megabyte}}, capture,
+			[]string{"more locked memory than this user may have, ", "CAP_IPC_LOCK", "-B"}},
+		{"little address space", surroundings{Limits: map[int]uint64{unix.RLIMIT_AS: 950 * megabyte}}, append(capture, "-B", "256M"),
+			[]string{"cannot allocate memory", "950 MiB of address space (ulimit -v)", "-B"}},
+		{"no /proc", surroundings{Hidden: []string{"/proc"}}, capture, []string{"/proc/self/mountinfo", "mount -t proc proc /proc"}},
+		{"no /proc, probe", surroundings{Hidden: []string{"/proc"}}, []string{"probe"}, []string{"mount -t proc proc /proc"}},
+		{"no /sys", surroundings{Hidden: []string{"/sys"}}, capture, []string{"/sys/devices/system/cpu/possible", "mount -t sysfs sysfs /sys"}},
+		{"no /sys, monitor", surroundings{Hidden: []string{"/sys"}}, []string{"monitor"}, []string{"mount -t sysfs sysfs /sys"}},
+		{"no BTF", surroundings{Hidden: []string{"/sys/kernel"}}, []string{"monitor"},
+			[]string{"/sys/kernel/btf/vmlinux", "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}},
+		{"no bpf", surroundings{Refused: []uint32{unix.SYS_BPF}}, capture,
+			[]string{"operation not permitted", "a seccomp filter may do it", "allow the system call bpf in the filter"}},
+		{"no bpf, count", surroundings{Refused: []uint32{unix.SYS_BPF}}, []string{"count", "-i", pair.RxName},
+			[]string{"operation not permitted", "a seccomp filter may do it", "allow the system call bpf in the filter"}},
+		{"no perf events", surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}, capture,
+			[]string{"open a perf event on CPU 0: operation not permitted", "allow the system call perf_event_open in the filter"}},
+		{"no perf events, latency", surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}},
+			[]string{"latency", "-i", pair.RxName, "--builtin", "--events"}, []string{"open a perf event", "allow the system call perf_event_open in the filter"}},
+		{"no capability for BPF", surroundings{Capabilities: three[1:]}, capture, []string{"missing privileges: CAP_BPF;", "setcap"}},
+		{"no capability for BPF, stats", surroundings{Capabilities: three[1:]}, []string{"stats", "-i", pair.RxName},
+			[]string{"missing privileges: CAP_BPF;", "setcap"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, ok := test.given.Limits[unix.RLIMIT_AS]; ok && testnet.Emulated() {
+				t.Skip("the machine has less memory than Go takes of addresses")
+			}
+			cmd := test.given.command(t, test.args...)
+			cmd.Env = append(cmd.Env, "MALLOC_ARENA_MAX=1") // with cgo, each thread takes 128 MiB otherwise
+			status, stderr := startCommand(t, pair.Rx, nil, cmd).wait()
+			oneLine(t, status, stderr, test.want...)
+			checkDetached(t, pair)
+		})
+	}
+
+	// What is not needed is not missed.
+	p := startCommand(t, pair.Rx, nil, surroundings{Hidden: []string{"/sys/kernel"}}.command(t, capture...)).listening()
+	p.interrupt()
+
+	// However few files it may open, it says that in one line, or captures. With less, Go itself does
+	// not start.
+	for n := uint64(10); ; n++ {
+		args := append(capture, "-c", "1", "--duration", "1ms")
+		status, stderr := startCommand(t, pair.Rx, nil, surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: n}}.command(t, args...)).wait()
+		if status == 0 {
+			break
+		}
+		oneLine(t, status, stderr, "too many open files", "ulimit -n")
+		if testnet.Emulated() {
+			n += 10
+		}
+	}
+}
+
+// The capabilities that README.md lists are those with which a capture and its probe work.
+func TestCapabilities(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	sender := testnet.MustSender(t, pair)
+	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+	small := map[int]uint64{unix.RLIMIT_MEMLOCK: 64 << 10}
+	for _, test := range []struct {
+		name     string
+		paranoid string
+		given    surroundings
+		args     []string
+		want     []string // nil = it works
+	}{
+		{"what suffices", "2", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK), Limits: small}, nil, nil},
+		{"small rings", "2", surroundings{Capabilities: three, Limits: small}, []string{"-B", "256k"}, nil},
+		{"large rings", "2", surroundings{Capabilities: three, Limits: small}, nil, []string{"more locked memory than this user may have, "}},
+		{"Debian's setting", "3", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK)}, nil,
+			[]string{"kernel.perf_event_paranoid is 3, with which it takes CAP_SYS_ADMIN", "run it as root (sudo), add cap_sys_admin "}},
+		{"what suffices there", "3", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK, unix.CAP_SYS_ADMIN)}, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			setParanoid(t, test.paranoid)
+			args := append([]string{"-i", pair.RxName, "-c", "1"}, test.args...)
+			p := startCommand(t, pair.Rx, nil, test.given.command(t, args...))
+			works, probed := probeIn(t, pair, test.given)
+			if test.want != nil {
+				status, stderr := p.wait()
+				oneLine(t, status, stderr, test.want...)
+				if works || !strings.Contains(probed, test.want[0]) {
+					t.Errorf("probe says %v: %s", works, probed)
+				}
+				return
+			}
+			p.listening()
+			if err := sender.Send(testnet.UDPFrame(64, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if status, stderr := p.wait(); status != 0 || !strings.Contains(stderr, "1 packets captured") {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			if test.args == nil && !works {
+				t.Errorf("probe says no: %s", probed)
+			}
+		})
+	}
+}
+
+// probeIn is what probe says of generic captures.
+func probeIn(t *testing.T, pair *testnet.Pair, s surroundings) (works bool, reason string) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := s.command(t, "probe", "--json")
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	var r probeJSON
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.CanCapture, r.Features["capture_generic"].Reason
+}
+
+// setParanoid sets kernel.perf_event_paranoid until the end of the test. Where that would concern
+// others, it skips the test unless the value is the one that is there.
+func setParanoid(t *testing.T, value string) {
+	t.Helper()
+	const file = "/proc/sys/kernel/perf_event_paranoid"
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(string(old)) == value {
+		return
+	}
+	if !testnet.Emulated() {
+		t.Skip("it would change a setting of this machine")
+	}
+	if err := os.WriteFile(file, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.WriteFile(file, old, 0) })
+}

@@ -1,0 +1,168 @@
+package support
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// OpenPerfRing opens a perf event on a CPU, through which BPF programs send records to user space,
+// and maps its ring of size bytes, a power of two of pages. memory is the meta page, then the ring.
+// The event becomes readable each time another watermark bytes have been written. The error is
+// ENODEV where the CPU is offline.
+func OpenPerfRing(cpu, size, watermark int) (event int, memory []byte, err error) {
+	attr := unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Config:      unix.PERF_COUNT_SW_BPF_OUTPUT,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample_type: unix.PERF_SAMPLE_RAW,
+		Bits:        unix.PerfBitWatermark,
+		Wakeup:      uint32(watermark),
+	}
+	event, err = unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return -1, nil, fmt.Errorf("open a perf event on CPU %d: %w", cpu, explainEvent(err))
+	}
+	memory, err = unix.Mmap(event, 0, os.Getpagesize()+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		unix.Close(event)
+		return -1, nil, fmt.Errorf("map a ring of %d KiB for CPU %d: %w", size>>10, cpu, explainMapping(err))
+	}
+	return event, memory, nil
+}
+
+// ExplainRings explains an error of cilium/ebpf, which hides the kernel's number, that opened perf
+// rings of so many bytes for each CPU. It tries what that tried.
+func ExplainRings(size int, err error) error {
+	if tried := tryPerfRing(size); tried != nil {
+		return tried
+	}
+	if l := findLimits(size); !l.fit() {
+		err = explainMapping(unix.EPERM)
+	}
+	return fmt.Errorf("open perf rings of %d KiB for each CPU: %w", size>>10, err)
+}
+
+// tryPerfRing opens a ring, and closes it again.
+func tryPerfRing(size int) error {
+	for cpu := range maxCPUs {
+		event, memory, err := OpenPerfRing(cpu, size, 1)
+		if errors.Is(err, unix.ENODEV) {
+			continue
+		}
+		if err == nil {
+			unix.Munmap(memory)
+			unix.Close(event)
+		}
+		return err
+	}
+	return unix.ENODEV
+}
+
+// maxCPUs is more than any kernel supports.
+const maxCPUs = 1 << 16
+
+// explainEvent explains an error of perf_event_open.
+func explainEvent(err error) error {
+	if reason, remedy := findPerfCircumstances().explainEvent(err); reason != "" {
+		return fmt.Errorf("%w: %s: %s", errno(err), reason, remedy)
+	}
+	return err
+}
+
+// perfCircumstances tell apart why the kernel may refuse a perf event.
+type perfCircumstances struct {
+	held     uint64  // capabilities
+	paranoid string  // kernel.perf_event_paranoid; "" = not known
+	refused  refusal // what may be behind it although nothing is missing
+}
+
+const perfParanoid = "kernel.perf_event_paranoid"
+
+func findPerfCircumstances() perfCircumstances {
+	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: refuser()}
+}
+
+// explainEvent returns "" for an error that says enough by itself. Debian's kernels know the value
+// 3, with which CAP_PERFMON is not enough.
+func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
+	missing := "CAP_SYS_ADMIN"
+	if !has(c.held, unix.CAP_PERFMON) {
+		missing = "CAP_PERFMON"
+	}
+	switch {
+	case errors.Is(err, unix.EACCES) && !has(c.held, unix.CAP_SYS_ADMIN):
+		return perfParanoid + " is " + c.paranoid + ", with which it takes " + missing,
+			"run it as root (sudo), add " + strings.ToLower(missing) + " to the binary with setcap, or sysctl " + perfParanoid + "=2"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return "this kernel refuses perf events " + c.refused.why, c.refused.remedy("perf_event_open")
+	case errors.Is(err, unix.ENOSYS):
+		return "this kernel has no perf events", "use a kernel with CONFIG_PERF_EVENTS=y"
+	}
+	return "", ""
+}
+
+// explainMapping explains an error of mmap for a perf ring.
+func explainMapping(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return xdp.Kind(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0).lockable>>10)
+	case errors.Is(err, unix.ENOMEM):
+		return xdp.Kind(ErrBufferTooLarge, "%w: %s", errno(err), addressSpace())
+	}
+	return err
+}
+
+// addressSpace says what may be behind an ENOMEM.
+func addressSpace() string {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+		return "the machine, or the control group of this process, has no more memory"
+	}
+	return fmt.Sprintf("this process may have no more than %d MiB of address space (ulimit -v)", limit.Cur>>20)
+}
+
+// errno is the kernel's error in err, without the words of a library around it.
+func errno(err error) error {
+	if number := unix.Errno(0); errors.As(err, &number) {
+		return number
+	}
+	return err
+}
+
+// probePerf opens a perf event as a capture does, with the smallest ring.
+func probePerf() Check {
+	return judgePerf("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
+}
+
+// judgePerf makes a check of the result of OpenPerfRing.
+func judgePerf(key string, err error, c perfCircumstances) Check {
+	if err == nil {
+		return yes(key)
+	}
+	if kind := ErrLockedMemory; errors.Is(err, kind) {
+		return Check{Key: key, Answer: No, Reason: err.Error(), Kind: kind}
+	}
+	if missing := missingCapabilities(c.held); len(missing) > 0 {
+		return notTried(key, missing)
+	}
+	if reason, remedy := c.explainEvent(err); reason != "" {
+		return no(key, reason, remedy)
+	}
+	return no(key, err.Error(), "")
+}
+
+// sysctl reads a setting of the kernel; "" = it cannot be read.
+func sysctl(name string) string {
+	text, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
