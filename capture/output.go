@@ -20,7 +20,7 @@ type Output interface {
 	// Flush hands on what was held back.
 	Flush() error
 	// End takes the session's final accounts and returns the output's own, in which packets that it
-	// could not take are lost instead of captured.
+	// could not take are lost instead of captured, as [Accounts.Delivered] has it.
 	End(Accounts) (Accounts, error)
 }
 
