@@ -207,7 +207,9 @@ func TestSticky(t *testing.T) {
 			setting := "/proc/sys/fs/" + sysctl
 			if testnet.Emulated() {
 				// Only a machine of the test's own may be set differently.
+				before := content(t, setting)
 				mustWrite(t, setting, "1")
+				defer mustWrite(t, setting, before)
 			}
 			path := filepath.Join(dir, sysctl)
 			if err := mk(path); err != nil {
