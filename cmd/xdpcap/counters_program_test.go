@@ -42,6 +42,7 @@ func TestCounterPrograms(t *testing.T) {
 		"-w " + os.DevNull:                        strings.Join(all, ", ") + ": choose with --program NAME, ID or all\n",
 		"stats --program all":                     "program all: only one can be chosen here: " + strings.Join(all, ", ") + ": give --program the id of one\n",
 		"count --program nosuch":                  "program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + ": --program also takes the id of one that runs elsewhere\n",
+		"latency --program nosuch":                "program nosuch: rx0 does not run it; it runs ",
 		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
 		"stats --action drop --program firewall_": "program firewall_ decides by itself: leave --action away",
 	} {
@@ -60,6 +61,7 @@ func TestCounterPrograms(t *testing.T) {
 		{"drop", run("stats", "--program", fmt.Sprint(last))},
 	}
 	counted := run("count", "--program", names[0])
+	measured := run("latency", "--program", names[1])
 
 	const frames = 5
 	for i := range frames {
@@ -73,5 +75,9 @@ func TestCounterPrograms(t *testing.T) {
 	}
 	if r := lastObject[countReport](t, counted()); r.Total.Packets != frames || r.Total.Bytes != 100*frames {
 		t.Errorf("count: %+v", r)
+	}
+	r := lastObject[latencyReport](t, measured())
+	if r.Total.Runs != frames || r.Verdicts["pass"].Runs != frames || r.Program != names[1] {
+		t.Errorf("latency: %+v", r)
 	}
 }

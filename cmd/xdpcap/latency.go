@@ -14,6 +14,7 @@ import (
 type latencyOptions struct {
 	counterOptions
 	interfaces  []string
+	program     string
 	builtin     bool
 	kernelStats bool
 	drop        float64 // percent
@@ -32,9 +33,11 @@ histogram. It measures in one of three ways, and says on stderr in which:
   --builtin        in a program of xdpcap's own, where none is attached: from its entry to its
                    verdict. It lets packets pass, or drops a share of them at random.
 
-Times are since the start, RUNS/S is of the interval. A percentile is within 3 % of the true one.`
+Times are since the start, and in the lines under INTERVAL those of the last interval alone; RUNS/S
+is of the interval. A percentile is within 3 % of the true one.`
 
 const latencyExamples = `  xdpcap latency -i eth0                        the program that is attached
+  xdpcap latency -i eth0 --program firewall     behind a libxdp dispatcher, this one
   xdpcap latency -i eth0 --kernel-stats         its mean run time, on every kernel
   xdpcap latency -i veth0 --builtin --drop 50   xdpcap's own, which drops every other packet
   xdpcap latency -i veth0 --builtin --events    a line for each packet`
@@ -56,6 +59,7 @@ func newLatency() *cobra.Command {
 	}
 	f := cmd.Flags()
 	interfacesVar(f, &o.interfaces, "measure on this `interface`")
+	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
 	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which this switches on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
 	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
@@ -74,6 +78,10 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 		return errNoInterface
 	case o.builtin && o.kernelStats:
 		return errors.New("--builtin and --kernel-stats are two ways to measure: choose one")
+	case o.program != "" && o.builtin:
+		return errors.New("--program chooses one that runs, and --builtin attaches xdpcap's own: use one of them")
+	case o.program != "" && o.kernelStats:
+		return errors.New("--program: the kernel counts a dispatcher as a whole in what --kernel-stats shows; use one of them")
 	case !(o.drop >= 0 && o.drop <= 100):
 		return fmt.Errorf("--drop %v: must be 0 to 100 percent", o.drop)
 	}
@@ -146,7 +154,7 @@ const (
 
 // openTraced measures at the entry and exit of the program that is attached.
 func openTraced(o *latencyOptions, iface string) (*latency, error) {
-	m, err := meter.OpenLatency(iface)
+	m, err := meter.OpenLatency(iface, o.program)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // latencyReport is what latency prints: as a table, or with --json as this object. Times are in
-// nanoseconds, which is how JSON shows a time.Duration, and since the start.
+// nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
+// interval.
 type latencyReport struct {
 	intervalKeys
 	Interface string              `json:"interface"`
@@ -30,6 +31,7 @@ type latencyReport struct {
 	Lost uint64 `json:"lost"`
 
 	total meter.Histogram // of all verdicts
+	first bool            // nothing was counted before the interval, so that it has all that is shown
 }
 
 // runTimes are a meter.RunTimes with the keys of JSON objects.
@@ -44,6 +46,20 @@ type runTimes struct {
 	P99  time.Duration `json:"p99_ns"`
 	P999 time.Duration `json:"p99_9_ns"`
 	Max  time.Duration `json:"max_ns"`
+
+	Interval *runTimes `json:"interval,omitempty"` // the same, of the interval alone
+}
+
+// newRunTimes shows the times since the start, and those of the interval.
+func newRunTimes(all, interval meter.RunTimes) runTimes {
+	rt := bareRunTimes(all)
+	lately := bareRunTimes(interval)
+	rt.Interval = &lately
+	return rt
+}
+
+func bareRunTimes(r meter.RunTimes) runTimes {
+	return runTimes{r.Runs, r.Rate, r.Sum, r.Mean, r.Min, r.P50, r.P90, r.P99, r.P999, r.Max, nil}
 }
 
 type cpuRunTimes struct {
@@ -75,20 +91,22 @@ func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *latenc
 // count fills in the interval and what was measured.
 func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
 	rates := meter.NewLatencyRates(i)
+	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: i.Now.Since(&i.Before), Took: i.Took})
+	r.first = i.Before.Total().Count == 0
 	r.intervalKeys = newIntervalKeys(i)
 	r.Lost = i.Now.Lost
 	r.total = i.Now.Total()
-	r.Total = runTimes(rates.Total)
+	r.Total = newRunTimes(rates.Total, lately.Total)
 	r.Verdicts = make(map[string]runTimes)
 	for v, times := range rates.Verdicts {
 		if times.Runs > 0 {
-			r.Verdicts[verdictName(v)] = runTimes(times)
+			r.Verdicts[verdictName(v)] = newRunTimes(times, lately.Verdicts[v])
 		}
 	}
 	if perCPU {
 		for cpu, times := range rates.CPUs {
 			if times.Runs > 0 {
-				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, runTimes(times)})
+				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, newRunTimes(times, lately.CPUs[cpu])})
 			}
 		}
 	}
@@ -107,12 +125,11 @@ func (r *latencyReport) object() any { return r }
 
 func (r *latencyReport) writeTable(w io.Writer) {
 	t := newTimesTable("VERDICT")
-	for v := range (meter.LatencyCounts{}).Verdicts {
-		if times, ok := r.Verdicts[verdictName(v)]; ok {
-			times.addTo(t, verdictName(v))
-		}
+	r.addVerdicts(t, func(rt runTimes) runTimes { return rt })
+	if !r.first {
+		t.addTitles("INTERVAL")
+		r.addVerdicts(t, func(rt runTimes) runTimes { return *rt.Interval })
 	}
-	r.Total.addTo(t, "total")
 	t.write(w)
 	if r.CPUs != nil {
 		t := newTimesTable("CPU")
@@ -131,13 +148,35 @@ func (r *latencyReport) writeTable(w io.Writer) {
 	r.draw(w)
 }
 
-func newTimesTable(of string) *table {
-	t := &table{}
-	t.add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+// addVerdicts adds a line for each verdict that has runs, and one for all.
+func (r *latencyReport) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
+	for v := range (meter.LatencyCounts{}).Verdicts {
+		all, ok := r.Verdicts[verdictName(v)]
+		if !ok {
+			continue
+		}
+		if times := of(all); times.Runs > 0 {
+			times.addTo(t, verdictName(v))
+		}
+	}
+	total := of(r.Total)
+	total.addTo(t, "total")
+}
+
+// A timesTable has lines of run times.
+type timesTable struct{ table }
+
+func newTimesTable(of string) *timesTable {
+	t := &timesTable{}
+	t.addTitles(of)
 	return t
 }
 
-func (rt *runTimes) addTo(t *table, of string) {
+func (t *timesTable) addTitles(of string) {
+	t.add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+}
+
+func (rt *runTimes) addTo(t *timesTable, of string) {
 	cells := []string{of, fmt.Sprint(rt.Runs), scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"

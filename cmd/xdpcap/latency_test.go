@@ -55,12 +55,17 @@ func TestLatencyTable(t *testing.T) {
 	perCPU := observed()
 	perCPU.CPUs = make([]meter.Histogram, 4)
 	perCPU.CPUs[1], perCPU.CPUs[3] = *perCPU.Verdict(xdp.Pass), *perCPU.Verdict(xdp.Drop)
+	later := observed()
+	for range 100 {
+		later.Verdict(xdp.Drop).Observe(5 * time.Microsecond)
+	}
 	for name, r := range map[string]*latencyReport{
+		"latency-later":   fakeLatency(observed(), later, nil),
 		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
 		"latency-lost":    fakeLatency(observed(), lost, nil),
 		"latency-per-cpu": fakeLatency(perCPU, perCPU, nil),
-		"latency-most":    fakeLatency(meter.LatencyCounts{}, manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
+		"latency-most":    fakeLatency(observed(), manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
 		r.writeTable(&out)
@@ -272,7 +277,7 @@ func TestLatencyErrors(t *testing.T) {
 		"-i rx0 --builtin --events --count 2": "--events prints single measurements",
 		"-i rx0 --builtin --xdp-mode fast":    `XDP mode "fast"`,
 		"-i rx0 --kernel-stats --per-cpu":     "--per-cpu",
-		"-i busy0 --builtin":                  "busy0 already runs an XDP program",
+		"-i busy0 --builtin":                  "busy0 runs receiver (id ",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append([]string{"latency"}, strings.Fields(args)...)...).wait()
 		if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {

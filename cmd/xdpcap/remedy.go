@@ -39,6 +39,7 @@ var remedies = []struct {
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
 	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},
 	{kind: meter.ErrNothingToMeasure, words: "measure xdpcap's own with --builtin", join: ", or "},
+	{kind: meter.ErrOccupied, words: "leave --builtin away to measure that program", join: "; "},
 	{kind: meter.ErrNotMeasurable, words: "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin", join: "; or "},
 	{kind: meter.ErrNotCountable, words: "detach that program, and xdpcap brings one of its own", join: "; or "},
 	{kind: meter.ErrProgramDecides, words: "leave --action away to count its verdicts"},

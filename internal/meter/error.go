@@ -7,6 +7,8 @@ import "errors"
 var (
 	// ErrNothingToMeasure means that the interface runs no XDP program. OpenBuiltin attaches one.
 	ErrNothingToMeasure = errors.New("the interface runs no XDP program to measure")
+	// ErrOccupied means that the interface runs an XDP program, whose place ours would need.
+	ErrOccupied = errors.New("the interface has no place for an XDP program of ours")
 	// ErrNotMeasurable means that the program cannot be traced. OpenRuntime and OpenBuiltin measure
 	// without tracing.
 	ErrNotMeasurable = errors.New("the run time of the program cannot be measured by tracing it")

@@ -43,7 +43,10 @@ type Latency struct {
 
 // OpenLatency measures the program that runs on an interface by fentry and fexit, from its entry to
 // its exit. The time of programs that it calls, also by tail call, is included.
-func OpenLatency(iface string) (*Latency, error) {
+//
+// program is the name or id of one of several programs, or the id of one elsewhere; "" is what the
+// interface runs.
+func OpenLatency(iface, program string) (*Latency, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
@@ -51,18 +54,18 @@ func OpenLatency(iface string) (*Latency, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(ifi.Programs) == 0 {
-		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", iface)
+	if len(ifi.Programs) == 0 && program == "" {
+		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
 	l := &Latency{}
-	if err := l.trace(ifi); err != nil {
+	if err := l.trace(ifi, program); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
 // trace attaches both probes.
-func (l *Latency) trace(ifi xdp.Interface) error {
+func (l *Latency) trace(ifi xdp.Interface, program string) error {
 	spec, err := loadLatency()
 	if err != nil {
 		return err
@@ -71,7 +74,7 @@ func (l *Latency) trace(ifi xdp.Interface) error {
 	if err != nil {
 		return err
 	}
-	l.attachment, err = trace(ifi, "", tracers{
+	l.attachment, err = trace(ifi, program, tracers{
 		spec:  spec,
 		names: probeNames,
 		load: func(name string) (*ebpf.Program, error) {
@@ -118,6 +121,10 @@ func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
 	ifi, err := xdp.EthernetInterface(iface)
 	if err != nil {
 		return nil, err
+	}
+	if len(ifi.Programs) > 0 {
+		return nil, xdp.Kind(ErrOccupied, "%s runs %v, which is never replaced: a program of our own has no place there",
+			ifi.Name, ifi.Programs[0])
 	}
 	l := &Latency{}
 	if err := l.attach(ifi, o); err != nil {

@@ -34,6 +34,22 @@ func (c *LatencyCounts) Total() (sum Histogram) {
 	return sum
 }
 
+// Since returns what was counted after another reading of the same counters.
+func (c *LatencyCounts) Since(before *LatencyCounts) (d LatencyCounts) {
+	for v := range c.Verdicts {
+		d.Verdicts[v] = c.Verdicts[v].Since(&before.Verdicts[v])
+	}
+	for cpu := range c.CPUs {
+		var earlier Histogram
+		if cpu < len(before.CPUs) {
+			earlier = before.CPUs[cpu]
+		}
+		d.CPUs = append(d.CPUs, c.CPUs[cpu].Since(&earlier))
+	}
+	d.Lost = c.Lost - min(before.Lost, c.Lost)
+	return d
+}
+
 // Verdict returns the histogram of one verdict.
 func (c *LatencyCounts) Verdict(v xdp.Verdict) *Histogram {
 	return &c.Verdicts[v.Slot()]
@@ -95,6 +111,34 @@ func (h *Histogram) Add(o *Histogram) {
 	for i, n := range o.buckets {
 		h.buckets[i] += n
 	}
+}
+
+// Since returns the values that were added to h after it was as before. Their least and greatest are
+// those of buckets, so that they are exact to 3 %.
+func (h *Histogram) Since(before *Histogram) (d Histogram) {
+	if before.Count == 0 {
+		return *h
+	}
+	for i, n := range h.buckets {
+		n -= min(before.buckets[i], n)
+		if n == 0 {
+			continue
+		}
+		from, to := bucketBounds(i)
+		if d.Count == 0 {
+			d.Min = max(from, h.Min)
+		}
+		d.Max = min(to-1, h.Max)
+		if i == buckets-1 {
+			d.Max = h.Max // the last bucket has no end
+		}
+		d.Count += n
+		d.buckets[i] = n
+	}
+	if d.Count > 0 {
+		d.Sum = max(h.Sum-before.Sum, 0)
+	}
+	return d
 }
 
 // Observe adds one value, as the program in the kernel does.

@@ -300,7 +300,7 @@ func TestRuntime(t *testing.T) {
 func TestLatencyErrors(t *testing.T) {
 	n := newNetwork(t)
 	for name, open := range map[string]func() error{
-		"rx0 runs no XDP program": func() error { _, err := OpenLatency("rx0"); return err },
+		"rx0 runs no XDP program": func() error { _, err := OpenLatency("rx0", ""); return err },
 		"rx0 runs no XDP":         func() error { _, err := OpenRuntime("rx0"); return err },
 		"is not 0 to 1":           func() error { _, err := OpenBuiltin("rx0", BuiltinOptions{Drop: 1.5}); return err },
 	} {
@@ -310,13 +310,13 @@ func TestLatencyErrors(t *testing.T) {
 	}
 	testnet.MustReceiver(t, n.pair, xdp.Pass, testnet.ReceiverOptions{Count: true})
 	err := n.pair.Rx.Do(func() error { _, err := OpenBuiltin("rx0", BuiltinOptions{}); return err })
-	if !errors.Is(err, xdp.ErrBusy) {
+	if !errors.Is(err, ErrOccupied) || !strings.HasPrefix(err.Error(), "rx0 runs count_packets (id ") {
 		t.Error(err)
 	}
 	if testnet.ProbeFentry() == nil {
 		return
 	}
-	err = n.pair.Rx.Do(func() error { _, err := OpenLatency("rx0"); return err })
+	err = n.pair.Rx.Do(func() error { _, err := OpenLatency("rx0", ""); return err })
 	if !errors.Is(err, ErrNotMeasurable) || !strings.Contains(err.Error(), "operation not permitted") {
 		t.Errorf("error %v, want ErrNotMeasurable with the kernel's reason", err)
 	}
@@ -329,7 +329,7 @@ func TestLatencyTraced(t *testing.T) {
 	testnet.MustReceiver(t, n.pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	var readers [2]*Latency
 	for i := range readers {
-		readers[i] = openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenLatency(n.pair.RxName) })
+		readers[i] = openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenLatency(n.pair.RxName, "") })
 	}
 	_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: 20_000, CPU: -1})
 	for _, l := range readers {

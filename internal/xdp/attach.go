@@ -56,7 +56,7 @@ func busy(ifi Interface) error {
 	if err != nil || len(now.Programs) == 0 {
 		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
-	return Kind(ErrBusy, "%s already runs an XDP program, %s, which came just now: try again to capture beside it",
+	return Kind(ErrBusy, "%s already runs an XDP program, %s, which came just now: try again",
 		ifi.Name, now.Programs[0])
 }
 
