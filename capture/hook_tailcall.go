@@ -80,6 +80,10 @@ func (h *tailCallHook) loadSlot(verdict int) (err error) {
 }
 
 func (h *tailCallHook) attach() (err error) {
+	// Where nobody has called the map yet, our programs would decide which kind may.
+	if err := h.hookMap.CheckCalled(); err != nil {
+		return fmt.Errorf("hook map %s: %w", h.source.Name, err)
+	}
 	if err := h.hookMap.Lock(samplerProgSampleXdp); err != nil {
 		return err
 	}
@@ -124,14 +128,15 @@ func (h *tailCallHook) fill(verdict int) error {
 	return nil
 }
 
-// check looks whether the slots still hold the hook's programs.
+// check looks whether the slots still hold the hook's programs, and a program that calls them is
+// loaded.
 func (h *tailCallHook) check() error {
 	for _, slot := range h.slots {
 		if err := slot.Check(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return h.hookMap.CheckCalled()
 }
 
 func (h *tailCallHook) detach() error {

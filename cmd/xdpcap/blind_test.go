@@ -236,3 +236,21 @@ func TestHookMapSlotTaken(t *testing.T) {
 	}
 	checkBlind(t, p, hook+" is not captured any more: ", "slot tx holds program hooked_target_frags (id ")
 }
+
+// So is one that no program calls any more, because its owner has ended.
+func TestHookMapOwnerLeaves(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.HookedFrags)
+	hook := pinHook(t, target.Hook())
+	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
+	sendRound(t, pair)
+	target.Close()
+	checkBlind(t, p, hook+" is not captured any more: no program calls it, since hooked_target_frags (id ", " has gone")
+	if s := account(t, p.said()); s.Captured != 5 {
+		t.Errorf("summary %+v", s)
+	}
+	status, stderr := start(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull).wait()
+	if status != 1 || !strings.Contains(stderr, "hook map "+hook+": no program calls it: load the one that has it first") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}

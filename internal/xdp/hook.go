@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,9 @@ import (
 type HookMap struct {
 	path string
 	m    *ebpf.Map // nil = closed
+
+	// callers are programs that call the map, as far as this process may see them.
+	callers []Program
 
 	// lock is the directory in which the map is pinned; -1 = the map is not locked. The lock goes
 	// with the process, however that ends.
@@ -187,6 +191,40 @@ func (h *HookMap) Obstacle() string {
 	}
 	return "the kernel finds no XDP program like the one that calls it, whatever its attach type, " +
 		"and whether or not it takes packets in several buffers"
+}
+
+// CheckCalled returns an error where no loaded program calls the map. It is nil where this process
+// may not look at the programs of others, which needs CAP_SYS_ADMIN.
+func (h *HookMap) CheckCalled() error {
+	if slices.ContainsFunc(h.callers, Program.isLoaded) {
+		return nil
+	}
+	callers, err := h.findCallers()
+	switch {
+	case err != nil:
+		return nil // that the kernel does not answer says nothing about the programs
+	case len(callers) > 0:
+		h.callers = callers
+		return nil
+	case len(h.callers) > 0:
+		return fmt.Errorf("no program calls it, since %s has gone", list(h.callers))
+	}
+	return errors.New("no program calls it: load the one that has it first")
+}
+
+// findCallers goes through all loaded programs for those that use the map.
+func (h *HookMap) findCallers() (callers []Program, err error) {
+	own, err := h.m.Info()
+	if err != nil {
+		return nil, err
+	}
+	id, _ := own.ID()
+	err = eachProgram(func(p Program, info *ebpf.ProgramInfo) {
+		if maps, _ := info.MapIDs(); slices.Contains(maps, id) {
+			callers = append(callers, p)
+		}
+	})
+	return callers, err
 }
 
 // A Slot is a slot of the map that holds a program of ours.

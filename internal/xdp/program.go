@@ -18,18 +18,13 @@ func FindProgram(nameOrID string) (Program, error) {
 		return programByID(uint32(id))
 	}
 	var found []Program
-	for id := ebpf.ProgramID(0); ; {
-		next, err := ebpf.ProgramGetNextID(id)
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return Program{}, fmt.Errorf("list the loaded BPF programs: %w", err)
-		}
-		id = next
-		if p, err := programByID(uint32(id)); err == nil && p.Name == nameOrID {
+	err := eachProgram(func(p Program, info *ebpf.ProgramInfo) {
+		if info.Type == ebpf.XDP && p.Name == nameOrID {
 			found = append(found, p)
 		}
+	})
+	if err != nil {
+		return Program{}, err
 	}
 	switch len(found) {
 	case 0:
@@ -43,6 +38,40 @@ func FindProgram(nameOrID string) (Program, error) {
 	}
 	return Program{}, Kind(ErrAmbiguousProgram, "%d XDP programs are named %s: their ids are %s",
 		len(found), nameOrID, strings.Join(ids, ", "))
+}
+
+// eachProgram calls f for every BPF program that is loaded on this machine, of any type. It needs
+// CAP_SYS_ADMIN.
+func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
+	for id := ebpf.ProgramID(0); ; {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list the loaded BPF programs: %w", err)
+		}
+		id = next
+		prog, err := ebpf.NewProgramFromID(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has gone meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("open BPF program %d: %w", id, err)
+		}
+		info, err := prog.Info()
+		prog.Close()
+		if err == nil {
+			f(Program{ID: uint32(id), Name: info.Name}, info)
+		}
+	}
+}
+
+// isLoaded tells whether a program is still there, also where this process may not look at it.
+func (p Program) isLoaded() bool {
+	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(p.ID))
+	prog.Close() // Close accepts a nil program
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Identify returns the id and the name that the kernel has given to a loaded program.
