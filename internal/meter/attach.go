@@ -15,7 +15,7 @@ import (
 // An attachment is our programs at an interface: one at its XDP hook, or those that trace the
 // program that runs there.
 type attachment struct {
-	target
+	followed
 	mode   xdp.Mode // the mode that our own program runs in
 	began  time.Time
 	counts []counting
@@ -44,7 +44,7 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 		return nil, fmt.Errorf("ask for the counting program's id: %w", err)
 	}
 	h := &attachment{}
-	if h.target, err = newTarget(ifi, "", own, nil); err != nil {
+	if h.followed, err = newFollowed(ifi, "", own, nil); err != nil {
 		return nil, err
 	}
 	l, got, err := xdp.Attach(prog, ifi, mode)
@@ -75,7 +75,7 @@ func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
 		return nil, err
 	}
 	h := &attachment{}
-	if h.target, err = newTarget(ifi, selector, program, func(ifi xdp.Interface, to xdp.Program) error { return h.move(t, ifi, to) }); err != nil {
+	if h.followed, err = newFollowed(ifi, selector, program, func(ifi xdp.Interface, to xdp.Program) error { return h.move(t, ifi, to) }); err != nil {
 		return nil, err
 	}
 	if err := h.move(t, ifi, program); err != nil {

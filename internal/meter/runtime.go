@@ -19,7 +19,7 @@ import (
 // is open, the kernel counts for all BPF programs of the machine, which costs each of them some 20
 // ns per run.
 type Runtime struct {
-	target
+	followed
 	stats io.Closer // closing it switches the kernel's counters off
 	began time.Time
 
@@ -71,7 +71,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 	if err := r.measure(ifi, ifi.Programs[0]); err != nil {
 		return nil, errors.Join(err, r.stats.Close())
 	}
-	if r.target, err = newTarget(ifi, "", ifi.Programs[0], r.measure); err != nil {
+	if r.followed, err = newFollowed(ifi, "", ifi.Programs[0], r.measure); err != nil {
 		return nil, errors.Join(err, r.stats.Close(), r.prog.Close())
 	}
 	return r, nil

@@ -9,8 +9,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A target is the program whose packets are counted, and the interface that it runs on.
-type target struct {
+// A followed program is the one whose packets are counted, until Follow finds another one in its
+// place on the interface.
+type followed struct {
 	ifi      xdp.Interface // as it was before we attached
 	selector string        // which of several programs is counted: see xdp.OneProgram
 	watch    *xdp.HookWatch
@@ -25,16 +26,16 @@ type target struct {
 	here    bool   // `program` was one of those that run for the interface
 }
 
-func newTarget(ifi xdp.Interface, selector string, program xdp.Program, move func(xdp.Interface, xdp.Program) error) (t target, err error) {
-	t = target{ifi: ifi, selector: selector, move: move, mu: new(sync.Mutex), program: program}
+func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move func(xdp.Interface, xdp.Program) error) (f followed, err error) {
+	f = followed{ifi: ifi, selector: selector, move: move, mu: new(sync.Mutex), program: program}
 	if len(ifi.Programs) > 0 {
-		t.runs = ifi.Programs[0].ID
+		f.runs = ifi.Programs[0].ID
 	}
-	if t.here, err = runsOn(ifi, program); err != nil {
-		return t, err
+	if f.here, err = runsOn(ifi, program); err != nil {
+		return f, err
 	}
-	t.watch, err = xdp.WatchHook(ifi.Index)
-	return t, err
+	f.watch, err = xdp.WatchHook(ifi.Index)
+	return f, err
 }
 
 // runsOn tells whether a program runs for the interface: attached to it, or behind a dispatcher.
@@ -44,42 +45,42 @@ func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 	return slices.ContainsFunc(ifi.Programs, is) || slices.ContainsFunc(running, is), err
 }
 
-func (t *target) isOwn() bool { return t.move == nil }
+func (f *followed) isOwn() bool { return f.move == nil }
 
 // Interface returns the interface as it was at Open.
-func (t *target) Interface() xdp.Interface { return t.ifi }
+func (f *followed) Interface() xdp.Interface { return f.ifi }
 
 // Program returns the program that is counted now.
-func (t *target) Program() xdp.Program {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.program
+func (f *followed) Program() xdp.Program {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.program
 }
 
 // Follow looks at the interface, and goes on with the program that has taken the place of the one
 // that was counted. The counters go on, too. A caller that wants to know calls it about once per
-// second, from one goroutine, in the network namespace of Open. The notice is not empty where another program is counted from now on.
-// The error is an ErrNotCounting where nothing is counted now, but will be once Follow finds a
-// program that it can count. Any other error is final. Either way the counters keep what was
-// counted.
-func (t *target) Follow() (notice string, err error) {
-	now, err := look(t.watch, t.ifi)
-	if err != nil || now.Program == t.runs {
+// second, from one goroutine, in the network namespace of Open. The notice is not empty where another
+// program is counted from now on. The error is an ErrNotCounting where nothing is counted now, but
+// will be once Follow finds a program that it can count. Any other error is final. Either way the
+// counters keep what was counted.
+func (f *followed) Follow() (notice string, err error) {
+	now, err := look(f.watch, f.ifi)
+	if err != nil || now.Program == f.runs {
 		return "", err
 	}
-	if t.isOwn() {
-		return "", fmt.Errorf("somebody has detached %v from %s: start again", t.program, t.ifi.Name)
+	if f.isOwn() {
+		return "", fmt.Errorf("somebody has detached %v from %s: start again", f.program, f.ifi.Name)
 	}
-	notice, err = t.follow(now.Of(t.ifi))
+	notice, err = f.follow(now.Of(f.ifi))
 	if err != nil {
 		// What was looked at may have been replaced meanwhile, by libxdp for example, which moves
 		// the programs behind a dispatcher to another one.
-		if again, err := t.watch.Look(); err == nil && again.Program != now.Program {
+		if again, err := f.watch.Look(); err == nil && again.Program != now.Program {
 			return "", nil
 		}
-		return "", xdp.Kind(ErrNotCounting, "%v does not run on %s any more: %w", t.program, t.ifi.Name, err)
+		return "", xdp.Kind(ErrNotCounting, "%v does not run on %s any more: %w", f.program, f.ifi.Name, err)
 	}
-	t.runs = now.Program
+	f.runs = now.Program
 	return notice, nil
 }
 
@@ -92,8 +93,8 @@ func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 	return now, err
 }
 
-func (t *target) follow(ifi xdp.Interface) (notice string, err error) {
-	next, err := xdp.OneProgram(ifi, t.selector)
+func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
+	next, err := xdp.OneProgram(ifi, f.selector)
 	if err != nil {
 		return "", err
 	}
@@ -101,19 +102,20 @@ func (t *target) follow(ifi xdp.Interface) (notice string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if next.ID == t.program.ID {
+	if next.ID == f.program.ID {
 		// An id is chosen whether or not its program runs here.
-		if t.here && !here {
+		if f.here && !here {
 			return "", xdp.Kind(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
 		}
+		f.here = here
 		return "", nil
 	}
-	if err := t.move(ifi, next); err != nil {
+	if err := f.move(ifi, next); err != nil {
 		return "", err
 	}
-	notice = fmt.Sprintf("%s runs %v in place of %v: that is counted from now on", t.ifi.Name, next, t.program)
-	t.mu.Lock()
-	t.program, t.here = next, here
-	t.mu.Unlock()
+	notice = fmt.Sprintf("%s runs %v in place of %v: that is counted from now on, without the packets of up to a second before", f.ifi.Name, next, f.program)
+	f.mu.Lock()
+	f.program, f.here = next, here
+	f.mu.Unlock()
 	return notice, nil
 }
