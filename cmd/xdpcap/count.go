@@ -137,8 +137,8 @@ func countMetrics(o *countOptions, iface string) metricSet[meter.ProtocolCounts]
 	return m
 }
 
-// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU that
-// has seen such a packet.
+// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU
+// that has seen such a packet.
 func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
 		if !o.perCPU {

@@ -88,8 +88,8 @@ type openMeter[S any] interface {
 }
 
 // runCounters runs a counter command, from the check of its privileges to its totals. It calls open
-// for each interface when everything else is ready, so that nothing is attached if something else is
-// wrong. The interface is "" where the command counts for all together.
+// for each interface when everything else is ready, so that nothing is attached if something else
+// is wrong. The interface is "" where the command counts for all together.
 func runCounters[S any](o *counterOptions, g guard, interfaces []string, open func(iface string) (*counters[S], error)) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -273,9 +273,9 @@ func (r *counterRun[S]) look() (counting bool) {
 	return counting
 }
 
-// end prints what was counted since the last interval, too, and ends the run. The last interval, which
-// is cut short, is printed for readers that add up JSON objects. A table is followed by the totals,
-// which include it.
+// end prints what was counted since the last interval, too, and ends the run. The last interval,
+// which is cut short, is printed for readers that add up JSON objects. A table is followed by the
+// totals, which include it.
 func (r *counterRun[S]) end() error {
 	err := r.read()
 	whole := r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time

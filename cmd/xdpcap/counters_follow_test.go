@@ -9,8 +9,8 @@ import (
 )
 
 // A program that takes the place of the traced one is counted from then on, and the counters go on.
-// When none runs any more, a command ends with everything that it counted, however long its interval
-// is, and one that exports its counters waits for the next program.
+// When none runs any more, a command ends with everything that it counted, however long its
+// interval is, and one that exports its counters waits for the next program.
 func TestCountersFollow(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

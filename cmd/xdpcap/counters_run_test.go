@@ -309,8 +309,8 @@ func TestScrapesShareReadings(t *testing.T) {
 	})
 }
 
-// --duration ends a run after whole intervals, and -q leaves the totals alone. Both print everything
-// that was counted.
+// --duration ends a run after whole intervals, and -q leaves the totals alone. Both print
+// everything that was counted.
 func TestCountersDuration(t *testing.T) {
 	for _, test := range []struct {
 		o      counterOptions

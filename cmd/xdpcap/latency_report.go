@@ -211,8 +211,8 @@ func (r *latencyReport) draw(w io.Writer) {
 	t.write(w)
 }
 
-// bar shows n out of most. It is never empty where n is not 0. It has spaces at its end, because the
-// table aligns its columns to the right.
+// bar shows n out of most. It is never empty where n is not 0. It has spaces at its end, because
+// the table aligns its columns to the right.
 func bar(n, most uint64) string {
 	length := int(math.Ceil(barWidth * float64(n) / float64(max(most, n, 1))))
 	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)

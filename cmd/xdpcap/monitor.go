@@ -203,8 +203,8 @@ func (o *monitorOptions) ofKthreads(values func(meter.EventCount, sendValue)) fu
 	}
 }
 
-// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU that had
-// such an event, and its number.
+// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU that
+// had such an event, and its number.
 func (o *monitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
 		if !o.perCPU {

@@ -88,7 +88,8 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	return err
 }
 
-// record prints events until there have been so many, or the tracepoints are stopped. 0 is no limit.
+// record prints events until there have been so many, or the tracepoints are stopped. 0 is no
+// limit.
 func (m *monitor) record(w io.Writer, events uint64) error {
 	for n := uint64(0); events == 0 || n < events; n++ {
 		r, err := m.Next()

@@ -103,8 +103,8 @@ func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
 	return a, nil
 }
 
-// parseAction reads what a program shall do, by the name of the verb or of the verdict, which may be
-// written as the kernel does.
+// parseAction reads what a program shall do, by the name of the verb or of the verdict, which may
+// be written as the kernel does.
 func parseAction(name string) (xdp.Verdict, error) {
 	switch strings.TrimPrefix(strings.ToLower(name), "xdp_") {
 	case "pass":
@@ -150,8 +150,8 @@ func statsMetrics(o *statsOptions, iface string) metricSet[meter.ActionCounts] {
 	}
 }
 
-// eachTally sends every tally of a snapshot with its labels. Queues and CPUs that have seen no packet
-// are left out, because there may be many of them.
+// eachTally sends every tally of a snapshot with its labels. Queues and CPUs that have seen no
+// packet are left out, because there may be many of them.
 func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
 	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
 		if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {

@@ -59,10 +59,10 @@ func (f *followed) Program() xdp.Program {
 
 // Follow looks at the interface, and goes on with the program that has taken the place of the one
 // that was counted. The counters go on, too. A caller that wants to know calls it about once per
-// second, from one goroutine, in the network namespace of Open. The notice is not empty where another
-// program is counted from now on. The error is an ErrNotCounting where nothing is counted now, but
-// will be once Follow finds a program that it can count. Any other error is final. Either way the
-// counters keep what was counted.
+// second, from one goroutine, in the network namespace of Open. The notice is not empty where
+// another program is counted from now on. The error is an ErrNotCounting where nothing is counted
+// now, but will be once Follow finds a program that it can count. Any other error is final. Either
+// way the counters keep what was counted.
 func (f *followed) Follow() (notice string, err error) {
 	now, err := look(f.watch, f.ifi)
 	if err != nil || now.Program == f.runs {

@@ -58,7 +58,8 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	return ProbeCost{Added: probed - bare, Floor: total.Quantile(0.5)}, nil
 }
 
-// probe attaches both probes to a program that is on no interface. After an error some are attached.
+// probe attaches both probes to a program that is on no interface. After an error some are
+// attached.
 func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes []counting, err error) {
 	entries, histograms, err := l.probeMaps(spec)
 	if err != nil {

@@ -65,8 +65,9 @@ type Histogram struct {
 }
 
 // newHistogram returns what one CPU has counted of a verdict. The program may have counted a run
-// while its slot was copied, the beginning before the end. So the buckets, which are at the end, say
-// how many runs there were and between which bounds: whoever adds up the buckets gets the count.
+// while its slot was copied, the beginning before the end. So the buckets, which are at the end,
+// say how many runs there were and between which bounds: whoever adds up the buckets gets the
+// count.
 func newHistogram(slot *latencyHistogram) *Histogram {
 	h := &Histogram{Sum: time.Duration(slot.SumNs), buckets: slot.Buckets}
 	first, last := -1, -1

@@ -40,9 +40,9 @@ const (
 type TracepointOptions struct {
 	// Interface restricts the events to one interface, in the calling thread's network namespace;
 	// nil = all. Some tracepoints do not name an interface. Events of cpumaps are then counted if
-	// a program of the interface has the map, as Open or Follow found it, events of memory models if the model was
-	// connected to the interface since Open, and failed attachments if they are in the same
-	// namespace.
+	// a program of the interface has the map, as Open or Follow found it, events of memory models
+	// if the model was connected to the interface since Open, and failed attachments if they are in
+	// the same namespace.
 	Interface *xdp.Interface
 
 	// Program restricts the events to those of one XDP program, by its name or id; "" = all.

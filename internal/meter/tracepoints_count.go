@@ -108,8 +108,8 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 // many, so that there is always room for those of the last minute.
 const keptCases = 1024
 
-// forget takes cases out of the table where it is time to. Their names of interfaces may be those of
-// containers that have long gone, and each case is several time series for Prometheus.
+// forget takes cases out of the table where it is time to. Their names of interfaces may be those
+// of containers that have long gone, and each case is several time series for Prometheus.
 func (t *Tracepoints) forget(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
