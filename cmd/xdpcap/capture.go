@@ -123,11 +123,13 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
 	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv: still more")
 	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
+	groupFlags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("rx-capture", cobra.FixedCompletions([]string{"entry", "exit", "entry,exit"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(xdp.VerdictNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("rx-capture", completeList("entry", "exit"))
+	cmd.RegisterFlagCompletionFunc("verdict", completeList(xdp.VerdictNames()...))
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

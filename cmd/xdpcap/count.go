@@ -50,6 +50,7 @@ func newCount() *cobra.Command {
 	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
 	o.register(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -111,18 +111,6 @@ func orDash(s string) string {
 	return s
 }
 
-func completeInterface(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	ifis, err := xdp.Interfaces()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, ifi := range ifis {
-		names = append(names, ifi.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
 // oneInterface is the value of -i for a command that takes one.
 type oneInterface string
 

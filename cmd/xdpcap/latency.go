@@ -68,6 +68,7 @@ func newLatency() *cobra.Command {
 	f.BoolVar(&o.yes, "yes", false, "do it also where --drop disturbs this machine")
 	o.register(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	return cmd
 }
 

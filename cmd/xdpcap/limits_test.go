@@ -123,7 +123,7 @@ func TestCapabilities(t *testing.T) {
 			if err := sender.Send(testnet.UDPFrame(64, 1)); err != nil {
 				t.Fatal(err)
 			}
-			if status, stderr := p.wait(); status != 0 || !strings.Contains(stderr, "1 packets captured") {
+			if status, stderr := p.wait(); status != 0 || !strings.Contains(stderr, "1 packet captured") {
 				t.Errorf("exit status %d: %s", status, stderr)
 			}
 			if test.args == nil && !works {

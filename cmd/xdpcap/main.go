@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +81,7 @@ func newRoot() *cobra.Command {
 	cmd := newCapture(&o)
 	cmd.Version = applicationVersion()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
+	setUsage(cmd)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())

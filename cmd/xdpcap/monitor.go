@@ -61,6 +61,7 @@ func newMonitor() *cobra.Command {
 	o.register(f)
 	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	return cmd
 }
 

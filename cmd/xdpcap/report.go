@@ -24,12 +24,19 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options) {
 		case src.Hook != capture.XDP:
 			say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
-			say(out, "driver %s of %s has no native XDP: using generic mode, in the kernel's stack",
-				orDash(src.Driver), src.Name)
+			say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
 		}
 	}
 	say(out, "listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
+}
+
+// driverOf names the driver of an interface, or the interface alone where it has none, as loopback.
+func driverOf(src capture.Source) string {
+	if src.Driver == "" {
+		return src.Name
+	}
+	return "driver " + src.Driver + " of " + src.Name
 }
 
 func labels(sources []capture.Source) string {
@@ -55,10 +62,17 @@ func modes(sources []capture.Source) string {
 	return strings.Join(all, ",")
 }
 
+func packets(n uint64) string {
+	if n == 1 {
+		return "1 packet"
+	}
+	return fmt.Sprintf("%d packets", n)
+}
+
 // writeCounts prints tcpdump's three lines and the whole account.
 func writeCounts(out io.Writer, a capture.Account) {
-	fmt.Fprintf(out, "%d packets captured\n%d packets received by filter\n%d packets dropped by kernel\n",
-		a.Captured, a.Matched(), a.Dropped())
+	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
+		packets(a.Captured), packets(a.Matched()), packets(a.Dropped()))
 	fmt.Fprintf(out, "xdpcap: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured\n",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
 	if a.NotTaken > 0 {

@@ -51,6 +51,7 @@ func newStats() *cobra.Command {
 	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
 	o.register(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// The capture's help shows each of its flags once, in its group, and is not wider than a terminal.
+// No command's help shows a flag that takes no value as if it took one.
+func TestUsage(t *testing.T) {
+	root := newRoot()
+	root.Flags().VisitAll(func(f *pflag.Flag) {
+		groups := 0
+		for _, g := range flagGroups {
+			if slices.Contains(g.flags, f.Name) {
+				groups++
+			}
+		}
+		if groups != 1 {
+			t.Errorf("--%s stands in %d groups", f.Name, groups)
+		}
+	})
+	for _, g := range flagGroups {
+		for _, name := range g.flags {
+			if root.Flags().Lookup(name) == nil {
+				t.Errorf("group %s has --%s, which the capture has not", g.title, name)
+			}
+		}
+	}
+	for _, command := range []string{"", "stats", "monitor"} {
+		var out bytes.Buffer
+		cmd := newRoot()
+		cmd.SetOut(&out)
+		cmd.SetArgs(append(strings.Fields(command), "--help"))
+		if err := cmd.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		found, _, _ := cmd.Find(strings.Fields(command))
+		found.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if n := strings.Count(out.String(), " --"+f.Name+" ") + strings.Count(out.String(), " --"+f.Name+"["); n == 0 {
+				t.Errorf("%s: the help has no --%s", command, f.Name)
+			}
+		})
+		if strings.Contains(out.String(), "--verbose count") || !strings.Contains(out.String(), "-v, --verbose    ") {
+			t.Errorf("%s: -v looks as if it took a value:\n%s", command, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(line); n > usageWidth+1 {
+				t.Errorf("%s: %d columns: %s", command, n, line)
+			}
+		}
+		if grouped := strings.Contains(out.String(), "\n\n Which packets:\n"); grouped != (command == "") {
+			t.Errorf("%s: flags in groups: %v", command, grouped)
+		}
+	}
+}
+
+// A list is completed behind its last comma, and what stands before that is kept.
+func TestCompleteList(t *testing.T) {
+	for typed, want := range map[string][]string{
+		"":           {"aborted", "drop", "pass", "tx", "redirect"},
+		"dr":         {"aborted", "drop", "pass", "tx", "redirect"}, // the shell chooses
+		"drop,":      {"drop,aborted", "drop,pass", "drop,tx", "drop,redirect"},
+		"tx,drop,pa": {"tx,drop,aborted", "tx,drop,pass", "tx,drop,redirect"},
+	} {
+		if diff := cmp.Diff(want, inList(xdp.VerdictNames(), typed)); diff != "" {
+			t.Errorf("%q: %s", typed, diff)
+		}
+	}
+}
+
+// One packet is no packets, as tcpdump has it, and an interface without a driver is named alone.
+func TestCountsOfOne(t *testing.T) {
+	var out bytes.Buffer
+	writeCounts(&out, capture.Account{Seen: 1, Captured: 1})
+	want := "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n" +
+		"xdpcap: 1 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 1 captured\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+	for _, test := range []struct{ driver, want string }{{"", "lo"}, {"veth", "driver veth of lo"}} {
+		if got := driverOf(capture.Source{Name: "lo", Driver: test.driver}); got != test.want {
+			t.Errorf("%q: %s", test.driver, got)
+		}
+	}
+}
