@@ -3,7 +3,6 @@ package testnet
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,20 +18,9 @@ func setGRO(ifname string) error {
 	}
 	defer unix.Close(fd)
 
-	// struct ethtool_value and the part of struct ifreq used, linux/ethtool.h
-	// and linux/if.h.
-	value := struct{ cmd, data uint32 }{unix.ETHTOOL_SGRO, 1}
-	request := struct {
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte
-	}{data: unsafe.Pointer(&value)}
-	copy(request.name[:unix.IFNAMSIZ-1], ifname)
-
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	runtime.KeepAlive(&value)
-	if errno != 0 {
-		return fmt.Errorf("turn on GRO of %s: %w", ifname, errno)
+	value := struct{ cmd, data uint32 }{unix.ETHTOOL_SGRO, 1} // struct ethtool_value
+	if err := askDriver(fd, ifname, unsafe.Pointer(&value)); err != nil {
+		return fmt.Errorf("turn on GRO of %s: %w", ifname, err)
 	}
 	return nil
 }

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// chaosSeed repeats the rounds of a run that failed, whose log names its seed.
+const chaosSeed = "XDPCAP_CHAOS_SEED"
+
+// TestChaos runs one short capture after the other. While packets arrive, things happen to its
+// interface, its process and its file; then one more thing ends it. However that goes, the account
+// equals what the interface's driver has counted, the file holds the packets of the account, nothing
+// stays attached, and the exit status says whether the end was asked for.
+func TestChaos(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv(chaosSeed); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d repeats these rounds", chaosSeed, seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	// Every ending comes once, and again in another order while there is time.
+	const budget = 20 * time.Second
+	rounds := 0
+	for begun := time.Now(); rounds == 0 || time.Since(begun) < budget && !testnet.Emulated() && !t.Failed(); {
+		for _, i := range random.Perm(len(chaosEndings)) {
+			e := chaosEndings[i]
+			t.Run(fmt.Sprintf("%d %s", rounds, e.name), func(t *testing.T) { chaosRound(t, random, e) })
+			rounds++
+		}
+	}
+	t.Logf("%d captures", rounds)
+}
+
+// A chaosEnding is one way in which a capture ends, at a time when no packets arrive: while a program
+// is being detached, the driver counts packets that the program does not see.
+type chaosEnding struct {
+	name   string
+	args   []string // where there are any, nothing happens to the capture before its end
+	end    func(c *chaos)
+	status int // the exit status; -1 = killed, so that there is no account
+}
+
+var chaosEndings = []chaosEnding{
+	{name: "interrupted", end: signals(syscall.SIGINT)},
+	{name: "terminated", end: signals(syscall.SIGTERM)},
+	{name: "hung up twice", end: signals(syscall.SIGHUP, syscall.SIGHUP)},
+	{name: "interrupted twice", end: signals(syscall.SIGINT, syscall.SIGINT)},
+	{name: "asked for counts, terminated", end: signals(syscall.SIGUSR1, syscall.SIGUSR1, syscall.SIGTERM)},
+	{name: "killed", end: signals(syscall.SIGKILL), status: -1},
+	{name: "count reached", args: []string{"-c", "200"}, end: held(func(*chaos) {})},
+	{name: "time over", args: []string{"--duration", "2s"}, end: held(func(*chaos) {})},
+	{name: "detached", end: func(c *chaos) { detachLink(c.t, c.pair) }, status: 1},
+	{name: "interface deleted", end: func(c *chaos) { inRx(c.t, c.pair, netlink.LinkDel) }, status: 1},
+	{name: "disk full", end: held(fillDisk), status: 1},
+	{name: "file removed", end: held(func(c *chaos) { c.must(os.Remove(c.file)) }), status: 1},
+	{name: "file replaced", end: held(replaceFile), status: 1},
+	{name: "file truncated", end: held(func(c *chaos) { c.must(os.Truncate(c.file, 10)) }), status: 1},
+}
+
+// What happens to a capture that goes on.
+var disturbances = []struct {
+	name string
+	do   func(c *chaos)
+}{
+	{"link down and up", func(c *chaos) { c.whileDown(func() {}) }},
+	{"peer down and up", func(c *chaos) {
+		c.inTx(netlink.LinkSetDown)
+		c.inTx(netlink.LinkSetUp)
+	}},
+	{"renamed", rename},
+	{"counts asked for", func(c *chaos) { signals(syscall.SIGUSR1)(c) }},
+	{"stopped for a moment", func(c *chaos) {
+		stopProcess(c.t, c.capture)
+		continueProcess(c.t, c.capture)
+	}},
+	{"second capture into the same file", func(c *chaos) {
+		other := start(c.t, c.pair.Rx, nil, "-i", "lo", "-w", c.file)
+		if status, stderr := other.wait(); status != 1 {
+			c.t.Errorf("a second capture into the same file: exit status %d: %s", status, stderr)
+		}
+	}},
+	{"second capture on the same interface", secondCapture},
+}
+
+// A chaos is one capture, and what it captures from.
+type chaos struct {
+	t       *testing.T
+	random  *rand.Rand
+	pair    *testnet.Pair
+	sender  *testnet.Sender
+	witness int // a packet socket on the receiving side
+	file    string
+	capture *process
+
+	sending sync.Mutex
+	sent    uint64 // frames so far
+	counted uint64 // by the driver, when nothing was under way for the last time
+}
+
+func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
+	c := &chaos{t: t, random: random, pair: testnet.MustPair(t, testnet.PairOptions{})}
+	c.sender = testnet.MustSender(t, c.pair)
+	c.openWitness()
+	c.file = filepath.Join(smallDisk(t), "out.pcapng")
+	summary := filepath.Join(t.TempDir(), "summary.json")
+
+	args := append([]string{"-i", c.pair.RxName, "-w", c.file, "--json=" + summary}, e.args...)
+	if e.args == nil {
+		for _, some := range [][]string{{"-s", "96"}, {"-U"}, {"-B", "256k"}, {"--sample", "3"}, {"--max-rate", "1000"}, {"udp"}} {
+			if random.IntN(4) == 0 {
+				args = append(args, some...)
+			}
+		}
+	}
+	t.Logf("xdpcap %q", args)
+	c.capture = listening(t, c.pair.Rx, nil, args...)
+	if e.args == nil {
+		c.disturb()
+	}
+	c.settle()
+	e.end(c)
+	status, stderr := c.capture.wait()
+	if status != e.status {
+		t.Errorf("exit status %d, want %d: %s", status, e.status, stderr)
+	}
+	testnet.WaitFor(t, "the kernel to detach", func() bool { return attached(t, c.pair) == "" })
+	if e.status >= 0 {
+		c.checkAccount(summary)
+	}
+}
+
+// disturb sends packets, and lets a few things happen meanwhile.
+func (c *chaos) disturb() {
+	stop := c.send()
+	defer stop()
+	for range 2 + c.random.IntN(3) {
+		d := disturbances[c.random.IntN(len(disturbances))]
+		c.t.Log(d.name)
+		d.do(c)
+	}
+}
+
+// send sends frames, a hundred at a time, until the returned function is called.
+func (c *chaos) send() (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c.burst(100)
+			select {
+			case <-quit:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}
+
+// burst sends so many frames. Some of them fail while a link is down.
+func (c *chaos) burst(frames int) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	for range frames {
+		c.sender.Send(testnet.UDPFrame(200, c.sent))
+		c.sent++
+	}
+}
+
+// markerType is an EtherType for local experiments (IEEE 802).
+const markerType = 0x88b5
+
+// openWitness opens a socket that gets the frames with that EtherType, on any interface.
+func (c *chaos) openWitness() {
+	err := c.pair.Rx.Do(func() (err error) {
+		c.witness, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(markerType)))
+		return err
+	})
+	c.must(err)
+	c.t.Cleanup(func() { unix.Close(c.witness) })
+	c.must(unix.SetsockoptTimeval(c.witness, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
+}
+
+// settle waits until everything that was sent has passed the XDP hook: a frame that is sent last, on
+// an interface with one queue, has reached the stack.
+func (c *chaos) settle() {
+	c.t.Helper()
+	marker := make([]byte, 60)
+	copy(marker, testnet.UDPFrame(60, 0)[:12]) // the addresses
+	binary.BigEndian.PutUint16(marker[12:], markerType)
+	got := make([]byte, len(marker))
+	testnet.WaitFor(c.t, "the last frame", func() bool {
+		c.sent++
+		binary.BigEndian.PutUint64(marker[14:], c.sent)
+		if c.sender.Send(marker) != nil { // the first one after the link was down
+			return false
+		}
+		for {
+			if _, err := unix.Read(c.witness, got); err != nil {
+				return false
+			}
+			if binary.BigEndian.Uint64(got[14:]) == c.sent {
+				return true
+			}
+		}
+	})
+	var err error
+	c.counted, err = c.pair.XDPPackets()
+	c.must(err)
+}
+
+// checkAccount compares the capture's summary with the driver's counter and with the file.
+func (c *chaos) checkAccount(path string) {
+	c.t.Helper()
+	text, err := os.ReadFile(path)
+	c.must(err)
+	s := account(c.t, string(text))
+	if _, err := c.pair.XDPPackets(); err == nil { // the interface is still there
+		testnet.WaitFor(c.t, "the driver to count its last batch", func() bool {
+			c.counted, err = c.pair.XDPPackets()
+			return err != nil || c.counted >= s.Seen
+		})
+	}
+	if s.Seen != c.counted {
+		c.t.Errorf("the account has %d packets, the driver %d: %s", s.Seen, c.counted, text)
+	}
+	if _, err := os.Stat(c.file); err == nil && s.Captured > 0 { // else the file is gone or spoiled
+		c.checkFile(s)
+	}
+}
+
+func (c *chaos) checkFile(s summary) {
+	c.t.Helper()
+	records, r := readFile(c.t, c.file)
+	if uint64(len(records)) != s.Captured {
+		c.t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+	ifi, err := r.Interface(0)
+	c.must(err)
+	if ifi.Statistics.PacketsReceived != s.Seen {
+		c.t.Errorf("statistics %+v, summary %+v", ifi.Statistics, s)
+	}
+}
+
+func (c *chaos) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *chaos) inTx(do func(netlink.Link) error) {
+	c.t.Helper()
+	c.must(c.pair.Tx.Do(func() error {
+		l, err := netlink.LinkByName(c.pair.TxName)
+		if err != nil {
+			return err
+		}
+		return do(l)
+	}))
+}
+
+// whileDown does something while the interface is down. Nothing is under way when it goes down and
+// when it comes up, because the driver counts packets for a moment without running the program.
+func (c *chaos) whileDown(do func()) {
+	c.t.Helper()
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.settle()
+	inRx(c.t, c.pair, netlink.LinkSetDown)
+	do()
+	inRx(c.t, c.pair, netlink.LinkSetUp)
+}
+
+// signals ends a capture by these signals, one right after the other.
+func signals(signals ...syscall.Signal) func(c *chaos) {
+	return func(c *chaos) {
+		for _, s := range signals {
+			c.must(c.capture.cmd.Process.Signal(s))
+		}
+	}
+}
+
+// held lets the process find packets in its ring when it goes on, and what was done meanwhile. No
+// packet arrives any more when it ends because of that.
+func held(do func(c *chaos)) func(c *chaos) {
+	return func(c *chaos) {
+		stopProcess(c.t, c.capture)
+		do(c)
+		c.burst(300)
+		c.settle()
+		continueProcess(c.t, c.capture)
+	}
+}
+
+// smallDisk makes a file system that fillDisk can fill.
+func smallDisk(t *testing.T) string {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// fillDisk leaves no room on the file's file system.
+func fillDisk(c *chaos) {
+	f, err := os.Create(c.file + ".large")
+	c.must(err)
+	defer f.Close()
+	zeros := make([]byte, 1<<20)
+	for err == nil {
+		_, err = f.Write(zeros)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		c.t.Fatal(err)
+	}
+}
+
+// replaceFile puts another file in the place of the capture's, as an editor or a log rotator does.
+func replaceFile(c *chaos) {
+	c.must(os.Rename(c.file, c.file+".old"))
+	c.must(os.WriteFile(c.file, nil, 0o600))
+	c.file += ".old"
+}
+
+// rename gives the interface another name. Linux before 6.2 does that only while it is down.
+func rename(c *chaos) {
+	name := fmt.Sprintf("rx%d", c.random.IntN(1000)+1)
+	c.whileDown(func() {
+		inRx(c.t, c.pair, func(l netlink.Link) error { return netlink.LinkSetName(l, name) })
+		c.pair.RxName = name
+	})
+}
+
+// secondCapture is refused where the kernel cannot trace, and sees what the first one sees where it
+// can.
+func secondCapture(c *chaos) {
+	other := start(c.t, c.pair.Rx, nil, "-i", c.pair.RxName, "-w", os.DevNull)
+	want := 1
+	select {
+	case <-other.ready:
+		other.cmd.Process.Signal(os.Interrupt)
+		want = 0
+	case <-other.done:
+	}
+	if status, stderr := other.wait(); status != want {
+		c.t.Errorf("a second capture: exit status %d, want %d: %s", status, want, stderr)
+	}
+}
