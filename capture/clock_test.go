@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -57,7 +56,7 @@ func TestClockIsSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := open(o, []hook{h}, func(map[string]*ebpf.Map, *Options) ([]ring, error) { return []ring{r}, nil })
+			s, err := open(o, []hook{h}, listed(r))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -77,7 +77,7 @@ func TestHeldUp(t *testing.T) {
 	held := &heldHook{xdpHook: new(xdpHook), t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = thread.Quiet(0, func() error {
-		s, err := open(o, []hook{held}, openPerf)
+		s, err := open(o, []hook{held}, newPerfTransport)
 		if err != nil {
 			return err
 		}

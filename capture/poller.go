@@ -15,34 +15,34 @@ type poller struct {
 	event int // an eventfd that wake writes to
 }
 
-func newPoller(rings []ring) (*poller, error) {
+func newPoller() (*poller, error) {
 	p := &poller{epoll: -1, event: -1}
-	if err := p.open(rings); err != nil {
+	if err := p.open(); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *poller) open(rings []ring) (err error) {
+func (p *poller) open() (err error) {
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("make an epoll instance to wait for the rings: %w", err)
 	}
 	if p.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("make an eventfd to end waiting for the rings: %w", err)
 	}
-	fds := []int{p.event}
-	for _, r := range rings {
-		if fd := r.fd(); fd >= 0 {
-			fds = append(fds, fd)
-		}
+	return p.add(p.event)
+}
+
+// add makes wait end when a descriptor becomes readable; -1 never does.
+func (p *poller) add(fd int) error {
+	if fd < 0 {
+		return nil
 	}
-	for _, fd := range fds {
-		// Edge-triggered, because nobody reads the eventfd: one call of wake ends one wait.
-		event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
-		if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-			return fmt.Errorf("add a ring to those that are waited for: %w", err)
-		}
+	// Edge-triggered, because nobody reads the eventfd: one call of wake ends one wait.
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("add a ring to those that are waited for: %w", err)
 	}
 	return nil
 }

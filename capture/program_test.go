@@ -53,7 +53,7 @@ func newProgramTest(t *testing.T, o Options) *programTest {
 	if err := p.sampler.loadHooks(p.hooks); err != nil {
 		t.Fatal(err)
 	}
-	rings, err := openPerf(p.sampler.maps, &o)
+	rings, err := newPerfTransport(p.sampler.maps, &o).rings()
 	for _, r := range rings {
 		p.cursors = append(p.cursors, newCursor(r, len(p.hooks)))
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"sync/atomic"
@@ -15,11 +16,15 @@ const (
 	// arrived. A packet that was held up for longer gets the time of the packet before it in the
 	// session.
 	settleTime = time.Millisecond
+	// How often the reader looks for CPUs that have come online.
+	ringsInterval = time.Second
 )
 
 // A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
 // It belongs to one goroutine.
 type reader struct {
+	transport transport
+	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
 	clock     wallClock
 	ledger    *ledger
@@ -59,6 +64,18 @@ func (r *reader) read(p *Packet) error {
 	}
 }
 
+// addRings takes up the rings of CPUs that have none yet.
+func (r *reader) addRings() error {
+	rings, err := r.transport.rings()
+	for _, ring := range rings {
+		r.merge.cursors = append(r.merge.cursors, newCursor(ring, len(r.ledger.counts)))
+		if added := r.poller.add(ring.fd()); err == nil {
+			err = added
+		}
+	}
+	return err
+}
+
 // take fills p with the oldest packet. It reports false for one that is not to be handed over.
 func (r *reader) take(p *Packet) bool {
 	c := r.merge.first()
@@ -85,6 +102,12 @@ func (r *reader) round() error {
 		now, wasSet, err := r.clock.Read()
 		if err != nil {
 			return err
+		}
+		if now-r.looked >= int64(ringsInterval) {
+			r.looked = now
+			if err := r.addRings(); err != nil {
+				r.notice(fmt.Errorf("packets on a CPU that has come online are lost: %w", err))
+			}
 		}
 		settled := now - int64(settleTime)
 		r.merge.horizon = uint64(settled)

@@ -2,11 +2,12 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -30,9 +31,7 @@ func TestSeams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(o, []hook{first, second}, func(map[string]*ebpf.Map, *Options) ([]ring, error) {
-		return []ring{rings[0], rings[1]}, nil
-	})
+	s, err := open(o, []hook{first, second}, listed(rings[0], rings[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +108,7 @@ func TestFaultyRing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := open(o, hooks, func(map[string]*ebpf.Map, *Options) ([]ring, error) {
-				return []ring{&listRing{records: test.records}}, nil
-			})
+			s, err := open(o, hooks, listed(&listRing{records: test.records}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,5 +127,42 @@ func TestFaultyRing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The ring of a CPU that comes online while the session runs is read, too. For one that can have no
+// ring, a notice says what becomes of its packets.
+func TestRingsLater(t *testing.T) {
+	testnet.RequireRoot(t)
+	packet := packetOf(60, 1)
+	now, err := clock.Monotonic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := &listRing{records: [][]byte{record(sampleOf(packet, uint64(now)), packet)}}
+	rings := &listTransport{[]listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
+	var notices []string
+	o, err := Options{
+		Interfaces: []string{"unused"},
+		Count:      1,
+		Notice:     func(err error) { notices = append(notices, err.Error()) },
+	}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(o, []hook{&stillHook{account: samplerAccount{Seen: 1, Sampled: 1}}}, rings.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := s.Run(t.Context(), new(memory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Account{Seen: 1, Captured: 1, Bytes: 60}); accounts[0][0] != want || !later.closed {
+		t.Errorf("the account %+v, want %+v; the ring was closed: %v", accounts[0][0], want, later.closed)
+	}
+	want := []string{"packets on a CPU that has come online are lost: no ring for CPU 7"}
+	if diff := cmp.Diff(want, notices); diff != "" {
+		t.Errorf("notices: %s", diff)
 	}
 }

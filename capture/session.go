@@ -54,12 +54,12 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeHooks(hooks))
 	}
-	return open(o, hooks, openPerf)
+	return open(o, hooks, newPerfTransport)
 }
 
 // open makes a session of hooks whose records come by a transport. The hooks are closed with the
 // session, or at once after an error.
-func open(o Options, hooks []hook, t transport) (*Session, error) {
+func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 	s := &Session{options: o, hooks: hooks}
 	if err := s.open(t); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -67,7 +67,7 @@ func open(o Options, hooks []hook, t transport) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) open(t transport) (err error) {
+func (s *Session) open(t newTransport) (err error) {
 	s.sources = sourcesOf(s.hooks)
 	if s.sampler, err = newSampler(&s.options, s.sources, len(s.hooks)); err != nil {
 		return err
@@ -90,9 +90,10 @@ func (s *Session) open(t transport) (err error) {
 	return s.startWatch()
 }
 
-func (s *Session) openReader(t transport) (err error) {
+func (s *Session) openReader(t newTransport) (err error) {
 	r := &s.reader
 	*r = reader{
+		transport: t(s.sampler.maps, &s.options),
 		merge:     merge{reject: s.ledger.reject},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
@@ -104,16 +105,11 @@ func (s *Session) openReader(t transport) (err error) {
 	if r.clock, err = newWallClock(); err != nil {
 		return err
 	}
-	rings, err := t(s.sampler.maps, &s.options)
-	for _, ring := range rings {
-		r.merge.cursors = append(r.merge.cursors, newCursor(ring, len(s.sources)))
-	}
-	if err != nil {
+	if s.poller, err = newPoller(); err != nil {
 		return err
 	}
-	s.poller, err = newPoller(rings)
 	r.poller = s.poller
-	return err
+	return r.addRings()
 }
 
 // Sources are where the session's packets come from: the interfaces in the order of

@@ -3,10 +3,16 @@ package capture
 import "github.com/cilium/ebpf"
 
 // A transport is how records come from the programs in the kernel to this process. Each kind is one
-// file, transport_NAME.go, with a function of this type that makes a ring for every CPU that is
-// online and hands the rings to the programs through their maps. The rings that it returns are the
-// caller's to close, also where it returns an error.
-type transport func(maps map[string]*ebpf.Map, o *Options) ([]ring, error)
+// file, transport_NAME.go, with a function of the type newTransport.
+type transport interface {
+	// rings makes a ring for every CPU that is online and has none, and hands it to the programs.
+	// It is called when the session opens, and by the reader about once a second, because CPUs may
+	// come online. The rings that it returns are the caller's to close, also where it returns an
+	// error, which is that of one CPU: the next call goes on with the others.
+	rings() ([]ring, error)
+}
+
+type newTransport func(maps map[string]*ebpf.Map, o *Options) transport
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
 // last record; refill notices what it has written, and next goes along that record by record.

@@ -1,6 +1,35 @@
 package capture
 
-// A listRing is a ring that holds records in a slice: the smallest transport.
+import "github.com/cilium/ebpf"
+
+// A listTransport is the smallest transport: each call of rings returns other rings.
+type listTransport struct {
+	calls []listCall
+}
+
+type listCall struct {
+	rings []ring
+	err   error
+}
+
+// listed is a transport whose first call has these rings.
+func listed(rings ...ring) newTransport {
+	t := &listTransport{[]listCall{{rings: rings}}}
+	return t.open
+}
+
+func (t *listTransport) open(map[string]*ebpf.Map, *Options) transport { return t }
+
+func (t *listTransport) rings() ([]ring, error) {
+	if len(t.calls) == 0 {
+		return nil, nil
+	}
+	call := t.calls[0]
+	t.calls = t.calls[1:]
+	return call.rings, call.err
+}
+
+// A listRing is a ring that holds records in a slice.
 type listRing struct {
 	records [][]byte
 	closed  bool

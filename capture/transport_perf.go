@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -35,27 +37,62 @@ type perfRing struct {
 // been filled.
 const perfRingParts = 4
 
-// openPerf is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. A packet on a CPU that comes online
-// later finds no ring and is counted as lost.
-func openPerf(maps map[string]*ebpf.Map, o *Options) (rings []ring, err error) {
-	watermark := o.Buffer / perfRingParts
-	if o.Immediate {
-		watermark = 1
+// A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
+// program counts packets as lost.
+type perfTransport struct {
+	events    *ebpf.Map // the ring of each CPU
+	size      int
+	watermark int
+	list      func() []int // the CPUs that are online
+
+	online []int        // those that the last call of rings found
+	served map[int]bool // CPUs that have a ring, or cannot have one; nil before the first call of rings
+}
+
+func newPerfTransport(maps map[string]*ebpf.Map, o *Options) transport {
+	t := &perfTransport{
+		events:    maps[samplerMapSamples],
+		size:      o.Buffer,
+		watermark: o.Buffer / perfRingParts,
+		list:      machine.OnlineCPUs,
 	}
-	events := maps[samplerMapSamples]
-	for cpu := range int(events.MaxEntries()) {
-		r, err := openPerfRing(cpu, o.Buffer, watermark)
+	if o.Immediate {
+		t.watermark = 1
+	}
+	return t
+}
+
+func (t *perfTransport) rings() (rings []ring, err error) {
+	online := t.list()
+	if t.served == nil {
+		t.served = make(map[int]bool)
+	} else if slices.Equal(online, t.online) {
+		return nil, nil
+	}
+	for _, cpu := range t.online {
+		if !slices.Contains(online, cpu) {
+			delete(t.served, cpu) // the kernel has taken the event away with the CPU
+		}
+	}
+	// All CPUs are tried, since a container may be shown only some of those that are online.
+	for cpu := range int(t.events.MaxEntries()) {
+		if t.served[cpu] {
+			continue
+		}
+		r, err := openPerfRing(cpu, t.size, t.watermark)
 		if errors.Is(err, unix.ENODEV) {
 			continue // the CPU is offline
 		}
+		t.served[cpu] = true
 		if err != nil {
 			return rings, err
 		}
 		rings = append(rings, r)
-		if err := events.Put(uint32(cpu), uint32(r.event)); err != nil {
+		if err := t.events.Put(uint32(cpu), uint32(r.event)); err != nil {
 			return rings, fmt.Errorf("hand the ring of CPU %d to the sampling program: %w", cpu, err)
 		}
 	}
+	t.online = online
 	return rings, nil
 }
 

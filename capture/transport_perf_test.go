@@ -193,6 +193,40 @@ func TestPerfRingSize(t *testing.T) {
 	}
 }
 
+// A CPU that went offline gets another ring when it can have one, because the first one's event has
+// gone with it.
+func TestPerfTransportCPUs(t *testing.T) {
+	p := newProgramTest(t, Options{Buffer: MinBuffer})
+	if len(p.cursors) < 2 {
+		t.Skip("a CPU that comes and goes needs another one beside it")
+	}
+	all := len(p.cursors)
+	transport := newPerfTransport(p.sampler.maps, &Options{Buffer: MinBuffer}).(*perfTransport)
+	online := transport.list()
+	for _, step := range []struct {
+		online []int
+		want   int // rings that are made
+	}{
+		{online, all}, {online, 0},
+		{online[:all-1], 1}, // at once, because the CPU has not really gone
+		{online[:all-1], 0}, {online, 0},
+	} {
+		transport.list = func() []int { return step.online }
+		rings, err := transport.rings()
+		for _, r := range rings {
+			p.cursors = append(p.cursors, newCursor(r, 2))
+		}
+		if err != nil || len(rings) != step.want {
+			t.Errorf("%d rings were made with the CPUs %v online, want %d; %v", len(rings), step.online, step.want, err)
+		}
+	}
+	// The program uses the rings that were made last, and each CPU has one.
+	p.run(0, packetOf(60, 0), 10)
+	if samples, _ := p.samples(); len(samples) != 10 {
+		t.Errorf("%d of 10 records were found", len(samples))
+	}
+}
+
 // Whatever is in the shared memory, the reader comes to an end and reads nothing outside it.
 func FuzzPerfRing(f *testing.F) {
 	k, _ := newFakePerf(4096, 1)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -18,7 +16,7 @@ func openStill(t *testing.T, hooks ...hook) (*Session, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(o, hooks, func(map[string]*ebpf.Map, *Options) ([]ring, error) { return nil, nil })
+	return open(o, hooks, listed())
 }
 
 // A hook that is blind at once is an error of Open, which detaches the others.

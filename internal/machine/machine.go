@@ -42,24 +42,23 @@ func uname() (system, release, architecture string) {
 	return unix.ByteSliceToString(u.Sysname[:]), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:])
 }
 
-// OnlineCPUs lists the CPUs that are online as the kernel does: 0-3,6. It is "" where the kernel does
-// not say.
-func OnlineCPUs() string {
-	list, _ := os.ReadFile("/sys/devices/system/cpu/online")
-	return strings.TrimSpace(string(list))
-}
-
 // CPUs is how many CPUs are online.
 func CPUs() int {
-	n := countCPUs(OnlineCPUs())
-	if n == 0 {
-		return runtime.NumCPU()
+	if online := OnlineCPUs(); online != nil {
+		return len(online)
 	}
-	return n
+	return runtime.NumCPU()
 }
 
-// countCPUs returns how many CPUs a list has, or 0 if it is no list.
-func countCPUs(list string) (n int) {
+// OnlineCPUs has the numbers of the CPUs that are online, in ascending order, or is nil where the
+// kernel does not say. In a container it may have only those that the container may use.
+func OnlineCPUs() []int {
+	list, _ := os.ReadFile("/sys/devices/system/cpu/online")
+	return parseCPUs(strings.TrimSpace(string(list)))
+}
+
+// parseCPUs reads a list as the kernel writes it: 0-3,6. It returns nil if it is no list.
+func parseCPUs(list string) (cpus []int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		if !isRange {
@@ -68,11 +67,13 @@ func countCPUs(list string) (n int) {
 		from, err := strconv.ParseUint(first, 10, 16)
 		to, err2 := strconv.ParseUint(last, 10, 16)
 		if err != nil || err2 != nil || to < from {
-			return 0
+			return nil
 		}
-		n += int(to-from) + 1
+		for cpu := from; cpu <= to; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
 	}
-	return n
+	return cpus
 }
 
 // AvailableMemory is how many bytes programs can still have without swapping, as the kernel
