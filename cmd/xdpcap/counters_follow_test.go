@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/link"
+
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -72,6 +74,15 @@ func TestCountersFollow(t *testing.T) {
 	p := processes[exporter]
 	expect(p, left)
 	expect(p, ": waiting for a program\n")
+	err = pair.Rx.Do(func() (err error) {
+		at, err = link.AttachXDP(link.XDPOptions{Program: loadDropping(t), Interface: pair.RxIndex, Flags: link.XDPDriverMode})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(p, "has no BTF") // and so it cannot be traced
+	at.Close()
 	third := attachTarget(t, pair, testnet.Rewriting)
 	expect(p, fmt.Sprintf("(id %s) in place of ", programID(t, third)))
 	sendRound(t, pair)

@@ -326,6 +326,27 @@ func TestMetricValues(t *testing.T) {
 	}
 }
 
+// Of many queues and CPUs, those that have seen no packet are not exported.
+func TestMetricsWithoutZeros(t *testing.T) {
+	const cpus = 64
+	c := meter.ActionCounts{make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus)}
+	c[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
+	for _, perCPU := range []bool{false, true} {
+		for _, perQueue := range []bool{false, true} {
+			o := statsOptions{perQueue: perQueue, counterOptions: counterOptions{perCPU: perCPU}}
+			families, err := linted(t, c, statsMetrics(&o, "rx0")).Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if n := len(f.GetMetric()); n != xdp.VerdictSlots {
+					t.Errorf("per CPU %v, per queue %v: %d of %s, want one for each verdict", perCPU, perQueue, n, f.GetName())
+				}
+			}
+		}
+	}
+}
+
 // The name of an interface may have any bytes, and a label may not: no name is an error, and no two
 // names are the same label.
 func TestMetricNames(t *testing.T) {
