@@ -1,10 +1,11 @@
 // Package meter counts what happens around the XDP hook. Each kind of counters is one type with
-// Open, Read and Close.
+// Open, Read, Follow and Close.
 //
-// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read
-// changes nothing, so any number of readers may call it concurrently, and each takes its own
-// differences. A reading is not one instant: packets that arrive meanwhile may be in one of its
-// numbers and not yet in another. Once traffic has ended, it is exact.
+// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read looks
+// at nothing else and changes nothing, so any number of readers may call it concurrently, also when
+// what was counted has gone, and each takes its own differences. A reading is not one instant:
+// packets that arrive meanwhile may be in one of its numbers and not yet in another. Once traffic
+// has ended, it is exact.
 //
 // Where the interface has no XDP program, we attach one of ours, which counts. Where it has one, a
 // BPF trampoline (fentry or fexit) traces it and leaves it unmodified. A bpf_link holds either
