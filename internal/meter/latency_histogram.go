@@ -114,8 +114,8 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
-// Since returns the values that were added to h after it was as before. Their least and greatest are
-// those of buckets, so that they are exact to 3 %.
+// Since returns the values that were added to h after it was as before. Their least and greatest
+// are those of buckets, so that they are exact to 3 %.
 func (h *Histogram) Since(before *Histogram) (d Histogram) {
 	if before.Count == 0 {
 		return *h

@@ -44,8 +44,8 @@ func ParseVariant(name string) (Variant, error) {
 // FlowTable is how many flows are kept at least. Each takes 40 bytes, and 16 more per CPU.
 const FlowTable = 16384
 
-// flowEntries is the size of the table that has room for FlowTable flows. In the kernel's LRU tables
-// each CPU takes up to 128 free entries for itself, which no other one can use then.
+// flowEntries is the size of the table that has room for FlowTable flows. In the kernel's LRU
+// tables each CPU takes up to 128 free entries for itself, which no other one can use then.
 func flowEntries(cpus int) uint32 { return FlowTable + 128*uint32(cpus) }
 
 // ProtocolsOptions say where and what to count.
