@@ -99,7 +99,7 @@ func TestOwnProgramLeaves(t *testing.T) {
 		want string
 	}{
 		{"detached", detachLink, "which runs none now"},
-		{"updated", updateLink, "which runs another (id "},
+		{"updated", updateLink, "which runs program another (id "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -184,8 +184,8 @@ func TestTracedProgramLeaves(t *testing.T) {
 		want string
 	}{
 		{"detached", detachLink, "which runs none now"},
-		{"updated", updateLink, "which runs another (id "},
-		{"replaced", replaceProgram, "which runs another (id "},
+		{"updated", updateLink, "which runs program another (id "},
+		{"replaced", replaceProgram, "which runs program another (id "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})

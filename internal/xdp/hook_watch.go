@@ -121,7 +121,7 @@ func nameOrNone(id uint32) string {
 	if id == 0 {
 		return "none"
 	}
-	return Program{ID: id, Name: programName(id)}.String()
+	return "program " + Program{ID: id, Name: programName(id)}.String()
 }
 
 // link does what netlink.LinkByIndex does, except that it does not have the driver list all virtual
