@@ -101,8 +101,9 @@ func (l *ledger) take(source uint32, bytes int) bool {
 // isFull tells whether as many packets were captured as were asked for.
 func (l *ledger) isFull() bool { return l.limit != 0 && l.captured >= l.limit }
 
-// reject counts a record that failed the check, for the source that the record names or, where there
-// is no such source, for the first one. When the session ends, close knows better.
+// reject counts a record that failed the check, for the source that the record names or, where
+// there is no such source, for the first one. The record may name a wrong source, so close counts
+// such records again.
 func (l *ledger) reject(source uint32) {
 	if int(source) >= len(l.counts) {
 		source = 0

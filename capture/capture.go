@@ -96,14 +96,15 @@ type Options struct {
 	// traffic: anything that talks through such an interface is cut off while the session lasts.
 	Sink bool
 
-	// Promiscuous sets the interfaces to promiscuous mode while the session captures. An XDP program
-	// sees only packets that the interface takes, and without that mode those are packets to its
-	// own, broadcast and multicast MAC addresses. A host's own XDP program sees them, too.
+	// Promiscuous sets the interfaces to promiscuous mode while the session captures. An XDP
+	// program sees only packets that the interface takes, and without that mode those are packets
+	// to its own, broadcast and multicast MAC addresses. A host's own XDP program sees them, too.
 	Promiscuous Promiscuity
 
-	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two. The rings of all
-	// CPUs take at most a quarter of the memory that is available when the session begins: a Buffer
-	// that asks for more is an error. 0 = DefaultBuffer or, with a Notice, as much less as needed.
+	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two. The rings of
+	// all CPUs take at most a quarter of the memory that is available when the session begins: a
+	// Buffer that asks for more is an error. 0 = DefaultBuffer or, with a Notice, as much less as
+	// needed.
 	Buffer int
 
 	// Immediate hands over each packet within about a millisecond, at the price of a wake-up for

@@ -12,7 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// flowOf is a packet's flow in the keys of the map `flows`, by what gopacket decodes of its headers.
+// flowOf is a packet's flow in the keys of the map `flows`, by what gopacket decodes of its
+// headers.
 func flowOf(h testnet.Headers) (f samplerFlow) {
 	const ipv6Fragment = 44
 	a, b := h.Source, h.Destination

@@ -144,8 +144,8 @@ func (r *reader) follow(settled int64) {
 	}
 }
 
-// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the session
-// was stopped.
+// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the
+// session was stopped.
 func (r *reader) wait() error {
 	if r.idle != nil {
 		r.idle()
