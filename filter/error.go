@@ -83,8 +83,9 @@ func flat(s string) string {
 }
 
 // Caret is the expression with the word underlined, then the message and the hint, each on a line.
-// Of a long expression it shows the 100 characters around the word. Control characters are replaced,
-// because they would move the underline away from its word. There is no newline at the end.
+// Of a long expression it shows the 100 characters around the word. Control characters are
+// replaced, because they would move the underline away from its word. There is no newline at the
+// end.
 func (e *Error) Caret() string {
 	text := []rune(flat(e.Text))
 	from := utf8.RuneCountInString(e.Text[:min(e.Pos, len(e.Text))])
