@@ -71,8 +71,8 @@ func TestLimits(t *testing.T) {
 	p := startCommand(t, pair.Rx, nil, surroundings{Hidden: []string{"/sys/kernel"}}.command(t, capture...)).listening()
 	p.interrupt()
 
-	// However few files it may open, it says that in one line, or captures. With less, Go itself does
-	// not start.
+	// However few files it may open, it says that in one line, or captures. With less, Go itself
+	// does not start.
 	for n := uint64(10); ; n++ {
 		args := append(capture, "-c", "1", "--duration", "1ms")
 		status, stderr := startCommand(t, pair.Rx, nil, surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: n}}.command(t, args...)).wait()

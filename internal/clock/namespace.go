@@ -28,8 +28,8 @@ func readNamespaceShift() (int64, error) {
 	if err != nil || own == initialNamespace {
 		return 0, nil // an error: the kernel has no time namespaces
 	}
-	// The file tells the offsets of the namespace that this process's children get, which is its own
-	// one: where the two differ the kernel lets no thread be made, and so no Go program runs.
+	// The file tells the offsets of the namespace that this process's children get, which is its
+	// own one: where the two differ the kernel lets no thread be made, and so no Go program runs.
 	text, err := os.ReadFile(namespaceOffsets)
 	if err != nil {
 		return 0, fmt.Errorf("read the offset of this time namespace's clock: %w", err)
