@@ -156,6 +156,12 @@ func TestTracingRefused(t *testing.T) {
 	if testnet.ProbeFentry() == nil {
 		return // trace_test.go tests kernels that trace
 	}
+	first := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
+	status, stderr = start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
+	if status != 1 || !strings.Contains(stderr, "despite the capabilities: end the capture of another xdpcap, whose program that is, or ") {
+		t.Errorf("beside another capture: exit status %d: %s", status, stderr)
+	}
+	first.interrupt()
 	target := attachTarget(t, pair, testnet.Rewriting)
 	status, stderr = start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
 	want := "xdpcap: trace XDP program rewriting_target_program (id "

@@ -36,6 +36,7 @@ func TestKernel(t *testing.T) {
 	if testnet.Emulated() {
 		pkts, corners = filtertest.Packets(), corners[:20]
 	}
+	corners = append([]string{"vxlan 5 and tcp port 22"}, corners...) // libpcap's tests have no vxlan
 	matches := 0
 	for seed, left := uint64(1e6), cases(t, 400); left > 0; seed++ {
 		expr := filtertest.NewGrammar(seed).Expression(2)

@@ -59,8 +59,15 @@ func ExplainPromiscuous(tried string, err error) error {
 // attaching it: the kernel only gives a number. The error that it returns wraps an
 // *xdp.TracingError.
 func ExplainTracer(err error, target xdp.Program) error {
-	return fmt.Errorf("trace XDP program %s: %w", target, explainTracing(err))
+	explained := explainTracing(err)
+	if e := (*xdp.TracingError)(nil); target.Name == samplerName && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
+		e.Remedy = "end the capture of another xdpcap, whose program that is, or " + e.Remedy
+	}
+	return fmt.Errorf("trace XDP program %s: %w", target, explained)
 }
+
+// samplerName is what a capture at the XDP hook calls its program.
+const samplerName = "sample_xdp"
 
 // explainTracing returns nil or an *xdp.TracingError.
 func explainTracing(err error) error {
