@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -74,14 +75,30 @@ func TestTraceOneOfSeveral(t *testing.T) {
 	}
 }
 
-// The program of a bond runs for packets that came in on the devices below. All of them are the
-// bond's, and those of an interface that does not belong to the bond are not.
+// The program of a bond runs for packets that came in on the devices below, one of which may be a
+// bond itself. All of them are the bond's, and those of an interface that does not belong to the
+// bond are not.
 func TestTraceBond(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx2", TxName: "tx2"})
-	testnet.MustBond(t, "bond1", pair, second)
+	testnet.MustBond(t, "bond1", pair)
+	testnet.MustBond(t, "bond2", second)
+	inRx(t, pair, func(netlink.Link) error {
+		upper, err := netlink.LinkByName("bond1")
+		if err != nil {
+			return err
+		}
+		lower, err := netlink.LinkByName("bond2")
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetDown(lower); err != nil {
+			return err
+		}
+		return netlink.LinkSetMaster(lower, upper)
+	})
 	target, err := testnet.AttachTarget(pair.Rx, "bond1", testnet.Rewriting)
 	if err != nil {
 		t.Fatal(err)
