@@ -45,7 +45,7 @@ func tools(xdpcap string) []tool {
 			verdict:  xdp.Drop,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
-			captured: fromLine(`(?m)^(\d+) packets captured`),
+			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
 		{
 			name:     passName,
@@ -53,7 +53,7 @@ func tools(xdpcap string) []tool {
 			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 250 * time.Millisecond,
-			captured: fromLine(`(?m)^(\d+) packets captured`),
+			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
 		{
 			name:     xdpdumpName,
@@ -61,7 +61,7 @@ func tools(xdpcap string) []tool {
 			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
-			captured: fromLine(`(?m)^(\d+) packets captured`),
+			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
 		{
 			name:     "tcpdump",
@@ -70,7 +70,7 @@ func tools(xdpcap string) []tool {
 			onStack:  true,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
-			captured: fromLine(`(?m)^(\d+) packets captured`),
+			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
 		{
 			name:     "dumpcap",
