@@ -54,16 +54,23 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 // run reads until the rings are empty after close was called.
 func (r *eventsRing) run() error {
 	var rec perf.Record
+	stopped := false
 	r.reader.SetDeadline(time.Now().Add(eventsDelay))
 	for {
 		err := r.reader.ReadInto(&rec)
 		if errors.Is(err, os.ErrDeadlineExceeded) { // the rings were empty
+			if stopped {
+				return nil
+			}
+			// What came before the stop may have come after the rings were looked into: they are
+			// read once more.
+			delay := eventsDelay
 			select {
 			case <-r.stop:
-				return nil
+				stopped, delay = true, 0
 			default:
 			}
-			r.reader.SetDeadline(time.Now().Add(eventsDelay))
+			r.reader.SetDeadline(time.Now().Add(delay))
 			continue
 		}
 		if err != nil {
