@@ -24,8 +24,8 @@ const chaosSeed = "XDPCAP_CHAOS_SEED"
 
 // TestChaos runs one short capture after the other. While packets arrive, things happen to its
 // interface, its process and its file; then one more thing ends it. However that goes, the account
-// equals what the interface's driver has counted, the file holds the packets of the account, nothing
-// stays attached, and the exit status says whether the end was asked for.
+// equals what the interface's driver has counted, the file holds the packets of the account,
+// nothing stays attached, and the exit status says whether the end was asked for.
 func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv(chaosSeed); s != "" {
@@ -49,8 +49,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d captures", rounds)
 }
 
-// A chaosEnding is one way in which a capture ends, at a time when no packets arrive: while a program
-// is being detached, the driver counts packets that the program does not see.
+// A chaosEnding is one way in which a capture ends, at a time when no packets arrive: while a
+// program is being detached, the driver counts packets that the program does not see.
 type chaosEnding struct {
 	name   string
 	args   []string // where there are any, nothing happens to the capture before its end
@@ -202,8 +202,8 @@ func (c *chaos) openWitness() {
 	c.must(unix.SetsockoptTimeval(c.witness, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
 }
 
-// settle waits until everything that was sent has passed the XDP hook: a frame that is sent last, on
-// an interface with one queue, has reached the stack.
+// settle waits until everything that was sent has passed the XDP hook: a frame that is sent last,
+// on an interface with one queue, has reached the stack.
 func (c *chaos) settle() {
 	c.t.Helper()
 	marker := make([]byte, 60)

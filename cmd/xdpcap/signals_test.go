@@ -94,10 +94,12 @@ func TestSignalsEndHanging(t *testing.T) {
 	} {
 		p, _ := unread(t, pair)
 		signalDetached(t, pair, p, test.sent)
-		for range 2 { // a third one is enough, however soon it comes
-			time.Sleep(time.Millisecond) // or the kernel makes one of both
+		// The kernel makes one of signals that come before the process gets its turn, so more than
+		// the two that are still needed are sent.
+		testnet.WaitFor(t, "the process to die", func() bool {
 			p.cmd.Process.Signal(test.sent)
-		}
+			return isClosed(p.done)
+		})
 		_, stderr := p.wait()
 		if s := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != test.died {
 			t.Errorf("%v three times: %v: %s", test.sent, p.cmd.ProcessState, stderr)
@@ -105,6 +107,15 @@ func TestSignalsEndHanging(t *testing.T) {
 		if n := strings.Count(stderr, "\n"); n != 1 {
 			t.Errorf("%v three times: %d lines: %s", test.sent, n, stderr)
 		}
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
