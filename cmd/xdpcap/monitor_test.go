@@ -173,18 +173,22 @@ func TestMonitorRecord(t *testing.T) {
 	text := listening(t, pair.Rx, lines.in, "monitor", "-i", pair.RxName, "--record", "3")
 	asJSON := listening(t, pair.Rx, objects.in, "monitor", "-i", pair.RxName, "--record", "3", "--json")
 	more := listening(t, pair.Rx, none.in, "monitor", "--record", "-i", pair.RxName)
-	sender := testnet.MustSender(t, pair)
+	stopProcess(t, more) // what it has not printed when it is interrupted comes, too
+	var frames [][]byte
 	for i := range uint64(5) {
-		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
-			t.Fatal(err)
-		}
+		frames = append(frames, testnet.UDPFrame(100, i))
 	}
+	testnet.Send(t, pair, frames...)
+	more.cmd.Process.Signal(os.Interrupt)
+	continueProcess(t, more)
 	for _, p := range []*process{text, asJSON} {
 		if status, stderr := p.wait(); status != 0 || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("exit status %d: %s", status, stderr)
 		}
 	}
-	more.interrupt()
+	if status, stderr := more.wait(); status != 0 {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
 	if n := strings.Count(none.read(t), "\n"); n != 5 {
 		t.Errorf("%d lines of 5 events", n)
 	}

@@ -64,6 +64,7 @@ type Tracepoints struct {
 	absent []Absent
 	reader *recordReader // nil without TracepointOptions.Record
 	began  time.Time
+	stop   sync.Once
 
 	ofInterface bool        // TracepointOptions.Interface is not nil
 	selector    string      // TracepointOptions.Program
@@ -201,11 +202,10 @@ func (t *Tracepoints) Absent() []Absent { return t.absent }
 
 // Close detaches from the tracepoints. A call of Next returns then.
 func (t *Tracepoints) Close() error {
-	var errs []error
-	for _, l := range t.links {
-		errs = append(errs, l.Close())
+	errs := []error{t.Stop()}
+	if t.reader != nil {
+		errs = append(errs, t.reader.Close())
 	}
-	errs = append(errs, t.Stop())
 	for _, p := range t.places {
 		p.watch.Close()
 	}

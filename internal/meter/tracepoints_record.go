@@ -46,15 +46,15 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 }
 
 // Next waits for the next event and returns it. The events of one CPU come in their order. Only one
-// goroutine may call it at a time. The error is [os.ErrClosed] after Stop, and without
-// TracepointOptions.Record.
+// goroutine may call it at a time. The error is [os.ErrClosed] after the last event before Stop,
+// and without TracepointOptions.Record.
 func (t *Tracepoints) Next() (Record, error) {
 	if t.reader == nil {
 		return Record{}, os.ErrClosed
 	}
 	r := t.reader
 	if err := r.ReadInto(&r.raw); err != nil {
-		if errors.Is(err, ringbuf.ErrClosed) {
+		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, ringbuf.ErrClosed) {
 			return Record{}, os.ErrClosed
 		}
 		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: %w", err)
@@ -84,10 +84,17 @@ func (t *Tracepoints) Next() (Record, error) {
 	return rec, nil
 }
 
-// Stop makes calls of Next return.
+// Stop detaches from the tracepoints. Next returns the events that came before, and then an error.
+// Any goroutine may call Stop, more than once.
 func (t *Tracepoints) Stop() error {
-	if t.reader == nil {
-		return nil
-	}
-	return t.reader.Close()
+	var errs []error
+	t.stop.Do(func() {
+		for _, l := range t.links {
+			errs = append(errs, l.Close())
+		}
+		if t.reader != nil {
+			errs = append(errs, t.reader.Flush())
+		}
+	})
+	return errors.Join(errs...)
 }
