@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -93,6 +94,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	o.snapLen = size{unit: 1}
 	f := cmd.Flags()
 	f.SortFlags = false
+	f.SetNormalizeFunc(otherNames)
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
 	nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
 	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
@@ -141,6 +143,14 @@ func (o *captureOptions) readFilter(root *cobra.Command) error {
 		return err
 	}
 	return checkCommand(root, o.filter.words, o.filter.text)
+}
+
+// otherNames lets a flag be found by another name than the help has.
+func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "promiscuous" {
+		name = "promiscuous-mode"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // check finds what is wrong with the flags before anything is touched; given tells which were set.

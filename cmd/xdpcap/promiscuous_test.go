@@ -32,6 +32,7 @@ func TestPromiscuous(t *testing.T) {
 		{"", 0},
 		{"-p", 0},
 		{"-P", 1},
+		{"--promiscuous", 1},
 		{"--promiscuous-mode --xdp-mode generic", 1},
 		{"--sink", 1},
 		{"--sink -P", 1},
