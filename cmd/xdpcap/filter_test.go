@@ -159,6 +159,7 @@ func TestDump(t *testing.T) {
 }
 
 func TestFilterErrors(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	for _, test := range []struct {

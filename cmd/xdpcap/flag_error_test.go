@@ -7,15 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A value that a flag does not take is refused in plain words, without the names of Go's functions.
 func TestFlagErrors(t *testing.T) {
-	if testnet.Emulated() {
-		t.Skip("asks the kernel for nothing")
-	}
+	skipEmulated(t)
 	// No interface has these names, so that a command which takes such a value attaches nothing.
 	for _, test := range []struct{ args, want string }{
 		{"-c -5", "-c -5: must be a whole number without a sign; see xdpcap --help"},

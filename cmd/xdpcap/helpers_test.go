@@ -12,6 +12,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// skipEmulated skips a test of what is the same on every kernel: signals, text, flags. An emulated
+// machine needs many times as long for it.
+func skipEmulated(t *testing.T) {
+	t.Helper()
+	if testnet.Emulated() {
+		t.Skip("is the same on every kernel")
+	}
+}
+
 func stopProcess(t *testing.T, p *process) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -13,6 +13,7 @@ import (
 // Control characters in a name from outside never reach the terminal: they would change what else
 // it shows.
 func TestNamesAreEscaped(t *testing.T) {
+	skipEmulated(t)
 	const name, escaped = "\x1b[31mred0", `\x1b[31mred0`
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	addPair(t, pair, name, 1, 1)

@@ -41,6 +41,7 @@ func signalDetached(t *testing.T, pair *testnet.Pair, p *process, sig syscall.Si
 // A second signal does not end a capture that goes on writing: timeout(1) sends two, and so does
 // a terminal that is closed.
 func TestSecondSignal(t *testing.T) {
+	skipEmulated(t)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as in TestSignals
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
@@ -68,6 +69,7 @@ func TestSecondSignal(t *testing.T) {
 
 // However many signals come, an ending that goes on writing takes its time.
 func TestSignalsSpareWriting(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, r := unread(t, pair)
 	signalDetached(t, pair, p, syscall.SIGINT)
@@ -88,6 +90,7 @@ func TestSignalsSpareWriting(t *testing.T) {
 
 // Signals that go on end a capture that hangs.
 func TestSignalsEndHanging(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ sent, died syscall.Signal }{
 		{syscall.SIGINT, syscall.SIGINT}, {syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGQUIT, syscall.SIGTERM},
@@ -216,6 +219,7 @@ func TestSignalAtStart(t *testing.T) {
 
 // Every command ends by itself after a burst of signals, and says what it has seen.
 func TestSignalBurst(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ args, want string }{
 		{"-i rx0", "0 seen = "},

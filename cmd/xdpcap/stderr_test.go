@@ -70,6 +70,7 @@ func TestUnreadStderr(t *testing.T) {
 
 // Nor do the other commands, or an error, wait for a reader of stderr.
 func TestUnreadStderrOfOthers(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var running []*process
 	for _, args := range []string{"-i nosuch", "stats -i rx0 --count 1", "monitor --count 1", "bench --duration 10ms --variant naive"} {
