@@ -41,7 +41,7 @@ type reader struct {
 	stop func()
 	// notice tells the user what does not end the session.
 	notice func(error)
-	// idle is called before the reader sleeps; nil = nothing.
+	// idle is called when all packets at hand have been taken, and after each sleep; nil = nothing.
 	idle func()
 
 	err error // what read returns from now on
@@ -96,6 +96,9 @@ func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
 	for !r.complete {
+		if r.idle != nil {
+			r.idle()
+		}
 		// This is read before the rings are looked into, so that everything that the programs sent
 		// is found below. What comes later is from a program that could not be detached.
 		detached := r.detached.Load()
@@ -147,9 +150,6 @@ func (r *reader) follow(settled int64) {
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the
 // session was stopped.
 func (r *reader) wait() error {
-	if r.idle != nil {
-		r.idle()
-	}
 	timeout := flushInterval
 	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime

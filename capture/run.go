@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -54,27 +53,26 @@ func (s *Session) begin(outputs []Output) (tried int, err error) {
 // write moves packets to the outputs until the session ends, and returns the error of an output.
 func (s *Session) write(outputs []Output) (err error) {
 	s.reader.idle = func() {
+		if err != nil {
+			return
+		}
 		if err = flush(outputs); err != nil {
 			s.Stop()
 		}
 	}
 	defer func() { s.reader.idle = nil }()
 	var p Packet
-	for {
-		if !s.reader.merge.isReady() { // there is time to flush
-			if err := flush(outputs); err != nil {
-				return err
-			}
-		}
-		if s.reader.read(&p) != nil {
-			return cmp.Or(err, flush(outputs))
-		}
+	for s.reader.read(&p) == nil && err == nil {
 		for _, out := range outputs {
 			if err := out.Write(&p); err != nil {
 				return err
 			}
 		}
 	}
+	if err == nil {
+		err = flush(outputs)
+	}
+	return err
 }
 
 func flush(outputs []Output) error {
