@@ -172,9 +172,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
-	case o.print && (o.write == "-" || o.write == "/dev/stdout"):
+	case o.print && isStdout(o.write):
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
-	case o.json.descriptor() == unix.Stdout && (o.print || o.write == "-" || o.write == ""):
+	case o.json.descriptor() == unix.Stdout && (o.print || isStdout(o.write) || o.write == ""):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {

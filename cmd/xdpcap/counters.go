@@ -127,19 +127,8 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 
 // openCounters opens the counters of all interfaces, or none.
 func openCounters[S any](interfaces []string, open func(iface string) (*counters[S], error)) (all []*counters[S], err error) {
-	var seen []int
-	for _, name := range interfaces {
-		if len(interfaces) == 1 {
-			break
-		}
-		ifi, err := xdp.InterfaceByName(name)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(seen, ifi.Index) {
-			return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
-		}
-		seen = append(seen, ifi.Index)
+	if err := checkDistinct(interfaces); err != nil {
+		return nil, err
 	}
 	for _, name := range interfaces {
 		c, err := open(name)
@@ -150,6 +139,25 @@ func openCounters[S any](interfaces []string, open func(iface string) (*counters
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// checkDistinct refuses an interface that is given twice, perhaps by different names.
+func checkDistinct(interfaces []string) error {
+	if len(interfaces) < 2 {
+		return nil
+	}
+	var seen []int
+	for _, name := range interfaces {
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(seen, ifi.Index) {
+			return fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		seen = append(seen, ifi.Index)
+	}
+	return nil
 }
 
 func collectors[S any](all []*counters[S]) (list []prometheus.Collector) {
@@ -233,14 +241,6 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 		}
 	}
 	return r.close()
-}
-
-// forDuration returns a context that ends after a time; 0 is no limit.
-func forDuration(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if d == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, d)
 }
 
 // look tells whether anything is still counted. What ends on one interface does not end the others,

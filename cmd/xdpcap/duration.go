@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -38,3 +39,11 @@ func (d *duration) String() string {
 }
 
 func (d *duration) Type() string { return "time" }
+
+// forDuration returns a context that ends after a time; 0 is no limit.
+func forDuration(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}

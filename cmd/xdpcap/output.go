@@ -16,7 +16,7 @@ import (
 // openOutput opens what -w names before anything is attached, so that nothing is attached if the
 // path cannot be written.
 func openOutput(path string, o capture.WriterOptions) (*capture.File, error) {
-	if path == "-" || path == "/dev/stdout" {
+	if isStdout(path) {
 		if term.IsTerminal(int(os.Stdout.Fd())) {
 			return nil, fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", path)
 		}
@@ -29,6 +29,9 @@ func openOutput(path string, o capture.WriterOptions) (*capture.File, error) {
 	}
 	return f, nil
 }
+
+// isStdout tells whether -w names standard output.
+func isStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 
 // progress is what the outputs have taken, by which an ending is seen to go on.
 type progress struct {

@@ -93,7 +93,9 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 func (r *captureRun) follow(ctx context.Context) (capture.Accounts, error) {
 	reporter := r.reporter()
 	reporter.start()
-	all, err := r.capture(ctx, r.outputs())
+	ctx, cancel := forDuration(ctx, r.o.duration)
+	defer cancel()
+	all, err := r.session.Run(ctx, r.outputs()...)
 	reporter.end() // the file is whole before this waits for a reader of stderr
 	if total := all[0].Total(); r.objects == nil {
 		writeCounts(r.text, total)
@@ -129,17 +131,6 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 		outputs = append(outputs, newPrinter(stdout{}, checkStdout, verbosity))
 	}
 	return outputs
-}
-
-// capture moves packets until something ends the session. The error is nil when the end was asked
-// for.
-func (r *captureRun) capture(ctx context.Context, outputs []capture.Output) ([]capture.Accounts, error) {
-	if r.o.duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.o.duration)
-		defer cancel()
-	}
-	return r.session.Run(ctx, outputs...)
 }
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
