@@ -2,8 +2,11 @@ package meter
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/cilium/ebpf"
 )
 
 const (
@@ -24,6 +27,41 @@ type aging[K comparable] struct {
 type sighting struct {
 	count uint64
 	since time.Time
+}
+
+// forget takes the entries that are to be forgotten out of a table with so many slots for each key,
+// where it is time to. count says what an entry has counted, and false of one that must stay; taken
+// gets what an entry had counted when it was taken out.
+func forget[K comparable, V any](a *aging[K], now time.Time, table *ebpf.Map, slots int,
+	count func(K, []V) (uint64, bool), taken func([]V)) error {
+	if !a.isDue(now) {
+		return nil
+	}
+	counts := make(map[K]uint64)
+	err := eachHash(table, slots, func(key K, values []V) {
+		if n, ok := count(key, values); ok {
+			counts[key] = n
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range a.look(now, counts) {
+		values := make([]V, slots)
+		var value any = &values
+		if table.Type() == ebpf.Hash { // one value, not one for each CPU
+			value = &values[0]
+		}
+		err := table.LookupAndDelete(key, value)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		taken(values)
+	}
+	return nil
 }
 
 // isDue tells whether it is time to look at the table.

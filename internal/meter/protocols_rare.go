@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"errors"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -30,40 +29,18 @@ func (r *rareClasses) addTo(classes map[Class][]Tally) {
 // forget takes EtherTypes out of the table where it is time to. A packet of such an EtherType that
 // comes at this very moment, the first in a minute, may not be counted.
 func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
-	if !r.isDue(now) {
-		return nil
-	}
 	table, slots := m.ethertypes, ebpf.MustPossibleCPU()
 	if m.variant == Naive {
 		table, slots = m.naive, 1
 	}
-	counts := make(map[Class]uint64)
-	err := eachHash(table, slots, func(class uint32, perCPU []protocolsTally) {
-		if Class(class) >= EtherType(0) {
-			counts[Class(class)] = sum(perCPU).Packets
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for _, class := range r.look(now, counts) {
-		tallies := make([]protocolsTally, slots)
-		var value any = &tallies
-		if m.variant == Naive {
-			value = &tallies[0]
-		}
-		if err := table.LookupAndDelete(uint32(class), value); err != nil {
-			if errors.Is(err, ebpf.ErrKeyNotExist) {
-				continue
-			}
-			return err
-		}
+	return forget(&r.aging, now, table, slots, func(class Class, perCPU []protocolsTally) (uint64, bool) {
+		return sum(perCPU).Packets, class >= EtherType(0)
+	}, func(perCPU []protocolsTally) {
 		if r.tallies == nil {
 			r.tallies = make([]Tally, slots)
 		}
-		for cpu, t := range tallies {
+		for cpu, t := range perCPU {
 			r.tallies[cpu].Add(Tally{t.Packets, t.Bytes})
 		}
-	}
-	return nil
+	})
 }

@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -113,30 +112,17 @@ const keptCases = 1024
 func (t *Tracepoints) forget(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.aging.isDue(now) {
-		return nil
-	}
-	table := t.coll.Maps[tracepointsMapCounts]
-	counts := make(map[tracepointsKey]uint64)
-	err := eachHash(table, ebpf.MustPossibleCPU(), func(key tracepointsKey, slots []tracepointsCount) {
+	events := func(slots []tracepointsCount) (n uint64) {
 		for _, s := range slots {
-			counts[key] += s.Events
+			n += s.Events
 		}
-	})
+		return n
+	}
+	err := forget(&t.aging, now, t.coll.Maps[tracepointsMapCounts], ebpf.MustPossibleCPU(),
+		func(_ tracepointsKey, slots []tracepointsCount) (uint64, bool) { return events(slots), true },
+		func(slots []tracepointsCount) { t.forgotten += events(slots) })
 	if err != nil {
-		return fmt.Errorf("look at the counters of the xdp tracepoints: %w", err)
-	}
-	for _, key := range t.aging.look(now, counts) {
-		var slots []tracepointsCount
-		if err := table.LookupAndDelete(key, &slots); err != nil {
-			if errors.Is(err, ebpf.ErrKeyNotExist) {
-				continue
-			}
-			return fmt.Errorf("make room for counters of the xdp tracepoints: %w", err)
-		}
-		for _, s := range slots {
-			t.forgotten += s.Events
-		}
+		return fmt.Errorf("make room for counters of the xdp tracepoints: %w", err)
 	}
 	return nil
 }
