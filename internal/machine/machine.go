@@ -15,17 +15,26 @@ import (
 
 // CPU is the CPU's model as /proc/cpuinfo has it, or else the machine's architecture.
 func CPU() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
-				return strings.TrimSpace(value)
-			}
-		}
+	if model := field("/proc/cpuinfo", "model name"); model != "" {
+		return model
 	}
 	_, _, architecture := uname()
 	return architecture
+}
+
+// field returns the first value that a file of lines "key: value" has for a key, or "".
+func field(path, key string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if k, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // Kernel is what `uname -srm` prints: system, release and architecture.
@@ -79,18 +88,9 @@ func parseCPUs(list string) (cpus []int) {
 // AvailableMemory is how many bytes programs can still have without swapping, as the kernel
 // estimates it. Where the kernel does not say, it is more than any machine has.
 func AvailableMemory() uint64 {
-	f, err := os.Open("/proc/meminfo")
-	if err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			fields := strings.Fields(lines.Text())
-			if len(fields) < 2 || fields[0] != "MemAvailable:" {
-				continue
-			}
-			if kib, err := strconv.ParseUint(fields[1], 10, 50); err == nil {
-				return kib << 10
-			}
-		}
+	kib, _, _ := strings.Cut(field("/proc/meminfo", "MemAvailable"), " ")
+	if n, err := strconv.ParseUint(kib, 10, 50); err == nil {
+		return n << 10
 	}
 	return math.MaxUint64
 }
