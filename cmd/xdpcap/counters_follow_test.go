@@ -99,11 +99,7 @@ func TestCountersFollow(t *testing.T) {
 func TestCountersDispatcherChanges(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := testnet.MustDispatcher(t, pair)
 	names := testnet.DispatcherComponents
 	id, err := d.ID(0)
 	if err != nil {

@@ -15,11 +15,7 @@ import (
 func TestCounterPrograms(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := testnet.MustDispatcher(t, pair)
 	names := testnet.DispatcherComponents
 	var all []string
 	for i, name := range names {

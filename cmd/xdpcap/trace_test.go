@@ -316,11 +316,7 @@ func TestTraceKilled(t *testing.T) {
 func TestDispatcher(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := testnet.MustDispatcher(t, pair)
 	var ids [3]string
 	for i := range ids {
 		id, err := d.ID(i)
@@ -372,11 +368,7 @@ func TestDispatcher(t *testing.T) {
 func TestDispatcherFirst(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	testnet.MustDispatcher(t, pair)
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--program", "all", "--rx-capture", "entry,exit", "--first", "2", "--json")
 	for i := range uint64(4) {

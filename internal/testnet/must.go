@@ -66,6 +66,17 @@ func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Re
 	return r
 }
 
+// MustDispatcher attaches a dispatcher to the pair's Rx and detaches it at the end of the test.
+func MustDispatcher(tb TB, p *Pair) *Dispatcher {
+	tb.Helper()
+	d, err := AttachDispatcher(p.Rx, p.RxName)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, "dispatcher", d.Close)
+	return d
+}
+
 // MustGenerator loads a generator and closes it at the end of the test. Where the kernel has no
 // live frames it skips the test.
 func MustGenerator(tb TB, p *Pair) *Generator {
