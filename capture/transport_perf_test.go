@@ -193,8 +193,8 @@ func TestPerfRingSize(t *testing.T) {
 	}
 }
 
-// A CPU that went offline gets another ring when it can have one, because the first one's event has
-// gone with it.
+// A CPU that was offline for a while gets a new ring, because the kernel has taken the first ring's
+// event away.
 func TestPerfTransportCPUs(t *testing.T) {
 	p := newProgramTest(t, Options{Buffer: MinBuffer})
 	if len(p.cursors) < 2 {

@@ -184,8 +184,8 @@ func (w *Writer) End(final Accounts) (Accounts, error) {
 	return own, err
 }
 
-// takeBack takes the last packets off the end of the file, so many that there is room for this many
-// bytes where they were. It tells whether that is room that was not there before.
+// takeBack removes packets from the end of the file until so many bytes have been freed, and no
+// longer counts them as taken. It returns false if nothing could be removed.
 func (w *Writer) takeBack(room int64) bool {
 	end := w.size.Load()
 	size, last := w.packets.last(end, room)

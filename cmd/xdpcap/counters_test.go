@@ -347,8 +347,8 @@ func TestMetricsWithoutZeros(t *testing.T) {
 	}
 }
 
-// The name of an interface may have any bytes, and a label may not: no name is an error, and no two
-// names are the same label.
+// An interface's name may have any bytes, but a label must be UTF-8. Every name becomes a label,
+// and different names become different labels.
 func TestMetricNames(t *testing.T) {
 	names := []string{"rx0", "\x1b[2J", "\xff", `\xff`, `\\xff`, "\xff\xfe", "é", "\u0085"}
 	labels := make(map[string]bool)

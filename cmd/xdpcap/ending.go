@@ -14,15 +14,15 @@ import (
 const patience = time.Second
 
 var (
-	// signalled ends with the first signal to end. A command that ends by itself then calls begin,
-	// which closes begun.
+	// signalled ends with the first signal to end. begun is closed by begin, which a command calls
+	// when it is ready to end by itself once signalled has ended.
 	signalled, endBySignal = context.WithCancel(context.Background())
 	begun                  = make(chan struct{})
 )
 
-// catchSignals is the first thing that the process does, and lasts until it exits. A signal to end
-// that comes before begin kills the process only if begin is not called soon, because a user who
-// has started a capture counts on its file and its closing lines.
+// catchSignals catches the signals to end from now on, until the process exits. It is called first.
+// A signal that comes before begin does not kill the process at once: a capture that has just been
+// started still gets a second to call begin, and then leaves a file and closing lines.
 //
 // After begin a command ends by itself. The second signal, if it comes within a second, is taken
 // for the first one again: timeout(1) signals its child and then the child's group, and a terminal

@@ -85,8 +85,8 @@ func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
 	return h, nil
 }
 
-// move begins to trace a program, and ends to trace the one before. After an error it goes on with
-// that.
+// move traces another program in place of the one before. After an error it still traces the one
+// before.
 func (h *attachment) move(t tracers, ifi xdp.Interface, to xdp.Program) error {
 	counts, err := t.attach(to, ifi)
 	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {

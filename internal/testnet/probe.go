@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// TellsRefusals says whether this kernel tells in which words it refuses to attach an XDP program,
-// as Linux 6.6 and later do.
+// TellsRefusals says whether this kernel explains in words why it refuses to attach an XDP program.
+// Linux 6.6 and later do.
 func TellsRefusals() bool {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
