@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -30,6 +33,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(beXdpcap) != "" {
 		os.Exit(run(os.Args[1:]))
+	}
+	// nohup ignores SIGHUP, and what is started inherits that. A signal that is caught here is the
+	// default again in the processes that the tests start.
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	os.Exit(m.Run())
 }
