@@ -46,10 +46,9 @@ type captureOptions struct {
 	hooks      []capture.Hook
 	verdicts   []capture.Verdict
 
-	list    bool
-	json    jsonFlag
-	quiet   bool
-	verbose int
+	list     bool
+	json     jsonFlag
+	printing printOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -122,9 +121,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
 	f.Lookup("json").NoOptDefVal = onStderr
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
-	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv: still more")
-	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
+	o.printing.flags(f)
 	groupFlags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)

@@ -2,22 +2,21 @@ package main
 
 import (
 	"io"
-	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A printer is an output that prints a line for each packet.
 type printer struct {
-	out       io.Writer
-	check     func() error // finds out that nobody reads the lines any more
-	dissector *dissect.Dissector
-	lines     []byte           // collected, and not printed yet
-	queued    []printedLine    // the packets of these lines
-	taken     capture.Accounts // Captured and Bytes: what was printed
-	err       error
+	out     io.Writer
+	check   func() error // finds out that nobody reads the lines any more
+	format  lineFormat
+	packets *packetLines     // nil until Begin
+	lines   []byte           // collected, and not printed yet
+	queued  []printedLine    // the packets of these lines
+	taken   capture.Accounts // Captured and Bytes: what was printed
+	err     error
 }
 
 // printedLine is where a packet's line ends, and what the packet adds to the accounts.
@@ -28,18 +27,19 @@ type printedLine struct {
 const printSize = 64 << 10 // bytes of lines that are collected at most
 
 // newPrinter collects lines for out until Flush is called or there are many. Flush also calls
-// check. See dissect.New for the verbosity.
-func newPrinter(out io.Writer, check func() error, verbosity int) *printer {
-	return &printer{out: out, check: check, dissector: dissect.New(verbosity)}
+// check.
+func newPrinter(out io.Writer, check func() error, f lineFormat) *printer {
+	return &printer{out: out, check: check, format: f}
 }
 
 func (p *printer) Begin(d capture.Description) error {
 	p.taken = make(capture.Accounts, len(d.Sources))
+	p.packets = newPacketLines(d.Sources, p.format)
 	return nil
 }
 
 func (p *printer) Write(packet *capture.Packet) error {
-	p.lines = p.dissector.AppendLine(p.lines, time.Unix(0, packet.Time), packet.Data, packet.WireLen)
+	p.lines = p.packets.append(p.lines, packet)
 	p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: packet.Source})
 	if len(p.lines) >= printSize {
 		return p.print()

@@ -124,17 +124,13 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 		outputs = append(outputs, r.file)
 	}
 	if r.file == nil || r.o.print {
-		verbosity := r.o.verbose
-		if r.o.quiet {
-			verbosity = -1
-		}
-		outputs = append(outputs, newPrinter(stdout{}, checkStdout, verbosity))
+		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
 	}
 	return outputs
 }
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {
-	live := r.file != nil && !r.o.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
+	live := r.file != nil && !r.o.printing.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
 	return &reporter{captureRun: r, live: live}
 }

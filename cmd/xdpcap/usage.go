@@ -18,7 +18,8 @@ var flagGroups = []struct {
 		"list-interfaces"}},
 	{"Which packets", []string{"expression-file", "filter-file", "vlan-aware", "verdict", "filter-at", "dump-code", "ebpf"}},
 	{"How much", []string{"snapshot-length", "count", "duration", "sample-flows", "first", "sample", "max-rate", "buffer-size"}},
-	{"Output", []string{"write", "format", "print", "packet-buffered", "json", "quiet", "verbose", "no-names"}},
+	{"Output", []string{"write", "format", "print", "packet-buffered", "json"}},
+	{"Lines", []string{"verbose", "quiet", "link-level", "hex", "hex-ascii", "ascii", "time-format", "number", "lengths", "no-names"}},
 }
 
 // groupKey is the annotation of a flag that says in which group it stands.

@@ -11,6 +11,7 @@ package dissect
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -20,10 +21,33 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
+// Options say what of a packet is printed. The zero value is what tcpdump prints without flags.
+type Options struct {
+	Verbose   int        // -v: 1 to 3
+	Quiet     bool       // -q: less about protocols
+	LinkLevel bool       // -e: the Ethernet header
+	Number    bool       // -#: the number of the line's packet, from 1 on
+	Lengths   bool       // --lengths: how many bytes were kept, and how many there were
+	Time      TimeFormat // -t
+
+	Dump          Dump // -x, -X, -A: the bytes of the packet
+	DumpLinkLevel bool // -xx, -XX, -AA: the bytes of its Ethernet header, too
+}
+
+// A Packet is what a line is about.
+type Packet struct {
+	Time    time.Time
+	Data    []byte // from the Ethernet header on; it is only read, and not held on to
+	WireLen int    // bytes before the packet was cut to Data
+	Origin  []byte // printed behind the time, with a space after it; nothing of it if it is empty
+}
+
 // A Dissector turns packets into lines. It belongs to one goroutine.
 type Dissector struct {
-	verbosity int
-	line      []byte // the caller's bytes, and behind them the packet's line so far
+	o      Options
+	stamps stamps
+	count  uint64 // packets so far
+	line   []byte // the caller's bytes, and behind them the packet's line so far
 
 	rest      []gopacket.Layer // layers of the packet that are not in the line yet
 	want      string           // the header that comes next, by its mark; "" ends the line
@@ -33,19 +57,50 @@ type Dissector struct {
 	net       network          // the last IP header
 }
 
-// New returns a Dissector. The verbosity is 0 for tcpdump's usual lines, -1 for the shorter ones of
-// its -q, and from 1 on for the fields of the IP header, which tcpdump shows with -v.
-func New(verbosity int) *Dissector { return &Dissector{verbosity: verbosity} }
+// New returns a Dissector.
+func New(o Options) *Dissector { return &Dissector{o: o, stamps: stamps{format: o.Time}} }
 
-// AppendLine appends the line of an Ethernet frame to dst, with the newline at its end, and returns
-// the longer slice. Of the frame's wireLen bytes data was kept; data is only read, and not held on
-// to. The time is shown in its local form. What verbosity 1 adds puts some packets onto several
-// lines, of which all but the first are indented.
-func (d *Dissector) AppendLine(dst []byte, t time.Time, data []byte, wireLen int) []byte {
-	d.line = t.Local().AppendFormat(dst, "15:04:05.000000 ")
+// AppendLine appends the packet's line to dst, with the newline at its end, and returns the longer
+// slice. Verbosity and dumps put a packet onto several lines.
+func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
+	d.line = dst
+	d.count++
+	if d.o.Number {
+		d.addf("%5d  ", d.count)
+	}
+	if d.o.Lengths {
+		d.addf("caplen %d, len %d, ", len(p.Data), p.WireLen)
+	}
+	d.line = d.stamps.append(d.line, p.Time)
+	if len(p.Origin) > 0 {
+		d.line = append(append(d.line, p.Origin...), ' ')
+	}
+	d.packet(p.Data, max(p.WireLen, len(p.Data)))
+	d.dump(p.Data)
+	line := append(d.line, '\n')
+	d.line, d.rest = nil, nil // the line is the caller's, and the layers are garbage
+	return line
+}
+
+// dump appends the bytes of the packet.
+func (d *Dissector) dump(data []byte) {
+	if !d.o.DumpLinkLevel {
+		data = data[min(14, len(data)):]
+	}
+	switch {
+	case len(data) == 0:
+	case d.o.Dump == HexDump, d.o.Dump == HexASCIIDump:
+		d.line = appendHex(d.line, data, d.o.Dump == HexASCIIDump)
+	case d.o.Dump == ASCIIDump:
+		d.line = appendASCII(d.line, data)
+	}
+}
+
+// packet appends what the headers say.
+func (d *Dissector) packet(data []byte, wireLen int) {
 	d.truncated = wireLen > len(data) || len(data) < 14
 	d.decode(layers.LayerTypeEthernet, data)
-	d.length, d.net = max(wireLen, len(data)), network{named: true}
+	d.length, d.net = wireLen, network{named: true}
 	for want := "ether"; want != ""; want = d.want {
 		d.want = ""
 		if !d.layer() {
@@ -53,9 +108,6 @@ func (d *Dissector) AppendLine(dst []byte, t time.Time, data []byte, wireLen int
 			break
 		}
 	}
-	line := append(d.line, '\n')
-	d.line, d.rest = nil, nil // the line is the caller's, and the layers are garbage
-	return line
 }
 
 // decode makes the layers of data the ones that go into the line next. gopacket gets a copy: data
@@ -66,7 +118,15 @@ func (d *Dissector) decode(first gopacket.LayerType, data []byte) {
 	d.rest, d.truncated = packet.Layers(), d.truncated || packet.Metadata().Truncated
 }
 
-func (d *Dissector) add(s string)                 { d.line = append(d.line, s...) }
+func (d *Dissector) add(s string) { d.line = append(d.line, s...) }
+
+// name appends the name of a protocol, which -e has already shown as the EtherType.
+func (d *Dissector) name(s string) {
+	if !d.o.LinkLevel {
+		d.add(s)
+	}
+}
+
 func (d *Dissector) addf(format string, a ...any) { d.line = fmt.Appendf(d.line, format, a...) }
 
 // mark ends the line at a header that could not be decoded. Where bytes of the packet are missing
@@ -91,6 +151,10 @@ func (d *Dissector) layer() bool {
 	switch l := l.(type) {
 	case *layers.Ethernet:
 		d.frame = d.length
+		if d.o.LinkLevel {
+			d.addf("%s > %s, ethertype %s (0x%04x), length %d: ", l.SrcMAC, l.DstMAC,
+				cmp.Or(etherNames[l.EthernetType], "Unknown"), uint16(l.EthernetType), d.frame)
+		}
 		d.etherType(l.EthernetType, d.length-14)
 	case *layers.Dot1Q:
 		d.addf("vlan %d, p %d, ", l.VLANIdentifier, l.Priority)
@@ -161,17 +225,18 @@ func (d *Dissector) arp(a *layers.ARP) bool {
 		return false
 	}
 	sender, target := net.HardwareAddr(a.SourceHwAddress), net.HardwareAddr(a.DstHwAddress)
+	d.name("ARP, ")
 	switch a.Operation {
 	case layers.ARPRequest:
-		d.addf("ARP, Request who-has %s", addr(a.DstProtAddress))
+		d.addf("Request who-has %s", addr(a.DstProtAddress))
 		if !bytes.Equal(target, make([]byte, 6)) {
 			d.addf(" (%s)", target)
 		}
 		d.addf(" tell %s", addr(a.SourceProtAddress))
 	case layers.ARPReply:
-		d.addf("ARP, Reply %s is-at %s", addr(a.SourceProtAddress), sender)
+		d.addf("Reply %s is-at %s", addr(a.SourceProtAddress), sender)
 	default:
-		d.addf("ARP, Unknown (%d)", a.Operation)
+		d.addf("Unknown (%d)", a.Operation)
 	}
 	d.addf(", length %d", d.length)
 	return true

@@ -72,7 +72,7 @@ func TestLines(t *testing.T) {
 		{"cut payload", eth(0x0800, udp)[:14+30], 20, udpLine},
 	}
 	for _, tt := range tests {
-		got := New(0).AppendLine(nil, stamp(1), tt.data, len(tt.data)+tt.cut)
+		got := New(Options{}).AppendLine(nil, Packet{Time: stamp(1), Data: tt.data, WireLen: len(tt.data) + tt.cut})
 		want := stamp(1).Local().Format("15:04:05.000000 ") + tt.want + "\n"
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -83,12 +83,12 @@ func TestLines(t *testing.T) {
 // What the caller's slice had before the line stays as it was, and the lines of one Dissector do
 // not depend on each other.
 func TestAppendLine(t *testing.T) {
-	d := New(0)
+	d := New(Options{})
 	packets := plainPackets(t)
 	for i, p := range packets {
 		before := "what was there "
-		got := string(d.AppendLine([]byte(before), stamp(i), p.data, len(p.data)))
-		if diff := cmp.Diff(before+string(New(0).AppendLine(nil, stamp(i), p.data, len(p.data))), got); diff != "" {
+		got := string(d.AppendLine([]byte(before), Packet{Time: stamp(i), Data: p.data, WireLen: len(p.data)}))
+		if diff := cmp.Diff(before+string(New(Options{}).AppendLine(nil, Packet{Time: stamp(i), Data: p.data, WireLen: len(p.data)})), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", p.name, diff)
 		}
 	}
@@ -106,7 +106,7 @@ func FuzzAppendLine(f *testing.F) {
 	solicitation := append([]byte{133, 0, 0, 0, 0, 0, 0, 0}, 1, 0, 0, 0, 0, 0, 0, 0)
 	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), int8(1))
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16, verbosity int8) {
-		out := New(int(verbosity)).AppendLine(nil, stamp(0), data, len(data)+int(cut))
+		out := New(Options{Verbose: int(verbosity)}).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut)})
 		text, whole := strings.CutSuffix(string(out), "\n")
 		if !whole {
 			t.Fatalf("no newline at the end of %q", text)
@@ -134,11 +134,11 @@ func BenchmarkAppendLine(b *testing.B) {
 			continue
 		}
 		b.Run(pkt.name, func(b *testing.B) {
-			d := New(0)
+			d := New(Options{})
 			var line []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				line = d.AppendLine(line[:0], time.Unix(1700000000, 0), pkt.data, len(pkt.data))
+				line = d.AppendLine(line[:0], Packet{Time: time.Unix(1700000000, 0), Data: pkt.data, WireLen: len(pkt.data)})
 			}
 		})
 	}

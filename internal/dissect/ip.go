@@ -66,12 +66,12 @@ func (d *Dissector) ip4(ip *layers.IPv4) bool {
 	if ip.SrcIP == nil || ip.Version != 4 {
 		return false
 	}
-	d.add("IP ")
+	d.name("IP ")
 	total := int(ip.Length)
 	if total > d.length {
 		d.addf("truncated-ip - %d bytes missing! ", total-d.length)
 	}
-	if d.verbosity > 0 {
+	if d.o.Verbose > 0 {
 		d.ip4Header(ip)
 	}
 	d.net = network{src: addr(ip.SrcIP), dst: addr(ip.DstIP)}
@@ -110,12 +110,12 @@ func (d *Dissector) ip6(ip *layers.IPv6) bool {
 	if ip.SrcIP == nil || ip.Version != 6 {
 		return false
 	}
-	d.add("IP6 ")
+	d.name("IP6 ")
 	length := int(ip.Length)
 	if missing := length + 40 - d.length; missing > 0 {
 		d.addf("truncated-ip6 - %d bytes missing!", missing)
 	}
-	if d.verbosity > 0 {
+	if d.o.Verbose > 0 {
 		d.add("(")
 		if ip.TrafficClass != 0 {
 			d.addf("class 0x%02x, ", ip.TrafficClass)
@@ -145,7 +145,7 @@ func (d *Dissector) ip6Extension(text string, contents []byte, next layers.IPPro
 
 func (d *Dissector) ip6Fragment(f *layers.IPv6Fragment) {
 	d.add("frag (")
-	if d.verbosity > 0 {
+	if d.o.Verbose > 0 {
 		d.addf("0x%08x:", f.Identification)
 	}
 	d.addf("%d|%d)", f.FragmentOffset*8, d.length-8)

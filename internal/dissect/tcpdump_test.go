@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -18,8 +19,13 @@ import (
 )
 
 // tcpdump returns what tcpdump prints for each packet, of which at most snaplen bytes were kept.
-// Without tcpdump the test is skipped, on CI it fails.
 func tcpdump(t *testing.T, packets []packet, snaplen int, args ...string) []string {
+	t.Helper()
+	return split(tcpdumpText(t, packets, snaplen, args...))
+}
+
+// tcpdumpText returns what tcpdump prints. Without tcpdump the test is skipped, on CI it fails.
+func tcpdumpText(t *testing.T, packets []packet, snaplen int, args ...string) string {
 	t.Helper()
 	if testnet.Emulated() {
 		t.Skip("asks the kernel for nothing, and takes minutes on an emulated machine")
@@ -49,7 +55,7 @@ func tcpdump(t *testing.T, packets []packet, snaplen int, args ...string) []stri
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, &stderr)
 	}
-	return split(string(out))
+	return string(out)
 }
 
 // stamp is the time of packet i, to the microsecond.
@@ -72,13 +78,17 @@ func split(out string) []string {
 }
 
 // lines returns the line of each packet, of which at most snaplen bytes were kept.
-func lines(packets []packet, snaplen, verbosity int) []string {
-	d := New(verbosity)
+func lines(packets []packet, snaplen int, o Options) []string {
+	return split(text(packets, snaplen, o))
+}
+
+func text(packets []packet, snaplen int, o Options) string {
+	d := New(o)
 	var out []byte
 	for i, p := range packets {
-		out = d.AppendLine(out, stamp(i), p.data[:min(snaplen, len(p.data))], len(p.data))
+		out = d.AppendLine(out, Packet{Time: stamp(i), Data: p.data[:min(snaplen, len(p.data))], WireLen: len(p.data)})
 	}
-	return split(string(out))
+	return string(out)
 }
 
 // differs lists the packets whose lines are not those of tcpdump with a flag, and why.
@@ -107,11 +117,11 @@ var sums = regexp.MustCompile(`, cksum 0x[0-9a-f]{4} \((in)?correct[^)]*\)|\[(ud
 func TestTcpdump(t *testing.T) {
 	packets := plainPackets(t)
 	for _, tt := range []struct {
-		flag      string
-		verbosity int
-	}{{"-q", -1}, {"-n", 0}, {"-v", 1}} {
+		flag string
+		o    Options
+	}{{"-q", Options{Quiet: true}}, {"-n", Options{}}, {"-v", Options{Verbose: 1}}} {
 		t.Run(tt.flag, func(t *testing.T) {
-			want, got := tcpdump(t, packets, 65535, tt.flag), lines(packets, 65535, tt.verbosity)
+			want, got := tcpdump(t, packets, 65535, tt.flag), lines(packets, 65535, tt.o)
 			if len(want) != len(packets) || len(got) != len(packets) {
 				t.Fatalf("%d packets, tcpdump printed %d, we %d", len(packets), len(want), len(got))
 			}
@@ -131,13 +141,13 @@ func TestTcpdump(t *testing.T) {
 // of which the whole TCP or UDP header is there has tcpdump's line; only TCP options may differ.
 func TestTcpdumpCut(t *testing.T) {
 	packets := plainPackets(t)
-	whole := lines(packets, 65535, 0)
+	whole := lines(packets, 65535, Options{})
 	for snaplen := range 120 {
 		var want []string
 		if snaplen > 14 {
 			want = tcpdump(t, packets, snaplen, "-n")
 		}
-		got := lines(packets, snaplen, 0)
+		got := lines(packets, snaplen, Options{})
 		if len(got) != len(packets) {
 			t.Fatalf("cut to %d: %d lines of %d packets", snaplen, len(got), len(packets))
 		}
@@ -160,3 +170,26 @@ func TestTcpdumpCut(t *testing.T) {
 }
 
 var mark = regexp.MustCompile(` \[\|(ether|arp|ip6?|tcp|udp|icmp6?|gre)\]$`)
+
+// TestTcpdumpForm compares what stands around the headers: times, numbers, the Ethernet header and
+// the bytes.
+func TestTcpdumpForm(t *testing.T) {
+	var packets []packet
+	for _, p := range plainPackets(t) {
+		if strings.HasPrefix(p.name, "tcp") || strings.HasPrefix(p.name, "udp") || strings.HasPrefix(p.name, "icmp echo") {
+			packets = append(packets, p)
+		}
+	}
+	packets = append(packets, packet{"text", frame(t, true, 0x0800, ip4(17), badUDP(0)[:8],
+		gopacket.Payload("GET /\r\n\tx \x7f\x80\ry\r\n"))})
+	for flag, o := range map[string]Options{
+		"-t": {Time: NoTime}, "-tt": {Time: UnixTime}, "-ttt": {Time: SincePrevious}, "-tttt": {Time: LocalDate},
+		"-ttttt": {Time: SinceFirst}, "-#": {Number: true}, "-e": {LinkLevel: true},
+		"-x": {Dump: HexDump}, "-xx": {Dump: HexDump, DumpLinkLevel: true}, "-X": {Dump: HexASCIIDump},
+		"-XX": {Dump: HexASCIIDump, DumpLinkLevel: true}, "-A": {Dump: ASCIIDump}, "-AA": {Dump: ASCIIDump, DumpLinkLevel: true},
+	} {
+		if diff := cmp.Diff(tcpdumpText(t, packets, 65535, flag), text(packets, 65535, o)); diff != "" {
+			t.Errorf("%s (-tcpdump +ours): %s", flag, diff)
+		}
+	}
+}

@@ -10,7 +10,7 @@ func (d *Dissector) tcp(t *layers.TCP) bool {
 		return false
 	}
 	d.ports(uint16(t.SrcPort), uint16(t.DstPort))
-	if d.verbosity < 0 {
+	if d.o.Quiet {
 		d.addf("tcp %d", length)
 		return true
 	}
