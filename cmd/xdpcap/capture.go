@@ -89,40 +89,14 @@ func newCapture(o *captureOptions) *cobra.Command {
 			return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
 		},
 	}
-	o.buffer = size{unit: 1 << 10}
-	o.snapLen = size{unit: 1}
 	f := cmd.Flags()
-	f.SortFlags = false
 	f.SetNormalizeFunc(otherNames)
-	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
-	nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
-	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
-	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
-	o.filter.flags(f)
-	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
-	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
-	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
-	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
-	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
-	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
-	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
-	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
-	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
-	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
-	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
-	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
-	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
-	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
-	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
-	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
-	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
-	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
-	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
-	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
-	f.Lookup("json").NoOptDefVal = onStderr
-	o.printing.flags(f)
-	groupFlags(f)
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "Which packets", o.packetFlags)
+	addGroup(f, "How much", o.amountFlags)
+	addGroup(f, "Output", o.outputFlags)
+	addGroup(f, "Lines", o.printing.flags)
+	addPeerFlags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
@@ -134,6 +108,47 @@ func newCapture(o *captureOptions) *cobra.Command {
 	return cmd
 }
 
+func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
+	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
+	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
+	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
+	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
+	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
+	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
+}
+
+func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
+	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
+	o.filter.flags(f)
+}
+
+func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
+	o.buffer = size{unit: 1 << 10}
+	o.snapLen = size{unit: 1}
+	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
+	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
+	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
+	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
+	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
+	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
+	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
+}
+
+func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
+	nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
+	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
+	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
+	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
+	f.Lookup("json").NoOptDefVal = onStderr
+}
+
 // readFilter finds the filter, and refuses words that were not meant as one.
 func (o *captureOptions) readFilter(root *cobra.Command) error {
 	if err := o.filter.read(); err != nil {
@@ -142,10 +157,14 @@ func (o *captureOptions) readFilter(root *cobra.Command) error {
 	return checkCommand(root, o.filter.words, o.filter.text)
 }
 
-// otherNames lets a flag be found by another name than the help has.
+// otherNames lets a flag be found by another name than the help has: xdpdump's, or one that people
+// type.
 func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	if name == "promiscuous" {
+	switch name {
+	case "promiscuous":
 		name = "promiscuous-mode"
+	case "program-names":
+		name = "program"
 	}
 	return pflag.NormalizedName(name)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -42,17 +43,25 @@ func newCount() *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
 	}
 	f := cmd.Flags()
-	interfacesVar(f, &o.interfaces, "count on this `interface`")
-	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
-	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
-	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too")
-	f.StringVar(&o.variant, "variant", "percpu", "how the kernel counts, `name`: percpu, ultra or naive; all give the same numbers")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
-	o.register(f)
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "What", o.whatFlags)
+	o.addFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func (o *countOptions) whereFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "count on this `interface`")
+	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+}
+
+func (o *countOptions) whatFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
+	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too")
+	f.StringVar(&o.variant, "variant", "percpu", "how the kernel counts, `name`: percpu, ultra or naive; all give the same numbers")
 }
 
 func runCount(o *countOptions) error {

@@ -32,11 +32,19 @@ type counterOptions struct {
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
-func (o *counterOptions) register(f *pflag.FlagSet) {
-	f.SortFlags = false
+// addFlags adds these flags to those of a command, as its last groups.
+func (o *counterOptions) addFlags(f *pflag.FlagSet) {
+	addGroup(f, "When", o.timeFlags)
+	addGroup(f, "Output", o.outputFlags)
+}
+
+func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
 	durationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: with Ctrl-C")
 	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+}
+
+func (o *counterOptions) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
 	nameVar(f, &o.listen, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
 	f.BoolVar(&o.perCPU, "per-cpu", false, "count each CPU by itself")

@@ -10,8 +10,17 @@ import (
 )
 
 // explainFlag puts the error of a flag's value into plain words: those of package pflag name the Go
-// function that could not read it.
-func explainFlag(err error) error {
+// function that could not read it. help is the command that shows the flags; a flag of another tool
+// is refused with what to do, which is enough.
+func explainFlag(err error, help string) error {
+	var refused refusal
+	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) && errors.As(err, &refused) {
+		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), refused)
+	}
+	return fmt.Errorf("%w; see %s", inPlainWords(err), help)
+}
+
+func inPlainWords(err error) error {
 	var (
 		invalid *pflag.InvalidValueError
 		missing *pflag.ValueRequiredError

@@ -30,7 +30,7 @@ func TestFlagErrors(t *testing.T) {
 		{"--write=", `-w "": must not be empty; see xdpcap --help`},
 		{"--filter-file=", `--filter-file "": must not be empty; see xdpcap --help`},
 		{"stats --listen=", `--listen "": must not be empty; see xdpcap stats --help`},
-		{"-nke", "unknown flag: -k in -ke; see xdpcap --help"},
+		{"-nYe", "unknown flag: -Y in -Ye; see xdpcap --help"},
 		{"stats --interval soon", "--interval soon: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
 		{"stats -i none0 --interval 5ms", "--interval 5ms: must be at least 10ms"},
 		{"count -i none0 --duration 5ms", "--duration 5ms: must be at least 10ms"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -58,18 +59,26 @@ func newLatency() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	interfacesVar(f, &o.interfaces, "measure on this `interface`")
-	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
-	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which this switches on meanwhile")
-	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
-	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
-	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, where to attach, `mode`: native (driver), generic (stack), or auto")
-	f.BoolVar(&o.yes, "yes", false, "do it also where --drop disturbs this machine")
-	o.register(f)
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "How it measures", o.methodFlags)
+	o.addFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	return cmd
+}
+
+func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "measure on this `interface`")
+	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+}
+
+func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which this switches on meanwhile")
+	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, where to attach, `mode`: native (driver), generic (stack), or auto")
+	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --drop disturbs this machine")
+	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
 }
 
 // checkLatency finds what is wrong with the flags before anything is touched.

@@ -86,7 +86,7 @@ func newRoot() *cobra.Command {
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		err = fmt.Errorf("%w; see %s --help", explainFlag(err), c.CommandPath())
+		err = explainFlag(err, c.CommandPath()+" --help")
 		if c != cmd {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -53,16 +54,20 @@ func newMonitor() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	addGroup(f, "Which events", o.eventFlags)
+	o.addFlags(f)
+	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	return cmd
+}
+
+func (o *monitorOptions) eventFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "only events of this `interface`")
 	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
 	f.BoolVar(&o.redirects, "redirects", false, "count successful redirects, too: costs time for every packet")
 	f.Var(&o.record, "record", "print single events, a line each; with a number end after `N` of them")
 	f.Lookup("record").NoOptDefVal = noLimit
-	o.register(f)
-	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
-	cmd.RegisterFlagCompletionFunc("program", completeProgram)
-	return cmd
 }
 
 func runMonitor(o *monitorOptions) error {

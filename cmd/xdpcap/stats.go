@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -43,17 +44,25 @@ func newStats() *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
 	}
 	f := cmd.Flags()
-	interfacesVar(f, &o.interfaces, "count on this `interface`")
-	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
-	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
-	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
-	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
-	o.register(f)
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "What", o.whatFlags)
+	o.addFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "count on this `interface`")
+	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+}
+
+func (o *statsOptions) whatFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
 }
 
 func runStats(o *statsOptions) error {

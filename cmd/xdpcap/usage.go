@@ -9,60 +9,69 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroups are the flags of the capture as its help shows them.
-var flagGroups = []struct {
-	title string
-	flags []string
-}{
-	{"Where", []string{"interface", "program", "rx-capture", "hook", "xdp-mode", "promiscuous-mode", "no-promiscuous-mode", "sink", "yes",
-		"list-interfaces"}},
-	{"Which packets", []string{"expression-file", "filter-file", "vlan-aware", "verdict", "filter-at", "dump-code", "ebpf"}},
-	{"How much", []string{"snapshot-length", "count", "duration", "sample-flows", "first", "sample", "max-rate", "buffer-size"}},
-	{"Output", []string{"write", "format", "print", "packet-buffered", "json"}},
-	{"Lines", []string{"verbose", "quiet", "link-level", "hex", "hex-ascii", "ascii", "time-format", "number", "lengths", "no-names"}},
-}
-
 // groupKey is the annotation of a flag that says in which group it stands.
 const groupKey = "group"
 
-// groupFlags puts the capture's flags into their groups.
-func groupFlags(f *pflag.FlagSet) {
-	for _, g := range flagGroups {
-		for _, name := range g.flags {
-			f.SetAnnotation(name, groupKey, []string{g.title})
+// addGroup adds flags to those of a command, below a title in its help. Groups and flags are shown
+// in the order in which they are added.
+func addGroup(all *pflag.FlagSet, title string, define func(f *pflag.FlagSet)) {
+	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	f.SortFlags, all.SortFlags = false, false
+	define(f)
+	f.VisitAll(func(flag *pflag.Flag) {
+		flag.Annotations = map[string][]string{groupKey: {title}}
+		all.AddFlag(flag)
+	})
+}
+
+// A flagGroup are the flags that the help shows below a title.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// flagGroups returns the flags that are not hidden. Those that cobra adds have no group of their own,
+// and come last.
+func flagGroups(all *pflag.FlagSet) (groups []flagGroup) {
+	const other = "Other"
+	add := func(flag *pflag.Flag, title string) {
+		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.title == title })
+		if i < 0 {
+			i = len(groups)
+			f := pflag.NewFlagSet(title, pflag.ContinueOnError)
+			f.SortFlags = false
+			groups = append(groups, flagGroup{title, f})
 		}
+		groups[i].flags.AddFlag(flag)
 	}
+	for _, grouped := range []bool{true, false} {
+		all.VisitAll(func(flag *pflag.Flag) {
+			title, ok := flag.Annotations[groupKey]
+			switch {
+			case flag.Hidden || ok != grouped:
+			case ok:
+				add(flag, title[0])
+			default:
+				add(flag, other)
+			}
+		})
+	}
+	return groups
 }
 
 // usageWidth is how many columns the help takes at most.
 const usageWidth = 100
 
-// flagUsages lists flags for the help: those that have a group below its title, the others last.
+// flagUsages lists flags for the help, below the titles of their groups.
 func flagUsages(all *pflag.FlagSet) string {
 	var b strings.Builder
-	for _, g := range flagGroups {
-		in := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
-		in.SortFlags = false
-		for _, name := range g.flags {
-			if f := all.Lookup(name); f != nil && slices.Equal(f.Annotations[groupKey], []string{g.title}) {
-				in.AddFlag(f)
-			}
+	groups := flagGroups(all)
+	for _, g := range groups {
+		if len(groups) > 1 {
+			b.WriteString("\n " + g.title + ":\n")
 		}
-		if in.HasFlags() {
-			b.WriteString("\n " + g.title + ":\n" + in.FlagUsagesWrapped(usageWidth))
-		}
+		b.WriteString(g.flags.FlagUsagesWrapped(usageWidth))
 	}
-	rest := pflag.NewFlagSet("", pflag.ContinueOnError)
-	rest.SortFlags = false
-	all.VisitAll(func(f *pflag.Flag) {
-		if f.Annotations[groupKey] == nil {
-			rest.AddFlag(f)
-		}
-	})
-	if b.Len() > 0 && rest.HasFlags() {
-		b.WriteString("\n Other:\n")
-	}
-	b.WriteString(rest.FlagUsagesWrapped(usageWidth))
 	// pflag names the type of a flag that counts how often it is given, as if it took a value.
 	return countingFlag.ReplaceAllString(b.String(), "$1      ")
 }

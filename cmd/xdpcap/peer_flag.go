@@ -1,0 +1,121 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A peerFlag is a flag of tcpdump, dumpcap or xdpdump that xdpcap does nothing for. Where they give
+// a letter different meanings, it has tcpdump's. It is accepted where it changes nothing here, and
+// otherwise refused with what to do instead, so that a command line from the fingers or from a
+// script either works or says in one line how to change it.
+type peerFlag struct {
+	letter, name string   // either may be ""
+	value        string   // what stands behind it, in the manual; "" = nothing
+	takes        []string // the values of a flag that is accepted
+
+	accepted string // why it changes nothing; "" = the flag is refused
+	instead  string // what to do where it, or a value that is not in takes, is refused
+}
+
+// peerFlags are all of them: what parses them, the help and the manual come from here.
+var peerFlags = []peerFlag{
+	{letter: "l", accepted: "lines are printed 50 ms after their packets at the latest, and with -U at once"},
+	{letter: "N", accepted: "addresses are always numbers"},
+	{letter: "f", accepted: "addresses are always numbers; dumpcap's filter may stand behind it"},
+	{letter: "S", name: "absolute-tcp-sequence-numbers", accepted: "sequence numbers are always absolute"},
+	{letter: "K", name: "dont-verify-checksums", accepted: "checksums are not verified"},
+	{letter: "u", accepted: "NFS is not decoded"},
+	{letter: "H", accepted: "there are no 802.11 frames at XDP"},
+	{letter: "O", name: "no-optimize", accepted: "it chooses the same packets"},
+	{name: "immediate-mode", accepted: "packets are handed over after 50 ms at the latest, and with -U at once"},
+	{letter: "Q", name: "direction", value: "direction", takes: []string{"in"}, accepted: "XDP sees received packets only",
+		instead: "XDP sees received packets only: say -Q in, and capture what is sent with tcpdump -Q out"},
+	{letter: "y", name: "linktype", value: "linktype", takes: []string{"EN10MB"}, accepted: "XDP sees Ethernet frames only",
+		instead: "XDP sees Ethernet frames only: say -y EN10MB"},
+	{name: "time-stamp-precision", value: "precision", takes: []string{"micro", "nano"},
+		accepted: "files have nanoseconds, and lines microseconds", instead: "say micro or nano: files always have nanoseconds"},
+	{name: "micro", accepted: "files have nanoseconds, and lines microseconds"},
+	{name: "nano", accepted: "files have nanoseconds, and lines microseconds"},
+	{name: "load-xdp-program", accepted: "xdpcap attaches a program of its own where none runs"},
+
+	{letter: "r", value: "file", instead: "xdpcap does not read files yet: tcpdump -nr FILE, or tshark -nr FILE"},
+	{letter: "V", value: "file", instead: "xdpcap does not read files yet: tcpdump -n -V FILE"},
+	{letter: "C", value: "size", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -C SIZE -w FILE"},
+	{letter: "G", value: "seconds", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -G SECONDS -w FILE"},
+	{letter: "W", value: "count", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -C SIZE -W COUNT -w FILE"},
+	{letter: "z", value: "command", instead: "xdpcap writes one file: run the command when xdpcap has ended"},
+	{letter: "a", name: "autostop", value: "condition", instead: "say --duration 60 for -a duration:60, and -c 1000 for -a packets:1000"},
+	{letter: "b", name: "ring-buffer", value: "option", instead: "xdpcap writes one file: rotate it with -w - | dumpcap -i - -b OPTION -w FILE"},
+	{letter: "Z", name: "relinquish-privileges", value: "user", instead: "xdpcap keeps its privileges until it ends: leave it away"},
+	{letter: "E", value: "secret", instead: "xdpcap does not decrypt: write a file with -w, and read it with tcpdump -E or Wireshark"},
+	{letter: "M", value: "secret", instead: "xdpcap does not check TCP-MD5 digests: write a file with -w, and read it with tcpdump -M"},
+	{letter: "m", value: "module", instead: "xdpcap does not decode SNMP: write a file with -w, and read it with tcpdump -m"},
+	{letter: "T", value: "type", instead: "xdpcap decodes by port: write a file with -w, and read it with tcpdump -T"},
+	{letter: "I", name: "monitor-mode", instead: "XDP sees Ethernet frames only: capture 802.11 frames with tcpdump -I"},
+	{letter: "k", value: "channel", instead: "XDP sees Ethernet frames only: set a Wi-Fi channel with iw"},
+	{letter: "L", name: "list-data-link-types", instead: "there is one, EN10MB: XDP sees Ethernet frames only"},
+	{letter: "J", name: "list-time-stamp-types", instead: "there is one: packets are stamped in the XDP program"},
+	{letter: "j", name: "time-stamp-type", value: "type", instead: "packets are stamped in the XDP program: leave it away"},
+	{letter: "g", instead: "files are for their owner alone: chmod g+r FILE when xdpcap has ended"},
+	{name: "use-pcap", instead: "say --format pcap"},
+	{name: "load-xdp-mode", value: "mode", instead: "say --xdp-mode native or --xdp-mode generic"},
+	{name: "perf-wakeup", value: "events", instead: "packets come in batches of at most 50 ms: leave it away, or say -U"},
+	{name: "ifname", value: "name", instead: "xdpcap does not read pipes: leave it away"},
+	{name: "ifdescr", value: "text", instead: "xdpcap does not read pipes: leave it away"},
+	{name: "capture-comment", value: "text", instead: "the file has the command line as its comment: leave it away"},
+	{name: "temp-dir", value: "directory", instead: "xdpcap makes no temporary files: leave it away"},
+	{name: "log-level", value: "level", instead: "xdpcap has no log: leave it away, or say -v"},
+	{name: "log-fatal", value: "level", instead: "xdpcap has no log: leave it away"},
+	{name: "log-domains", value: "list", instead: "xdpcap has no log: leave it away"},
+	{name: "log-debug", value: "list", instead: "xdpcap has no log: leave it away, or say -v"},
+	{name: "log-noisy", value: "list", instead: "xdpcap has no log: leave it away, or say -v"},
+	{name: "log-file", value: "path", instead: "xdpcap has no log: leave it away, or say 2>FILE"},
+}
+
+// addPeerFlags lets the capture know the flags of other tools. The help does not list them.
+func addPeerFlags(f *pflag.FlagSet) {
+	for i := range peerFlags {
+		p := &peerFlags[i]
+		name := p.name
+		if name == "" {
+			name = p.letter // package pflag wants one
+		}
+		flag := f.VarPF(p, name, p.letter, p.says())
+		flag.Hidden = true
+		if !p.needsValue() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// needsValue tells whether a value must stand behind the flag. One that is refused in any case is
+// refused without looking at it.
+func (p *peerFlag) needsValue() bool { return p.takes != nil }
+
+// says is what the manual says of the flag.
+func (p *peerFlag) says() string {
+	if p.accepted == "" {
+		return p.instead
+	}
+	return strings.Join(append(slices.Clone(p.takes), p.accepted), ": ")
+}
+
+// A refusal is the error of a flag that is refused: what to do instead.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func (p *peerFlag) Set(value string) error {
+	accepts := func(v string) bool { return strings.EqualFold(v, value) }
+	if p.accepted != "" && (!p.needsValue() || slices.ContainsFunc(p.takes, accepts)) {
+		return nil
+	}
+	return refusal(p.instead)
+}
+
+func (p *peerFlag) String() string { return "" }
+
+func (p *peerFlag) Type() string { return p.value }
