@@ -41,6 +41,8 @@ type reader struct {
 	stop func()
 	// notice tells the user what does not end the session.
 	notice func(error)
+	// laps measures what the reader's goroutine spends its time on.
+	laps *laps
 	// idle is called when all packets at hand have been taken, and after each sleep; nil = nothing.
 	idle func()
 
@@ -154,6 +156,8 @@ func (r *reader) wait() error {
 	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
 		timeout = settleTime
 	}
+	r.laps.lap(reading)
+	defer r.laps.lap(waiting)
 	return r.poller.wait(timeout)
 }
 

@@ -56,18 +56,22 @@ func (s *Session) write(outputs []Output) (err error) {
 		if err != nil {
 			return
 		}
+		s.laps.lap(reading)
 		if err = flush(outputs); err != nil {
 			s.Stop()
 		}
+		s.laps.lap(writing)
 	}
 	defer func() { s.reader.idle = nil }()
 	var p Packet
 	for s.reader.read(&p) == nil && err == nil {
+		s.laps.lap(reading)
 		for _, out := range outputs {
 			if err := out.Write(&p); err != nil {
 				return err
 			}
 		}
+		s.laps.lap(writing)
 	}
 	if err == nil {
 		err = flush(outputs)
@@ -91,9 +95,11 @@ func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 		defer context.AfterFunc(ctx, s.Stop)()
 		var p Packet
 		for s.reader.read(&p) == nil {
+			s.laps.lap(reading)
 			if !yield(&p, nil) {
 				return
 			}
+			s.laps.lap(writing)
 		}
 		if err := s.ended(); err != nil {
 			yield(nil, err)

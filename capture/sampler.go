@@ -170,9 +170,9 @@ func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
 func (k *sampler) accounts() ([]programAccount, error) {
 	sums := make([]programAccount, len(k.sources))
 	for i := range sums {
-		var perCPU []samplerAccount
-		if err := k.maps[samplerMapAccounts].Lookup(uint32(i), &perCPU); err != nil {
-			return nil, fmt.Errorf("read the counters of %s: %w", k.sources[i].Label(), err)
+		perCPU, err := k.perCPU(i)
+		if err != nil {
+			return nil, err
 		}
 		sum := &sums[i]
 		for _, a := range perCPU {
@@ -184,6 +184,14 @@ func (k *sampler) accounts() ([]programAccount, error) {
 		}
 	}
 	return sums, nil
+}
+
+// perCPU reads what the programs counted of a source on each CPU.
+func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
+	if err := k.maps[samplerMapAccounts].Lookup(uint32(source), &perCPU); err != nil {
+		return nil, fmt.Errorf("read the counters of %s: %w", k.sources[source].Label(), err)
+	}
+	return perCPU, nil
 }
 
 // close releases the maps. The programs are the hooks' to close.

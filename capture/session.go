@@ -24,6 +24,8 @@ type Session struct {
 	ledger  *ledger
 	reader  reader
 	watch   *watch
+	laps    laps
+	loss    *lossWatch
 
 	stop     sync.Once
 	hooking  sync.Mutex  // held while hooks are checked, and until they are detached
@@ -87,7 +89,11 @@ func (s *Session) open(t newTransport) (err error) {
 	if err := s.setPromiscuous(); err != nil {
 		return err
 	}
-	return s.startWatch()
+	if err := s.startWatch(); err != nil {
+		return err
+	}
+	s.startLossWatch()
+	return nil
 }
 
 func (s *Session) openReader(t newTransport) (err error) {
@@ -101,6 +107,7 @@ func (s *Session) openReader(t newTransport) (err error) {
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,
 		notice:    s.notice,
+		laps:      &s.laps,
 	}
 	if r.clock, err = newWallClock(); err != nil {
 		return err
@@ -161,6 +168,9 @@ func (s *Session) Stop() {
 			s.fail(s.sampler.barrier.wait())
 		}
 		s.detached.Store(true)
+		if s.loss != nil {
+			s.loss.end()
+		}
 		if s.poller != nil {
 			s.poller.wake()
 		}
@@ -179,6 +189,9 @@ func (s *Session) Close() error {
 	if s.watch != nil {
 		s.watch.close()
 	}
+	if s.loss != nil {
+		s.loss.close()
+	}
 	errs = append(errs, closeHooks(s.hooks))
 	if s.sampler != nil {
 		errs = append(errs, s.sampler.close())
@@ -186,6 +199,6 @@ func (s *Session) Close() error {
 	if s.poller != nil {
 		errs = append(errs, s.poller.close())
 	}
-	s.hooks, s.poller, s.watch, s.reader.err = nil, nil, nil, os.ErrClosed
+	s.hooks, s.poller, s.watch, s.loss, s.reader.err = nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -163,6 +164,9 @@ func (r *reporter) clear() {
 // note prints a notice, and keeps it for the object of --json.
 func (r *reporter) note(err error) {
 	text := withRemedy(err.Error(), err)
+	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
+		text += "; " + lossRemedy(loss, r.session.Options(), r.prints())
+	}
 	r.noticed = append(r.noticed, text)
 	say(r.text, "%s", text)
 }

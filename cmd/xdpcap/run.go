@@ -97,11 +97,8 @@ func (r *captureRun) follow(ctx context.Context) (capture.Accounts, error) {
 	defer cancel()
 	all, err := r.session.Run(ctx, r.outputs()...)
 	reporter.end() // the file is whole before this waits for a reader of stderr
-	if total := all[0].Total(); r.objects == nil {
-		writeCounts(r.text, total)
-		if total.Dropped() > 0 && err == nil {
-			say(r.text, "packets were lost: a larger -B, a smaller -s, a filter or --sample help")
-		}
+	if r.objects == nil {
+		writeCounts(r.text, all[0].Total())
 	}
 	return all[0], err
 }
@@ -123,11 +120,14 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 	if r.file != nil {
 		outputs = append(outputs, r.file)
 	}
-	if r.file == nil || r.o.print {
+	if r.prints() {
 		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
 	}
 	return outputs
 }
+
+// prints tells whether the packets are printed.
+func (r *captureRun) prints() bool { return r.file == nil || r.o.print }
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {

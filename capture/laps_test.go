@@ -1,0 +1,84 @@
+package capture
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The cause of a loss follows from how it went on, and from what the reader did meanwhile.
+func TestLossCause(t *testing.T) {
+	const half = lossInterval
+	start := time.Now()
+	before := lossReading{at: start, wanted: 1000}
+	began := lossReading{at: start.Add(half), wanted: 101_000, lost: 1000}
+	on := lossReading{at: start.Add(2 * half), wanted: 301_000, lost: 151_000}
+	over := lossReading{at: start.Add(2 * half), wanted: 111_000, lost: 1000}
+	for _, test := range []struct {
+		name  string
+		began *lossReading
+		now   lossReading
+		spent laptimes
+		want  Loss
+	}{
+		{"over, at once", &began, over, laptimes{reading: half},
+			Loss{Lost: 1000, Wanted: 110_000, Rate: 200_000}},
+		{"goes on, with pauses", &began, on, laptimes{reading: half / 2, writing: half / 4, waiting: half / 4},
+			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SmallRings, Idle: 0.25}},
+		{"goes on, the reader is busy", &began, on, laptimes{reading: half * 6 / 10, writing: half * 4 / 10},
+			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowReader, Room: 0.25}},
+		{"goes on, the output is busy", &began, on, laptimes{reading: half * 4 / 10, writing: half * 6 / 10},
+			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowOutput, Room: 0.25}},
+		{"the session has ended", nil, on, laptimes{},
+			Loss{Lost: 151_000, Wanted: 300_000, Rate: 300_000}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.want.Elapsed = 2 * half
+			if diff := cmp.Diff(&test.want, newLoss(before, test.began, test.now, test.spent)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A ring that is enough has room for what was lost besides what it held, and is one that can be had.
+func TestEnough(t *testing.T) {
+	for _, test := range []struct {
+		ring, size int
+		lost       uint64
+		want       int
+	}{
+		{MinBuffer, 1000, 1, 2 * MinBuffer},
+		{MinBuffer, 64, 1024, 2 * MinBuffer},
+		{MinBuffer, 64, 1025, 4 * MinBuffer},
+		{MinBuffer, 1000, 1 << 40, 0},
+	} {
+		if got := enough(test.ring, test.size, test.lost); got != test.want {
+			t.Errorf("%d packets of %d bytes more than a ring of %d: %d, want %d", test.lost, test.size, test.ring, got, test.want)
+		}
+	}
+}
+
+// Laps count between begin and end, and there what has not ended is writing.
+func TestLaps(t *testing.T) {
+	var l laps
+	l.lap(reading)
+	if l.spent != (laptimes{}) {
+		t.Errorf("measured before the beginning: %v", l.spent)
+	}
+	l.begin()
+	l.last = l.last.Add(-time.Hour)
+	l.lap(waiting)
+	l.last = l.last.Add(-time.Minute)
+	l.lap(reading)
+	l.last = l.last.Add(-time.Second)
+	got := l.end()
+	for o, d := range got {
+		got[o] = d.Round(time.Second)
+	}
+	want := laptimes{waiting: time.Hour, reading: time.Minute, writing: time.Second}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,252 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
+)
+
+// lossInterval is how often a session looks whether it has begun to lose packets. When it has, it
+// measures for as long again why.
+const lossInterval = 500 * time.Millisecond
+
+// A LossCause is why packets find the rings full.
+type LossCause int
+
+const (
+	Burst      LossCause = iota // more came at once than a ring holds, and no more was lost after that
+	SmallRings                  // rings are full again and again, although the reader has to wait for packets
+	SlowReader                  // the reader never has to wait
+	SlowOutput                  // nor here, and it spends most of its time in the outputs or the loop over Packets
+)
+
+// A Loss is what [Options].Notice is told when packets begin to be lost because a ring is full: once
+// in a session, within about a second or, if the session ends before, at its end. Its figures begin
+// at most half a second before the first loss.
+type Loss struct {
+	Sources []Source      // whose packets were lost
+	Lost    uint64        // packets
+	Wanted  uint64        // packets that were to be captured, the lost ones included
+	Elapsed time.Duration // in which these came, by CLOCK_MONOTONIC
+	Rate    float64       // Wanted in packets per second, in the half of Elapsed in which it was higher
+	Size    int           // mean len(Packet.Data) of the packets captured so far; 0 = none
+	Buffer  int           // bytes of each CPU's ring
+	Cause   LossCause
+
+	// Idle is, at SmallRings, for which part of its time the reader waits; Room is, at SlowReader
+	// and SlowOutput, which part of the packets finds room in the rings: both from 0 to 1, by the
+	// last half second.
+	Idle, Room float64
+
+	// Enough is an Options.Buffer that helps: at Burst it would have held the lost packets, too, if
+	// they had the mean size, at SmallRings it holds all packets of EnoughTime at this rate. 0 where
+	// the size is not known, or the memory does not suffice.
+	Enough int
+}
+
+// EnoughTime is for how long a ring of [Loss].Enough bytes takes packets at SmallRings. A reader
+// that has something to do rarely waits longer for a CPU.
+const EnoughTime = 20 * time.Millisecond
+
+func (l *Loss) Error() string {
+	var labels []string
+	for _, src := range l.Sources {
+		labels = append(labels, src.Label())
+	}
+	size := ""
+	if l.Size > 0 {
+		size = fmt.Sprintf(" of %d bytes on average", l.Size)
+	}
+	cause := fmt.Sprintf("more came at once than a ring of %s holds", kibibytes(l.Buffer))
+	switch l.Cause {
+	case SmallRings:
+		cause = fmt.Sprintf("rings of %s are full again and again, although the reader is idle for %.0f %% of the time",
+			kibibytes(l.Buffer), 100*l.Idle)
+	case SlowReader:
+		cause = fmt.Sprintf("the reader is busy all the time, and %.0f %% of them find room", 100*l.Room)
+	case SlowOutput:
+		cause = fmt.Sprintf("the output is busy all the time, and %.0f %% of them find room", 100*l.Room)
+	}
+	return fmt.Sprintf("%s: %d of %d packets lost within %.1f s, at %.0f packets per second%s: %s",
+		strings.Join(labels, ","), l.Lost, l.Wanted, l.Elapsed.Seconds(), l.Rate, size, cause)
+}
+
+// A lossWatch waits for the first loss of a session and tells it, by a goroutine of its own.
+type lossWatch struct {
+	session    *Session
+	unheard    []uint64     // by CPU: the losses before it had a ring
+	before     lossReading  // the last one without a loss
+	began      *lossReading // the first one with a loss
+	ending     sync.Once
+	quit, done chan struct{}
+}
+
+func (s *Session) startLossWatch() {
+	w := &lossWatch{session: s, quit: make(chan struct{}), done: make(chan struct{})}
+	w.before.at = s.started
+	s.loss = w
+	go w.run()
+}
+
+func (w *lossWatch) run() {
+	defer close(w.done)
+	ticker := time.NewTicker(lossInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.quit:
+			w.look(true)
+			return
+		case <-ticker.C:
+			if w.look(false) {
+				return
+			}
+		}
+	}
+}
+
+// end makes the goroutine look for the last time, without waiting for that. The programs must have
+// been detached.
+func (w *lossWatch) end() { w.ending.Do(func() { close(w.quit) }) }
+
+// close joins the goroutine.
+func (w *lossWatch) close() {
+	w.end()
+	<-w.done
+}
+
+// look tells whether there is nothing more to look for.
+func (w *lossWatch) look(last bool) bool {
+	s := w.session
+	now, err := w.read()
+	switch {
+	case err != nil:
+		return true // the session's end meets the same error
+	case now.lost == 0:
+		w.before = now
+		return false
+	case w.began == nil && !last:
+		w.began = &now
+		s.laps.begin()
+		return false
+	}
+	spent := s.laps.end()
+	if w.began != nil && now.at.Sub(w.began.at) < lossInterval/2 {
+		w.began = nil // the session has ended, and so short a time does not tell the cause
+	}
+	l := newLoss(w.before, w.began, now, spent)
+	for i, lost := range now.sources {
+		if lost > 0 {
+			l.Sources = append(l.Sources, s.sources[i])
+		}
+	}
+	l.Buffer = s.options.Buffer
+	if accounts, err := s.Accounts(); err == nil {
+		if total := accounts.Total(); total.Captured > 0 {
+			l.Size = int(total.Bytes / total.Captured)
+		}
+	}
+	switch {
+	case l.Size == 0:
+	case l.Cause == Burst:
+		l.Enough = enough(l.Buffer, l.Size, now.worst)
+	case l.Cause == SmallRings:
+		l.Enough = enough(l.Buffer, l.Size, uint64(l.Rate*EnoughTime.Seconds()))
+	}
+	s.notice(l)
+	return true
+}
+
+// newLoss compares three readings: the last one without a loss, the first one with a loss, and the
+// one after the laps. Where the session ended before the second of them, began is nil.
+func newLoss(before lossReading, began *lossReading, now lossReading, spent laptimes) *Loss {
+	l := &Loss{
+		Lost:    now.lost,
+		Wanted:  now.wanted - before.wanted,
+		Elapsed: now.at.Sub(before.at),
+		Rate:    rate(before, now),
+	}
+	if began == nil {
+		return l
+	}
+	l.Rate = max(rate(before, *began), rate(*began, now))
+	lost, wanted := now.lost-began.lost, now.wanted-began.wanted
+	idle := spent[waiting].Seconds() / now.at.Sub(began.at).Seconds()
+	room := 1 - float64(lost)/float64(wanted)
+	switch {
+	case lost == 0:
+	case idle > 0.05:
+		l.Cause, l.Idle = SmallRings, idle
+	case spent[reading] > spent[writing]:
+		l.Cause, l.Room = SlowReader, room
+	default:
+		l.Cause, l.Room = SlowOutput, room
+	}
+	return l
+}
+
+func rate(from, to lossReading) float64 {
+	return float64(to.wanted-from.wanted) / to.at.Sub(from.at).Seconds()
+}
+
+// enough returns how large a ring must be for so many more packets of a size, or 0.
+func enough(ring, size int, packets uint64) int {
+	const around = 16 // bytes that a transport adds to a record, at most
+	need := uint64(ring) + packets*uint64(sampleSize+size+around)
+	if need > MaxBuffer {
+		return 0
+	}
+	larger, cpus := perfRingSize(int(need)), machine.CPUs()
+	if affordable(larger, cpus, machine.AvailableMemory()+uint64(ring*cpus)) < larger {
+		return 0
+	}
+	return larger
+}
+
+// A lossReading is what the programs have counted since they were attached. CPUs without a ring do
+// not count: one that comes online during a session gets its ring a moment later, and no option
+// helps against that.
+type lossReading struct {
+	at      time.Time
+	lost    uint64
+	wanted  uint64   // lost, or in a ring
+	worst   uint64   // lost on the CPU with the most losses
+	sources []uint64 // lost, by source
+}
+
+func (w *lossWatch) read() (lossReading, error) {
+	r := lossReading{at: time.Now()}
+	var cpus []samplerAccount
+	for i := range w.session.sources {
+		perCPU, err := w.session.sampler.perCPU(i)
+		if err != nil {
+			return r, err
+		}
+		if cpus == nil {
+			cpus = make([]samplerAccount, len(perCPU))
+		}
+		var lost uint64
+		for cpu, a := range perCPU {
+			lost += a.Lost
+			cpus[cpu].Lost += a.Lost
+			cpus[cpu].Sampled += a.Sampled
+		}
+		r.sources = append(r.sources, lost)
+	}
+	if w.unheard == nil {
+		w.unheard = make([]uint64, len(cpus))
+	}
+	for cpu, a := range cpus {
+		if a.Sampled == 0 {
+			w.unheard[cpu] = a.Lost
+		}
+		lost := a.Lost - w.unheard[cpu]
+		r.lost += lost
+		r.wanted += lost + a.Sampled
+		r.worst = max(r.worst, lost)
+	}
+	return r, nil
+}

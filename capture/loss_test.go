@@ -1,0 +1,129 @@
+package capture_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Packets that begin to be lost are told once, while the session runs, and with their cause.
+func TestLoss(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		want capture.LossCause
+	}{
+		{"the output held up once", capture.Burst},
+		{"the output held up until the notice", capture.SlowOutput},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pair, sender := newPair(t)
+			notices := make(chan error, 10)
+			s := open(t, pair, capture.Options{
+				Buffer: capture.MinBuffer,
+				Notice: func(err error) { notices <- err },
+			})
+			goOn := make(chan struct{})
+			out := &outputLog{room: 1 << 30, onWrite: func() { <-goOn }}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			accounts := make(chan []capture.Accounts, 1)
+			go func() {
+				all, err := s.Run(ctx, out)
+				if err != nil {
+					t.Error(err)
+				}
+				accounts <- all
+			}()
+
+			const size = 1400
+			var notice error
+			lost := func() uint64 {
+				accounts, err := s.Accounts()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return accounts.Total().Lost
+			}
+			released := false
+			testnet.WaitFor(t, "the notice", func() bool {
+				switch {
+				case test.want == capture.SlowOutput, lost() == 0:
+					if err := sender.Send(testnet.UDPFrame(size, 0)); err != nil {
+						t.Fatal(err)
+					}
+				case !released:
+					close(goOn)
+					released = true
+				}
+				select {
+				case notice = <-notices:
+					return true
+				default:
+					return false
+				}
+			})
+			if !released {
+				close(goOn)
+			}
+			var loss *capture.Loss
+			if !errors.As(notice, &loss) {
+				t.Fatalf("the notice is %v", notice)
+			}
+			t.Log(loss)
+			if loss.Cause != test.want {
+				t.Errorf("the cause is %d, want %d", loss.Cause, test.want)
+			}
+			if loss.Lost == 0 || loss.Lost > lost() || loss.Wanted <= loss.Lost || loss.Elapsed <= 0 || loss.Rate <= 0 {
+				t.Errorf("figures %+v; %d lost", loss, lost())
+			}
+			if len(loss.Sources) != 1 || loss.Sources[0].Name != pair.RxName || loss.Buffer != capture.MinBuffer {
+				t.Errorf("figures %+v", loss)
+			}
+			cancel()
+			final := (<-accounts)[0].Total()
+			if test.want == capture.Burst {
+				if diff := cmp.Diff([]uint64{final.Lost, size}, []uint64{loss.Lost, uint64(loss.Size)}); diff != "" {
+					t.Errorf("lost packets and their size: %s", diff)
+				}
+				if loss.Enough < capture.MinBuffer+int(loss.Lost)*size {
+					t.Errorf("%d bytes are said to be enough", loss.Enough)
+				}
+			}
+			select {
+			case second := <-notices:
+				t.Errorf("a second notice: %v", second)
+			default:
+			}
+		})
+	}
+}
+
+// A loss right before the session ends is told, too.
+func TestLossAtEnd(t *testing.T) {
+	pair, sender := newPair(t)
+	var notices []error
+	s := open(t, pair, capture.Options{
+		Buffer: capture.MinBuffer,
+		Notice: func(err error) { notices = append(notices, err) },
+	})
+	for range 200 {
+		if err := sender.Send(testnet.UDPFrame(1400, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	accounts, err := s.Run(ctx, &outputLog{room: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loss *capture.Loss
+	if len(notices) != 1 || !errors.As(notices[0], &loss) || loss.Lost != accounts[0][0].Lost || loss.Lost == 0 {
+		t.Errorf("notices %v, account %+v", notices, accounts[0])
+	}
+}
