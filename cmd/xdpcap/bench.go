@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -45,14 +46,18 @@ func newBench() *cobra.Command {
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd.OutOrStdout(), &o) },
 	}
-	f := cmd.Flags()
-	f.SortFlags = false
+	addGroup(cmd.Flags(), "What", o.whatFlags)
+	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&o.json, "json", false, "print one JSON object")
+	})
+	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *benchOptions) whatFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.variants, "variant", []string{"naive", "percpu", "ultra"}, "measure this `variant`; repeat it for several")
 	f.IntVar(&o.cpus, "cpus", 2, "run on so many `CPUs` at the same time, or on all where there are fewer")
 	durationVar(f, &o.duration, "duration", 2*time.Second, "CPU `time` for each variant on each CPU")
-	f.BoolVar(&o.json, "json", false, "print one JSON object")
-	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 func runBench(out io.Writer, o *benchOptions) error {

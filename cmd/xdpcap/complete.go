@@ -10,8 +10,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func completeInterface(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	ifis, err := xdp.Interfaces()
+// interfacesOf are those that a command sees: in the namespace of --netns, if that is given.
+func interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
+	if err := enterNetns(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	return xdp.Interfaces()
+}
+
+func completeInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ifis, err := interfacesOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -43,7 +51,7 @@ func inList(words []string, typed string) (complete []string) {
 
 // completeProgram offers the programs that run on the interfaces of -i, or on all.
 func completeProgram(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	ifis, err := xdp.Interfaces()
+	ifis, err := interfacesOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

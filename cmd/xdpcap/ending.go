@@ -20,6 +20,9 @@ var (
 	begun                  = make(chan struct{})
 )
 
+// caught are the signals that catchSignals catches.
+var caught []os.Signal
+
 // catchSignals catches the signals to end from now on, until the process exits. It is called first.
 // A signal that comes before begin does not kill the process at once: a capture that has just been
 // started still gets a second to call begin, and then leaves a file and closing lines.
@@ -30,14 +33,14 @@ var (
 // nothing for a second, so that an ending that hangs can be ended and one that makes progress is
 // not cut short.
 func catchSignals() {
-	signals := []os.Signal{unix.SIGINT, unix.SIGTERM}
+	caught = []os.Signal{unix.SIGINT, unix.SIGTERM}
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
 		if !signal.Ignored(sig) { // nohup ignores SIGHUP, and a shell SIGQUIT in the background
-			signals = append(signals, sig)
+			caught = append(caught, sig)
 		}
 	}
 	received := make(chan os.Signal, 16)
-	signal.Notify(received, signals...)
+	signal.Notify(received, caught...)
 	go func() {
 		sig := <-received
 		first := time.Now()
@@ -53,6 +56,14 @@ func catchSignals() {
 		}
 		dieBy(sig.(syscall.Signal))
 	}()
+}
+
+// letSignalsKill undoes catchSignals. A signal that has come already kills the process now.
+func letSignalsKill() {
+	signal.Reset(caught...)
+	if signalled.Err() != nil {
+		dieBy(unix.SIGTERM)
+	}
 }
 
 // waitForStandstill returns when the outputs have taken nothing for a while.

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -24,7 +25,9 @@ func newInterfaces() *cobra.Command {
 			return printInterfaces(cmd.OutOrStdout(), asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&asJSON, "json", false, "print one JSON array")
+	})
 	return cmd
 }
 

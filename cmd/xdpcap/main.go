@@ -85,6 +85,16 @@ func newRoot() *cobra.Command {
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())
+	for _, c := range append(cmd.Commands(), cmd) {
+		addGroup(c.Flags(), "Where", netnsFlag)
+		c.PreRunE = func(c *cobra.Command, _ []string) error {
+			err := enterNetns(c.Flags())
+			if err != nil && c == cmd {
+				return runCapture(&o, cmd, err)
+			}
+			return err
+		}
+	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = explainFlag(err, c.CommandPath()+" --help")
 		if c != cmd {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -59,8 +60,12 @@ func newProbe() *cobra.Command {
 			return captureError(r)
 		},
 	}
-	cmd.Flags().VarP((*oneInterface)(&name), "interface", "i", "look at this `interface`, too")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	addGroup(cmd.Flags(), "Where", func(f *pflag.FlagSet) {
+		f.VarP((*oneInterface)(&name), "interface", "i", "look at this `interface`, too")
+	})
+	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	})
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	return cmd
 }

@@ -3,6 +3,7 @@ package xdp
 import (
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -115,13 +116,20 @@ func (ifi *Interface) ActiveQueues() int {
 			return n
 		}
 	}
-	return queueDirectories(ifi.Name)
+	return ifi.queueDirectories()
 }
 
-// queueDirectories counts the receive queues that sysfs shows. It shows those of the network
-// namespace in which /sys was mounted, which may be another one than the caller's.
-func queueDirectories(name string) (n int) {
-	entries, err := os.ReadDir("/sys/class/net/" + name + "/queues")
+// queueDirectories counts the receive queues that sysfs shows; 0 = it does not show the interface.
+// It shows those of the network namespace in which /sys was mounted. Where that is not the caller's,
+// one of the same name there is told from this one by its index and address.
+func (ifi *Interface) queueDirectories() (n int) {
+	dir := "/sys/class/net/" + ifi.Name
+	index, _ := os.ReadFile(dir + "/ifindex")
+	address, _ := os.ReadFile(dir + "/address")
+	if string(index) != strconv.Itoa(ifi.Index)+"\n" || ifi.MAC != nil && string(address) != ifi.MAC.String()+"\n" {
+		return 0
+	}
+	entries, err := os.ReadDir(dir + "/queues")
 	if err != nil {
 		return 0
 	}
