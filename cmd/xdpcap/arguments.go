@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // noArguments refuses arguments of a command that takes flags alone. An interface is what people
@@ -27,13 +28,28 @@ func checkCommand(root *cobra.Command, args []string, text string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	root.SuggestionsMinimumDistance = 1
-	meant := root.SuggestionsFor(args[0])
-	if len(meant) == 0 {
+	meant := meantBy(root, args[0])
+	ifi, notFound := xdp.InterfaceByName(args[0])
+	if meant == "" && notFound != nil {
 		return nil
 	}
 	if _, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}}); err == nil {
 		return nil
 	}
-	return fmt.Errorf("%q is neither a command nor a filter: did you mean xdpcap %s?", args[0], meant[0])
+	if notFound == nil {
+		return fmt.Errorf("%q is neither a command nor a filter: an interface is given as -i %s", args[0], ifi.Name)
+	}
+	return fmt.Errorf("%q is neither a command nor a filter: did you mean xdpcap %s?", args[0], meant)
+}
+
+// meantBy is the command that a misspelt word probably means, or "".
+func meantBy(root *cobra.Command, word string) string {
+	root.SuggestionsMinimumDistance = 1
+	if len(word) > 5 {
+		root.SuggestionsMinimumDistance = 2
+	}
+	for _, name := range root.SuggestionsFor(word) {
+		return name
+	}
+	return ""
 }

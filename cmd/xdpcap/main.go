@@ -88,13 +88,18 @@ func newRoot() *cobra.Command {
 	for _, c := range append(cmd.Commands(), cmd) {
 		addGroup(c.Flags(), "Where", netnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
-			err := enterNetns(c.Flags())
+			err := applySettings(c)
+			if err == nil {
+				err = enterNetns(c.Flags())
+			}
 			if err != nil && c == cmd {
 				return runCapture(&o, cmd, err)
 			}
 			return err
 		}
 	}
+	cmd.AddCommand(newConfig(), newFilterHelp())
+	cmd.SetHelpCommand(newHelp())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = explainFlag(err, c.CommandPath()+" --help")
 		if c != cmd {

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beXdpcap) != "" {
 		os.Exit(run(os.Args[1:]))
 	}
+	os.Setenv(settingsFileVariable, os.DevNull) // not the files of this machine
 	// nohup ignores SIGHUP, and what is started inherits that. A signal that is caught here is the
 	// default again in the processes that the tests start.
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {

@@ -95,6 +95,14 @@ func addPeerFlags(f *pflag.FlagSet) {
 // refused without looking at it.
 func (p *peerFlag) needsValue() bool { return p.takes != nil }
 
+// shortName is the flag as the help calls it.
+func (p *peerFlag) shortName() string {
+	if p.letter == "" {
+		return "--" + p.name
+	}
+	return strings.Join(append([]string{"-" + p.letter}, p.takes...), " ")
+}
+
 // says is what the manual says of the flag.
 func (p *peerFlag) says() string {
 	if p.accepted == "" {

@@ -85,5 +85,12 @@ func setUsage(cmd *cobra.Command) {
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
 		t = strings.ReplaceAll(t, flags+".FlagUsages", "flagUsages "+flags)
 	}
+	cobra.AddTemplateFunc("notes", func(c *cobra.Command) string {
+		if c.HasParent() {
+			return ""
+		}
+		return usageNotes()
+	})
+	t = strings.Replace(t, "{{if .HasHelpSubCommands}}", "{{notes .}}{{if .HasHelpSubCommands}}", 1)
 	cmd.SetUsageTemplate(t)
 }

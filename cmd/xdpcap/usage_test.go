@@ -25,8 +25,9 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, _, _ := cmd.Find(strings.Fields(command))
+		flags, _, _ := strings.Cut(out.String(), "\n\n"+peerNote().title)
 		found.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			n, want := strings.Count(out.String(), " --"+f.Name+" ")+strings.Count(out.String(), " --"+f.Name+"["), 1
+			n, want := strings.Count(flags, " --"+f.Name+" ")+strings.Count(flags, " --"+f.Name+"["), 1
 			if f.Hidden {
 				want = 0
 			}

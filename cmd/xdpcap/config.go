@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+const configHelp = `config prints which flags are set outside of the command line, to what, and from where. A flag counts
+in this order: on the command line, in the environment, in the user's file, in the machine's:
+
+  XDPCAP_SNAPSHOT_LENGTH=128     in the environment: the flag's name in capitals, with _ for -;
+                                 sudo keeps it with --preserve-env=XDPCAP_SNAPSHOT_LENGTH
+  snapshot-length = 128          in ~/.config/xdpcap/config or /etc/xdpcap.conf; lines that begin
+                                 with # are comments
+
+A setting is for every command that has the flag. One that takes no value is set to true or false,
+--verbose to a number. A flag that may be repeated has a line in the file for each value.
+XDPCAP_CONFIG=FILE reads that file instead of both; /dev/null has none.`
+
+func newConfig() *cobra.Command {
+	return &cobra.Command{
+		Use:     "config",
+		Short:   "Print what files and environment set, and from where",
+		Long:    configHelp,
+		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := readSettings(settableFlags(cmd.Root()))
+			if err != nil {
+				return err
+			}
+			if err := checkSettings(cmd.Root(), all); err != nil {
+				return err
+			}
+			return writeSettings(cmd.OutOrStdout(), all)
+		},
+	}
+}
+
+// checkSettings tries each value with every command that has the flag.
+func checkSettings(root *cobra.Command, all []setting) error {
+	for _, c := range append(root.Commands(), root) {
+		for _, s := range all {
+			if !settable(c.Flags().Lookup(s.flag)) {
+				continue
+			}
+			if err := s.apply(c.Flags()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeSettings(out io.Writer, all []setting) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settingsPrefix, strings.Join(settingsFiles(), " or "))
+		return explainPrint(err)
+	}
+	slices.SortStableFunc(all, func(a, b setting) int { return strings.Compare(a.flag, b.flag) })
+	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "FLAG\tVALUE\tFROM")
+	for _, s := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.flag, printable(s.value), printable(s.from))
+	}
+	return explainPrint(t.Flush())
+}
