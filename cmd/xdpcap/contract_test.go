@@ -158,7 +158,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"record":     {reflect.TypeFor[recordLine]()},
 		"latency":    {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
 		"events":     {reflect.TypeFor[eventLine]()},
-		"bench":      {reflect.TypeFor[benchReport]()},
+		"bench":      {reflect.TypeFor[benchReport](), reflect.TypeFor[programReport]()},
 		"interfaces": {reflect.TypeFor[interfaceKeys]()},
 		"probe":      {reflect.TypeFor[support.Report](), reflect.TypeFor[support.Check]()},
 	} {

@@ -379,10 +379,6 @@ func TestCounterErrors(t *testing.T) {
 		{"count -i rx0 --variant naive --per-cpu", []string{"one counter for all CPUs", "take ultra or percpu"}},
 		{"stats -i rx0 -i rx0", []string{"interface rx0 is given twice"}},
 		{"stats -i busy0 -i rx0 --action drop", []string{"--action drop drops packets, and the default route is over rx0"}},
-		{"bench --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
-		{"bench --variant ultra --variant ultra", []string{"--variant ultra is given twice"}},
-		{"bench --cpus 0", []string{"--cpus 0: must be at least 1"}},
-		{"bench --duration 1ms", []string{"--duration 1ms: must be at least 10ms"}},
 	}
 	if testnet.ProbeFentry() != nil {
 		// Where the kernel refuses tracing, the error names a remedy.
@@ -460,25 +456,6 @@ func TestCountersInterfaceGone(t *testing.T) {
 	lastObject[monitorReport](t, outputs["watch"]())
 	if stderr := processes["event"].said(); !strings.Contains(stderr, "\ntotal  ") {
 		t.Errorf("event: %s", stderr)
-	}
-}
-
-// bench prints a line per variant, and its table is the same whatever it measured.
-func TestBenchCommand(t *testing.T) {
-	testnet.RequireRoot(t)
-	cmd := command("bench", "--duration", "20ms", "--json")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	r := lastObject[benchReport](t, string(out))
-	var names []string
-	for _, l := range r.Results {
-		names = append(names, l.Variant)
-		t.Logf("%+v", l)
-	}
-	if got := strings.Join(names, " "); got != "empty naive percpu ultra" {
-		t.Error(got)
 	}
 }
 

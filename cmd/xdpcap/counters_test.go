@@ -176,20 +176,6 @@ func checkReport(t *testing.T, name string, r report) {
 	}
 }
 
-func TestBenchTable(t *testing.T) {
-	r := newBenchReport([]meter.BenchResult{
-		{Name: "empty", Packets: 9_999_999_999_999, Mpps: 168.32, Ns: 12.1, Spread: 0.342, Instructions: 2, HotPath: 2},
-		{Name: "naive", Packets: 37115040, Mpps: 36.6, Ns: 54.75, Spread: 0.0149, Instructions: 299, HotPath: 57},
-		{Name: "percpu", Packets: 37115040, Mpps: 126.78, Ns: 15.8, Instructions: 329, HotPath: 39, Hardware: true, Cycles: 40.25, NativeInstructions: 120.4},
-		{Name: "ultra", Packets: 37115040, Mpps: 12634.5, Ns: 1234.5, Spread: 10.25, Instructions: 334},
-	}, []int{0, 1})
-	var out bytes.Buffer
-	r.writeTable(&out)
-	golden(t, "bench.txt", out.String())
-	text, _ := json.MarshalIndent(r, "", " ")
-	golden(t, "bench.json", string(text)+"\n")
-}
-
 // A title is cut, whatever the names in it are.
 func TestTitleWidth(t *testing.T) {
 	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counters()

@@ -11,22 +11,32 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
-	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // BenchOptions say what to measure.
 type BenchOptions struct {
-	Variants []Variant
+	Variants []Variant // of BenchVariants
+	Sizes    bool      // measure each variant counting sizes of packets, too; Four cannot
+	Sample   uint32    // measure each variant counting one packet in so many, too; 0 = do not
+
 	CPUs     []int         // the CPUs to run on, all at the same time
-	Duration time.Duration // CPU time for each variant, on each CPU
-	Rounds   int           // into how many rounds Duration is divided, with all variants in each; at least 1
+	Duration time.Duration // CPU time for each program, on each CPU
+	Rounds   int           // into how many rounds Duration is divided, with all programs in each; at least 1
+}
+
+// A BenchSubject says what a program does.
+type BenchSubject struct {
+	Empty   bool // nothing, to show what running any program costs; the other fields are zero then
+	Variant Variant
+	Sizes   bool   // it counts sizes, too
+	Sample  uint32 // it counts one packet in so many, at random; 0 = all
 }
 
 // A BenchResult has the figures of one program: medians over the rounds.
 type BenchResult struct {
-	Name    string  // the variant's; "empty" is a program that does nothing, to show what running any costs
-	Packets uint64  // packets sent, warm-up included; a variant counted exactly as many
+	BenchSubject
+	Packets uint64  // packets sent, warm-up included; what was counted of them was checked
 	Mpps    float64 // million packets per second, of all CPUs together
 	Ns      float64 // CPU time per packet in ns, on one CPU
 	Spread  float64 // of Ns over the rounds: (largest - smallest) / median
@@ -37,32 +47,45 @@ type BenchResult struct {
 	Cycles, NativeInstructions float64 // per packet, in the kernel
 }
 
+// subjects lists what is measured, in the order of the results.
+func (o BenchOptions) subjects() []BenchSubject {
+	list := []BenchSubject{{Empty: true}}
+	for _, v := range o.Variants {
+		list = append(list, BenchSubject{Variant: v})
+		if o.Sizes && v != Four {
+			list = append(list, BenchSubject{Variant: v, Sizes: true})
+		}
+		if o.Sample > 0 {
+			list = append(list, BenchSubject{Variant: v, Sample: o.Sample})
+		}
+	}
+	return list
+}
+
+// Took is about how long it takes to measure all programs, where each one takes so much longer than
+// Duration.
+func (o BenchOptions) Took(longer time.Duration) time.Duration {
+	return (time.Duration(len(o.subjects())) * (o.Duration + longer)).Round(time.Second)
+}
+
 // Bench runs the variants on the same packets, compares their speed, and checks that each counted
-// exactly what was sent. It fails if ctx ends before the last round.
+// exactly what was sent, or that a sample is as large as chance makes it. It fails if ctx ends
+// before the last round.
 func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
-	if err := support.CheckProcess(); err != nil {
+	subjects, err := openSubjects(o.subjects())
+	if err != nil {
 		return nil, err
 	}
-	var subjects []*subject
-	defer func() {
-		for _, s := range subjects {
-			s.close()
-		}
-	}()
-	for _, name := range append([]string{protocolsProgEmpty}, names(o.Variants)...) {
-		s, err := newSubject(name)
-		if err != nil {
-			return nil, err
-		}
-		subjects = append(subjects, s)
+	defer closeSubjects(subjects)
+	for _, s := range subjects {
 		if err := s.warmUp(o); err != nil {
 			return nil, err
 		}
 	}
 	for range o.Rounds {
 		for _, s := range subjects {
-			if err := ctx.Err(); err != nil {
-				return nil, errors.New("stopped before the end: nothing was measured")
+			if ctx.Err() != nil {
+				return nil, errBenchStopped
 			}
 			if err := s.round(o.CPUs); err != nil {
 				return nil, err
@@ -79,24 +102,7 @@ func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
 	return results, nil
 }
 
-func names(variants []Variant) (all []string) {
-	for _, v := range variants {
-		all = append(all, v.String())
-	}
-	return all
-}
-
-// A subject is one program that is measured.
-type subject struct {
-	name     string
-	maps     protocolMaps
-	prog     *ebpf.Program
-	all, hot int // see the function instructions
-
-	repeat uint32          // how often each CPU sends one packet in a round
-	sent   map[Class]Tally // since the start, the warm-up included
-	rounds []benchRound
-}
+var errBenchStopped = errors.New("stopped before the end: nothing was measured")
 
 // A benchRound is what all CPUs did in a round.
 type benchRound struct {
@@ -105,31 +111,9 @@ type benchRound struct {
 	work     work
 }
 
-func newSubject(name string) (*subject, error) {
-	spec, err := protocolsSpec(ProtocolsOptions{})
-	if err != nil {
-		return nil, err
-	}
-	s := &subject{name: name, sent: make(map[Class]Tally)}
-	if name != protocolsProgEmpty {
-		if s.maps.variant, err = ParseVariant(name); err != nil {
-			return nil, err
-		}
-	}
-	if s.prog, err = s.maps.load(spec, name); err != nil {
-		return nil, errors.Join(support.ExplainLoad("load program "+name, err), s.maps.close())
-	}
-	if s.all, s.hot, err = instructions(s.prog); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
-}
-
-func (s *subject) close() error { return errors.Join(s.prog.Close(), s.maps.close()) }
-
 // warmUp fills the caches, and finds out how many packets make a round as long as o asks for.
 func (s *subject) warmUp(o BenchOptions) error {
-	s.repeat = 200_000
+	s.repeat = 50_000
 	if err := s.round(o.CPUs); err != nil {
 		return err
 	}
@@ -160,7 +144,7 @@ func (s *subject) round(cpus []int) error {
 			defer mu.Unlock()
 			if err != nil {
 				steps.cancel()
-				errs = append(errs, fmt.Errorf("run %s on CPU %d: %w", s.name, cpu, err))
+				errs = append(errs, fmt.Errorf("run %s on CPU %d: %w", s.program(), cpu, err))
 				return
 			}
 			packets := uint64(s.repeat) * uint64(len(benchPackets))
@@ -213,49 +197,32 @@ func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did 
 	return spent, did, nil
 }
 
-// verify compares what was counted with what was sent.
-func (s *subject) verify() error {
-	if s.name == protocolsProgEmpty {
-		return nil
-	}
-	counted, err := s.maps.read(false, false)
-	if err != nil {
-		return fmt.Errorf("read the counters of %s: %w", s.name, err)
-	}
-	for class, sent := range s.sent {
-		if got := counted.Class(class); got != sent {
-			return fmt.Errorf("%s counted %d packets and %d bytes of %v, and %d and %d were sent: its figures are "+
-				"worth nothing; please report this", s.name, got.Packets, got.Bytes, class, sent.Packets, sent.Bytes)
-		}
-	}
-	if len(counted.Classes) != len(s.sent) {
-		return fmt.Errorf("%s counted packets that nobody sent: its figures are worth nothing; please report this", s.name)
-	}
-	return nil
-}
-
 func (s *subject) result() BenchResult {
-	r := BenchResult{Name: s.name, Instructions: s.all, HotPath: s.hot, Hardware: true}
+	r := BenchResult{BenchSubject: s.BenchSubject, Instructions: s.all, HotPath: s.hot, Hardware: true}
 	for _, sent := range s.sent {
 		r.Packets += sent.Packets
 	}
-	of := func(f func(benchRound) float64) []float64 {
-		var values []float64
-		for _, round := range s.rounds {
-			values = append(values, f(round))
-		}
-		slices.Sort(values)
-		return values
-	}
-	median := func(sorted []float64) float64 { return sorted[len(sorted)/2] }
-	ns := of(func(b benchRound) float64 { return b.ns })
-	r.Ns = median(ns)
-	r.Spread = (ns[len(ns)-1] - ns[0]) / r.Ns
-	r.Mpps = median(of(func(b benchRound) float64 { return b.mpps }))
-	r.Cycles = median(of(func(b benchRound) float64 { return float64(b.work.cycles) / float64(b.packets) }))
-	r.NativeInstructions = median(of(func(b benchRound) float64 { return float64(b.work.instructions) / float64(b.packets) }))
+	r.Ns, r.Spread = median(s.rounds, func(b benchRound) float64 { return b.ns })
+	r.Mpps, _ = median(s.rounds, func(b benchRound) float64 { return b.mpps })
+	r.Cycles, _ = median(s.rounds, func(b benchRound) float64 { return float64(b.work.cycles) / float64(b.packets) })
+	r.NativeInstructions, _ = median(s.rounds, func(b benchRound) float64 { return float64(b.work.instructions) / float64(b.packets) })
 	for _, round := range s.rounds {
 		r.Hardware = r.Hardware && round.work.known
 	}
 	return r
+}
+
+// median returns the median of a figure over the rounds, of which there is at least one, and its
+// spread: (largest - smallest) / median.
+func median[R any](rounds []R, figure func(R) float64) (middle, spread float64) {
+	var values []float64
+	for _, r := range rounds {
+		values = append(values, figure(r))
+	}
+	slices.Sort(values)
+	middle = values[len(values)/2]
+	if middle > 0 {
+		spread = (values[len(values)-1] - values[0]) / middle
+	}
+	return middle, spread
 }

@@ -2,60 +2,107 @@ package meter
 
 import (
 	"context"
+	"encoding/binary"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Bench itself fails if what was counted is not what was sent. The speed is not tested.
 func TestBench(t *testing.T) {
 	testnet.RequireRoot(t)
 	cpus := []int{0, 1}[:min(2, runtime.NumCPU())] // two threads on one CPU would lose packets: BPF_PROG_RUN can be preempted
-	results, err := Bench(t.Context(), BenchOptions{Variants: Variants, CPUs: cpus, Duration: 20 * time.Millisecond, Rounds: 2})
+	options := BenchOptions{Variants: BenchVariants, Sizes: true, Sample: 10, CPUs: cpus, Duration: 10 * time.Millisecond, Rounds: 1}
+	results, err := Bench(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(results) != 4 {
-		t.Fatalf("%d results", len(results))
-	}
+	var got []BenchSubject
 	for _, r := range results {
-		if r.Packets == 0 || r.Ns <= 0 || r.Mpps <= 0 || r.HotPath == 0 || r.HotPath > r.Instructions {
+		got = append(got, r.BenchSubject)
+		if r.Packets == 0 || r.Ns <= 0 || r.Mpps <= 0 || (r.HotPath == 0) != r.Sizes || r.HotPath > r.Instructions {
 			t.Errorf("%+v", r)
 		}
-		t.Logf("%s: %d instructions, at most %d for a common packet", r.Name, r.Instructions, r.HotPath)
+		t.Logf("%+v: %d instructions, at most %d for a common packet", r.BenchSubject, r.Instructions, r.HotPath)
 		// The variants without a hash table must stay below 50 instructions.
-		if r.Name != "naive" && r.HotPath >= 50 {
-			t.Errorf("%s: %d instructions for a common packet", r.Name, r.HotPath)
+		if r.Variant != Naive && r.HotPath >= 50 {
+			t.Errorf("%+v: %d instructions for a common packet", r.BenchSubject, r.HotPath)
+		}
+	}
+	want := []BenchSubject{{Empty: true},
+		{Variant: Naive}, {Variant: Naive, Sizes: true}, {Variant: Naive, Sample: 10},
+		{Variant: PerCPU}, {Variant: PerCPU, Sizes: true}, {Variant: PerCPU, Sample: 10},
+		{Variant: Ultra}, {Variant: Ultra, Sizes: true}, {Variant: Ultra, Sample: 10},
+		{Variant: Four}, {Variant: Four, Sample: 10}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Packets that were not counted, were counted twice or as another class are an error, and so is a
+// sample that is too small or too large.
+func TestBenchVerify(t *testing.T) {
+	testnet.RequireRoot(t)
+	for _, b := range []BenchSubject{{Variant: Ultra}, {Variant: Four}, {Variant: PerCPU, Sample: 2}, {Variant: Four, Sample: 2}} {
+		s, err := newSubject(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		s.repeat = 1000
+		if err := s.round([]int{0}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.verify(); err != nil {
+			t.Errorf("%+v: %v", b, err)
+		}
+		sent := s.sent[IPv4(6)]
+		for _, wrong := range []Tally{{sent.Packets / 2, sent.Bytes / 2}, {2 * sent.Packets, 2 * sent.Bytes}} {
+			s.sent[IPv4(6)] = wrong
+			if err := s.verify(); err == nil {
+				t.Errorf("%+v: %+v were sent, as many as %+v were counted, and no error", b, sent, wrong)
+			}
+		}
+		delete(s.sent, IPv4(6))
+		if err := s.verify(); err == nil {
+			t.Errorf("%+v: packets that nobody sent, and no error", b)
 		}
 	}
 }
 
-// Packets that were not counted, were counted twice or as another class are an error.
-func TestBenchVerify(t *testing.T) {
+// four has counters of its own for TCP, UDP and ICMP of IPv4, and counts everything else as other.
+func TestBenchFour(t *testing.T) {
 	testnet.RequireRoot(t)
-	s, err := newSubject("ultra")
+	s, err := newSubject(BenchSubject{Variant: Four})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
-	s.repeat = 10
-	if err := s.round([]int{0}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.verify(); err != nil {
-		t.Error(err)
-	}
-	s.sent[IPv4(6)] = Tally{11, 600}
-	if err := s.verify(); err == nil {
-		t.Error("a packet too few, and no error")
-	}
-	delete(s.sent, IPv4(6))
-	if err := s.verify(); err == nil {
-		t.Error("a packet that nobody sent, and no error")
+	want := make(map[string]Tally)
+	for _, test := range protocolTable {
+		if verdict, err := s.prog.Run(&ebpf.RunOptions{Data: test.packet, Repeat: 3}); err != nil || verdict != uint32(xdp.Pass) {
+			t.Fatal(verdict, err)
+		}
+		name := other
+		isPlain := binary.BigEndian.Uint16(test.packet[12:]) == 0x0800
+		if isPlain && (test.class == IPv4(6) || test.class == IPv4(17) || test.class == IPv4(1)) {
+			name = test.class.String()
+		}
+		addTally(want, name, Tally{Packets: 3})
+		got, err := s.counted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s: %s", test.name, diff)
+		}
 	}
 }
 

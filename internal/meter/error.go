@@ -21,4 +21,11 @@ var (
 	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is
 	// counted.
 	ErrProgramDecides = errors.New("the running program decides about packets")
+	// ErrRunsProgram means that the interface runs an XDP program, whose place BenchAttached would
+	// need. BenchProgram measures that program.
+	ErrRunsProgram = errors.New("the interface runs an XDP program that could be measured itself")
+	// ErrNoTraffic means that no packet came in while BenchAttached measured.
+	ErrNoTraffic = errors.New("no packet came in")
+	// ErrNotRunnable means that the kernel does not run the program on packets from user space.
+	ErrNotRunnable = errors.New("the kernel does not run the program on packets from user space")
 )

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,32 +15,45 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type overflow -type slots protocols ../../bpf/protocols.c
+//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type overflow -type slots -type four_tally protocols ../../bpf/protocols.c
 
-// A Variant is a way to count packets per protocol. All give the same numbers.
+// A Variant is a way to count packets per protocol. All give the same numbers, except for Four.
 type Variant int
 
 const (
 	PerCPU Variant = iota // a per-CPU array with an entry for each protocol; by a little the fastest
 	Ultra                 // one struct per CPU with a slot for everything that is counted
 	Naive                 // one hash table for all CPUs, with atomic additions
+	Four                  // four counters per CPU: TCP, UDP and ICMP of IPv4, and other packets; only for Bench
 )
 
-// Variants has all variants, the slowest first.
-var Variants = []Variant{Naive, PerCPU, Ultra}
+var (
+	// Variants has the variants that Protocols counts with, the slowest first.
+	Variants = []Variant{Naive, PerCPU, Ultra}
+	// BenchVariants has those that Bench measures.
+	BenchVariants = []Variant{Naive, PerCPU, Ultra, Four}
+)
 
-var variantNames = map[Variant]string{Ultra: "ultra", PerCPU: "percpu", Naive: "naive"}
+var variantNames = [...]string{PerCPU: "percpu", Ultra: "ultra", Naive: "naive", Four: "four"}
 
 func (v Variant) String() string { return variantNames[v] }
 
-// ParseVariant reads a variant's name.
-func ParseVariant(name string) (Variant, error) {
-	for v, n := range variantNames {
-		if name == n {
-			return v, nil
-		}
+// ParseVariant reads the name of one of these variants.
+func ParseVariant(name string, of []Variant) (Variant, error) {
+	names := VariantNames(of)
+	if i := slices.Index(names, name); i >= 0 {
+		return of[i], nil
 	}
-	return 0, fmt.Errorf("variant %q: must be naive, percpu or ultra", name)
+	last := len(names) - 1
+	return 0, fmt.Errorf("variant %q: must be %s or %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+// VariantNames returns the names of variants.
+func VariantNames(of []Variant) (names []string) {
+	for _, v := range of {
+		names = append(names, v.String())
+	}
+	return names
 }
 
 // FlowTable is how many flows are kept at least. Each takes 40 bytes, and 16 more per CPU.
@@ -138,8 +153,8 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 
 // protocolMaps are the maps of protocols.c.
 type protocolMaps struct {
-	variant                                                Variant
-	naive, percpu, ultra, ethertypes, size, flow, flowSums *ebpf.Map
+	variant                                                      Variant
+	naive, percpu, ultra, four, ethertypes, size, flow, flowSums *ebpf.Map
 }
 
 // load loads a program, and creates the maps that do not exist yet.
@@ -148,6 +163,7 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 		protocolsMapNaiveTallies:  &m.naive,
 		protocolsMapPercpuTallies: &m.percpu,
 		protocolsMapUltraTallies:  &m.ultra,
+		protocolsMapFourTallies:   &m.four,
 		protocolsMapEthertypes:    &m.ethertypes,
 		protocolsMapSizes:         &m.size,
 		protocolsMapFlows:         &m.flow,
@@ -167,7 +183,7 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 
 func (m *protocolMaps) close() error {
 	var errs []error
-	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.flowSums} {
+	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.four, m.ethertypes, m.size, m.flow, m.flowSums} {
 		errs = append(errs, one.Close()) // Close accepts a nil map
 	}
 	return errors.Join(errs...)

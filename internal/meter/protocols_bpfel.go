@@ -40,6 +40,14 @@ type protocolsFlow struct {
 	Class           uint32
 }
 
+type protocolsFourTally struct {
+	_     structs.HostLayout
+	Tcp   uint64
+	Udp   uint64
+	Icmp  uint64
+	Other uint64
+}
+
 type protocolsLimit uint32
 
 const (
@@ -67,28 +75,35 @@ type protocolsTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	protocolsMapEthertypes    = "ethertypes"
-	protocolsMapFlows         = "flows"
-	protocolsMapNaiveTallies  = "naive_tallies"
-	protocolsMapOverflows     = "overflows"
-	protocolsMapPercpuTallies = "percpu_tallies"
-	protocolsMapSizes         = "sizes"
-	protocolsMapUltraTallies  = "ultra_tallies"
-	protocolsProgEmpty        = "empty"
-	protocolsProgEntryNaive   = "entry_naive"
-	protocolsProgEntryPercpu  = "entry_percpu"
-	protocolsProgEntryUltra   = "entry_ultra"
-	protocolsProgNaive        = "naive"
-	protocolsProgPercpu       = "percpu"
-	protocolsProgUltra        = "ultra"
-	protocolsVarClassType     = "class_type"
-	protocolsVarExtraType     = "extra_type"
-	protocolsVarExtras        = "extras"
-	protocolsVarFlowType      = "flow_type"
-	protocolsVarLimitType     = "limit_type"
-	protocolsVarTracedIfindex = "traced_ifindex"
-	protocolsVarTracedLower   = "traced_lower"
-	protocolsVarTracedNetns   = "traced_netns"
+	protocolsMapEthertypes     = "ethertypes"
+	protocolsMapFlows          = "flows"
+	protocolsMapFourTallies    = "four_tallies"
+	protocolsMapNaiveTallies   = "naive_tallies"
+	protocolsMapOverflows      = "overflows"
+	protocolsMapPercpuTallies  = "percpu_tallies"
+	protocolsMapSizes          = "sizes"
+	protocolsMapUltraTallies   = "ultra_tallies"
+	protocolsProgEmpty         = "empty"
+	protocolsProgEntryNaive    = "entry_naive"
+	protocolsProgEntryPercpu   = "entry_percpu"
+	protocolsProgEntryUltra    = "entry_ultra"
+	protocolsProgFour          = "four"
+	protocolsProgNaive         = "naive"
+	protocolsProgPercpu        = "percpu"
+	protocolsProgSampledFour   = "sampled_four"
+	protocolsProgSampledNaive  = "sampled_naive"
+	protocolsProgSampledPercpu = "sampled_percpu"
+	protocolsProgSampledUltra  = "sampled_ultra"
+	protocolsProgUltra         = "ultra"
+	protocolsVarClassType      = "class_type"
+	protocolsVarExtraType      = "extra_type"
+	protocolsVarExtras         = "extras"
+	protocolsVarFlowType       = "flow_type"
+	protocolsVarLimitType      = "limit_type"
+	protocolsVarSampled        = "sampled"
+	protocolsVarTracedIfindex  = "traced_ifindex"
+	protocolsVarTracedLower    = "traced_lower"
+	protocolsVarTracedNetns    = "traced_netns"
 )
 
 // loadProtocols returns the embedded CollectionSpec for protocols.
@@ -133,13 +148,18 @@ type protocolsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type protocolsProgramSpecs struct {
-	Empty       *ebpf.ProgramSpec `ebpf:"empty"`
-	EntryNaive  *ebpf.ProgramSpec `ebpf:"entry_naive"`
-	EntryPercpu *ebpf.ProgramSpec `ebpf:"entry_percpu"`
-	EntryUltra  *ebpf.ProgramSpec `ebpf:"entry_ultra"`
-	Naive       *ebpf.ProgramSpec `ebpf:"naive"`
-	Percpu      *ebpf.ProgramSpec `ebpf:"percpu"`
-	Ultra       *ebpf.ProgramSpec `ebpf:"ultra"`
+	Empty         *ebpf.ProgramSpec `ebpf:"empty"`
+	EntryNaive    *ebpf.ProgramSpec `ebpf:"entry_naive"`
+	EntryPercpu   *ebpf.ProgramSpec `ebpf:"entry_percpu"`
+	EntryUltra    *ebpf.ProgramSpec `ebpf:"entry_ultra"`
+	Four          *ebpf.ProgramSpec `ebpf:"four"`
+	Naive         *ebpf.ProgramSpec `ebpf:"naive"`
+	Percpu        *ebpf.ProgramSpec `ebpf:"percpu"`
+	SampledFour   *ebpf.ProgramSpec `ebpf:"sampled_four"`
+	SampledNaive  *ebpf.ProgramSpec `ebpf:"sampled_naive"`
+	SampledPercpu *ebpf.ProgramSpec `ebpf:"sampled_percpu"`
+	SampledUltra  *ebpf.ProgramSpec `ebpf:"sampled_ultra"`
+	Ultra         *ebpf.ProgramSpec `ebpf:"ultra"`
 }
 
 // protocolsMapSpecs contains maps before they are loaded into the kernel.
@@ -148,6 +168,7 @@ type protocolsProgramSpecs struct {
 type protocolsMapSpecs struct {
 	Ethertypes    *ebpf.MapSpec `ebpf:"ethertypes"`
 	Flows         *ebpf.MapSpec `ebpf:"flows"`
+	FourTallies   *ebpf.MapSpec `ebpf:"four_tallies"`
 	NaiveTallies  *ebpf.MapSpec `ebpf:"naive_tallies"`
 	Overflows     *ebpf.MapSpec `ebpf:"overflows"`
 	PercpuTallies *ebpf.MapSpec `ebpf:"percpu_tallies"`
@@ -164,6 +185,7 @@ type protocolsVariableSpecs struct {
 	Extras        *ebpf.VariableSpec `ebpf:"extras"`
 	FlowType      *ebpf.VariableSpec `ebpf:"flow_type"`
 	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
+	Sampled       *ebpf.VariableSpec `ebpf:"sampled"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -191,6 +213,7 @@ func (o *protocolsObjects) Close() error {
 type protocolsMaps struct {
 	Ethertypes    *ebpf.Map `ebpf:"ethertypes"`
 	Flows         *ebpf.Map `ebpf:"flows"`
+	FourTallies   *ebpf.Map `ebpf:"four_tallies"`
 	NaiveTallies  *ebpf.Map `ebpf:"naive_tallies"`
 	Overflows     *ebpf.Map `ebpf:"overflows"`
 	PercpuTallies *ebpf.Map `ebpf:"percpu_tallies"`
@@ -202,6 +225,7 @@ func (m *protocolsMaps) Close() error {
 	return _ProtocolsClose(
 		m.Ethertypes,
 		m.Flows,
+		m.FourTallies,
 		m.NaiveTallies,
 		m.Overflows,
 		m.PercpuTallies,
@@ -219,6 +243,7 @@ type protocolsVariables struct {
 	Extras        *ebpf.Variable `ebpf:"extras"`
 	FlowType      *ebpf.Variable `ebpf:"flow_type"`
 	LimitType     *ebpf.Variable `ebpf:"limit_type"`
+	Sampled       *ebpf.Variable `ebpf:"sampled"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
@@ -228,13 +253,18 @@ type protocolsVariables struct {
 //
 // It can be passed to loadProtocolsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type protocolsPrograms struct {
-	Empty       *ebpf.Program `ebpf:"empty"`
-	EntryNaive  *ebpf.Program `ebpf:"entry_naive"`
-	EntryPercpu *ebpf.Program `ebpf:"entry_percpu"`
-	EntryUltra  *ebpf.Program `ebpf:"entry_ultra"`
-	Naive       *ebpf.Program `ebpf:"naive"`
-	Percpu      *ebpf.Program `ebpf:"percpu"`
-	Ultra       *ebpf.Program `ebpf:"ultra"`
+	Empty         *ebpf.Program `ebpf:"empty"`
+	EntryNaive    *ebpf.Program `ebpf:"entry_naive"`
+	EntryPercpu   *ebpf.Program `ebpf:"entry_percpu"`
+	EntryUltra    *ebpf.Program `ebpf:"entry_ultra"`
+	Four          *ebpf.Program `ebpf:"four"`
+	Naive         *ebpf.Program `ebpf:"naive"`
+	Percpu        *ebpf.Program `ebpf:"percpu"`
+	SampledFour   *ebpf.Program `ebpf:"sampled_four"`
+	SampledNaive  *ebpf.Program `ebpf:"sampled_naive"`
+	SampledPercpu *ebpf.Program `ebpf:"sampled_percpu"`
+	SampledUltra  *ebpf.Program `ebpf:"sampled_ultra"`
+	Ultra         *ebpf.Program `ebpf:"ultra"`
 }
 
 func (p *protocolsPrograms) Close() error {
@@ -243,8 +273,13 @@ func (p *protocolsPrograms) Close() error {
 		p.EntryNaive,
 		p.EntryPercpu,
 		p.EntryUltra,
+		p.Four,
 		p.Naive,
 		p.Percpu,
+		p.SampledFour,
+		p.SampledNaive,
+		p.SampledPercpu,
+		p.SampledUltra,
 		p.Ultra,
 	)
 }

@@ -1,0 +1,268 @@
+package meter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// ProgramBenchOptions say which program to measure, and on what.
+type ProgramBenchOptions struct {
+	Program  xdp.Program
+	Packets  [][]byte      // of 14 to 65,535 bytes; nil = the most common kinds, as in Bench
+	CPU      int           // the CPU to run on
+	Duration time.Duration // CPU time in all, about
+}
+
+// A ProgramBench has what a program costs, by its verdict.
+type ProgramBench struct {
+	Program  xdp.Program
+	Verdicts [xdp.VerdictSlots]ProgramCost // by [xdp.Verdict.Slot]
+	Total    ProgramCost
+}
+
+// A ProgramCost has the means over some packets. The costs are those over a program that does
+// nothing, measured in the same way; they can be a little below zero.
+type ProgramCost struct {
+	Packets int // by the verdict of each one's first run
+	Changed int // packets that the program changes: their bytes or their length
+
+	// Ns is the CPU time of a run in ns, where one packet is run many times in a row, so that
+	// everything is in the CPU's caches. A changed packet is not, because its second run would begin
+	// with what the first one has made of it.
+	Ns       float64
+	Repeated int // packets that Ns, Cycles and NativeInstructions are of
+
+	// OnceNs is the run time in ns of a single run, where the packets are run in their order with a
+	// system call for each.
+	OnceNs float64
+
+	Hardware                   bool // whether Cycles and NativeInstructions are known
+	Cycles, NativeInstructions float64
+}
+
+// BenchProgram runs a loaded XDP program on packets by BPF_PROG_RUN, thousands of times. No packet is
+// sent, whatever the verdict; but the program's maps change as if all had come in, by the loopback
+// interface. The error is an ErrNotRunnable where the kernel does not run the program in this way.
+func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
+	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(o.Program.ID))
+	if err != nil {
+		return nil, fmt.Errorf("open XDP program %v: %w", o.Program, err)
+	}
+	defer prog.Close()
+	empty, err := newSubject(BenchSubject{Empty: true})
+	if err != nil {
+		return nil, err
+	}
+	defer empty.close()
+	b := programBench{prog: prog, empty: empty.prog, options: o, out: make([]byte, 2*maxBenchPacket)}
+	if o.Packets == nil {
+		for _, p := range benchPackets {
+			b.options.Packets = append(b.options.Packets, p.data)
+		}
+	}
+	err = thread.Quiet(o.CPU, func() error {
+		b.hw = openHardware()
+		defer b.hw.close()
+		if err := b.runOnce(); err != nil {
+			return err
+		}
+		if err := b.runSingly(ctx); err != nil {
+			return err
+		}
+		return b.runRepeated(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.sum(), nil
+}
+
+// programBench is a program while it is measured.
+type programBench struct {
+	prog, empty *ebpf.Program
+	options     ProgramBenchOptions
+	hw          hardware
+	out         []byte // for what a run makes of a packet, which may be longer than the packet
+	packets     []packetCost
+}
+
+// A packetCost is what one packet costs.
+type packetCost struct {
+	verdict xdp.Verdict
+	changed bool
+	once    float64 // ns over the empty program
+	hot     *hotRun // nil: not measured, since the program changes the packet
+}
+
+// A hotRun is what one of many runs of a packet takes.
+type hotRun struct {
+	ns, cycles, instructions float64
+	known                    bool // cycles and instructions are
+}
+
+// run runs prog on a packet so many times, and says whether the packet is another one afterwards.
+func (b *programBench) run(prog *ebpf.Program, packet []byte, times uint32) (v xdp.Verdict, changed bool, err error) {
+	options := ebpf.RunOptions{Data: packet, DataOut: b.out, Repeat: times}
+	returned, err := prog.Run(&options)
+	return xdp.Verdict(returned), !bytes.Equal(options.DataOut, packet), err
+}
+
+// runOnce finds out what the program does with each packet.
+func (b *programBench) runOnce() error {
+	for _, data := range b.options.Packets {
+		verdict, changed, err := b.run(b.prog, data, 1)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
+			return xdp.Kind(ErrNotRunnable, "the kernel does not run %v on packets from user space: it refuses programs "+
+				"for the entries of a devmap or cpumap, and those that a network card runs", b.options.Program)
+		}
+		if err != nil {
+			return fmt.Errorf("run %v on a packet of %d bytes: %w", b.options.Program, len(data), err)
+		}
+		b.packets = append(b.packets, packetCost{verdict: verdict, changed: changed})
+	}
+	return nil
+}
+
+// runSingly measures single runs of all packets in their order, and of the empty program as many.
+func (b *programBench) runSingly(ctx context.Context) error {
+	var passes int
+	for until := time.Now().Add(b.options.Duration / 2); passes == 0 || time.Now().Before(until); passes++ {
+		for _, prog := range []*ebpf.Program{b.prog, b.empty} {
+			for i := range b.packets {
+				if ctx.Err() != nil {
+					return errBenchStopped
+				}
+				_, took, err := prog.Benchmark(b.options.Packets[i], 1, nil)
+				if err != nil {
+					return fmt.Errorf("run %v again: %w", b.options.Program, err)
+				}
+				if prog == b.empty {
+					took = -took
+				}
+				b.packets[i].once += float64(took.Nanoseconds())
+			}
+		}
+	}
+	for i := range b.packets {
+		b.packets[i].once /= float64(passes)
+	}
+	return nil
+}
+
+// runRepeated measures many runs in a row of each packet that the program leaves as it is.
+func (b *programBench) runRepeated(ctx context.Context) error {
+	const emptyEvery = 16 // packets, so that the empty program is measured in the same minute
+	var empties []hotRun
+	for i := range b.packets {
+		if ctx.Err() != nil {
+			return errBenchStopped
+		}
+		if i%emptyEvery == 0 {
+			e, _, err := b.repeat(b.empty, i)
+			if err != nil {
+				return err
+			}
+			empties = append(empties, e)
+		}
+		p := &b.packets[i]
+		if p.changed {
+			continue
+		}
+		hot, changed, err := b.repeat(b.prog, i)
+		if err != nil {
+			return err
+		}
+		if p.changed = changed; !changed { // the first run may have left it alone, and a later one not
+			p.hot = &hot
+		}
+	}
+	if len(empties) == 0 {
+		return nil
+	}
+	ns, _ := median(empties, func(e hotRun) float64 { return e.ns })
+	cycles, _ := median(empties, func(e hotRun) float64 { return e.cycles })
+	instructions, _ := median(empties, func(e hotRun) float64 { return e.instructions })
+	for _, p := range b.packets {
+		if p.hot != nil {
+			p.hot.ns -= ns
+			p.hot.cycles -= cycles
+			p.hot.instructions -= instructions
+		}
+	}
+	return nil
+}
+
+// repeat measures as many runs of a packet as its part of the time allows.
+func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, changed bool, err error) {
+	const around, least = 50, 1000 // ns around a run, about; runs
+	part := float64(b.options.Duration.Nanoseconds()) / 2 / float64(len(b.packets))
+	times := uint32(min(max(part/(max(b.packets[packet].once, 0)+around), least), 1<<30))
+	before, err := clock.ThreadTime()
+	if err != nil {
+		return hot, false, err
+	}
+	at := b.hw.read()
+	_, changed, err = b.run(prog, b.options.Packets[packet], times)
+	if err != nil {
+		return hot, false, fmt.Errorf("run %v %d times: %w", b.options.Program, times, err)
+	}
+	did := b.hw.read().since(at)
+	after, err := clock.ThreadTime()
+	n := float64(times)
+	return hotRun{
+		ns:     float64((after - before).Nanoseconds()) / n,
+		cycles: float64(did.cycles) / n, instructions: float64(did.instructions) / n, known: did.known,
+	}, changed, err
+}
+
+// sum makes means of what single packets cost.
+func (b *programBench) sum() *ProgramBench {
+	sum := &ProgramBench{Program: b.options.Program}
+	for _, p := range b.packets {
+		for _, c := range []*ProgramCost{&sum.Verdicts[p.verdict.Slot()], &sum.Total} {
+			c.add(p)
+		}
+	}
+	for i := range sum.Verdicts {
+		sum.Verdicts[i].divide()
+	}
+	sum.Total.divide()
+	return sum
+}
+
+func (c *ProgramCost) add(p packetCost) {
+	c.Packets++
+	c.OnceNs += p.once
+	if p.changed {
+		c.Changed++
+	}
+	if p.hot == nil {
+		return
+	}
+	c.Hardware = p.hot.known && (c.Hardware || c.Repeated == 0)
+	c.Repeated++
+	c.Ns += p.hot.ns
+	c.Cycles += p.hot.cycles
+	c.NativeInstructions += p.hot.instructions
+}
+
+func (c *ProgramCost) divide() {
+	c.OnceNs /= float64(max(c.Packets, 1))
+	for _, x := range []*float64{&c.Ns, &c.Cycles, &c.NativeInstructions} {
+		*x /= float64(max(c.Repeated, 1))
+	}
+}

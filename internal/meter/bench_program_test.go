@@ -1,0 +1,273 @@
+package meter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// newBenchTarget loads a program of testdata/target.c.
+func newBenchTarget(t *testing.T, kind testnet.TargetKind) (*testnet.Target, xdp.Program) {
+	t.Helper()
+	testnet.RequireRoot(t)
+	target, err := testnet.NewTarget(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { target.Close() })
+	p, err := xdp.Identify(target.Program())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target, p
+}
+
+// udpTo is a UDP packet to a port, of at least 64 bytes.
+func udpTo(port uint16, size int) []byte {
+	p := testnet.UDPFrame(size, 0)
+	p[36], p[37] = byte(port>>8), byte(port)
+	return p
+}
+
+// A program is measured by its verdicts, and its maps change. Packets that it changes are measured
+// in single runs alone, of which each begins with the packet as it was.
+func TestBenchProgram(t *testing.T) {
+	target, p := newBenchTarget(t, testnet.Rewriting)
+	packets := [][]byte{
+		udpTo(9999, 64), udpTo(testnet.DropPort, 64), udpTo(testnet.DropPort, 1500), udpTo(testnet.UnknownPort, 64),
+		udpTo(9999, 9000), // in several buffers
+	}
+	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Packets: packets, Duration: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type cost struct{ packets, changed, repeated int }
+	want := [xdp.VerdictSlots]cost{xdp.Pass: {2, 2, 0}, xdp.Drop: {2, 0, 2}, xdp.UnknownVerdict: {1, 0, 1}}
+	for v, c := range b.Verdicts {
+		if got := (cost{c.Packets, c.Changed, c.Repeated}); got != want[v] {
+			t.Errorf("%s: %+v, want %+v", xdp.Verdict(v).SlotName(), got, want[v])
+		}
+	}
+	if got := (cost{b.Total.Packets, b.Total.Changed, b.Total.Repeated}); got != (cost{5, 2, 3}) || b.Program != p {
+		t.Errorf("%+v of %v", got, b.Program)
+	}
+	counted, err := target.Verdicts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted[xdp.Drop] < 2000 || counted[xdp.Pass] < 2 || counted[xdp.Redirect] > 0 {
+		t.Errorf("the program counted %v", counted)
+	}
+}
+
+// Our own program costs more than an empty one, on the packets that bench has where none are given.
+func TestBenchProgramOwnPackets(t *testing.T) {
+	testnet.RequireRoot(t)
+	s, err := newSubject(BenchSubject{Variant: Naive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	p, err := xdp.Identify(s.prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Duration: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := b.Total; c.Packets != len(benchPackets) || c.Changed > 0 || c.Ns <= 0 || c.OnceNs <= 0 || c != b.Verdicts[xdp.Pass] {
+		t.Errorf("%+v", c)
+	}
+	t.Logf("%+v", b.Total)
+}
+
+// The kernel does not run programs for the entries of maps in this way, which is told by name.
+func TestBenchProgramRefused(t *testing.T) {
+	for _, kind := range []testnet.TargetKind{testnet.InDevmap, testnet.InCPUMap} {
+		_, p := newBenchTarget(t, kind)
+		_, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Duration: time.Millisecond})
+		if !errors.Is(err, ErrNotRunnable) || !strings.Contains(err.Error(), p.String()) {
+			t.Error(err)
+		}
+	}
+	_, p := newBenchTarget(t, testnet.Rewriting)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := BenchProgram(ctx, ProgramBenchOptions{Program: p, Duration: time.Millisecond}); err == nil {
+		t.Error("stopped, and no error")
+	}
+	if _, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: xdp.Program{ID: 1 << 31}, Duration: time.Millisecond}); err == nil {
+		t.Error("no such program, and no error")
+	}
+}
+
+// captureOf writes packets, of each of which the wire had one byte more if cut.
+func captureOf(t testing.TB, format string, link layers.LinkType, cut bool, packets ...[]byte) []byte {
+	var b bytes.Buffer
+	var write func(gopacket.CaptureInfo, []byte) error
+	flush := func() error { return nil }
+	if format == "pcap" {
+		w := pcapgo.NewWriter(&b)
+		if err := w.WriteFileHeader(1<<18, link); err != nil {
+			t.Fatal(err)
+		}
+		write = w.WritePacket
+	} else {
+		w, err := pcapgo.NewNgWriter(&b, link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write, flush = w.WritePacket, w.Flush
+	}
+	for _, p := range packets {
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(p), Length: len(p)}
+		if cut {
+			info.Length++
+		}
+		if err := write(info, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func withoutEnd(file []byte) []byte { return file[:len(file)-30] }
+
+// Both formats are read, up to a number of packets and to what BPF_PROG_RUN takes; what cannot be
+// used is an error that says why.
+func TestReadBenchPackets(t *testing.T) {
+	many := make([][]byte, MaxBenchPackets+1)
+	for i := range many {
+		many[i] = make([]byte, 60)
+	}
+	for _, format := range []string{"pcap", "pcapng"} {
+		for _, test := range []struct {
+			name                   string
+			file                   []byte
+			data, cut, short, long int
+			more                   bool
+			fails                  string
+		}{
+			{name: "all sizes", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 13), make([]byte, 14),
+				make([]byte, 65535), make([]byte, 65536)), data: 2, short: 1, long: 1},
+			{name: "cut", file: captureOf(t, format, layers.LinkTypeEthernet, true, tcp4, udp4), data: 2, cut: 2},
+			{name: "more", file: captureOf(t, format, layers.LinkTypeEthernet, false, many...), data: MaxBenchPackets, more: true},
+			{name: "ends within a packet", file: withoutEnd(captureOf(t, format, layers.LinkTypeEthernet, false, tcp4, many[0])), data: 1, more: true},
+			{name: "no packets", file: captureOf(t, format, layers.LinkTypeEthernet, false), fails: "no packets"},
+			{name: "only short ones", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 4)), fails: "none of its 1 packets"},
+			{name: "not Ethernet", file: captureOf(t, format, layers.LinkTypeRaw, false, tcp4), fails: "not with an Ethernet header"},
+			{name: "empty", fails: "no capture file"},
+			{name: "text", file: []byte("#!/bin/sh\necho\n"), fails: "neither pcapng nor pcap"},
+		} {
+			t.Run(format+" "+test.name, func(t *testing.T) {
+				p, err := ReadBenchPackets(bytes.NewReader(test.file))
+				if test.fails != "" {
+					if err == nil || !strings.Contains(err.Error(), test.fails) {
+						t.Errorf("%v, want %q", err, test.fails)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(p.Data) != test.data || p.Cut != test.cut || p.Short != test.short || p.Long != test.long || p.More != test.more {
+					t.Errorf("%d packets, %d cut, %d short, %d long, more %v", len(p.Data), p.Cut, p.Short, p.Long, p.More)
+				}
+			})
+		}
+	}
+}
+
+// No file makes the reader panic or return packets that cannot be run.
+func FuzzReadBenchPackets(f *testing.F) {
+	f.Add(captureOf(f, "pcap", layers.LinkTypeEthernet, false, tcp4))
+	f.Add(captureOf(f, "pcapng", layers.LinkTypeEthernet, true, tcp4, udp4))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		p, err := ReadBenchPackets(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		for _, data := range p.Data {
+			if len(data) < minBenchPacket || len(data) > maxBenchPacket {
+				t.Errorf("a packet of %d bytes", len(data))
+			}
+		}
+	})
+}
+
+// The programs take turns at an interface, without a packet that goes past all of them. Every one of
+// them is measured, and afterwards none is attached.
+func TestBenchAttached(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	options := BenchOptions{Variants: []Variant{PerCPU, Four}, Sample: 100, Duration: 40 * time.Millisecond, Rounds: 2}
+	measure := func(ctx context.Context) (b *AttachedBench, err error) {
+		err = pair.Rx.Do(func() error {
+			b, err = BenchAttached(ctx, pair.RxName, xdp.Auto, options)
+			return err
+		})
+		return b, err
+	}
+	if _, err := measure(t.Context()); !errors.Is(err, ErrNoTraffic) {
+		t.Errorf("nothing came in: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if testnet.Emulated() {
+		options.Duration *= 20
+	}
+	generator := testnet.MustGenerator(t, pair)
+	sent := make(chan error)
+	go func() {
+		_, err := generator.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: testnet.Rate(100_000), CPU: -1})
+		sent <- err
+	}()
+	b, err := measure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Interface != pair.RxName || b.Mode != xdp.Native || len(b.Results) != 5 {
+		t.Errorf("%+v", b)
+	}
+	for _, r := range b.Results {
+		t.Logf("%+v", r)
+		if r.Packets == 0 || r.Ns <= 0 || r.Mpps <= 0 || r.CPU <= 0 || r.CPU > 2 {
+			t.Errorf("%+v", r)
+		}
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := measure(stopped); !errors.Is(err, errBenchStopped) {
+		t.Errorf("stopped: %v", err)
+	}
+	cancel()
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	var ifi xdp.Interface
+	inNamespace(t, pair.Rx, func() (err error) {
+		ifi, err = xdp.InterfaceByName(pair.RxName)
+		return err
+	})
+	if len(ifi.Programs) > 0 {
+		t.Errorf("%v is still attached", ifi.Programs)
+	}
+	testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{})
+	if _, err := measure(t.Context()); !errors.Is(err, ErrRunsProgram) {
+		t.Errorf("beside another program: %v", err)
+	}
+}
