@@ -19,7 +19,9 @@
 #include "include/record.h"
 #include "include/traced.h"
 
-struct sample *const sample_type; /* keeps the type in BTF, for bpf2go */
+/* They keep the types in BTF, for bpf2go. */
+struct sample *const sample_type;
+struct ring *const ring_type;
 
 /* A group is `one_in` packets that follow each other on one CPU. One of them is kept. */
 struct group {
@@ -38,7 +40,8 @@ struct account {
 
 /*
  * One account for each source; capture sets max_entries before it loads the program. No atomics:
- * each CPU has its own accounts, and XDP programs do not interrupt each other on one CPU.
+ * each CPU has its own accounts, and XDP programs do not interrupt each other on one CPU. A CPU
+ * that has a ring has its accounts there instead, so that one look-up finds both.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -107,7 +110,7 @@ struct {
 /* capture sets these before it loads a program. The verifier removes the code for what is off. */
 volatile const __u32 source = 0; /* index into accounts */
 volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
-volatile const enum limit snaplen = MAX_SAMPLE_SIZE;
+volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
 volatile const bool filtering = false;
 /* Whether the filter asks for a packet's length. */
@@ -141,6 +144,31 @@ enum context {
 	XDP_MD,	  /* of an XDP program */
 	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be looked at */
 };
+
+/* Where a program counts and sends. */
+struct place {
+	struct account *account;
+	struct ring *ring; /* NULL = records go by perf */
+	__u32 cpu;	   /* where there is a ring */
+};
+
+/* find_place returns false where nothing can be counted, which does not happen. */
+static __always_inline bool find_place(struct place *p)
+{
+	__u32 index = source;
+
+	p->ring = NULL;
+	if (ring_size) {
+		p->cpu = bpf_get_smp_processor_id();
+		p->ring = bpf_map_lookup_elem(&rings, &p->cpu);
+		if (p->ring) {
+			p->account = (struct account *)(p->ring + 1) + index;
+			return true;
+		}
+	}
+	p->account = bpf_map_lookup_elem(&accounts, &index);
+	return p->account;
+}
 
 /*
  * Package filter replaces the bodies of these two functions. A filter that loads a byte which the
@@ -336,25 +364,96 @@ static __always_inline enum decision decide(void *ctx, enum context context,
 	return is_sampled(ctx, context, account) ? KEEP : NOT_SAMPLED;
 }
 
-/*
- * emit sends a record and counts it. The caller has set wire_len, packet_id, ifindex, rx_queue and
- * verdict; emit sets the rest.
+/* What the caller of emit knows about a packet. */
+struct facts {
+	__u32 wire_len;
+	__u32 verdict;
+	__u32 ifindex;
+	__u32 rx_queue;
+	__u64 number; /* the running number of the hook's packets on this CPU */
+};
+
+static __always_inline __u64 make_id(__u64 cpu, __u64 number)
+{
+	return cpu << ID_CPU_SHIFT | (__u64)hook << ID_HOOK_SHIFT |
+	       (number & ((1ULL << ID_HOOK_SHIFT) - 1));
+}
+
+static __always_inline void fill(struct sample *sample, const struct facts *facts, __u64 cpu,
+				 __u64 lost, __u64 length)
+{
+	sample->cookie = SAMPLE_COOKIE;
+	sample->source = source;
+	sample->length = length;
+	sample->wire_len = facts->wire_len;
+	sample->verdict = facts->verdict;
+	sample->time_ns = bpf_ktime_get_ns();
+	sample->packet_id = make_id(cpu, facts->number);
+	sample->ifindex = facts->ifindex;
+	sample->rx_queue = facts->rx_queue;
+	sample->lost = lost;
+}
+
+/* copy copies what the record has of the packet. */
+static __always_inline bool copy(void *ctx, enum context context, void *to, __u64 length)
+{
+	if (context == XDP_MD)
+		return copy_packet(ctx, to, length);
+	struct xdp_buff *xdp = ctx;
+
+	asm volatile("" : "+r"(length));
+	return length <= MAX_COPY && !bpf_probe_read_kernel(to, length, xdp->data);
+}
+
+/* is_for_ring tells whether the record can go by a ring: a tracer can copy the first buffer only.
  */
-static __always_inline void emit(void *ctx, enum context context, struct account *account,
-				 struct sample *sample)
+static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 length)
+{
+	if (context == XDP_MD)
+		return true;
+	struct xdp_buff *xdp = ctx;
+
+	return length <= (__u64)(xdp->data_end - xdp->data);
+}
+
+static __always_inline bool send_by_ring(void *ctx, enum context context, const struct place *p,
+					 const struct facts *facts, __u64 length)
+{
+	struct sample *sample = reserve(p->ring, sizeof(*sample) + length);
+
+	if (!sample)
+		return false;
+	fill(sample, facts, p->cpu, p->account->lost, length);
+	if (!copy(ctx, context, sample + 1, length)) {
+		cancel(p->ring);
+		return false;
+	}
+	publish(p->ring, sizeof(*sample) + length);
+	return true;
+}
+
+/* emit sends a record and counts it. */
+static __always_inline void emit(void *ctx, enum context context, const struct place *p,
+				 const struct facts *facts)
 {
 	/* The kernel refuses to send more bytes than the packet has. */
-	__u64 length = sample->wire_len < snaplen ? sample->wire_len : snaplen;
+	__u64 length = facts->wire_len < snaplen ? facts->wire_len : snaplen;
+	bool sent;
 
-	sample->cookie = SAMPLE_COOKIE;
-	sample->length = length;
-	sample->time_ns = bpf_ktime_get_ns();
-	sample->source = source;
-	sample->lost = account->lost;
-	if (send(ctx, context == XDP_BUFF, sample, sizeof(*sample), length))
-		account->lost++;
+	if (p->ring && is_for_ring(ctx, context, length)) {
+		sent = send_by_ring(ctx, context, p, facts, length);
+	} else {
+		struct sample sample;
+
+		if (length > PERF_MAX_SAMPLE_SIZE)
+			length = PERF_MAX_SAMPLE_SIZE;
+		fill(&sample, facts, bpf_get_smp_processor_id(), p->account->lost, length);
+		sent = !send_by_perf(ctx, context == XDP_BUFF, &sample, sizeof(sample), length);
+	}
+	if (sent)
+		p->account->sampled++;
 	else
-		account->sampled++;
+		p->account->lost++;
 }
 
 /* is_to_be_sent counts the packets that are not to be sent, and returns true for the others. */
@@ -378,15 +477,10 @@ static __always_inline bool is_wanted(__u32 returned)
 	return false;
 }
 
-static __always_inline __u64 make_id(__u64 number)
+static __always_inline void sample_packet(struct xdp_md *ctx, const struct place *p, __u32 returned)
 {
-	return (__u64)bpf_get_smp_processor_id() << ID_CPU_SHIFT | (__u64)hook << ID_HOOK_SHIFT |
-	       (number & ((1ULL << ID_HOOK_SHIFT) - 1));
-}
+	struct account *account = p->account;
 
-static __always_inline void sample_packet(struct xdp_md *ctx, struct account *account,
-					  __u32 returned)
-{
 	account->seen++;
 	if (!is_wanted(returned)) {
 		account->filtered_out++;
@@ -394,41 +488,40 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 	}
 	if (!is_to_be_sent(account, decide(ctx, XDP_MD, account)))
 		return;
-	struct sample sample = {
+	struct facts facts = {
 		.wire_len = bpf_xdp_get_buff_len(ctx),
-		.packet_id = make_id(account->seen),
+		.verdict = returned,
 		.ifindex = ctx->ingress_ifindex,
 		.rx_queue = ctx->rx_queue_index,
-		.verdict = returned,
+		.number = account->seen,
 	};
 
-	emit(ctx, XDP_MD, account, &sample);
+	emit(ctx, XDP_MD, p, &facts);
 }
 
 /* sample_xdp runs at the hook, or a program that is about to return `verdict` calls it. */
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
-	__u32 index = source, returned = verdict;
-	struct account *account = bpf_map_lookup_elem(&accounts, &index);
+	struct place p;
 
-	if (account)
-		sample_packet(ctx, account, returned);
-	return returned;
+	if (find_place(&p))
+		sample_packet(ctx, &p, verdict);
+	return verdict;
 }
 
-static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *account, __u64 number,
+static __always_inline void emit_traced(struct xdp_buff *xdp, const struct place *p, __u64 number,
 					__u32 returned)
 {
-	struct sample sample = {
+	struct facts facts = {
 		.wire_len = length_of(xdp),
-		.packet_id = make_id(number),
+		.verdict = returned,
 		.ifindex = xdp->rxq->dev->ifindex,
 		.rx_queue = xdp->rxq->queue_index,
-		.verdict = returned,
+		.number = number,
 	};
 
-	emit(xdp, XDP_BUFF, account, &sample);
+	emit(xdp, XDP_BUFF, p, &facts);
 }
 
 static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
@@ -447,44 +540,42 @@ static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 SEC("fentry/xdp")
 int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 {
-	__u32 index = source;
-	struct passage *p = find_passage(xdp);
-	struct account *account = bpf_map_lookup_elem(&accounts, &index);
+	struct passage *passage = find_passage(xdp);
+	struct place p;
 
-	if (!p || !account)
+	if (!passage || !find_place(&p))
 		return 0;
-	p->packets++;
+	passage->packets++;
 	if (!recording_entry) {
-		p->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
+		passage->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
 		return 0;
 	}
-	p->decision = decide(xdp, XDP_BUFF, account);
-	account->seen++;
-	if (is_to_be_sent(account, p->decision))
-		emit_traced(xdp, account, p->packets, 0);
+	passage->decision = decide(xdp, XDP_BUFF, p.account);
+	p.account->seen++;
+	if (is_to_be_sent(p.account, passage->decision))
+		emit_traced(xdp, &p, passage->packets, 0);
 	return 0;
 }
 
 SEC("fexit/xdp")
 int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 {
-	__u32 index = source;
-	struct passage *p = find_passage(xdp);
-	struct account *account = bpf_map_lookup_elem(&accounts, &index);
+	struct passage *passage = find_passage(xdp);
 	enum decision decision;
+	struct place p;
 
 	/* A packet that entered before fentry was attached belongs to no capture. */
-	if (!p || !account || p->decision == UNDECIDED)
+	if (!passage || passage->decision == UNDECIDED || !find_place(&p))
 		return 0;
-	account->seen++;
-	decision = p->decision;
-	p->decision = UNDECIDED;
+	p.account->seen++;
+	decision = passage->decision;
+	passage->decision = UNDECIDED;
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
 	else if (!recording_entry && decision == KEEP)
-		decision = decide(xdp, XDP_BUFF, account);
-	if (is_to_be_sent(account, decision))
-		emit_traced(xdp, account, p->packets, returned);
+		decision = decide(xdp, XDP_BUFF, p.account);
+	if (is_to_be_sent(p.account, decision))
+		emit_traced(xdp, &p, passage->packets, returned);
 	return 0;
 }
 

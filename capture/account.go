@@ -86,7 +86,7 @@ func newLedger(sources int, limit uint64) *ledger {
 
 // take counts a record that passed the check. It tells whether the packet is to be handed over,
 // which is false once the limit has been reached.
-func (l *ledger) take(source uint32, bytes int) bool {
+func (l *ledger) take(source, bytes int) bool {
 	a := &l.counts[source]
 	if l.isFull() {
 		a.NotSampled++
@@ -104,8 +104,8 @@ func (l *ledger) isFull() bool { return l.limit != 0 && l.captured >= l.limit }
 // reject counts a record that failed the check, for the source that the record names or, where
 // there is no such source, for the first one. The record may name a wrong source, so close counts
 // such records again.
-func (l *ledger) reject(source uint32) {
-	if int(source) >= len(l.counts) {
+func (l *ledger) reject(source int) {
+	if source >= len(l.counts) {
 		source = 0
 	}
 	l.counts[source].Invalid++

@@ -27,11 +27,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type sample -type account -type class -type flow sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type sample -type ring -type account -type class -type flow sampler ../bpf/sampler.c
 
-// MaxSnapLen is how many bytes of a packet can be captured at most: one record of a perf ring holds
-// no more.
-const MaxSnapLen = int(samplerLimitMAX_SAMPLE_SIZE)
+// MaxSnapLen is how many bytes of a packet can be captured at most, by the transport that carries
+// most: [Transport.MaxSnapLen] is that of each.
+const MaxSnapLen = int(samplerLimitRING_MAX_SAMPLE_SIZE)
 
 // Bounds and default of [Options.Buffer], in bytes.
 const (
@@ -76,7 +76,9 @@ type Options struct {
 	// written to the file.
 	FilterProgram []bpf.RawInstruction
 
-	SnapLen int    // packet bytes kept; 0 = MaxSnapLen, and with a Notice whatever is above it
+	// SnapLen is how many bytes of each packet are kept. 0 is the most that the transport carries,
+	// and so is, with a Notice, whatever is above that.
+	SnapLen int
 	Count   uint64 // end after this many packets; 0 = no limit
 
 	// The kernel decides which packets are kept, of those that Filter and Verdicts leave. Packets
@@ -100,6 +102,9 @@ type Options struct {
 	// program sees only packets that the interface takes, and without that mode those are packets
 	// to its own, broadcast and multicast MAC addresses. A host's own XDP program sees them, too.
 	Promiscuous Promiscuity
+
+	// Transport is how packets come from the kernel; the zero value is TransportPerf.
+	Transport Transport
 
 	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two. The rings of
 	// all CPUs take at most a quarter of the memory that is available when the session begins: a

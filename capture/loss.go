@@ -199,7 +199,7 @@ func enough(ring, size int, packets uint64) int {
 	if need > MaxBuffer {
 		return 0
 	}
-	larger, cpus := perfRingSize(int(need)), machine.CPUs()
+	larger, cpus := powerOfTwoPages(int(need)), machine.CPUs()
 	if affordable(larger, cpus, machine.AvailableMemory()+uint64(ring*cpus)) < larger {
 		return 0
 	}

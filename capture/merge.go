@@ -7,26 +7,22 @@ type merge struct {
 	order   order  // the cursors that stand on a record
 	horizon uint64 // CLOCK_MONOTONIC ns up to which the order is final
 
-	reject func(source uint32) // counts a record that failed its check
+	reject func(source int) // counts a record that failed its check
 }
 
 // A cursor stands on one record of a ring. The record's bytes, and those of the one before, stay
 // valid until the ring is released.
 type cursor struct {
 	ring ring
-	rec  samplerSample
-	data []byte // the packet's bytes
+	rec  *samplerSample // in the ring; nil where a damaged record has no head
+	data []byte         // the packet's bytes
 
-	sources uint32   // len(lost): with it the compiler can inline put, which every record passes
-	lost    []uint64 // each source's samplerSample.Lost, last seen
-
+	sources  int  // of the session
 	standing bool // on a record that has not been taken yet
 }
 
 // newCursor returns a cursor before the first record of a ring, for a session of so many sources.
-func newCursor(r ring, sources int) *cursor {
-	return &cursor{ring: r, sources: uint32(sources), lost: make([]uint64, sources)}
-}
+func newCursor(r ring, sources int) *cursor { return &cursor{ring: r, sources: sources} }
 
 // isReady tells whether there is a record whose place in the sequence is final.
 func (m *merge) isReady() bool {
@@ -69,7 +65,11 @@ func (m *merge) advance(c *cursor) bool {
 			c.standing = false
 			return false
 		}
-		m.reject(c.rec.Source)
+		source := 0
+		if c.rec != nil {
+			source = int(c.rec.Source)
+		}
+		m.reject(source)
 	}
 }
 
@@ -80,14 +80,13 @@ func (m *merge) release() {
 	}
 }
 
-// isFilling tells whether a ring may be full before it wakes anybody.
-func (m *merge) isFilling() bool {
+// arm lets every ring ask to be read. It returns false where one may be full before it asks.
+func (m *merge) arm() bool {
+	armed := true
 	for _, c := range m.cursors {
-		if c.ring.isFilling() {
-			return true
-		}
+		armed = c.ring.arm() && armed
 	}
-	return false
+	return armed
 }
 
 // close closes the rings.

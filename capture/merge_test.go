@@ -12,7 +12,7 @@ import (
 // The records of many rings come out in the order of their stamps, and none is missing.
 func TestMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	m := merge{reject: func(uint32) { t.Error("a record was rejected") }}
+	m := merge{reject: func(int) { t.Error("a record was rejected") }}
 	var want []uint64
 	for range 33 {
 		k, c := newFakePerf(1<<16, 1)
@@ -66,8 +66,8 @@ func TestMergeHorizon(t *testing.T) {
 // A damaged record is rejected once, and what follows is not held up.
 func TestMergeRejects(t *testing.T) {
 	k, c := newFakePerf(4096, 2)
-	var rejected []uint32
-	m := merge{cursors: []*cursor{c}, horizon: math.MaxUint64, reject: func(source uint32) { rejected = append(rejected, source) }}
+	var rejected []int
+	m := merge{cursors: []*cursor{c}, horizon: math.MaxUint64, reject: func(source int) { rejected = append(rejected, source) }}
 	packet := packetOf(60, 1)
 	bad := sampleOf(packet, 1)
 	bad.Source, bad.Cookie = 1, 0
@@ -77,7 +77,7 @@ func TestMergeRejects(t *testing.T) {
 	if !m.isReady() || m.first().rec.TimeNs != 2 {
 		t.Error("the record behind the damaged one is not ready")
 	}
-	if diff := cmp.Diff([]uint32{1}, rejected); diff != "" {
+	if diff := cmp.Diff([]int{1}, rejected); diff != "" {
 		t.Error(diff)
 	}
 }

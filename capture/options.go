@@ -19,8 +19,8 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkSnapLen,
-		(*Options).checkBuffer,
+		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkBuffer,
+		(*Options).checkTransport, (*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {
 			return o, err
@@ -70,14 +70,31 @@ func (o *Options) checkSampling() error {
 
 // checkSnapLen fills in the snapshot length, and takes one that is too long as the most.
 func (o *Options) checkSnapLen() error {
+	// A record that takes more than half of its ring would rarely find room.
+	most := min(o.Transport.MaxSnapLen(), o.Buffer/2)
 	switch {
 	case o.SnapLen < 0:
-		return fmt.Errorf("snapshot length %d: must be 1 to %d; 0 asks for the most", o.SnapLen, MaxSnapLen)
-	case o.SnapLen > MaxSnapLen:
-		o.notice(fmt.Errorf("snapshot length %d: packets are cut to %d bytes, the most that a record can hold", o.SnapLen, MaxSnapLen))
-		o.SnapLen = MaxSnapLen
+		return fmt.Errorf("snapshot length %d: must be 1 to %d; 0 asks for the most", o.SnapLen, most)
+	case o.SnapLen > most:
+		o.notice(fmt.Errorf("snapshot length %d: packets are cut to %d bytes, the most that a record can hold", o.SnapLen, most))
+		o.SnapLen = most
 	case o.SnapLen == 0:
-		o.SnapLen = MaxSnapLen
+		o.SnapLen = most
+	}
+	return nil
+}
+
+// checkTransport turns TransportAuto into the transport that can be had.
+func (o *Options) checkTransport() error {
+	switch {
+	case o.Transport == TransportAuto && canHaveRings(o) == nil:
+		o.Transport = TransportRing
+	case o.Transport == TransportAuto:
+		o.Transport = TransportPerf
+	case o.Transport == TransportRing && o.Buffer > maxRingSize:
+		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
+	case o.Transport < 0 || o.Transport > TransportAuto:
+		return fmt.Errorf("%v: there is no such transport", o.Transport)
 	}
 	return nil
 }
@@ -96,7 +113,7 @@ func (o *Options) fitBuffer(cpus int, available uint64) error {
 	if asked < MinBuffer || asked > MaxBuffer {
 		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", asked, MinBuffer>>10, MaxBuffer>>20)
 	}
-	asked = perfRingSize(asked)
+	asked = powerOfTwoPages(asked)
 	fits := affordable(asked, cpus, available)
 	if fits < asked {
 		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %d MiB",

@@ -64,7 +64,8 @@ func (d *Description) comment(commandLine string) string {
 	if d.Options.Sink {
 		b.WriteString("every packet was dropped after sampling\n")
 	}
-	fmt.Fprintf(&b, "snapshot length: %d", d.Options.SnapLen)
+	fmt.Fprintf(&b, "snapshot length: %d\n", d.Options.SnapLen)
+	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, kibibytes(d.Options.Buffer))
 	if commandLine != "" {
 		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
 	}

@@ -26,6 +26,7 @@ type reader struct {
 	transport transport
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
+	lost      losses
 	clock     wallClock
 	ledger    *ledger
 	poller    *poller
@@ -70,7 +71,7 @@ func (r *reader) read(p *Packet) error {
 func (r *reader) addRings() error {
 	rings, err := r.transport.rings()
 	for _, ring := range rings {
-		r.merge.cursors = append(r.merge.cursors, newCursor(ring, len(r.ledger.counts)))
+		r.merge.cursors = append(r.merge.cursors, newCursor(ring, r.lost.sources))
 		if added := r.poller.add(ring.fd()); err == nil {
 			err = added
 		}
@@ -81,9 +82,10 @@ func (r *reader) addRings() error {
 // take fills p with the oldest packet. It reports false for one that is not to be handed over.
 func (r *reader) take(p *Packet) bool {
 	c := r.merge.first()
-	taken := r.ledger.take(c.rec.Source, len(c.data))
+	taken := r.ledger.take(int(c.rec.Source), len(c.data))
 	if taken {
 		c.packet(p, r.clock.stamp(c.rec.TimeNs))
+		p.Dropped = r.lost.since(c.rec)
 		p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
 	}
 	r.merge.next()
@@ -94,10 +96,12 @@ func (r *reader) take(p *Packet) bool {
 }
 
 // round waits until there is a packet whose place in the order is final, or the session has ended.
+// It lets packets collect until a ring has filled up to its watermark or it is time to look anyway,
+// because a look costs as much as many packets.
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
-	for !r.complete {
+	for waited := r.immediate; !r.complete; {
 		if r.idle != nil {
 			r.idle()
 		}
@@ -123,13 +127,15 @@ func (r *reader) round() error {
 			r.complete, r.merge.horizon = true, math.MaxUint64
 		}
 		r.merge.gather()
-		switch {
-		case r.merge.isReady():
+		armed := r.merge.arm()
+		switch ready := r.merge.isReady(); {
+		case ready && (waited || wasSet || r.complete || !armed):
 			return nil
 		case wasSet:
 			r.follow(settled)
 		case !r.complete:
-			if err := r.wait(); err != nil {
+			waited = true
+			if err := r.wait(armed); err != nil {
 				return err
 			}
 		}
@@ -151,9 +157,9 @@ func (r *reader) follow(settled int64) {
 
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the
 // session was stopped.
-func (r *reader) wait() error {
+func (r *reader) wait(armed bool) error {
 	timeout := flushInterval
-	if r.immediate && len(r.merge.order) > 0 || r.merge.isFilling() {
+	if !armed || r.immediate && len(r.merge.order) > 0 {
 		timeout = settleTime
 	}
 	r.laps.lap(reading)

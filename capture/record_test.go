@@ -14,7 +14,7 @@ func record(s samplerSample, packet []byte) []byte {
 func sampleOf(packet []byte, ns uint64) samplerSample {
 	return samplerSample{
 		Cookie:  uint16(samplerLimitSAMPLE_COOKIE),
-		Length:  uint16(len(packet)),
+		Length:  uint32(len(packet)),
 		WireLen: uint32(len(packet)),
 		TimeNs:  ns,
 	}
@@ -34,12 +34,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add(record(sampleOf(packet, 1), packet))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s samplerSample
-		data, ok := decode(raw, &s)
+		s, data, ok := decode(raw)
 		if !ok {
 			return
 		}
-		again := record(s, data)
+		again := record(*s, data)
 		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
 			t.Errorf("%x was decoded to %x", raw, again)
 		}

@@ -17,16 +17,18 @@ import (
 
 // A sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type sampler struct {
-	options  *Options
-	sources  []Source
-	spec     *ebpf.CollectionSpec
-	maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier  barrier
-	flowSeed uint64 // random for each session, the same on all its interfaces
+	options   *Options
+	sources   []Source
+	transport transport
+	spec      *ebpf.CollectionSpec
+	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
+	barrier   barrier
+	flowSeed  uint64 // random for each session, the same on all its interfaces
 }
 
-// newSampler makes the maps for a session with these sources and so many hooks.
-func newSampler(o *Options, sources []Source, hooks int) (*sampler, error) {
+// newSampler makes the maps for a session with these sources and so many hooks. It takes the
+// transport over.
+func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler, error) {
 	if most := int(samplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
 	}
@@ -35,16 +37,20 @@ func newSampler(o *Options, sources []Source, hooks int) (*sampler, error) {
 		return nil, err
 	}
 	k := &sampler{
-		options:  o,
-		sources:  sources,
-		spec:     spec,
-		maps:     make(map[string]*ebpf.Map),
-		flowSeed: rand.Uint64(),
+		options:   o,
+		sources:   sources,
+		transport: t,
+		spec:      spec,
+		maps:      make(map[string]*ebpf.Map),
+		flowSeed:  rand.Uint64(),
 	}
 	spec.Maps[samplerMapAccounts].MaxEntries = uint32(len(sources))
 	spec.Maps[samplerMapPassages].MaxEntries = uint32(hooks)
 	if o.First == 0 {
 		spec.Maps[samplerMapFlows].MaxEntries = 1 // it would be large, and is not used
+	}
+	if err := t.prepare(spec, sources); err != nil {
+		return nil, errors.Join(err, t.close())
 	}
 	if err := k.makeMaps(); err != nil {
 		return nil, errors.Join(err, k.close())
@@ -67,6 +73,9 @@ func (k *sampler) makeMaps() error {
 			return support.ExplainLoad("create the map "+name, err)
 		}
 		k.maps[name] = m
+	}
+	if err := k.transport.open(k.maps); err != nil {
+		return err
 	}
 	if k.options.MaxRate == 0 {
 		return nil
@@ -191,12 +200,21 @@ func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
 	if err := k.maps[samplerMapAccounts].Lookup(uint32(source), &perCPU); err != nil {
 		return nil, fmt.Errorf("read the counters of %s: %w", k.sources[source].Label(), err)
 	}
+	for cpu, a := range k.transport.accounts(source) {
+		on := &perCPU[cpu]
+		on.Seen += a.Seen
+		on.FilteredOut += a.FilteredOut
+		on.NotSampled += a.NotSampled
+		on.Lost += a.Lost
+		on.Sampled += a.Sampled
+	}
 	return perCPU, nil
 }
 
-// close releases the maps. The programs are the hooks' to close.
+// close releases the maps and the transport. The programs are the hooks' to close, and the rings
+// the reader's.
 func (k *sampler) close() error {
-	errs := []error{k.barrier.close()}
+	errs := []error{k.barrier.close(), k.transport.close()}
 	for _, m := range k.maps {
 		errs = append(errs, m.Close())
 	}

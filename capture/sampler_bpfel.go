@@ -61,12 +61,16 @@ type samplerHead struct {
 type samplerLimit uint32
 
 const (
-	samplerLimitSAMPLE_COOKIE   samplerLimit = 30832
-	samplerLimitMAX_SAMPLE_SIZE samplerLimit = 65468
-	samplerLimitHEAD_BYTES      samplerLimit = 4096
-	samplerLimitTIME_SHIFT      samplerLimit = 4
-	samplerLimitMAX_VERDICTS    samplerLimit = 16
-	samplerLimitMAX_HOOKS       samplerLimit = 4096
+	samplerLimitID_HOOK_SHIFT        samplerLimit = 40
+	samplerLimitID_CPU_SHIFT         samplerLimit = 52
+	samplerLimitSAMPLE_COOKIE        samplerLimit = 30832
+	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65468
+	samplerLimitRING_MAX_SAMPLE_SIZE samplerLimit = 131070
+	samplerLimitRING_HEAD_BYTES      samplerLimit = 128
+	samplerLimitHEAD_BYTES           samplerLimit = 4096
+	samplerLimitTIME_SHIFT           samplerLimit = 4
+	samplerLimitMAX_VERDICTS         samplerLimit = 16
+	samplerLimitMAX_HOOKS            samplerLimit = 4096
 )
 
 type samplerPassage struct {
@@ -75,17 +79,27 @@ type samplerPassage struct {
 	Decision uint64
 }
 
+type samplerRing struct {
+	_         structs.HostLayout
+	Head      uint64
+	Filling   uint64
+	Unused    [6]uint64
+	Tail      uint64
+	WakeAt    uint64
+	UnusedToo [6]uint64
+}
+
 type samplerSample struct {
 	_        structs.HostLayout
 	Cookie   uint16
-	Length   uint16
+	Source   uint16
+	Length   uint32
 	WireLen  uint32
+	Verdict  uint32
 	TimeNs   uint64
 	PacketId uint64
 	Ifindex  uint32
 	RxQueue  uint32
-	Source   uint32
-	Verdict  uint32
 	Lost     uint64
 }
 
@@ -95,9 +109,11 @@ type samplerSample struct {
 const (
 	samplerMapAccounts        = "accounts"
 	samplerMapBucket          = "bucket"
+	samplerMapDoorbell        = "doorbell"
 	samplerMapFlows           = "flows"
 	samplerMapHeads           = "heads"
 	samplerMapPassages        = "passages"
+	samplerMapRings           = "rings"
 	samplerMapSamples         = "samples"
 	samplerProgSampleFentry   = "sample_fentry"
 	samplerProgSampleFexit    = "sample_fexit"
@@ -113,6 +129,9 @@ const (
 	samplerVarPacketCost      = "packet_cost"
 	samplerVarReach           = "reach"
 	samplerVarRecordingEntry  = "recording_entry"
+	samplerVarRingRecords     = "ring_records"
+	samplerVarRingSize        = "ring_size"
+	samplerVarRingType        = "ring_type"
 	samplerVarSampleType      = "sample_type"
 	samplerVarSnaplen         = "snaplen"
 	samplerVarSource          = "source"
@@ -177,9 +196,11 @@ type samplerProgramSpecs struct {
 type samplerMapSpecs struct {
 	Accounts *ebpf.MapSpec `ebpf:"accounts"`
 	Bucket   *ebpf.MapSpec `ebpf:"bucket"`
+	Doorbell *ebpf.MapSpec `ebpf:"doorbell"`
 	Flows    *ebpf.MapSpec `ebpf:"flows"`
 	Heads    *ebpf.MapSpec `ebpf:"heads"`
 	Passages *ebpf.MapSpec `ebpf:"passages"`
+	Rings    *ebpf.MapSpec `ebpf:"rings"`
 	Samples  *ebpf.MapSpec `ebpf:"samples"`
 }
 
@@ -198,6 +219,9 @@ type samplerVariableSpecs struct {
 	PacketCost      *ebpf.VariableSpec `ebpf:"packet_cost"`
 	Reach           *ebpf.VariableSpec `ebpf:"reach"`
 	RecordingEntry  *ebpf.VariableSpec `ebpf:"recording_entry"`
+	RingRecords     *ebpf.VariableSpec `ebpf:"ring_records"`
+	RingSize        *ebpf.VariableSpec `ebpf:"ring_size"`
+	RingType        *ebpf.VariableSpec `ebpf:"ring_type"`
 	SampleType      *ebpf.VariableSpec `ebpf:"sample_type"`
 	Snaplen         *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source          *ebpf.VariableSpec `ebpf:"source"`
@@ -231,9 +255,11 @@ func (o *samplerObjects) Close() error {
 type samplerMaps struct {
 	Accounts *ebpf.Map `ebpf:"accounts"`
 	Bucket   *ebpf.Map `ebpf:"bucket"`
+	Doorbell *ebpf.Map `ebpf:"doorbell"`
 	Flows    *ebpf.Map `ebpf:"flows"`
 	Heads    *ebpf.Map `ebpf:"heads"`
 	Passages *ebpf.Map `ebpf:"passages"`
+	Rings    *ebpf.Map `ebpf:"rings"`
 	Samples  *ebpf.Map `ebpf:"samples"`
 }
 
@@ -241,9 +267,11 @@ func (m *samplerMaps) Close() error {
 	return _SamplerClose(
 		m.Accounts,
 		m.Bucket,
+		m.Doorbell,
 		m.Flows,
 		m.Heads,
 		m.Passages,
+		m.Rings,
 		m.Samples,
 	)
 }
@@ -263,6 +291,9 @@ type samplerVariables struct {
 	PacketCost      *ebpf.Variable `ebpf:"packet_cost"`
 	Reach           *ebpf.Variable `ebpf:"reach"`
 	RecordingEntry  *ebpf.Variable `ebpf:"recording_entry"`
+	RingRecords     *ebpf.Variable `ebpf:"ring_records"`
+	RingSize        *ebpf.Variable `ebpf:"ring_size"`
+	RingType        *ebpf.Variable `ebpf:"ring_type"`
 	SampleType      *ebpf.Variable `ebpf:"sample_type"`
 	Snaplen         *ebpf.Variable `ebpf:"snaplen"`
 	Source          *ebpf.Variable `ebpf:"source"`

@@ -16,7 +16,7 @@ import (
 func TestSeams(t *testing.T) {
 	testnet.RequireRoot(t)
 	packet := packetOf(60, 1)
-	recordAt := func(ns uint64, source uint32) []byte {
+	recordAt := func(ns uint64, source uint16) []byte {
 		s := sampleOf(packet, ns)
 		s.Source, s.PacketId = source, ns
 		return record(s, packet)
@@ -150,7 +150,7 @@ func TestRingsLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(o, []hook{&stillHook{account: samplerAccount{Seen: 1, Sampled: 1}}}, rings.open)
+	s, err := open(o, []hook{&stillHook{account: samplerAccount{Seen: 1, Sampled: 1}}}, rings.make)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeHooks(hooks))
 	}
-	return open(o, hooks, newPerfTransport)
+	return open(o, hooks, o.transport())
 }
 
 // open makes a session of hooks whose records come by a transport. The hooks are closed with the
@@ -71,11 +71,11 @@ func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 
 func (s *Session) open(t newTransport) (err error) {
 	s.sources = sourcesOf(s.hooks)
-	if s.sampler, err = newSampler(&s.options, s.sources, len(s.hooks)); err != nil {
+	if s.sampler, err = newSampler(&s.options, s.sources, len(s.hooks), t(&s.options)); err != nil {
 		return err
 	}
 	s.ledger = newLedger(len(s.sources), s.options.Count)
-	if err := s.openReader(t); err != nil {
+	if err := s.openReader(); err != nil {
 		return err
 	}
 	if err := s.sampler.loadHooks(s.hooks); err != nil {
@@ -96,11 +96,12 @@ func (s *Session) open(t newTransport) (err error) {
 	return nil
 }
 
-func (s *Session) openReader(t newTransport) (err error) {
+func (s *Session) openReader() (err error) {
 	r := &s.reader
 	*r = reader{
-		transport: t(s.sampler.maps, &s.options),
+		transport: s.sampler.transport,
 		merge:     merge{reject: s.ledger.reject},
+		lost:      losses{sources: len(s.sources)},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
 		detached:  &s.detached,

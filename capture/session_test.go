@@ -178,21 +178,32 @@ func untilQuick(t *testing.T, f func()) {
 
 // Immediate hands a packet over without waiting for more or for the flush.
 func TestImmediate(t *testing.T) {
-	pair, sender := newPair(t)
-	next := reader(t, open(t, pair, capture.Options{Immediate: true}))
-	untilQuick(t, func() {
-		send(t, sender, 1)
-		if next() == nil {
-			t.Fatal("the session ended")
-		}
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		pair, sender := newPair(t)
+		next := reader(t, open(t, pair, capture.Options{Immediate: true, Transport: transport}))
+		untilQuick(t, func() {
+			send(t, sender, 1)
+			if next() == nil {
+				t.Fatal("the session ended")
+			}
+		})
 	})
+}
+
+// eachTransport runs a test for every kind of transport.
+func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
+	for _, transport := range []capture.Transport{capture.TransportPerf, capture.TransportRing} {
+		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+	}
 }
 
 // A ring that has woken its reader is read as soon as the order of its records is final, because it
 // may be full before long.
-func TestFilling(t *testing.T) {
+func TestFilling(t *testing.T) { eachTransport(t, testFilling) }
+
+func testFilling(t *testing.T, transport capture.Transport) {
 	pair, sender := newPair(t)
-	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer}))
+	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer, Transport: transport}))
 	fill := func() {
 		for n := range 40 {
 			if err := sender.Send(testnet.UDPFrame(1500, uint64(n))); err != nil {

@@ -1,18 +1,81 @@
 package capture
 
-import "github.com/cilium/ebpf"
+import (
+	"fmt"
 
-// A transport is how records come from the programs in the kernel to this process. Each kind is one
-// file, transport_NAME.go, with a function of the type newTransport.
+	"github.com/cilium/ebpf"
+)
+
+// A Transport is how packets come from the kernel to this process.
+type Transport int
+
+const (
+	// TransportPerf sends packets through perf's rings, by bpf_perf_event_output.
+	TransportPerf Transport = iota
+	// TransportRing lets the programs write into memory that they share with this process, which
+	// costs the traffic a fraction of perf's time, and needs none of perf's privileges.
+	TransportRing
+	// TransportAuto is TransportRing where the kernel has the memory for it, and else
+	// TransportPerf. Session.Options tells which one it became.
+	TransportAuto
+)
+
+var transportNames = [...]string{"perf", "ring", "auto"}
+
+func (t Transport) String() string {
+	if t < 0 || int(t) >= len(transportNames) {
+		return fmt.Sprintf("transport %d", int(t))
+	}
+	return transportNames[t]
+}
+
+// ParseTransport reads a transport's name: "perf", "ring" or "auto".
+func ParseTransport(s string) (Transport, error) {
+	for t, name := range transportNames {
+		if s == name {
+			return Transport(t), nil
+		}
+	}
+	return 0, fmt.Errorf("transport %q: must be perf, ring or auto", s)
+}
+
+// MaxSnapLen is how many bytes of a packet the transport can carry at most, in rings of any size.
+func (t Transport) MaxSnapLen() int {
+	if t == TransportPerf {
+		return int(samplerLimitPERF_MAX_SAMPLE_SIZE)
+	}
+	return MaxSnapLen
+}
+
+// A transport is one kind of Transport for one session. Each kind is one file, transport_NAME.go,
+// with a function of the type newTransport. Each method is called once, in this order, except rings
+// and accounts. After an error only close is called.
 type transport interface {
+	// prepare sets the sizes of the transport's maps, and the constants by which the programs know
+	// it, before anything is made.
+	prepare(spec *ebpf.CollectionSpec, sources []Source) error
+	// open takes the maps that were made.
+	open(maps map[string]*ebpf.Map) error
 	// rings makes a ring for every CPU that is online and has none, and hands it to the programs.
 	// It is called when the session opens, and by the reader about once a second, because CPUs may
 	// come online. The rings that it returns are the caller's to close, also where it returns an
 	// error, which is that of one CPU: the next call goes on with the others.
 	rings() ([]ring, error)
+	// accounts has what the programs counted of a source in the transport's memory, by CPU. Any goroutine may call it, from open until close.
+	accounts(source int) []samplerAccount
+	// close releases what the rings have in common. It is called after the rings were closed.
+	close() error
 }
 
-type newTransport func(maps map[string]*ebpf.Map, o *Options) transport
+type newTransport func(o *Options) transport
+
+// transport is the kind that the options name, once Auto is decided.
+func (o *Options) transport() newTransport {
+	if o.Transport == TransportRing {
+		return newRingTransport
+	}
+	return newPerfTransport
+}
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
 // last record; refill notices what it has written, and next goes along that record by record.
@@ -24,9 +87,10 @@ type ring interface {
 	next() ([]byte, found)
 	// release lets the kernel write where everything before the last record of next lies.
 	release()
-	// isFilling tells that the ring may be full before it wakes anybody.
-	isFilling() bool
-	// fd is readable when the ring asks to be read; -1 where it never does.
+	// arm lets the ring ask to be read from now on, when it fills up. It returns false where the
+	// ring may be full before it asks.
+	arm() bool
+	// fd is readable when the ring asks to be read; -1 where another ring's is, or none.
 	fd() int
 	close() error
 }

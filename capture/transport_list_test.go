@@ -15,10 +15,15 @@ type listCall struct {
 // listed is a transport whose first call has these rings.
 func listed(rings ...ring) newTransport {
 	t := &listTransport{[]listCall{{rings: rings}}}
-	return t.open
+	return t.make
 }
 
-func (t *listTransport) open(map[string]*ebpf.Map, *Options) transport { return t }
+func (t *listTransport) make(*Options) transport { return t }
+
+func (t *listTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
+func (t *listTransport) open(map[string]*ebpf.Map) error              { return nil }
+func (t *listTransport) accounts(int) []samplerAccount                { return nil }
+func (t *listTransport) close() error                                 { return nil }
 
 func (t *listTransport) rings() ([]ring, error) {
 	if len(t.calls) == 0 {
@@ -47,8 +52,8 @@ func (r *listRing) next() ([]byte, found) {
 	return record, valid
 }
 
-func (r *listRing) isFilling() bool { return false }
-func (r *listRing) fd() int         { return -1 }
+func (r *listRing) arm() bool { return true }
+func (r *listRing) fd() int   { return -1 }
 
 func (r *listRing) close() error {
 	r.closed = true

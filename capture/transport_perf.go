@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -40,7 +39,7 @@ const perfRingParts = 4
 // A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
 // program counts packets as lost.
 type perfTransport struct {
-	events    *ebpf.Map // the ring of each CPU
+	events    *ebpf.Map // the ring of each CPU; nil until open
 	size      int
 	watermark int
 	list      func() []int // the CPUs that are online
@@ -49,9 +48,8 @@ type perfTransport struct {
 	served map[int]bool // CPUs that have a ring, or cannot have one; nil before the first call of rings
 }
 
-func newPerfTransport(maps map[string]*ebpf.Map, o *Options) transport {
+func newPerfTransport(o *Options) transport {
 	t := &perfTransport{
-		events:    maps[samplerMapSamples],
 		size:      o.Buffer,
 		watermark: o.Buffer / perfRingParts,
 		list:      machine.OnlineCPUs,
@@ -61,6 +59,19 @@ func newPerfTransport(maps map[string]*ebpf.Map, o *Options) transport {
 	}
 	return t
 }
+
+// prepare has nothing to do: the map of events is as large as the machine needs it by default.
+func (t *perfTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
+
+func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
+	t.events = maps[samplerMapSamples]
+	return nil
+}
+
+// accounts is empty: the programs count in a map of their own.
+func (t *perfTransport) accounts(int) []samplerAccount { return nil }
+
+func (t *perfTransport) close() error { return nil }
 
 func (t *perfTransport) rings() (rings []ring, err error) {
 	online := t.list()
@@ -111,11 +122,6 @@ func newPerfRing(meta *unix.PerfEventMmapPage, data []byte) *perfRing {
 	return &perfRing{meta: meta, data: data}
 }
 
-// perfRingSize rounds up to what perf accepts: a power of two of pages.
-func perfRingSize(n int) int {
-	return 1 << bits.Len(uint(max(n, os.Getpagesize())-1))
-}
-
 func (r *perfRing) fd() int { return r.event }
 
 func (r *perfRing) close() error {
@@ -132,7 +138,8 @@ func (r *perfRing) release() {
 	}
 }
 
-func (r *perfRing) isFilling() bool { return r.head-r.tail > uint64(len(r.data)/perfRingParts) }
+// arm has nothing to do: the kernel asks each time when another part of the ring has been filled.
+func (r *perfRing) arm() bool { return r.head-r.tail <= uint64(len(r.data)/perfRingParts) }
 
 // next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
 // the program counts what is lost.

@@ -170,15 +170,16 @@ func TestPerfRingDropped(t *testing.T) {
 	packet := packetOf(60, 1)
 	var got []uint64
 	for _, at := range []struct {
-		source uint32
+		source uint16
 		lost   uint64
 	}{{0, 0}, {0, 3}, {1, 5}, {0, 3}, {0, 1 << 40}} {
 		s := sampleOf(packet, 1)
 		s.Source, s.Lost = at.source, at.lost
 		k.sample(s, packet)
 	}
+	l := losses{sources: 2}
 	for c.ring.refill(); c.advance() == valid; {
-		got = append(got, c.dropped())
+		got = append(got, l.since(c.rec))
 	}
 	if diff := cmp.Diff([]uint64{0, 3, 5, 0, 1<<40 - 3}, got); diff != "" {
 		t.Error(diff)
@@ -187,8 +188,8 @@ func TestPerfRingDropped(t *testing.T) {
 
 func TestPerfRingSize(t *testing.T) {
 	for n, want := range map[int]int{1: 4096, 4096: 4096, 4097: 8192, 128 << 10: 128 << 10, 100 << 20: 128 << 20} {
-		if got := perfRingSize(n); got != want && unix.Getpagesize() == 4096 {
-			t.Errorf("perfRingSize(%d) = %d, want %d", n, got, want)
+		if got := powerOfTwoPages(n); got != want && unix.Getpagesize() == 4096 {
+			t.Errorf("powerOfTwoPages(%d) = %d, want %d", n, got, want)
 		}
 	}
 }
@@ -201,7 +202,8 @@ func TestPerfTransportCPUs(t *testing.T) {
 		t.Skip("a CPU that comes and goes needs another one beside it")
 	}
 	all := len(p.cursors)
-	transport := newPerfTransport(p.sampler.maps, &Options{Buffer: MinBuffer}).(*perfTransport)
+	transport := newPerfTransport(&Options{Buffer: MinBuffer}).(*perfTransport)
+	transport.open(p.sampler.maps)
 	online := transport.list()
 	for _, step := range []struct {
 		online []int

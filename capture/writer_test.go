@@ -21,7 +21,7 @@ import (
 func describeTwo() Description {
 	return Description{
 		Sources: []Source{{Name: "a"}, {Name: "b"}},
-		Options: Options{SnapLen: MaxSnapLen, Sample: 1},
+		Options: Options{SnapLen: MaxSnapLen, Sample: 1, Buffer: DefaultBuffer},
 	}
 }
 
@@ -354,7 +354,7 @@ func newLoop(size int) *loop {
 	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
 	}
 	return &loop{
-		reader: reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, ledger: newLedger(1, 0)},
+		reader: reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{sources: 1}, ledger: newLedger(1, 0)},
 		ring:   c.ring.(*perfRing),
 	}
 }
@@ -418,7 +418,8 @@ func TestComment(t *testing.T) {
 b: XDP program sample_xdp (id 7), native mode
 sampling: one packet of every 100, at random
 every packet was dropped after sampling
-snapshot length: 65468
+snapshot length: 131070
+transport: perf, 8 MiB for each CPU
 command line: xdpcap -i a -i b`
 	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
 		t.Error(diff)

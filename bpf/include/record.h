@@ -6,18 +6,19 @@
 #include <linux/types.h>
 
 #include "transport_perf.h"
+#include "transport_ring.h"
 
 struct sample {
 	__u16 cookie;	 /* SAMPLE_COOKIE */
-	__u16 length;	 /* packet bytes that follow, at most MAX_SAMPLE_SIZE */
+	__u16 source;	 /* index into accounts */
+	__u32 length;	 /* packet bytes that follow, see enum limit */
 	__u32 wire_len;	 /* bytes of the packet in all its buffers */
+	__u32 verdict;	 /* what the program returned, where that is known */
 	__u64 time_ns;	 /* CLOCK_MONOTONIC */
-	__u64 packet_id; /* CPU, hook and number: see enum id_bits */
+	__u64 packet_id; /* CPU, hook and number: see enum limit */
 	__u32 ifindex;
 	__u32 rx_queue;
-	__u32 source;  /* index into accounts */
-	__u32 verdict; /* what the program returned, where that is known */
-	__u64 lost;    /* account.lost of this source on this CPU so far */
+	__u64 lost; /* account.lost of this source on this CPU so far */
 };
 _Static_assert(sizeof(struct sample) == 48, "capture and the program agree on the size");
 _Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end");
@@ -28,14 +29,13 @@ _Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end")
  * have the same id, except the two that are one packet at a program's entry and exit. The number
  * begins again after 2^40 packets; 10 million packets per second take 30 hours for that.
  */
-enum id_bits {
+enum limit {
 	ID_HOOK_SHIFT = 40,
 	ID_CPU_SHIFT = 52,
-};
-
-enum limit {
 	SAMPLE_COOKIE = 0x7870, /* tells a record that is whole and ours from anything else */
-	MAX_SAMPLE_SIZE = MAX_RECORD_SIZE - sizeof(struct sample),
+	PERF_MAX_SAMPLE_SIZE = PERF_MAX_RECORD - sizeof(struct sample),
+	RING_MAX_SAMPLE_SIZE = RING_MAX_PACKET,
+	RING_HEAD_BYTES = sizeof(struct ring),
 	HEAD_BYTES = 4096, /* a page: more than the first buffer of a packet can have */
 	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
 	MAX_VERDICTS = 16, /* how many verdicts can be asked for */

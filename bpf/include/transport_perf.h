@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Sends records to user space through perf rings, one for each CPU. Everything that depends on perf
- * is in this file: another transport would define its own MAX_RECORD_SIZE and send.
+ * is in this file.
  */
 #ifndef TRANSPORT_PERF_H
 #define TRANSPORT_PERF_H
@@ -14,7 +14,7 @@
  * A perf record counts its size in 16 bits, in steps of 8 bytes, of which perf's header takes 8 and
  * the size of the data 4. The kernel reports success for a longer record, and drops it.
  */
-#define MAX_RECORD_SIZE ((0xffff & ~7) - 12)
+#define PERF_MAX_RECORD ((0xffff & ~7) - 12)
 
 /* The ring of each CPU; capture opens the rings and puts them in. */
 struct {
@@ -24,12 +24,12 @@ struct {
 } samples SEC(".maps");
 
 /*
- * send sends `size` bytes of a record, and behind them the first packet_bytes bytes of the packet,
- * which must not be shorter. It returns 0, or an error if the record was lost. Both parts together
- * have at most MAX_RECORD_SIZE bytes; the kernel adds up to seven bytes of padding.
+ * send_by_perf sends `size` bytes of a record, and behind them the first packet_bytes bytes of the
+ * packet, which must not be shorter. It returns 0, or an error if the record was lost. Both parts
+ * together have at most PERF_MAX_RECORD bytes; the kernel adds up to seven bytes of padding.
  */
-static __always_inline long send(void *ctx, bool is_traced, void *record, __u64 size,
-				 __u64 packet_bytes)
+static __always_inline long send_by_perf(void *ctx, bool is_traced, void *record, __u64 size,
+					 __u64 packet_bytes)
 {
 	__u64 flags = BPF_F_CURRENT_CPU | packet_bytes << 32;
 

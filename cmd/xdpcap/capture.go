@@ -39,10 +39,11 @@ type captureOptions struct {
 	sample, sampleFlows uint32
 	first, maxRate      uint64
 
-	mode string
+	mode, transportName string
 
 	xdpMode    capture.Mode
 	fileFormat capture.Format
+	transport  capture.Transport
 	hooks      []capture.Hook
 	verdicts   []capture.Verdict
 
@@ -104,6 +105,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	cmd.RegisterFlagCompletionFunc("verdict", completeList(xdp.VerdictNames()...))
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{"perf", "ring", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -130,13 +132,14 @@ func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
 func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	o.buffer = size{unit: 1 << 10}
 	o.snapLen = size{unit: 1}
-	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most, %d", capture.MaxSnapLen))
+	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most: %d, by --transport ring %d", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
 	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
+	f.StringVar(&o.transportName, "transport", "perf", "how packets come from the kernel, `name`: perf, ring (shared memory: costs the traffic less), or auto: ring if it can be had")
 	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
 }
 
@@ -220,6 +223,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if o.filterAt != "entry" && o.filterAt != "exit" {
 		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
 	}
+	if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
+		return fmt.Errorf("--transport: %w", err)
+	}
 	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
 		return fmt.Errorf("--format: %w", err)
 	}
@@ -248,6 +254,7 @@ func (o *captureOptions) session() capture.Options {
 		MaxRate:       o.maxRate,
 		Sink:          o.sink,
 		Promiscuous:   o.promiscuity(),
+		Transport:     o.transport,
 		Buffer:        int(o.buffer.bytes),
 		Immediate:     o.unbuffer,
 	}

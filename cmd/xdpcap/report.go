@@ -17,7 +17,7 @@ import (
 )
 
 // announce says on stderr that packets are being captured, and how.
-func announce(out io.Writer, sources []capture.Source, o capture.Options) {
+func announce(out io.Writer, sources []capture.Source, o capture.Options, verbose bool) {
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:
@@ -27,6 +27,9 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options) {
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
 		}
+	}
+	if verbose {
+		say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
 	}
 	say(out, "listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
@@ -111,7 +114,7 @@ func (r *reporter) start() {
 	go func() {
 		defer close(r.finished)
 		defer signal.Stop(asked)
-		announce(r.text, r.session.Sources(), r.session.Options())
+		announce(r.text, r.session.Sources(), r.session.Options(), r.o.printing.verbose > 0)
 		r.report(asked)
 	}()
 }

@@ -13,6 +13,7 @@ import (
 type summary struct {
 	accountKeys                 // of all sources together
 	Duration    float64         `json:"duration_s"`
+	Transport   string          `json:"transport,omitempty"`
 	Interfaces  []sourceSummary `json:"interfaces"`
 	Notices     []string        `json:"notices,omitempty"`
 	Error       string          `json:"error,omitempty"`
@@ -66,6 +67,7 @@ func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error
 	s := summary{Interfaces: []sourceSummary{}, Notices: r.noticed}
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
+		s.Transport = r.session.Options().Transport.String()
 		for i, src := range r.session.Sources() {
 			var own capture.Account
 			if i < len(accounts) {

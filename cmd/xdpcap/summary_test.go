@@ -30,7 +30,7 @@ func TestJSONOnStderr(t *testing.T) {
 		t.Errorf("%d lines: %s", n, stderr)
 	}
 	counts := accountKeys{Seen: 300, Captured: 300, Bytes: 300 * 64}
-	want := summary{accountKeys: counts, Duration: s.Duration, Interfaces: []sourceSummary{
+	want := summary{accountKeys: counts, Duration: s.Duration, Transport: "perf", Interfaces: []sourceSummary{
 		{Interface: "rx0", Hook: "xdp", Mode: "native", accountKeys: counts},
 		{Interface: "more0", Hook: "xdp", Mode: "native"},
 	}}

@@ -103,11 +103,17 @@ func sendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 // Entry shows the original packet and exit the result with its verdict, and both have the same
 // packet id. The target works as it does without a capture.
 func TestEntryAndExit(t *testing.T) {
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) { testEntryAndExit(t, transport) })
+	}
+}
+
+func testEntryAndExit(t *testing.T, transport string) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.Rewriting)
 	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "--transport", transport)
 	frames := sendRound(t, pair)
 	stderr := p.interrupt()
 	n := uint64(len(frames))

@@ -66,6 +66,13 @@ func OnlineCPUs() []int {
 	return parseCPUs(strings.TrimSpace(string(list)))
 }
 
+// PresentCPUs has the numbers of the CPUs that are there, online or not, in ascending order, or is
+// nil where the kernel does not say.
+func PresentCPUs() []int {
+	list, _ := os.ReadFile("/sys/devices/system/cpu/present")
+	return parseCPUs(strings.TrimSpace(string(list)))
+}
+
 // parseCPUs reads a list as the kernel writes it: 0-3,6. It returns nil if it is no list.
 func parseCPUs(list string) (cpus []int) {
 	for part := range strings.SplitSeq(list, ",") {

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sends records to user space through memory that both sides share: a ring for each CPU, with one
+ * writer, which is the program, and one reader. Everything that depends on that memory is in this
+ * file.
+ */
+#ifndef TRANSPORT_RING_H
+#define TRANSPORT_RING_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+
+/* The kernel copies at most so many bytes of a packet at once. A record has room for two copies. */
+#define MAX_COPY	0xffff
+#define RING_MAX_PACKET (2 * MAX_COPY)
+
+/*
+ * The beginning of one CPU's memory. Behind it are the CPU's accounts, at ring_records the records,
+ * and behind these as much room as one record takes, so that none continues at the beginning.
+ * Positions are bytes since the ring was made. Each side writes a cache line of its own.
+ */
+struct ring {
+	__u64 head;    /* up to where records are complete */
+	__u64 filling; /* a record is being written: not 0 */
+	__u64 unused[6];
+	__u64 tail;    /* up to where the reader has finished */
+	__u64 wake_at; /* the reader is to be woken when head gets there */
+	__u64 unused_too[6];
+};
+_Static_assert(sizeof(struct ring) == 128, "two cache lines");
+
+/* capture sets both sizes before it makes the map: a value for each CPU, as long as a ring is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 4096);
+} rings SEC(".maps");
+
+/*
+ * What goes into it means nothing: it is there for its waking. Each CPU rings at most once while
+ * the reader sleeps, so there is always room, or the reader is being woken already.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} doorbell SEC(".maps");
+
+/* How many bytes of records a ring holds, a power of two; 0 = records do not go by these rings. */
+volatile const __u64 ring_size = 0;
+/* Where in a ring's memory the records begin. */
+volatile const __u32 ring_records = 0;
+
+static __always_inline __u64 padded(__u64 size)
+{
+	return (size + 7) & ~7ULL;
+}
+
+/*
+ * reserve returns where a record of `size` bytes is to be written, or NULL where there is no room.
+ * A packet may interrupt a program that BPF_PROG_RUN runs on the same CPU, and find it at a record:
+ * there is no room then, either.
+ */
+static __always_inline void *reserve(struct ring *r, __u64 size)
+{
+	volatile struct ring *shared = r;
+
+	if (shared->filling)
+		return NULL;
+	shared->filling = 1;
+	__u64 head = shared->head;
+
+	if (head + padded(size) - shared->tail > ring_size) {
+		shared->filling = 0;
+		return NULL;
+	}
+	return (void *)r + ring_records + (head & (ring_size - 1));
+}
+
+/* cancel gives back what reserve returned. */
+static __always_inline void cancel(struct ring *r)
+{
+	((volatile struct ring *)r)->filling = 0;
+}
+
+/*
+ * publish shows a record to the reader, and wakes it if it wants to be woken here. The exchange is
+ * a full barrier on every machine: the record is complete before head says so, and the reader,
+ * which sets wake_at before it looks at head for the last time, misses neither.
+ */
+static __always_inline void publish(struct ring *r, __u64 size)
+{
+	volatile struct ring *shared = r;
+	__u64 before = shared->head, head = before + padded(size), word = 0;
+
+	__sync_lock_test_and_set(&r->head, head);
+	shared->filling = 0;
+	__u64 at = shared->wake_at;
+
+	if (before < at && at <= head)
+		bpf_ringbuf_output(&doorbell, &word, sizeof(word), BPF_RB_FORCE_WAKEUP);
+}
+
+/*
+ * copy_ends copies from `block` to twice as many bytes, as the first and the last `block` of them,
+ * which may overlap. It looks at the packet directly, and returns false if that is not possible.
+ */
+static __always_inline bool copy_ends(struct xdp_md *ctx, void *to, __u64 length, const int block)
+{
+	void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u64 rest = length - block;
+
+	/* Hides where rest comes from: the compiler would use length, whose bounds are not checked.
+	 */
+	asm volatile("" : "+r"(rest));
+	if (rest > (__u64)block || from + block > end || from + rest + block > end)
+		return false;
+	__u64 *first = to, *last = to + rest;
+	const __u64 *first_from = from, *last_from = from + rest;
+
+	for (int i = 0; i < block / 8; i++)
+		first[i] = first_from[i];
+	for (int i = 0; i < block / 8; i++)
+		last[i] = last_from[i];
+	return true;
+}
+
+/*
+ * copy_part copies 1 to MAX_COPY bytes by a helper. Linux 6.1's verifier sees these bounds only
+ * when the length is masked, in the very register that goes into the call.
+ */
+static __always_inline bool copy_part(struct xdp_md *ctx, __u32 offset, void *to, __u64 length)
+{
+	asm volatile("" : "+r"(length));
+	length = ((length - 1) & MAX_COPY) + 1;
+	return !bpf_xdp_load_bytes(ctx, offset, to, length);
+}
+
+/* copy_packet copies the first 1 to RING_MAX_PACKET bytes of a packet. */
+static __always_inline bool copy_packet(struct xdp_md *ctx, void *to, __u64 length)
+{
+	if (length >= 32 && length <= 64 && copy_ends(ctx, to, length, 32))
+		return true;
+	if (length > 64 && length <= 128 && copy_ends(ctx, to, length, 64))
+		return true;
+	if (length <= MAX_COPY)
+		return copy_part(ctx, 0, to, length);
+	return copy_part(ctx, 0, to, MAX_COPY) &&
+	       copy_part(ctx, MAX_COPY, to + MAX_COPY, length - MAX_COPY);
+}
+
+#endif

@@ -1,0 +1,320 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/support"
+)
+
+// A ringTransport is the transport by memory that the programs share with this process: a map with
+// a value for each CPU, which begins with a samplerRing. On a CPU that has none the program counts
+// packets as lost.
+type ringTransport struct {
+	size      int  // bytes of records in each ring
+	immediate bool // each packet wakes the poller
+	// fragments carries the packets of tracers that have several buffers; nil where none traces. A
+	// tracer can read only the first buffer itself, and bpf_xdp_output reads all.
+	fragments *perfTransport
+	list      func() []int // the CPUs that are online
+	present   func() int   // for how many CPUs memory is taken
+
+	records int // where in a CPU's memory the records begin
+	value   int // bytes of a CPU's memory
+	cpus    int // how many CPUs have memory
+	mem     []byte
+	bell    *doorbell
+	served  int        // up to which CPU rings were handed out, or cannot be had
+	reading sync.Mutex // held while mem is read by accounts
+}
+
+// maxRingSize is what the verifier lets a program reckon with: offsets below 512 MiB, in which the
+// accounts and one record more must have room.
+const maxRingSize = 256 << 20
+
+func newRingTransport(o *Options) transport {
+	t := &ringTransport{size: o.Buffer, immediate: o.Immediate, list: machine.OnlineCPUs, present: presentCPUs}
+	// Interfaces where a program runs are traced, and that is found out after this.
+	fragments := *o
+	fragments.Buffer = min(o.Buffer, fragmentsBuffer)
+	t.fragments = newPerfTransport(&fragments).(*perfTransport)
+	return t
+}
+
+// fragmentsBuffer is how large the perf rings for packets in several buffers are, in bytes.
+const fragmentsBuffer = 1 << 20
+
+func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) error {
+	if !slices.ContainsFunc(sources, func(s Source) bool { return s.Hook == Entry || s.Hook == Exit }) {
+		t.fragments = nil
+	}
+	t.fit(t.present(), len(sources))
+	t.describe(spec.Maps[samplerMapRings])
+	spec.Maps[samplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
+	for name, value := range map[string]any{
+		samplerVarRingSize:    uint64(t.size),
+		samplerVarRingRecords: uint32(t.records),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fit finds out what goes where in a CPU's memory.
+func (t *ringTransport) fit(cpus, sources int) {
+	t.cpus = cpus
+	t.records = pages(int(samplerLimitRING_HEAD_BYTES) + sources*int(unsafe.Sizeof(samplerAccount{})))
+	t.value = t.records + t.size + pages(sampleSize+int(samplerLimitRING_MAX_SAMPLE_SIZE)+7)
+}
+
+// presentCPUs is one more than the highest number of a CPU that is there: also of one that is
+// offline, because it may come.
+func presentCPUs() int {
+	if present := machine.PresentCPUs(); present != nil {
+		return present[len(present)-1] + 1
+	}
+	return ebpf.MustPossibleCPU()
+}
+
+func (t *ringTransport) describe(m *ebpf.MapSpec) {
+	m.MaxEntries, m.ValueSize = uint32(t.cpus), uint32(t.value)
+}
+
+// pages rounds up to whole pages.
+func pages(n int) int { return (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1) }
+
+// canHaveRings tries whether the kernel has the memory for rings as the options ask for.
+func canHaveRings(o *Options) error {
+	if o.Buffer > maxRingSize {
+		return errRingTooLarge(o.Buffer)
+	}
+	t := &ringTransport{size: o.Buffer}
+	t.fit(presentCPUs(), 1)
+	m := &ebpf.MapSpec{Name: samplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
+	t.describe(m)
+	made, err := ebpf.NewMap(m)
+	if err != nil {
+		return support.ExplainLoad("create the map "+m.Name, err)
+	}
+	return made.Close()
+}
+
+func errRingTooLarge(size int) error {
+	return fmt.Errorf("buffer of %s per CPU: a ring of the transport %v has at most %s",
+		kibibytes(size), TransportRing, kibibytes(maxRingSize))
+}
+
+func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
+	m := maps[samplerMapRings]
+	if t.mem, err = unix.Mmap(m.FD(), 0, t.cpus*t.value, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("map the rings of %d CPUs into memory: %w", t.cpus, err)
+	}
+	if t.bell, err = openDoorbell(maps[samplerMapDoorbell]); err != nil {
+		return err
+	}
+	if t.fragments != nil {
+		return t.fragments.open(maps)
+	}
+	return nil
+}
+
+func (t *ringTransport) rings() (rings []ring, err error) {
+	for ; t.served < t.cpus; t.served++ {
+		r := newSharedRing(t.memory(t.served), t.records, t.size)
+		r.immediate = t.immediate
+		if t.served == 0 {
+			r.bell = t.bell
+		}
+		rings = append(rings, r)
+	}
+	for _, cpu := range t.list() {
+		if cpu >= t.served {
+			t.served = cpu + 1
+			err = errors.Join(err, fmt.Errorf("CPU %d was not there when the rings were made", cpu))
+		}
+	}
+	if t.fragments != nil {
+		more, failed := t.fragments.rings()
+		return append(rings, more...), errors.Join(err, failed)
+	}
+	return rings, err
+}
+
+// memory is that of one CPU.
+func (t *ringTransport) memory(cpu int) []byte { return t.mem[cpu*t.value:][:t.value:t.value] }
+
+func (t *ringTransport) accounts(source int) (accounts []samplerAccount) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	if t.mem == nil {
+		return nil
+	}
+	for cpu := range t.cpus {
+		first := unsafe.Pointer(&t.memory(cpu)[samplerLimitRING_HEAD_BYTES])
+		of := unsafe.Slice((*samplerAccount)(first), source+1)
+		accounts = append(accounts, loadAccount(&of[source]))
+	}
+	return accounts
+}
+
+// loadAccount reads an account that a program may be counting in.
+func loadAccount(a *samplerAccount) samplerAccount {
+	return samplerAccount{
+		Seen:        atomic.LoadUint64(&a.Seen),
+		FilteredOut: atomic.LoadUint64(&a.FilteredOut),
+		NotSampled:  atomic.LoadUint64(&a.NotSampled),
+		Lost:        atomic.LoadUint64(&a.Lost),
+		Sampled:     atomic.LoadUint64(&a.Sampled),
+	}
+}
+
+func (t *ringTransport) close() error {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	var errs []error
+	if t.fragments != nil {
+		errs = append(errs, t.fragments.close())
+	}
+	if t.bell != nil {
+		errs = append(errs, t.bell.close())
+	}
+	if t.mem != nil {
+		errs = append(errs, unix.Munmap(t.mem))
+	}
+	t.mem, t.bell, t.fragments = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// A sharedRing is one CPU's ring. The program writes records between tail and head, both counted in
+// bytes since the beginning and never wrapped; moving the tail frees them. A record that begins at
+// the end of data's first `size` bytes goes on behind them.
+type sharedRing struct {
+	shared    *samplerRing
+	data      []byte // the records, and room for the end of the last one
+	size      uint64 // a power of two
+	immediate bool
+	bell      *doorbell // nil where another ring has it
+
+	start uint64 // where the record that next returned last begins
+	end   uint64 // where it ends
+	head  uint64 // what refill found written
+	tail  uint64 // what release freed
+}
+
+func newSharedRing(memory []byte, records, size int) *sharedRing {
+	return &sharedRing{
+		shared: (*samplerRing)(unsafe.Pointer(&memory[0])),
+		data:   memory[records:],
+		size:   uint64(size),
+	}
+}
+
+// ringParts says when a ring wakes its poller: when one of so many parts of it is filled.
+const ringParts = 4
+
+func (r *sharedRing) fd() int {
+	if r.bell == nil {
+		return -1
+	}
+	return r.bell.fd
+}
+
+func (r *sharedRing) close() error { return nil } // the transport closes what rings have in common
+
+func (r *sharedRing) refill() {
+	if r.bell != nil {
+		r.bell.clear() // before the look at head, so that nothing comes between
+	}
+	r.head = atomic.LoadUint64(&r.shared.Head)
+}
+
+// release frees everything before the record that next returned last.
+func (r *sharedRing) release() {
+	if r.tail != r.start {
+		r.tail = r.start
+		atomic.StoreUint64(&r.shared.Tail, r.tail)
+	}
+}
+
+// arm asks for the bell when a part of the ring is filled, or at once. The program looks for that
+// after it has moved head, so one of the two sees what the other one did.
+func (r *sharedRing) arm() bool {
+	at := r.tail + r.size/ringParts
+	if r.immediate {
+		at = r.head + 1
+	}
+	atomic.StoreUint64(&r.shared.WakeAt, at)
+	return atomic.LoadUint64(&r.shared.Head) < at
+}
+
+func (r *sharedRing) next() ([]byte, found) {
+	// The caller may still look at the record that was returned last, but no longer at those before
+	// it.
+	if r.start-r.tail > r.size/8 {
+		r.release()
+	}
+	r.start = r.end
+	if r.start == r.head {
+		return nil, nothing
+	}
+	at := r.start & (r.size - 1)
+	length := (*samplerSample)(unsafe.Pointer(&r.data[at])).Length
+	size := (uint64(sampleSize) + uint64(length) + 7) &^ 7
+	if uint64(length) > uint64(samplerLimitRING_MAX_SAMPLE_SIZE) || size > r.head-r.start {
+		r.end = r.head // nothing tells where the next record begins
+		return nil, invalid
+	}
+	r.end = r.start + size
+	return r.data[at : at+size], valid
+}
+
+// A doorbell is a BPF ring buffer of one page that the programs put something into when a ring asks
+// to be read, because a write into shared memory wakes nobody.
+type doorbell struct {
+	fd                 int
+	consumer, producer []byte // its pages with the two positions
+}
+
+func openDoorbell(m *ebpf.Map) (b *doorbell, err error) {
+	b = &doorbell{fd: m.FD()}
+	page := os.Getpagesize()
+	if b.consumer, err = unix.Mmap(b.fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, fmt.Errorf("map the doorbell of the rings into memory: %w", err)
+	}
+	if b.producer, err = unix.Mmap(b.fd, int64(page), page, unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return nil, errors.Join(fmt.Errorf("map the doorbell of the rings into memory: %w", err), b.close())
+	}
+	return b, nil
+}
+
+// clear makes room for what is put in next.
+func (b *doorbell) clear() {
+	position := atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.producer[0])))
+	consumer := (*uint64)(unsafe.Pointer(&b.consumer[0]))
+	if atomic.LoadUint64(consumer) != position {
+		atomic.StoreUint64(consumer, position)
+	}
+}
+
+func (b *doorbell) close() error {
+	errs := []error{unix.Munmap(b.consumer)}
+	if b.producer != nil {
+		errs = append(errs, unix.Munmap(b.producer))
+	}
+	return errors.Join(errs...)
+}
+
+// powerOfTwoPages rounds up to a power of two of pages, which both transports need.
+func powerOfTwoPages(n int) int { return 1 << bits.Len(uint(max(n, os.Getpagesize())-1)) }

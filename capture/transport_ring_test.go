@@ -1,0 +1,262 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
+)
+
+// A fakeProgram is the other side of a shared ring: it writes records as bpf/sampler.c does.
+type fakeProgram struct {
+	memory []byte
+	shared *samplerRing
+	data   []byte
+	size   uint64
+}
+
+// newFakeProgram returns a fakeProgram and a cursor on its ring, in which the records begin after a
+// page.
+func newFakeProgram(size, sources int) (*fakeProgram, *cursor) {
+	const records = 4096
+	words := make([]uint64, (records+size+pages(sampleSize+MaxSnapLen+7))/8)
+	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+	k := &fakeProgram{memory: memory, shared: (*samplerRing)(unsafe.Pointer(&memory[0])), data: memory[records:], size: uint64(size)}
+	return k, newCursor(newSharedRing(memory, records, size), sources)
+}
+
+// put writes a record, or reports false where there is no room.
+func (k *fakeProgram) put(record []byte) bool {
+	padded := uint64(len(record)+7) &^ 7
+	if k.shared.Head+padded-k.shared.Tail > k.size {
+		return false
+	}
+	copy(k.data[k.shared.Head&(k.size-1):], record)
+	k.shared.Head += padded
+	return true
+}
+
+func (k *fakeProgram) sample(s samplerSample, packet []byte) bool { return k.put(record(s, packet)) }
+
+// Records of all lengths come out as they went in, also those that go on behind the end of the
+// ring, and the two packets in the reader's hands are never overwritten.
+func TestSharedRing(t *testing.T) {
+	k, c := newFakeProgram(4096, 1)
+	var want, got [][]byte
+	var held, wantHeld []byte // what the reader may still look at
+	random := rand.New(rand.NewPCG(1, 2))
+	take := func() {
+		for c.ring.refill(); c.advance() == valid; {
+			if !bytes.Equal(held, wantHeld) {
+				t.Fatal("the packet before was overwritten")
+			}
+			held, wantHeld = c.data, bytes.Clone(c.data)
+			got = append(got, wantHeld)
+		}
+		held, wantHeld = nil, nil
+	}
+	for i := range 5000 {
+		packet := packetOf(1+random.IntN(1500), byte(i))
+		if k.sample(sampleOf(packet, uint64(i)), packet) {
+			want = append(want, packet)
+		}
+		if random.IntN(2) == 0 {
+			c.ring.release()
+			take()
+		}
+	}
+	c.ring.release()
+	take()
+	if len(want) < 1000 {
+		t.Errorf("only %d records fitted", len(want))
+	}
+	if !slices.EqualFunc(want, got, bytes.Equal) {
+		t.Errorf("%d packets went in, %d came out, not the same", len(want), len(got))
+	}
+	if c.ring.release(); k.shared.Tail != k.shared.Head {
+		t.Errorf("tail %d, head %d: not everything was freed", k.shared.Tail, k.shared.Head)
+	}
+}
+
+// A record that fails the check is passed over. Behind one whose length cannot be, nothing is read
+// until the program has written more.
+func TestSharedRingInvalid(t *testing.T) {
+	packet := packetOf(60, 1)
+	good := sampleOf(packet, 1)
+	for _, test := range []struct {
+		name   string
+		change func(*samplerSample)
+		want   []found
+	}{
+		{"cookie", func(s *samplerSample) { s.Cookie++ }, []found{invalid, valid, nothing}},
+		{"source", func(s *samplerSample) { s.Source = 1 }, []found{invalid, valid, nothing}},
+		{"wire", func(s *samplerSample) { s.WireLen = 59 }, []found{invalid, valid, nothing}},
+		{"longer than all there is", func(s *samplerSample) { s.Length, s.WireLen = 1000, 1000 }, []found{invalid, nothing, nothing}},
+		{"longer than any", func(s *samplerSample) { s.Length, s.WireLen = 1<<31, 1<<31 }, []found{invalid, nothing, nothing}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			k, c := newFakeProgram(4096, 1)
+			bad := good
+			test.change(&bad)
+			k.sample(bad, packet)
+			k.sample(good, packet)
+			c.ring.refill()
+			if got := []found{c.advance(), c.advance(), c.advance()}; !slices.Equal(got, test.want) {
+				t.Errorf("found %v, want %v", got, test.want)
+			}
+			k.sample(good, packet)
+			if c.ring.refill(); c.advance() != valid || !bytes.Equal(c.data, packet) {
+				t.Error("what was written later is lost")
+			}
+		})
+	}
+}
+
+// A ring asks for its reader when a quarter of it is filled, or at once. Where that has happened
+// already, it says so.
+func TestSharedRingArm(t *testing.T) {
+	packet := packetOf(200, 1) // 248 bytes with its head
+	for _, immediate := range []bool{false, true} {
+		k, c := newFakeProgram(4096, 1)
+		r := c.ring.(*sharedRing)
+		r.immediate = immediate
+		r.refill()
+		want := uint64(1024)
+		if immediate {
+			want = 1
+		}
+		if !r.arm() || k.shared.WakeAt != want {
+			t.Errorf("immediate %v: an empty ring asks at %d, want %d", immediate, k.shared.WakeAt, want)
+		}
+		for range 5 {
+			k.sample(sampleOf(packet, 1), packet)
+		}
+		if r.arm() {
+			t.Errorf("immediate %v: a ring with %d new bytes does not say so", immediate, k.shared.Head)
+		}
+		for r.refill(); c.advance() == valid; {
+		}
+		if r.release(); !r.arm() || k.shared.WakeAt != k.shared.Head+want {
+			t.Errorf("immediate %v: when all is read it asks at %d, want %d more than %d", immediate, k.shared.WakeAt, want, k.shared.Head)
+		}
+	}
+}
+
+// shared returns the transport of a programTest, and the ring of a CPU.
+func (p *programTest) shared(cpu int) (*ringTransport, *samplerRing) {
+	t := p.sampler.transport.(*ringTransport)
+	return t, (*samplerRing)(unsafe.Pointer(&t.memory(cpu)[0]))
+}
+
+// runOn is run on one CPU.
+func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
+	p.t.Helper()
+	err := thread.Quiet(cpu, func() error {
+		p.run(source, packet, n)
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A packet that interrupts the program at a record is lost, and counted.
+func TestRingInterrupted(t *testing.T) {
+	p := newProgramTest(t, Options{Transport: TransportRing})
+	_, ring := p.shared(0)
+	ring.Filling = 1
+	p.runOn(0, 1, packetOf(60, 1), 3)
+	ring.Filling = 0
+	p.runOn(0, 1, packetOf(60, 1), 1)
+	samples, _ := p.samples()
+	if len(samples) != 1 || samples[0].Lost != 3 {
+		t.Errorf("the records %+v", samples)
+	}
+	want := []programAccount{{}, counted(Account{Seen: 4, Lost: 3}, 1)}
+	if diff := cmp.Diff(want, p.accounts(), withSent); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// On a CPU that was not there when the rings were made, packets are lost, and counted. It is named
+// once.
+func TestRingLateCPU(t *testing.T) {
+	testnet.RequireRoot(t)
+	p := newProgramTest(t, Options{Transport: TransportRing, Filter: "greater 100"}, func(t transport) {
+		t.(*ringTransport).present = func() int { return 1 }
+	})
+	if p.late == nil {
+		t.Skip("this machine has one CPU")
+	}
+	if want := "CPU 1 was not there when the rings were made"; p.late.Error() != want {
+		t.Errorf("the error %q, want %q", p.late, want)
+	}
+	if rings, err := p.sampler.transport.rings(); err != nil || rings != nil {
+		t.Errorf("asked once more: %d rings, %v", len(rings), err)
+	}
+	p.runOn(1, 0, packetOf(200, 1), 3)
+	p.runOn(1, 0, packetOf(60, 1), 2)
+	p.runOn(0, 0, packetOf(200, 1), 1)
+	if samples, _ := p.samples(); len(samples) != 1 {
+		t.Errorf("%d records", len(samples))
+	}
+	want := []programAccount{counted(Account{Seen: 6, FilteredOut: 2, Lost: 3}, 1), {}}
+	if diff := cmp.Diff(want, p.accounts(), withSent); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TransportAuto becomes what can be had.
+func TestTransportAuto(t *testing.T) {
+	testnet.RequireRoot(t)
+	for buffer, want := range map[int]Transport{0: TransportRing, 2 * maxRingSize: TransportPerf} {
+		o := Options{Interfaces: []string{"lo"}, Transport: TransportAuto, Buffer: DefaultBuffer}
+		if buffer != 0 {
+			o.Buffer = buffer
+		}
+		if err := o.checkTransport(); err != nil || o.Transport != want {
+			t.Errorf("with rings of %d bytes it becomes %v, want %v; %v", o.Buffer, o.Transport, want, err)
+		}
+	}
+	o := Options{Interfaces: []string{"lo"}, Transport: TransportRing, Buffer: 2 * maxRingSize}
+	want := "buffer of 512 MiB per CPU: a ring of the transport ring has at most 256 MiB"
+	if err := o.checkTransport(); err == nil || err.Error() != want {
+		t.Errorf("the error %v, want %s", err, want)
+	}
+}
+
+// Whatever is in the shared memory, the reader comes to an end and reads nothing outside it.
+func FuzzSharedRing(f *testing.F) {
+	k, _ := newFakeProgram(4096, 1)
+	packet := packetOf(60, 1)
+	k.sample(sampleOf(packet, 1), packet)
+	f.Add(k.data[:256], k.shared.Head)
+	length := make([]byte, 48)
+	binary.LittleEndian.PutUint32(length[4:], uint32(MaxSnapLen))
+	f.Add(length, uint64(48))
+	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
+		k, c := newFakeProgram(4096, 1)
+		copy(k.data, data)
+		k.shared.Head = head &^ 7
+		c.ring.refill()
+		for n := 0; ; n++ {
+			found := c.advance()
+			if found == nothing {
+				break
+			}
+			if found == valid && (len(c.data) > MaxSnapLen || int(c.rec.Length) != len(c.data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(c.data), c.rec.Length)
+			}
+			if n > 1000 {
+				break // head says that there is very much
+			}
+		}
+	})
+}
