@@ -17,7 +17,7 @@ export CGO_ENABLED = 0
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 TEST_PACKAGES     := tcpdump tshark iproute2
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
-BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools
+BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19
@@ -65,7 +65,7 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@$(call forbid,./filter/... ./internal/xdp,/support$$)
 	@$(call narrow,    ,^ *//( |$$),$(GO_FILES))
 	@$(call narrow,        ,^ *(/?\*|//),$(C_FILES))
-	@$(call narrow,    ,^[^ |],$(wildcard *.md))
+	@$(call narrow,    ,^[^ |],$(wildcard *.md docs/*.md))
 	clang-format-19 --dry-run --Werror $(C_FILES)
 	@sums="$$(sha256sum $(GENERATED))"; $(MAKE) --no-print-directory generate && \
 	[ "$$sums" = "$$(sha256sum $(GENERATED))" ] || \
@@ -75,10 +75,11 @@ generate: ## compile bpf/*.c into the committed Go and object files
 	@$(call need,$(GENERATE_PACKAGES))
 	$(GO) generate ./...
 
-bench: build ## measure against xdpdump, tcpdump, dumpcap and no capture: a table of ratios
+bench: build ## measure against other tools and no capture, in 20 minutes: tables, and the figures in README.md and docs/
 	@$(call need,$(BENCH_PACKAGES))
 	$(GO) build -o bin/bench ./internal/tools/bench
-	$(SUDO) bin/bench $(BIN)
+	$(SUDO) bin/bench -json docs/speed.json $(BIN)
+	bin/bench -from docs/speed.json -svg docs/speed.svg README.md docs/sizing.md
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \

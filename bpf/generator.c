@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * send_frame sends frames for tests and benchmarks. count_packets receives and counts them, so that
- * a rate with a capture can be compared with the rate without one. Owner: the Go package
- * internal/testnet.
+ * a rate with a capture can be compared with the rate without one. copy_packet copies them, which
+ * is the least that any capture has to do. Owner: the Go package internal/testnet.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -165,6 +165,58 @@ int count_packets(struct xdp_md *ctx)
 	}
 	c->packets++;
 	c->bytes += bpf_xdp_get_buff_len(ctx);
+	return verdict;
+}
+
+/*
+ * Where copy_packet puts packets, one after the other and then from the beginning again. A packet
+ * that begins near the end of the ring ends in the slack behind it.
+ */
+#define COPY_RING  (8 << 20)
+#define COPY_SLACK (1 << 16)
+#define COPY_LINE  64
+
+struct copies {
+	__u64 packets;
+	__u64 head;   /* bytes copied so far, each packet's rounded up to lines */
+	__u64 pad[6]; /* packets begin at the start of a cache line */
+	__u8 bytes[COPY_RING + COPY_SLACK];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct copies);
+} copies SEC(".maps");
+
+/*
+ * The whole words of a short packet are copied by direct access, because the helper takes longer
+ * for them. Packets of more than 65,535 bytes, which the helper refuses, are not copied. It must
+ * run on one CPU only.
+ */
+SEC("xdp.frags")
+int copy_packet(struct xdp_md *ctx)
+{
+	__u64 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u64 length = bpf_xdp_get_buff_len(ctx);
+	struct copies *c;
+	__u32 key = 0;
+	__u8 *to;
+
+	c = bpf_map_lookup_elem(&copies, &key);
+	if (!c)
+		return verdict;
+	to = c->bytes + (c->head & (COPY_RING - COPY_LINE));
+	if (length <= COPY_LINE) {
+		for (int i = 0; i < COPY_LINE / 8 && data + i + 1 <= end; i++)
+			((__u64 *)to)[i] = data[i];
+	} else if (length < COPY_SLACK) {
+		bpf_xdp_load_bytes(ctx, 0, to, length);
+	}
+	c->packets++;
+	c->head += (length + COPY_LINE - 1) & ~(COPY_LINE - 1ULL);
 	return verdict;
 }
 

@@ -13,6 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type generatorCopies struct {
+	_       structs.HostLayout
+	Packets uint64
+	Head    uint64
+	Pad     [6]uint64
+	Bytes   [8454144]uint8
+}
+
 type generatorCounts struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -43,7 +51,9 @@ type generatorProgress struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	generatorMapCopies        = "copies"
 	generatorMapCounters      = "counters"
+	generatorProgCopyPacket   = "copy_packet"
 	generatorProgCountPackets = "count_packets"
 	generatorProgSendFrame    = "send_frame"
 	generatorVarCheckSeq      = "check_seq"
@@ -95,6 +105,7 @@ type generatorSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generatorProgramSpecs struct {
+	CopyPacket   *ebpf.ProgramSpec `ebpf:"copy_packet"`
 	CountPackets *ebpf.ProgramSpec `ebpf:"count_packets"`
 	SendFrame    *ebpf.ProgramSpec `ebpf:"send_frame"`
 }
@@ -103,6 +114,7 @@ type generatorProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generatorMapSpecs struct {
+	Copies   *ebpf.MapSpec `ebpf:"copies"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 }
 
@@ -137,11 +149,13 @@ func (o *generatorObjects) Close() error {
 //
 // It can be passed to loadGeneratorObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generatorMaps struct {
+	Copies   *ebpf.Map `ebpf:"copies"`
 	Counters *ebpf.Map `ebpf:"counters"`
 }
 
 func (m *generatorMaps) Close() error {
 	return _GeneratorClose(
+		m.Copies,
 		m.Counters,
 	)
 }
@@ -161,12 +175,14 @@ type generatorVariables struct {
 //
 // It can be passed to loadGeneratorObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generatorPrograms struct {
+	CopyPacket   *ebpf.Program `ebpf:"copy_packet"`
 	CountPackets *ebpf.Program `ebpf:"count_packets"`
 	SendFrame    *ebpf.Program `ebpf:"send_frame"`
 }
 
 func (p *generatorPrograms) Close() error {
 	return _GeneratorClose(
+		p.CopyPacket,
 		p.CountPackets,
 		p.SendFrame,
 	)

@@ -1,9 +1,11 @@
 package testnet
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -21,6 +23,11 @@ type ReceiverOptions struct {
 	// Sequence checks the numbers that the Generator and UDPFrame write into frames, too. Implies
 	// Count.
 	Sequence bool
+
+	// Copy copies each packet into a ring of 8 MiB, one after the other, whether or not anybody
+	// reads them: the least that a capture has to do. Not together with Count. Packets must come on
+	// one CPU only.
+	Copy bool
 }
 
 // Receiver is an attached XDP program that returns the same verdict for every packet. A capture's
@@ -30,6 +37,7 @@ type Receiver struct {
 	prog     *ebpf.Program
 	link     link.Link
 	counters *ebpf.Map // nil: not counting
+	copies   *ebpf.Map // nil: not copying
 }
 
 // AttachReceiver loads a program and attaches it to an interface of a namespace,
@@ -47,7 +55,10 @@ func AttachReceiver(ns *Namespace, ifname string, verdict xdp.Verdict, opts Rece
 }
 
 func (r *Receiver) load(verdict xdp.Verdict, opts ReceiverOptions) (err error) {
-	if opts.Count || opts.Sequence {
+	switch {
+	case opts.Copy:
+		return r.loadCopying(verdict)
+	case opts.Count || opts.Sequence:
 		return r.loadCounting(verdict, opts)
 	}
 	r.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -79,6 +90,25 @@ func (r *Receiver) loadCounting(verdict xdp.Verdict, opts ReceiverOptions) error
 		return err
 	}
 	r.prog, r.counters = objs.Prog, objs.Counters
+	return nil
+}
+
+func (r *Receiver) loadCopying(verdict xdp.Verdict) error {
+	spec, err := loadGenerator()
+	if err != nil {
+		return err
+	}
+	if err := spec.Variables["verdict"].Set(uint32(verdict)); err != nil {
+		return err
+	}
+	var objs struct {
+		Prog   *ebpf.Program `ebpf:"copy_packet"`
+		Copies *ebpf.Map     `ebpf:"copies"`
+	}
+	if err := spec.LoadAndAssign(&objs, nil); err != nil {
+		return err
+	}
+	r.prog, r.copies = objs.Prog, objs.Copies
 	return nil
 }
 
@@ -131,6 +161,51 @@ func (r *Receiver) Total() (Counts, error) {
 	return sum, err
 }
 
+// Copies returns what a Receiver with Copy has copied.
+func (r *Receiver) Copies() (*Copies, error) {
+	if r.copies == nil {
+		return nil, errors.New("receiver was attached without Copy")
+	}
+	memory, err := r.copies.Memory()
+	if err != nil {
+		return nil, fmt.Errorf("map the receiver's copies: %w", err)
+	}
+	return &Copies{memory: memory}, nil
+}
+
+// Copies is the ring that a Receiver with Copy fills. It is for one goroutine, and valid until the
+// Receiver is closed.
+type Copies struct {
+	memory *ebpf.Memory
+	at     uint64 // how many bytes were taken
+}
+
+// copyRing is COPY_RING in generator.c.
+const copyRing = 8 << 20
+
+// Take reads what was copied since the last call into buffer, as much as fits, and returns how many
+// bytes that were, 0 for nothing new. What was overwritten before it could be read is left out.
+func (c *Copies) Take(buffer []byte) (n int, err error) {
+	var word [8]byte
+	if _, err := c.memory.ReadAt(word[:], int64(unsafe.Offsetof(generatorCopies{}.Head))); err != nil {
+		return 0, err
+	}
+	head := binary.NativeEndian.Uint64(word[:])
+	if head-c.at > copyRing {
+		c.at = head - copyRing
+	}
+	start := c.at % copyRing
+	n = int(min(head-c.at, copyRing-start, uint64(len(buffer))))
+	if n == 0 {
+		return 0, nil
+	}
+	if _, err := c.memory.ReadAt(buffer[:n], int64(unsafe.Offsetof(generatorCopies{}.Bytes))+int64(start)); err != nil {
+		return 0, err
+	}
+	c.at += uint64(n)
+	return n, nil
+}
+
 // Program is the attached program, for tests that trace it. It is valid until
 // Close.
 func (r *Receiver) Program() *ebpf.Program { return r.prog }
@@ -149,5 +224,5 @@ func (r *Receiver) Close() error {
 		errs = append(errs, r.link.Close())
 	}
 	// Program's and Map's Close take nil.
-	return errors.Join(append(errs, r.prog.Close(), r.counters.Close())...)
+	return errors.Join(append(errs, r.prog.Close(), r.counters.Close(), r.copies.Close())...)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -12,16 +11,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// describeMachine returns one line about the machine that is measured on. The load is the average
-// of the last minute: with other work on the CPUs, the figures are worth little.
-func describeMachine() string {
+func describeMachine(all []tool) Machine {
+	m := Machine{CPUs: runtime.NumCPU(), CPU: machine.CPU(), Kernel: machine.Kernel(), Versions: versions(all)}
 	var info unix.Sysinfo_t
-	load := "?"
 	if unix.Sysinfo(&info) == nil {
 		const one = 1 << 16 // SI_LOAD_SHIFT, linux/sysinfo.h
-		load = fmt.Sprintf("%.2f", float64(info.Loads[0])/one)
+		m.Load = float64(info.Loads[0]) / one
 	}
-	return fmt.Sprintf("%d CPUs %s, %s, load before %s", runtime.NumCPU(), machine.CPU(), machine.Kernel(), load)
+	return m
 }
 
 // versions returns one line with the version of every program that is installed.

@@ -1,79 +1,133 @@
-// Command bench measures xdpcap against xdpdump, tcpdump, dumpcap and no
-// capture at all, side by side, and prints a table of ratios. It needs root
-// and two CPUs that do nothing else; make bench starts it.
+// Command bench measures xdpcap beside other tools and beside no capture at all, prints tables of
+// ratios, and makes the chart and the tables of the documentation from the same figures. make bench
+// starts it.
 //
-// Traffic comes from a testnet.Generator on CPU 0, where the receiving side of the veth pair also
-// runs. The tool under test is kept on CPU 1 and writes to /dev/null.
+//	bench [-quick] [-json FILE] XDPCAP             measures
+//	bench -from FILE [-svg FILE] [DOCUMENT...]     draws, and fills in, what was measured
+//	bench -from FILE                               prints it again
+//
+// It needs root and two CPUs that do nothing else. Traffic comes from CPU 0, where the receiving
+// side of the veth pair also runs. The tool under test is kept on CPU 1 and writes to /dev/null.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
+// timeLimit is after what time nothing more is measured: what is missing then says so.
+const timeLimit = 19 * time.Minute
+
 func main() {
-	if len(os.Args) != 2 || strings.HasPrefix(os.Args[1], "-") {
-		fmt.Fprintln(os.Stderr, "bench: usage: bench XDPCAP")
-		os.Exit(1)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	err := run(ctx, os.Args[1])
-	stop()
-	if err != nil {
+	if err := command(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", strings.ReplaceAll(err.Error(), "\n", "; "))
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, xdpcap string) (err error) {
-	if os.Geteuid() != 0 {
-		return errors.New("needs root, for network namespaces and XDP: use sudo")
-	}
-	if runtime.NumCPU() < 2 {
-		return errors.New("needs two CPUs: one sends, one runs the tool")
-	}
-	if _, err := exec.LookPath(xdpcap); err != nil {
-		return err
-	}
-	n, err := newNetwork()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, n.close()) }()
+func command(args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	quick := flags.Bool("quick", false, "measure everything once and shortly, to see that it works")
+	json := flags.String("json", "", "write what was measured to this `FILE`")
+	from := flags.String("from", "", "measure nothing, and read what was measured from this `FILE`")
+	svg := flags.String("svg", "", "write the chart to this `FILE`")
+	flags.Parse(args)
 
-	all := tools(xdpcap)
-	fmt.Printf("%s\n%s\n", describeMachine(), versions(all))
-	var sheets []sheet
-	for _, size := range frameSizes {
-		s, err := measure(ctx, n, all, size)
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
+	if *from != "" {
+		r, err := readReport(*from)
 		if err != nil {
 			return err
 		}
-		sheets = append(sheets, s)
-		progress("")
-		s.print(os.Stdout)
+		if *svg == "" && flags.NArg() == 0 {
+			r.print(os.Stdout)
+			return nil
+		}
+		return r.publish(*svg, flags.Args())
 	}
-	printNotes(os.Stdout, all)
-	c, err := measureCosts(ctx, n, xdpcap)
+	if flags.NArg() != 1 || *svg != "" {
+		return errors.New("usage: bench [-quick] [-json FILE] XDPCAP, or bench -from FILE [-svg FILE] [DOCUMENT...]")
+	}
+	effort := fullEffort
+	if *quick {
+		effort = quickEffort
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	r, err := measure(ctx, flags.Arg(0), effort)
 	progress("")
-	if c.err = err; ctx.Err() != nil {
-		return errors.New("interrupted")
+	if err != nil {
+		return err
 	}
-	c.print(os.Stdout)
-	printPromises(os.Stdout, sheets, c)
+	r.print(os.Stdout)
+	if *json == "" {
+		return nil
+	}
+	return r.write(*json)
+}
+
+// publish draws the chart, and fills the tables into documents.
+func (r *Report) publish(svg string, documents []string) error {
+	if svg != "" {
+		if err := r.writeChart(svg); err != nil {
+			return err
+		}
+	}
+	for _, d := range documents {
+		if err := r.fillFile(d); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// A bench is a run of everything.
+type bench struct {
+	effort
+	program *program
+	report  *Report
+}
+
+// measure measures everything. What cannot be had is missing in the report, with the reason; the
+// error is for what leaves nothing to report.
+func measure(ctx context.Context, xdpcap string, e effort) (*Report, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("needs root, for network namespaces and XDP: use sudo")
+	}
+	if runtime.NumCPU() < 2 {
+		return nil, errors.New("needs two CPUs: one sends, one runs the tool")
+	}
+	p, err := newProgram(xdpcap)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	b := &bench{effort: e, program: p, report: &Report{
+		Measured: start.UTC().Truncate(time.Second),
+		Machine:  describeMachine(tools(p)),
+	}}
+	timed, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	for _, part := range []func(context.Context) error{b.measureCosts, b.measureTwoCPUs, b.measureFrames} {
+		err := part(timed)
+		if ctx.Err() != nil {
+			return nil, errors.New("interrupted")
+		}
+		if err != nil {
+			b.report.Notes = append(b.report.Notes, missing(timed, err))
+		}
+	}
+	b.report.Seconds = time.Since(start).Round(time.Second).Seconds()
+	return b.report, nil
 }
 
 // progress shows on a terminal what is being measured, in a line that it replaces.

@@ -2,179 +2,251 @@ package main
 
 import (
 	"context"
-	"os/exec"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// frameSizes are the lengths of frames as programs see them, without the checksum: of 64 bytes, the
-// shortest, and of 1518 bytes, the longest for an MTU of 1500.
-var frameSizes = []int{testnet.MinFrame, 1514}
+// An effort says how much is measured.
+type effort struct {
+	// How often everything is measured in turn: at the shortest and the longest usual frames, and
+	// elsewhere. Each time there are bursts of traffic, each of them with a neighbour to compare with.
+	rounds, fewRounds, bursts int
+
+	// How often the interval is halved in which the highest rate without loss is searched.
+	halvings int
+
+	// How often an XDP program is run by BPF_PROG_RUN, and in how many rounds.
+	costRuns, costRounds int
+}
+
+var (
+	fullEffort  = effort{rounds: 8, fewRounds: 3, bursts: 4, halvings: 6, costRuns: 15, costRounds: 5}
+	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, costRuns: 5, costRounds: 1}
+)
+
+// How long a burst of traffic takes, and traffic at a rate that may be the highest without loss.
+const (
+	burstTime = 120 * time.Millisecond
+	longTime  = 500 * time.Millisecond
+)
 
 const (
-	// How often everything is measured in turn. Rates that are compared are thus measured seconds
-	// apart, so that a machine which is faster for a while is faster for all of them. The median of
-	// the ratios counts.
-	rounds = 5
-
-	// How often CPU time is measured, of which the median counts, and at which part of the tool's
-	// own highest rate.
-	cpuRepeats = 3
-	cpuLoad    = 0.8
-
 	// smallLoss is the part of the packets up to which a loss may be an accident, such as a reader
 	// that did not get its CPU for 20 ms. Up to it a rate is tried again, trials times in all.
 	smallLoss = 0.03
-	trials    = 3
+	trials    = 2
 )
 
-// A sheet has the figures for one frame size.
-type sheet struct {
-	size       int
-	drop, pass row // the traffic without a tool
-	rows       []row
-}
-
-// A row has the figures of one tool, or of the traffic without a tool.
-type row struct {
-	tool    *tool
-	missing error // why there are no figures, nil if there are
-
-	unpaced []float64 // what rate the traffic reached, packets per second, round by round
-	lossy   bool      // some of it was lost
-	rate    float64   // highest without loss, packets per second; 0: always loss
-	cpu     float64   // us per captured packet at cpuLoad of that rate; 0: no such rate
-}
-
-// times returns how many times the other's highest rate without loss this one's is, or 0 if one of
-// them is not known.
-func (r row) times(other row) float64 {
-	switch {
-	case r.rate == 0 || other.rate == 0:
-		return 0
-	case r.lossy || other.lossy:
-		return r.rate / other.rate
-	}
-	return medianRatio(r.unpaced, other.unpaced)
-}
-
-// kept returns the traffic's rate with the tool, divided by the rate without it under the same
-// verdict.
-func (s *sheet) kept(r row) float64 {
-	if r.tool.verdict == xdp.Drop {
-		return medianRatio(r.unpaced, s.drop.unpaced)
-	}
-	return medianRatio(r.unpaced, s.pass.unpaced)
-}
-
-func measure(ctx context.Context, n *network, all []tool, size int) (sheet, error) {
-	s := sheet{size: size}
-	for i := range all {
-		_, err := exec.LookPath(all[i].args[0])
-		s.rows = append(s.rows, row{tool: &all[i], missing: err})
-	}
-	for round := range rounds {
-		progress("%d bytes, round %d of %d", wireSize(size), round+1, rounds)
-		if err := s.round(ctx, n); err != nil {
-			return s, err
-		}
-	}
-	s.drop.rate, s.pass.rate = median(s.drop.unpaced), median(s.pass.unpaced)
-	for i := range s.rows {
-		r := &s.rows[i]
-		if r.missing == nil {
-			r.missing = r.finish(ctx, n, size)
-		}
-		if err := ctx.Err(); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
-}
-
-// round measures unpaced traffic without a tool, and then with each tool.
-func (s *sheet) round(ctx context.Context, n *network) error {
-	drop, err := n.withoutTool(ctx, xdp.Drop, s.size)
-	if err != nil {
-		return err
-	}
-	pass, err := n.withoutTool(ctx, xdp.Pass, s.size)
-	if err != nil {
-		return err
-	}
-	s.drop.unpaced, s.pass.unpaced = append(s.drop.unpaced, drop), append(s.pass.unpaced, pass)
-	for i := range s.rows {
-		r := &s.rows[i]
-		if r.missing != nil {
-			continue
-		}
-		t, err := r.try(ctx, n, s.size, 0)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.missing = err
-		r.unpaced = append(r.unpaced, t.rate)
-		r.lossy = r.lossy || !t.lossless()
-	}
-	return nil
-}
-
-// finish measures the highest rate without loss, if the rounds had loss, and the CPU time.
-func (r *row) finish(ctx context.Context, n *network, size int) (err error) {
-	r.rate = median(r.unpaced)
-	if r.lossy {
-		r.rate, err = highestRate(r.rate, func(rate float64) (float64, bool, error) {
-			progress("%d bytes, %s: %s", wireSize(size), r.tool.name, mpps(rate))
-			t, err := r.try(ctx, n, size, rate)
-			return t.rate, t.lossless(), err
-		})
-	}
-	if err != nil || r.rate == 0 {
-		return err
-	}
-	var cpu []float64
-	for range cpuRepeats {
-		progress("%d bytes, %s: CPU time", wireSize(size), r.tool.name)
-		t, err := n.withTool(ctx, r.tool, size, cpuLoad*r.rate)
-		if err != nil {
-			return err
-		}
-		cpu = append(cpu, t.cpuPerPacket())
-	}
-	r.cpu = median(cpu)
-	return nil
-}
-
-// try sends at a rate, 0 for as many packets as it can, and again after a small loss.
-func (r *row) try(ctx context.Context, n *network, size int, rate float64) (t trial, err error) {
-	for range trials {
-		t, err = n.withTool(ctx, r.tool, size, rate)
-		if err != nil || t.lossless() || float64(t.sent-t.captured) > smallLoss*float64(t.sent) {
-			break
-		}
-	}
-	return t, err
-}
+// Lengths of frames as programs see them, without the checksum: of 64 bytes, the shortest, of 512
+// bytes, and of 1518 bytes, the longest for an MTU of 1500.
+const (
+	middleSize = 508
+	longSize   = 1514
+)
 
 // wireSize returns a frame's size on the wire, with its checksum.
 func wireSize(size int) int { return size + 4 }
 
+// An entrant is measured in the rounds of a sheet: a tool, or the traffic without one.
+type entrant struct {
+	row Row
+	try func(ctx context.Context, w load) (trial, error)
+
+	beside         *lane     // which bursts its own are compared with
+	rates, besides []float64 // of its bursts, and of those before them
+	parts          []float64 // of the packets that were captured in a round
+	cpu            []float64 // us per packet, of the rounds without loss
+	lossy          bool      // some packets of the rounds were lost
+}
+
+func (n *network) passEntrant() *entrant {
+	return &entrant{
+		row:    Row{Name: passName, Verdict: xdp.Pass.String()},
+		beside: n.drop,
+		try:    func(ctx context.Context, w load) (trial, error) { return w.run(ctx, n.pass) },
+	}
+}
+
+func (n *network) copyEntrant(name string, verdict xdp.Verdict) *entrant {
+	return &entrant{
+		row:    Row{Name: name, Verdict: verdict.String()},
+		beside: n.bare(verdict),
+		try:    func(ctx context.Context, w load) (trial, error) { return n.copying(ctx, verdict, w) },
+	}
+}
+
+func (n *network) toolEntrant(t *tool) *entrant {
+	e := &entrant{
+		row:    Row{Name: t.name, Verdict: t.verdict.String(), Command: t.commandLine(), Missing: t.missing},
+		beside: n.bare(t.verdict),
+	}
+	e.try = func(ctx context.Context, w load) (tr trial, err error) {
+		for range trials {
+			tr, err = n.withTool(ctx, t, w)
+			if err != nil || tr.lossless() || float64(tr.sent-tr.captured) > smallLoss*float64(tr.sent) {
+				break
+			}
+		}
+		return tr, err
+	}
+	return e
+}
+
+// measureSheet measures all tools at one frame size. When ctx ends, what is missing then says so.
+func (b *bench) measureSheet(ctx context.Context, n *network, all []tool, size, rounds int) Sheet {
+	entrants := []*entrant{
+		n.passEntrant(), n.copyEntrant(copyDropName, xdp.Drop), n.copyEntrant(copyPassName, xdp.Pass),
+	}
+	for i := range all {
+		entrants = append(entrants, n.toolEntrant(&all[i]))
+	}
+	for round := range rounds {
+		for _, e := range entrants {
+			progress("%d bytes, round %d of %d: %s", wireSize(size), round+1, rounds, e.row.Name)
+			e.round(ctx, load{size: size, bursts: b.bursts, time: burstTime, beside: e.beside})
+		}
+	}
+	var drop []float64
+	for _, e := range entrants {
+		if e.beside == n.drop {
+			drop = append(drop, e.besides...)
+		}
+	}
+	limit := median(drop)
+	s := Sheet{Bytes: wireSize(size), Rows: []Row{{
+		Name: dropName, Verdict: xdp.Drop.String(), Unpaced: limit, Rate: limit,
+		OfDrop: 1, Keeps: 1, KeepsLow: 1, KeepsHigh: 1,
+	}}}
+	for _, e := range entrants {
+		b.finish(ctx, n, e, size, limit)
+		if e.row.Name == passName {
+			e.row.Keeps, e.row.KeepsLow, e.row.KeepsHigh = 1, 1, 1
+		}
+		s.Rows = append(s.Rows, e.row)
+	}
+	return s
+}
+
+// round measures unpaced traffic.
+func (e *entrant) round(ctx context.Context, w load) {
+	if e.row.Missing != "" {
+		return
+	}
+	t, err := e.try(ctx, w)
+	if err != nil {
+		e.row.Missing = missing(ctx, err)
+		return
+	}
+	e.rates, e.besides = append(e.rates, t.rates...), append(e.besides, t.beside...)
+	if t.captured > 0 && t.lossless() {
+		e.cpu = append(e.cpu, t.cpuPerPacket())
+	}
+	if e.row.Command != "" {
+		e.parts = append(e.parts, t.part())
+		e.lossy = e.lossy || !t.lossless()
+	}
+}
+
+// finish sums the rounds up and finds the highest rate without loss. Where the rounds had loss, it
+// is searched, beside bursts under XDP_DROP. drop is the rate of XDP_DROP in the rounds.
+func (b *bench) finish(ctx context.Context, n *network, e *entrant, size int, drop float64) {
+	r := &e.row
+	if len(e.rates) == 0 {
+		return
+	}
+	kept := ratios(e.rates, e.besides)
+	r.Unpaced, r.Captured = median(e.rates), median(e.parts)
+	r.Keeps, r.KeepsLow, r.KeepsHigh = median(kept), quantile(kept, 0.25), quantile(kept, 0.75)
+	switch {
+	case r.Missing != "":
+		return
+	case e.lossy:
+		b.search(ctx, n, e, size)
+		return
+	}
+	r.Rate, r.ReaderUs = r.Unpaced, median(e.cpu)
+	r.OfDrop = r.Rate / drop
+	if e.beside == n.drop {
+		r.OfDrop = r.Keeps
+	}
+}
+
+func (b *bench) search(ctx context.Context, n *network, e *entrant, size int) {
+	var drop []float64
+	r := &e.row
+	rate, err := highestRate(r.Unpaced, b.halvings, func(rate float64) (float64, bool, error) {
+		progress("%d bytes, %s: %s", wireSize(size), r.Name, mpps(rate))
+		beside, err := load{size: size, bursts: 1, time: burstTime}.run(ctx, n.drop)
+		if err != nil {
+			return 0, false, err
+		}
+		drop = append(drop, beside.rates...)
+		t, err := e.try(ctx, load{size: size, rate: rate, bursts: 1, time: longTime})
+		if err == nil && t.lossless() {
+			r.ReaderUs = t.cpuPerPacket() // the last one is at the highest rate
+		}
+		return median(t.rates), t.lossless(), err
+	})
+	if err != nil {
+		r.ReaderUs, r.Missing = 0, missing(ctx, err)
+		return
+	}
+	r.Rate, r.OfDrop = rate, rate/median(drop)
+}
+
+// missing says why there is no figure.
+func missing(ctx context.Context, err error) string {
+	if ctx.Err() != nil {
+		return "no time was left"
+	}
+	return oneLine(err.Error())
+}
+
 // median returns the median, 0 if there are no values.
-func median(xs []float64) float64 {
+func median(xs []float64) float64 { return quantile(xs, 0.5) }
+
+// quantile returns the value below which that part of the values is, 0 if there are none.
+func quantile(xs []float64, part float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(xs))
-	return sorted[len(sorted)/2]
+	return sorted[int(part*float64(len(sorted)-1)+0.5)]
 }
 
-// medianRatio returns the median of xs[i] / ys[i], 0 if there are no values.
-func medianRatio(xs, ys []float64) float64 {
-	var ratios []float64
+// ratios returns xs[i] / ys[i].
+func ratios(xs, ys []float64) (all []float64) {
 	for i := range min(len(xs), len(ys)) {
-		ratios = append(ratios, xs[i]/ys[i])
+		all = append(all, xs[i]/ys[i])
 	}
-	return median(ratios)
+	return all
+}
+
+// measureFrames measures a sheet for each frame size, the most important ones first.
+func (b *bench) measureFrames(ctx context.Context) error {
+	all := tools(b.program)
+	for _, f := range []struct {
+		size, rounds int
+		jumbo        bool
+	}{
+		{testnet.MinFrame, b.rounds, false},
+		{longSize, b.rounds, false},
+		{jumboSize, b.fewRounds, true},
+		{middleSize, b.fewRounds, false},
+	} {
+		n, err := newNetwork(networkOptions{jumbo: f.jumbo, cpus: 1})
+		if err != nil {
+			return fmt.Errorf("network for frames of %d bytes: %w", wireSize(f.size), err)
+		}
+		b.report.Frames = append(b.report.Frames, b.measureSheet(ctx, n, all, f.size, f.rounds))
+		if err := n.close(); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(b.report.Frames, func(a, b Sheet) int { return a.Bytes - b.Bytes })
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -15,50 +16,69 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-const (
-	rxName       = "rx0"
-	generatorCPU = 0
-	runTime      = 700 * time.Millisecond // of traffic
-)
+const rxName = "rx0"
 
-// A network is a pair with a generator, and a second pair behind it. The receiving side routes the
-// traffic on to the second pair, where an XDP program drops it, because most XDP programs run on
-// hosts that pass traffic on. A host that discards the packets, for want of an address or of a
-// socket with room, would make XDP_PASS look cheaper than it is.
-type network struct {
+// A lane is a pair with senders, and a second pair behind it. The receiving side routes the traffic on
+// to the second pair, where an XDP program drops it, because most XDP programs run on hosts that
+// pass traffic on. A host that discards the packets, for want of an address or of a socket with
+// room, would make XDP_PASS look cheaper than it is.
+type lane struct {
 	pair, onward *testnet.Pair
 	end          *testnet.Receiver // drops the traffic behind the second pair
-	generator    *testnet.Generator
-	runTime      time.Duration
+	senders      []sender          // one for each CPU that sends, from CPU 0 on
 }
 
-func newNetwork() (*network, error) {
-	n := &network{runTime: runTime}
-	if err := n.make(); err != nil {
-		return nil, errors.Join(err, n.close())
-	}
-	return n, nil
+// A sender sends traffic into a lane's pair, from a CPU of its own.
+type sender interface {
+	// run sends frames until ctx is done, at a rate, 0 for as many as it can. Result.Sent counts the
+	// frames that the receiving side took.
+	run(ctx context.Context, size int, rate float64) (testnet.Result, error)
+	Close() error
 }
 
-func (n *network) make() (err error) {
-	if n.pair, err = testnet.NewPair(testnet.PairOptions{RxName: rxName}); err != nil {
+type networkOptions struct {
+	jumbo bool // MTU 9000, and frames from a packet socket
+	cpus  int  // that send, each into a queue of its own
+}
+
+func newLane(opts networkOptions) (*lane, error) {
+	l := &lane{}
+	if err := l.make(opts); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *lane) make(opts networkOptions) (err error) {
+	p := testnet.PairOptions{RxName: rxName, Queues: opts.cpus}
+	if opts.jumbo {
+		p.MTU = 9000
+	}
+	if l.pair, err = testnet.NewPair(p); err != nil {
 		return err
 	}
-	if n.onward, err = testnet.NewPair(testnet.PairOptions{Tx: n.pair.Rx, TxName: "out0", RxName: "far0"}); err != nil {
+	p.Tx, p.TxName, p.RxName = l.pair.Rx, "out0", "far0"
+	if l.onward, err = testnet.NewPair(p); err != nil {
 		return err
 	}
-	if n.end, err = testnet.AttachReceiver(n.onward.Rx, n.onward.RxName, xdp.Drop, testnet.ReceiverOptions{}); err != nil {
+	if l.end, err = testnet.AttachReceiver(l.onward.Rx, l.onward.RxName, xdp.Drop, testnet.ReceiverOptions{}); err != nil {
 		return err
 	}
-	if err := n.pair.Rx.Do(n.route); err != nil {
+	if err := l.pair.Rx.Do(l.route); err != nil {
 		return fmt.Errorf("make the receiving side a router: %w", err)
 	}
-	n.generator, err = testnet.NewGenerator(n.pair)
-	return err
+	for cpu := range opts.cpus {
+		s, err := newSender(l.pair, cpu, opts.jumbo)
+		if err != nil {
+			return err
+		}
+		l.senders = append(l.senders, s)
+	}
+	return nil
 }
 
 // route runs inside the receiving namespace.
-func (n *network) route() error {
+func (l *lane) route() error {
 	for _, setting := range []string{"ip_forward=1", "conf/all/rp_filter=0", "conf/" + rxName + "/rp_filter=0"} {
 		name, value, _ := strings.Cut(setting, "=")
 		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
@@ -67,7 +87,7 @@ func (n *network) route() error {
 	}
 	destination := testnet.RxEndpoint.IPv4
 	err := netlink.NeighSet(&netlink.Neigh{
-		LinkIndex:    n.onward.TxIndex,
+		LinkIndex:    l.onward.TxIndex,
 		State:        netlink.NUD_PERMANENT,
 		IP:           destination,
 		HardwareAddr: testnet.RxEndpoint.MAC,
@@ -76,21 +96,21 @@ func (n *network) route() error {
 		return err
 	}
 	return netlink.RouteAdd(&netlink.Route{
-		LinkIndex: n.onward.TxIndex,
+		LinkIndex: l.onward.TxIndex,
 		Dst:       &net.IPNet{IP: destination, Mask: net.CIDRMask(32, 32)},
 		Scope:     netlink.SCOPE_LINK,
 	})
 }
 
-func (n *network) close() error {
+func (l *lane) close() error {
 	var errs []error
-	if n.generator != nil {
-		errs = append(errs, n.generator.Close())
+	for _, s := range l.senders {
+		errs = append(errs, s.Close())
 	}
-	if n.end != nil {
-		errs = append(errs, n.end.Close())
+	if l.end != nil {
+		errs = append(errs, l.end.Close())
 	}
-	for _, p := range []*testnet.Pair{n.onward, n.pair} {
+	for _, p := range []*testnet.Pair{l.onward, l.pair} {
 		if p != nil {
 			errs = append(errs, p.Close())
 		}
@@ -98,60 +118,162 @@ func (n *network) close() error {
 	return errors.Join(errs...)
 }
 
-// starts is how often traffic is started before send gives up: on a busy machine the generator may
-// take the time of a whole run to begin.
+// starts is how often traffic is started before send gives up: on a busy machine a sender may take
+// the time of a whole run to begin.
 const starts = 5
 
-// send sends frames at a rate, 0 for as many as it can. It returns their number and the rate that
-// was reached. It fails if ctx is cancelled.
-func (n *network) send(ctx context.Context, size int, rate float64) (sent uint64, real float64, err error) {
+// send sends frames for a time at a rate, 0 for as many as it can. It returns their number and the
+// rate that was reached. It fails if ctx is cancelled.
+func (l *lane) send(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
 	for range starts {
-		r, err := n.sendOnce(ctx, size, rate)
-		sent += r.Sent // the tool captures the frames of a run that is too short, too
-		if err != nil {
-			return sent, 0, err
-		}
-		if r.Elapsed >= n.runTime/2 {
-			return sent, r.Rate(), nil
+		some, real, err := l.sendOnce(ctx, size, rate, time)
+		sent += some // the tool captures the frames of a run that is too short, too
+		if err != nil || real > 0 {
+			return sent, real, err
 		}
 	}
-	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", n.runTime/2, starts)
+	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", time/2, starts)
 }
 
-func (n *network) sendOnce(ctx context.Context, size int, rate float64) (testnet.Result, error) {
-	timed, cancel := context.WithTimeout(ctx, n.runTime)
+// sendOnce sends from all senders at the same time. The rate is 0 where one of them sent for too
+// short a time.
+func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
+	timed, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
-	r, err := n.generator.Run(timed, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Rate: rate, CPU: generatorCPU})
-	return r, errors.Join(err, ctx.Err())
-}
-
-// withoutTool returns the highest rate of the traffic alone, under an XDP program that does nothing
-// but return the verdict. No frame is lost, as Generator.Run explains.
-func (n *network) withoutTool(ctx context.Context, verdict xdp.Verdict, size int) (rate float64, err error) {
-	v, err := testnet.AttachReceiver(n.pair.Rx, rxName, verdict, testnet.ReceiverOptions{})
-	if err != nil {
-		return 0, err
+	results := make([]testnet.Result, len(l.senders))
+	errs := make([]error, len(l.senders))
+	var all sync.WaitGroup
+	for i, s := range l.senders {
+		all.Go(func() { results[i], errs[i] = s.run(timed, size, rate/float64(len(l.senders))) })
 	}
-	_, rate, err = n.send(ctx, size, 0)
-	return rate, errors.Join(err, v.Close())
+	all.Wait()
+	short := false
+	for _, r := range results {
+		sent += r.Sent
+		real += r.Rate()
+		short = short || r.Elapsed < time/2
+	}
+	if short {
+		real = 0
+	}
+	return sent, real, errors.Join(append(errs, ctx.Err())...)
 }
 
-// A trial is the result of one run of traffic with a tool.
+// toolCPUs returns on which CPUs a tool runs, in taskset's words.
+func (l *lane) toolCPUs() string {
+	if len(l.senders) > 1 {
+		return allCPUs
+	}
+	return toolCPU
+}
+
+// A network has a lane for the tool under test, and two whose XDP programs do nothing but return a
+// verdict. Traffic is sent on one after the other in short bursts, because a machine may be faster
+// or slower from one second to the next, when somebody else has the other half of a core: rates are
+// compared between neighbours.
+type network struct {
+	*lane
+	drop, pass *lane
+	receivers  []*testnet.Receiver
+}
+
+func newNetwork(opts networkOptions) (n *network, err error) {
+	n = &network{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	for _, l := range []**lane{&n.lane, &n.drop, &n.pass} {
+		if *l, err = newLane(opts); err != nil {
+			return n, err
+		}
+	}
+	for _, bare := range []struct {
+		*lane
+		verdict xdp.Verdict
+	}{{n.drop, xdp.Drop}, {n.pass, xdp.Pass}} {
+		r, err := testnet.AttachReceiver(bare.pair.Rx, rxName, bare.verdict, testnet.ReceiverOptions{})
+		if err != nil {
+			return n, err
+		}
+		n.receivers = append(n.receivers, r)
+	}
+	return n, nil
+}
+
+func (n *network) close() error {
+	var errs []error
+	for _, r := range n.receivers {
+		errs = append(errs, r.Close())
+	}
+	for _, l := range []*lane{n.lane, n.drop, n.pass} {
+		if l != nil {
+			errs = append(errs, l.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bare returns the lane whose XDP program returns a verdict and does nothing else.
+func (n *network) bare(verdict xdp.Verdict) *lane {
+	if verdict == xdp.Drop {
+		return n.drop
+	}
+	return n.pass
+}
+
+// A load is the traffic of a trial.
+type load struct {
+	size   int
+	rate   float64 // packets per second; 0: as many as it can
+	bursts int
+	time   time.Duration // of each burst
+
+	beside *lane // where a burst of unpaced traffic comes before each; nil: nowhere
+}
+
+// A trial is what came of the traffic.
 type trial struct {
-	rate           float64 // of the traffic, packets per second
+	rates, beside  []float64 // of the bursts, and of those beside them, packets per second
 	sent, captured uint64
+	lost           uint64        // as xdpcap counts it
 	cpu            time.Duration // of the tool
 }
 
 func (t trial) lossless() bool { return t.captured == t.sent }
 
+// part returns which part of the packets was captured.
+func (t trial) part() float64 { return float64(t.captured) / float64(max(t.sent, 1)) }
+
 // cpuPerPacket returns the tool's CPU time per captured packet, in microseconds.
 func (t trial) cpuPerPacket() float64 {
-	return t.cpu.Seconds() * 1e6 / float64(t.captured)
+	return t.cpu.Seconds() * 1e6 / float64(max(t.captured, 1))
 }
 
-// withTool runs a tool and sends at a rate, 0 for as many packets as it can.
-func (n *network) withTool(ctx context.Context, t *tool, size int, rate float64) (tr trial, err error) {
+// run sends the traffic on a lane.
+func (w load) run(ctx context.Context, on *lane) (t trial, err error) {
+	for range w.bursts {
+		if w.beside != nil {
+			_, rate, err := w.beside.send(ctx, w.size, 0, w.time)
+			if err != nil {
+				return t, err
+			}
+			t.beside = append(t.beside, rate)
+		}
+		sent, rate, err := on.send(ctx, w.size, w.rate, w.time)
+		if err != nil {
+			return t, err
+		}
+		t.sent += sent
+		t.rates = append(t.rates, rate)
+	}
+	return t, nil
+}
+
+// withTool runs a tool and sends past it. The tool is kept on CPUs that do not send, where there
+// are some.
+func (n *network) withTool(ctx context.Context, t *tool, w load) (tr trial, err error) {
 	if t.onStack {
 		v, err := testnet.AttachReceiver(n.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
 		if err != nil {
@@ -159,11 +281,11 @@ func (n *network) withTool(ctx context.Context, t *tool, size int, rate float64)
 		}
 		defer v.Close()
 	}
-	p, err := startProcess(ctx, n.pair.Rx, t)
+	p, err := startProcess(ctx, n.pair.Rx, t, n.toolCPUs())
 	if err != nil {
 		return trial{}, err
 	}
-	tr, err = n.sendPast(ctx, p, size, rate)
+	tr, err = n.sendPast(ctx, p, w)
 	captured, endErr := p.end()
 	if err := errors.Join(err, endErr); err != nil {
 		return trial{}, err
@@ -172,21 +294,25 @@ func (n *network) withTool(ctx context.Context, t *tool, size int, rate float64)
 		return trial{}, fmt.Errorf("captured %d packets, but %d were sent", captured, tr.sent)
 	}
 	tr.captured = captured
+	if c, ok := parseCounts(p.said.text()); ok {
+		tr.lost = c.lost
+	}
 	return tr, nil
 }
 
 // sendPast sends while the tool runs. It measures the CPU time from before the first packet until
 // the last one was read: starting and ending the tool is not included.
-func (n *network) sendPast(ctx context.Context, p *process, size int, rate float64) (trial, error) {
+func (n *network) sendPast(ctx context.Context, p *process, w load) (trial, error) {
 	before, err := p.cpu()
 	if err != nil {
 		return trial{}, err
 	}
-	sent, real, err := n.send(ctx, size, rate)
+	t, err := w.run(ctx, n.lane)
 	if err != nil {
 		return trial{}, err
 	}
 	time.Sleep(p.tool.handOver)
 	after, err := p.cpu()
-	return trial{rate: real, sent: sent, cpu: after - before}, err
+	t.cpu = after - before
+	return t, err
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +17,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// toolCPU is where the tool under test runs, away from the traffic.
-const toolCPU = 1
+// Where the tool under test runs, in taskset's words: away from the traffic, unless both CPUs send.
+const (
+	toolCPU = "1"
+	allCPUs = "0,1"
+)
 
 // A process is a running tool.
 type process struct {
@@ -29,11 +34,11 @@ type process struct {
 
 // startProcess starts a tool and waits until it captures. Its errors do not name the tool, because
 // they are printed with its name.
-func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool) (*process, error) {
+func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool, cpus string) (*process, error) {
 	p := &process{tool: t, ended: make(chan struct{})}
 	p.said.word, p.said.found = t.ready, make(chan struct{})
 	// taskset becomes the tool, so the process id is the tool's.
-	p.cmd = exec.Command("taskset", append([]string{"-c", strconv.Itoa(toolCPU)}, t.args...)...)
+	p.cmd = exec.Command("taskset", append([]string{"-c", cpus}, t.args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	// A process group of its own keeps the terminal's Ctrl-C from the tool: the bench ends what it
 	// started.
@@ -68,6 +73,62 @@ func (p *process) cpu() (time.Duration, error) {
 		return 0, fmt.Errorf("read its CPU time: %w", err)
 	}
 	return time.Duration(ts.Nano()), nil
+}
+
+// counts are xdpcap's own, of all packets so far.
+type counts struct {
+	seen, taken, lost uint64 // taken: their way has ended, in one way or another
+}
+
+var countsLine = regexp.MustCompile(
+	`xdpcap: (\d+) seen = (\d+) filtered out \+ (\d+) not sampled \+ (\d+) lost \+ (\d+) invalid \+ (\d+) captured`)
+
+// settle waits until xdpcap has read everything that is in its rings.
+func (p *process) settle(ctx context.Context) (counts, error) {
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		c, err := p.ask(ctx)
+		if err != nil || c.seen == c.taken {
+			return c, err
+		}
+		if time.Now().After(deadline) {
+			return c, fmt.Errorf("%d of %d packets are still in the rings", c.seen-c.taken, c.seen)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// ask has xdpcap print its counts.
+func (p *process) ask(ctx context.Context) (counts, error) {
+	before := len(p.said.text())
+	p.cmd.Process.Signal(unix.SIGUSR1)
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if c, ok := parseCounts(p.said.text()[before:]); ok {
+			return c, nil
+		}
+		select {
+		case <-p.ended:
+			return counts{}, fmt.Errorf("ended: %v: %s", p.err, oneLine(p.said.text()))
+		default:
+		}
+		if err := ctx.Err(); err != nil {
+			return counts{}, err
+		}
+		if time.Now().After(deadline) {
+			return counts{}, errors.New("does not answer SIGUSR1")
+		}
+	}
+}
+
+func parseCounts(said string) (c counts, ok bool) {
+	m := countsLine.FindStringSubmatch(said)
+	if m == nil {
+		return c, false
+	}
+	var n [6]uint64
+	for i := range n {
+		n[i], _ = strconv.ParseUint(m[i+1], 10, 64)
+	}
+	return counts{seen: n[0], taken: n[1] + n[2] + n[3] + n[4] + n[5], lost: n[3] + n[4]}, true
 }
 
 // end interrupts the process and returns how many packets it reports as captured.

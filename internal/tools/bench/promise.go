@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -10,91 +11,158 @@ import (
 // A promise is a limit that the project promises to keep, and what was measured for it.
 type promise struct {
 	what     string
-	format   string // of limit and measured
+	format   string // of limit, measured and bound
 	limit    float64
 	atMost   bool // else at least
 	measured float64
 	unknown  bool // a figure is missing
+
+	// bound is the best that any capture can reach on this machine, as it was measured, and by says
+	// how; "" if there is no such measurement.
+	bound float64
+	by    string
 }
 
-// promises returns the promises for the smallest frames, where the cost per packet matters most.
-func promises(sheets []sheet, c costs) []promise {
-	var s sheet
-	for _, one := range sheets {
-		if one.size == testnet.MinFrame {
-			s = one
+// promises returns the promises with what was measured for them.
+func (r *Report) promises() []promise {
+	short, long := wireSize(testnet.MinFrame), wireSize(longSize)
+	sink, own := r.row(short, sinkName(ring)), r.row(short, ownName(ring))
+	copyDrop, copyPass := r.row(short, copyDropName), r.row(short, copyPassName)
+	longSink, longCopy := r.row(long, sinkName(ring)), r.row(long, copyDropName)
+	kernel := r.cost(wholeName, ring, short)
+	clock, copying, count := r.cost(clockName, "", short), r.cost(copyingName, "", short), r.cost(countName, "", short)
+
+	var best float64 // of the other tools, without loss
+	for _, name := range append([]string{sinkName(perf)}, others...) {
+		best = max(best, r.row(long, name).Rate)
+	}
+	const copies, counts = "copying alone", "counting alone"
+	all := []promise{
+		{
+			what: "ring: kernel cost per 64-byte packet", format: "%.0f ns", limit: 80, atMost: true,
+			measured: value(kernel.KernelNs), unknown: kernel.KernelNs == nil,
+			bound: value(clock.KernelNs) + value(copying.KernelNs), by: "clock and copying",
+		},
+		{
+			what: "ring: that cost, of perf's", format: "%.0f %%", limit: 100.0 / 3, atMost: true,
+			measured: 100 * ratio(value(kernel.KernelNs), value(r.cost(wholeName, perf, short).KernelNs)),
+		},
+		{
+			what: "ring: --sink loses nothing at, of XDP_DROP", format: "%.0f %%", limit: 70,
+			measured: 100 * sink.OfDrop, bound: 100 * copyDrop.OfDrop, by: copies,
+		},
+		{
+			what: "ring: --sink's rate without loss, of xdpdump's", format: "%.1f x", limit: 4,
+			measured: ratio(sink.Rate, r.row(short, xdpdumpName).Rate),
+		},
+		{
+			what: "ring: traffic under XDP_PASS keeps", format: "%.0f %%", limit: 90,
+			measured: 100 * own.Keeps, bound: 100 * copyPass.Keeps, by: copies,
+		},
+		{
+			what: "ring: that traffic, of the one beside tcpdump", format: "%.2f x", limit: 1,
+			measured: ratio(own.Keeps, r.row(short, tcpdumpName).Keeps),
+		},
+		{
+			what: "ring: that traffic, of the one beside dumpcap", format: "%.2f x", limit: 1,
+			measured: ratio(own.Keeps, r.row(short, dumpcapName).Keeps),
+		},
+		{
+			what: "ring: reader CPU per 64-byte packet", format: "%.3f us", limit: 0.05, atMost: true,
+			measured: sink.ReaderUs, bound: copyDrop.ReaderUs, by: "reading alone",
+		},
+		{
+			what: "ring, 1518 bytes: --sink loses nothing at, of XDP_DROP", format: "%.0f %%", limit: 45,
+			measured: 100 * longSink.OfDrop, bound: 100 * longCopy.OfDrop, by: copies,
+		},
+		{
+			what: "ring, 1518 bytes: --sink's rate, of the best beside it", format: "%.2f x", limit: 1,
+			measured: ratio(longSink.Rate, best),
+		},
+		{
+			what: "ring: two CPUs, of twice one's, by BPF_PROG_RUN", format: "%.0f %%", limit: 80,
+			measured: 100 * r.twoCPUs(ring).Scale,
+		},
+	}
+	for _, c := range []struct {
+		what, transport string
+		limit           float64
+	}{
+		{sampleName, r.preferred(), 5},
+		{noMatchName, r.preferred(), 8},
+		{"stats", "", 15},
+		{"count", "", 15},
+	} {
+		ns := r.cost(c.what, c.transport, short).KernelNs
+		all = append(all, promise{
+			what: c.what + ": added to XDP_DROP", format: "%.1f ns", limit: c.limit, atMost: true,
+			measured: value(ns), unknown: ns == nil,
+			bound: value(count.KernelNs), by: counts,
+		})
+	}
+	for i := range all {
+		p := &all[i]
+		p.unknown = p.unknown || p.measured == 0
+		if p.bound == 0 {
+			p.by = ""
 		}
 	}
-	sink, pass, dump := s.row(sinkName), s.row(passName), s.row(xdpdumpName)
-	ofDump, ofDrop, kept := sink.times(dump), sink.times(s.drop), 0.0
-	if len(pass.unpaced) > 0 {
-		kept = s.kept(pass)
-	}
-	return []promise{
-		{
-			what:   "reader CPU per 64-byte packet",
-			format: "%.2f us", limit: 0.35, atMost: true,
-			measured: sink.cpu, unknown: sink.cpu == 0,
-		},
-		{
-			what:   "--sink: highest rate without loss, of xdpdump's",
-			format: "%.1f x", limit: 4,
-			measured: ofDump, unknown: ofDump == 0,
-		},
-		{
-			what:   "--sink: highest rate without loss, of the limit XDP_DROP",
-			format: "%.0f %%", limit: 30,
-			measured: 100 * ofDrop, unknown: ofDrop == 0,
-		},
-		{
-			what:   "XDP_PASS: the traffic's own rate falls by",
-			format: "%.0f %%", limit: 20, atMost: true,
-			measured: 100 * (1 - kept), unknown: kept == 0,
-		},
-		{
-			what:   "filter tcp port 443: cost per packet over no filter",
-			format: "%.1f ns", limit: 8, atMost: true,
-			measured: c.filter, unknown: c.filter == 0,
-		},
-		{
-			what:   "--sample 1000 --sink: rate, of the limit XDP_DROP",
-			format: "%.0f %%", limit: 85,
-			measured: 100 * c.sample1000, unknown: c.sample1000 == 0,
-		},
-		{
-			what:   "stats: cost per packet over an empty program",
-			format: "%.1f ns", limit: 15, atMost: true,
-			measured: c.stats, unknown: c.stats == 0,
-		},
-		{
-			what:   "count: cost per packet over an empty program",
-			format: "%.1f ns", limit: 15, atMost: true,
-			measured: c.count, unknown: c.count == 0,
-		},
-	}
+	return all
 }
 
-// kept says whether the measured value keeps the limit, before rounding.
-func (p promise) kept() bool {
+// preferred is the transport that figures are for where both have the same.
+func (r *Report) preferred() string {
+	if slices.ContainsFunc(r.Costs, func(c Cost) bool { return c.Transport == ring && c.KernelNs != nil }) {
+		return ring
+	}
+	return perf
+}
+
+// value returns a figure, 0 if it is missing.
+func value(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
+}
+
+// keeps says whether a value keeps the limit, before rounding.
+func (p promise) keeps(value float64) bool {
 	if p.atMost {
-		return p.measured <= p.limit
+		return value <= p.limit
 	}
-	return p.measured >= p.limit
+	return value >= p.limit
 }
 
-func printPromises(out io.Writer, sheets []sheet, c costs) {
-	fmt.Fprintf(out, "\npromised, at %d bytes:\n", wireSize(testnet.MinFrame))
-	for _, p := range promises(sheets, c) {
-		verdict, measured, bound := "missed", fmt.Sprintf(p.format, p.measured), "at least"
-		if p.kept() {
-			verdict = "ok"
-		}
+// verdict says whether the promise is kept. It is "bound" where it is not, and the machine's own
+// bound does not keep the limit, either.
+func (p promise) verdict() string {
+	switch {
+	case p.unknown:
+		return noFigure
+	case p.keeps(p.measured):
+		return "ok"
+	case p.by != "" && !p.keeps(p.bound):
+		return "bound"
+	}
+	return "missed"
+}
+
+func (r *Report) printPromises(out io.Writer) {
+	fmt.Fprintln(out, "\npromised, at 64 bytes unless it says otherwise, and what this machine allows at best:")
+	for _, p := range r.promises() {
+		measured, direction := fmt.Sprintf(p.format, p.measured), "at least"
 		if p.unknown {
-			verdict, measured = noFigure, "not measured"
+			measured = "no figure"
 		}
 		if p.atMost {
-			bound = "at most"
+			direction = "at most"
 		}
-		fmt.Fprintf(out, "%-7s %-57s %12s, %s %s\n", verdict, p.what, measured, bound, fmt.Sprintf(p.format, p.limit))
+		line := fmt.Sprintf("%-6s %-54s %9s, %s %s", p.verdict(), p.what, measured, direction, fmt.Sprintf(p.format, p.limit))
+		fmt.Fprintln(out, line)
+		if p.by != "" {
+			fmt.Fprintf(out, "%-6s %54s %9s\n", "", p.by, fmt.Sprintf(p.format, p.bound))
+		}
 	}
+	fmt.Fprintln(out, "bound: missed, but here not even the least that a capture has to do keeps the limit.")
 }

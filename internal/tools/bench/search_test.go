@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+const halvings = 7
+
 func TestHighestRate(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -19,18 +21,18 @@ func TestHighestRate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tries := 0
-			got, err := highestRate(c.top, func(rate float64) (float64, bool, error) {
+			got, err := highestRate(c.top, halvings, func(rate float64) (float64, bool, error) {
 				tries++
 				return rate, rate <= c.true, nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got > c.true || c.true-got > c.top/(1<<searchSteps) {
-				t.Errorf("found %.0f, want %.0f or up to 1/%d of %.0f less", got, c.true, 1<<searchSteps, c.top)
+			if got > c.true || c.true-got > c.top/(1<<halvings) {
+				t.Errorf("found %.0f, want %.0f or up to 1/%d of %.0f less", got, c.true, 1<<halvings, c.top)
 			}
-			if tries != searchSteps {
-				t.Errorf("%d tries, want %d", tries, searchSteps)
+			if tries != halvings {
+				t.Errorf("%d tries, want %d", tries, halvings)
 			}
 		})
 	}
@@ -39,7 +41,7 @@ func TestHighestRate(t *testing.T) {
 // If the traffic is slower than asked for, the rate that was reached counts.
 func TestHighestRateIsReal(t *testing.T) {
 	const most = 1e6
-	got, err := highestRate(4e6, func(rate float64) (float64, bool, error) {
+	got, err := highestRate(4e6, halvings, func(rate float64) (float64, bool, error) {
 		return min(rate, most), true, nil
 	})
 	if err != nil || got != most {
@@ -50,7 +52,7 @@ func TestHighestRateIsReal(t *testing.T) {
 func TestHighestRateStopsAtError(t *testing.T) {
 	broken := errors.New("broken")
 	tries := 0
-	_, err := highestRate(math.MaxFloat64, func(float64) (float64, bool, error) {
+	_, err := highestRate(math.MaxFloat64, halvings, func(float64) (float64, bool, error) {
 		tries++
 		return 0, false, broken
 	})

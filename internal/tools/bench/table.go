@@ -3,83 +3,171 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"time"
 )
 
-// Names of the rows that other rows are compared with.
-const (
-	sinkName    = "xdpcap --sink"
-	passName    = "xdpcap"
-	xdpdumpName = "xdpdump"
-)
+const noFigure = "-"
 
-const (
-	lineFormat = "%-21s %12s %9s %9s   %10s %9s   %9s\n"
-	noFigure   = "-"
-)
-
-// print prints the figures as a table, and why some are missing.
-func (s *sheet) print(out io.Writer) {
-	fmt.Fprintf(out, "\n"+lineFormat, fmt.Sprintf("%d-byte frames", wireSize(s.size)),
-		"highest rate", "of the", "times", "reader CPU", "times", "traffic")
-	fmt.Fprintf(out, lineFormat, "", "without loss", "limit", xdpdumpName, "per packet", passName, "keeps")
-	fmt.Fprintln(out, strings.Repeat("-", 93))
-
-	dump := s.row(xdpdumpName)
-	for _, limit := range []struct {
-		name string
-		row
-	}{{"no capture, XDP_DROP", s.drop}, {"no capture, XDP_PASS", s.pass}} {
-		fmt.Fprintf(out, lineFormat, limit.name, mpps(limit.rate), percent(limit.times(s.drop)), times(limit.times(dump)),
-			noFigure, noFigure, noFigure)
+// print prints all figures, and says what they are.
+func (r *Report) print(out io.Writer) {
+	r.printHead(out)
+	for i := range r.Frames {
+		r.Frames[i].print(out)
 	}
-	for _, r := range s.rows {
-		fmt.Fprintf(out, lineFormat, r.tool.name, mpps(r.rate), percent(r.times(s.drop)), times(r.times(dump)),
-			micros(r.cpu), times(ratio(r.cpu, s.row(passName).cpu)), percent(s.kept(r)))
-	}
-	for _, r := range s.rows {
-		if r.missing != nil {
-			fmt.Fprintf(out, "%s: %s\n", r.tool.name, oneLine(r.missing.Error()))
-		}
-	}
+	r.printNotes(out)
+	r.printCosts(out)
+	r.printTwoCPUs(out)
+	r.printMissing(out)
+	r.printPromises(out)
 }
 
-// row returns the figures of the tool of this name, all 0 if there is none.
-func (s *sheet) row(name string) row {
-	for _, r := range s.rows {
-		if r.tool.name == name {
-			return r
-		}
+func (r *Report) printHead(out io.Writer) {
+	fmt.Fprintf(out, "%s, load before %.2f; %s in %v\n%s\n", r.Machine, r.Machine.Load,
+		r.Measured.Format("2006-01-02"), time.Duration(r.Seconds*1e9), r.Machine.Versions)
+}
+
+func (m Machine) String() string { return fmt.Sprintf("%d CPUs %s, %s", m.CPUs, m.CPU, m.Kernel) }
+
+const lineFormat = "%-23s %12s %8s %8s   %9s   %8s %9s %9s\n"
+
+// print prints the sheet as a table.
+func (s *Sheet) print(out io.Writer) {
+	fmt.Fprintf(out, "\n"+lineFormat, fmt.Sprintf("%d-byte frames", s.Bytes),
+		"highest rate", "of", "times", "reader", "traffic", "quartiles", "of it")
+	fmt.Fprintf(out, lineFormat, "", "without loss", "XDP_DROP", xdpdumpName, "CPU", "keeps", "", "captured")
+	fmt.Fprintln(out, strings.Repeat("-", 95))
+	dump := s.row(xdpdumpName)
+	for _, r := range s.Rows {
+		fmt.Fprintf(out, lineFormat, r.Name, mpps(r.Rate), percent(r.OfDrop), times(ratio(r.Rate, dump.Rate)),
+			micros(r.ReaderUs), percent(r.Keeps), quartiles(r), percent(r.Captured))
 	}
-	return row{}
 }
 
 // printNotes says what the columns are and how the tools were run.
-func printNotes(out io.Writer, all []tool) {
-	fmt.Fprintf(out, `
-highest rate without loss: the tool counted every packet that was sent, for %v. That of unpaced
-    traffic, or found by bisection of it. The limit is XDP_DROP without a capture.
-reader CPU: user and system time of the tool's process, at %.0f %% of its own highest rate.
-traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict.
-    Under XDP_PASS the kernel routes it on to another interface.
-Unpaced traffic is measured in %d rounds, everything in turn, and compared round by round. Medians.
-All tools write whole packets to /dev/null, with their default buffers:
-`, runTime, 100*cpuLoad, rounds)
-	for _, t := range all {
-		under := "XDP_PASS, its own"
-		switch {
-		case t.onStack:
-			under = "in the stack, above an empty XDP_PASS"
-		case t.verdict == xdp.Drop:
-			under = "XDP_DROP, its own"
+func (r *Report) printNotes(out io.Writer) {
+	fmt.Fprint(out, `
+highest rate without loss: the tool counted every packet that was sent. That of unpaced traffic, or
+    found by bisection of it. XDP_DROP without a capture is the limit.
+reader CPU: user and system time of the tool's process per packet, at that rate.
+traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict,
+    and which part of it was captured. Under XDP_PASS the kernel routes it on to another interface.
+copying alone: an XDP program copies the packets, a thread on the other CPU reads the copies. That
+    is the least that any capture at XDP has to do.
+Everything is measured in turn, in rounds, and compared round by round; medians. The frames come
+from the kernel, those of 9000 bytes from a packet socket. Whole packets go to /dev/null:
+`)
+	var said []string
+	for _, s := range r.Frames {
+		for _, row := range s.Rows {
+			if row.Command == "" || slices.Contains(said, row.Command) {
+				continue
+			}
+			said = append(said, row.Command)
+			fmt.Fprintf(out, "    %s\n", row.Command)
 		}
-		fmt.Fprintf(out, "    %-52s %s\n", t.commandLine(), under)
 	}
 }
 
-// These functions format the figures of the table. A figure of 0 is missing and becomes noFigure.
+const costFormat = "%-28s %6s  %8s %8s   %7s %7s   %9s %9s\n"
+
+// printCosts prints the costs of a packet, a line for each configuration with both transports.
+func (r *Report) printCosts(out io.Writer) {
+	fmt.Fprintf(out, "\n"+costFormat, "what a packet costs", "frame", "kernel", "", "traffic", "", "reader CPU", "")
+	fmt.Fprintf(out, costFormat, "", "bytes", ring, perf, ring, perf, ring, perf)
+	fmt.Fprintln(out, strings.Repeat("-", 90))
+	for _, c := range r.Costs {
+		if c.Transport == "" {
+			fmt.Fprintf(out, costFormat, c.What, fmt.Sprint(c.Bytes), nanos(c.KernelNs), "", "", "", "", "")
+		}
+		if c.Transport != ring {
+			continue
+		}
+		p := r.cost(c.What, perf, c.Bytes)
+		fmt.Fprintf(out, costFormat, c.What, fmt.Sprint(c.Bytes), nanos(c.KernelNs), nanos(p.KernelNs),
+			traffic100(c), traffic100(p), micros(c.ReaderUs), micros(p.ReaderUs))
+	}
+	fmt.Fprint(out, `
+kernel: CPU time of xdpcap's own program by BPF_PROG_RUN over an empty program, while xdpcap reads
+    what it sends; nothing was lost. At the hook XDP with --sink, unless it says otherwise; at a
+    program, over that program without xdpcap.
+traffic: the rate of unpaced traffic with --sink, over XDP_DROP's. *: some of it was lost.
+reader CPU: per captured packet, of that traffic.
+`)
+}
+
+func traffic100(c Cost) string {
+	if c.Captured != 0 && c.Captured < 1 {
+		return percent(c.OfDrop) + "*"
+	}
+	return percent(c.OfDrop)
+}
+
+const twoFormat = "%-28s %12s %12s %12s %12s\n"
+
+func (r *Report) printTwoCPUs(out io.Writer) {
+	fmt.Fprintf(out, "\n"+twoFormat, "two CPUs that receive", "one CPU", "both", "of twice", "over empty")
+	fmt.Fprintln(out, strings.Repeat("-", 80))
+	for _, t := range r.TwoCPUs {
+		fmt.Fprintf(out, twoFormat, "empty program, beside "+t.Transport, mpps(t.OneEmpty), mpps(t.TwoEmpty),
+			percent(ratio(t.TwoEmpty, 2*t.OneEmpty)), "")
+		fmt.Fprintf(out, twoFormat, "--sink, "+t.Transport, mpps(t.One), mpps(t.Two),
+			percent(ratio(t.Two, 2*t.One)), percent(t.Scale))
+	}
+	fmt.Fprintln(out, "By BPF_PROG_RUN, 64-byte frames. With traffic that both CPUs send as well:")
+	for _, t := range r.TwoCPUs {
+		fmt.Fprintf(out, "    --sink, %s: of XDP_DROP's %s it keeps %s, of which %s is captured;\n        nothing is lost up to %s, %s\n",
+			t.Transport, mpps(t.Drop), percent(t.Keeps), percent(t.Captured), mpps(t.Rate), percent(t.OfDrop))
+	}
+}
+
+// printMissing says why there are no figures.
+func (r *Report) printMissing(out io.Writer) {
+	lines := slices.Clone(r.Notes)
+	for _, s := range r.Frames {
+		for _, row := range s.Rows {
+			if row.Missing != "" {
+				lines = append(lines, fmt.Sprintf("%s, %d bytes: %s", row.Name, s.Bytes, row.Missing))
+			}
+		}
+	}
+	for _, c := range r.Costs {
+		if c.Missing != "" {
+			lines = append(lines, fmt.Sprintf("%s, %s, %d bytes: %s", c.What, c.Transport, c.Bytes, c.Missing))
+		}
+	}
+	for _, t := range r.TwoCPUs {
+		if t.Missing != "" {
+			lines = append(lines, fmt.Sprintf("two CPUs, %s: %s", t.Transport, t.Missing))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(out, "\nmissing figures:")
+	}
+	for _, l := range lines {
+		fmt.Fprintln(out, wrap(l, 100, "    "))
+	}
+}
+
+// wrap breaks a text into indented lines of at most that many columns.
+func wrap(text string, columns int, indent string) string {
+	var lines []string
+	line := indent
+	for _, word := range strings.Fields(text) {
+		if len(line)+1+len(word) > columns && strings.TrimSpace(line) != "" {
+			lines = append(lines, line)
+			line = indent + indent
+		}
+		if strings.TrimSpace(line) != "" {
+			line += " "
+		}
+		line += word
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+// These functions format the figures of the tables. A figure of 0 is missing and becomes noFigure.
 
 func mpps(rate float64) string {
 	if rate == 0 {
@@ -114,9 +202,23 @@ func ratio(x, of float64) float64 {
 	return x / of
 }
 
+func quartiles(r Row) string {
+	if r.KeepsLow == r.KeepsHigh {
+		return noFigure
+	}
+	return fmt.Sprintf("%.0f-%.0f %%", 100*r.KeepsLow, 100*r.KeepsHigh)
+}
+
 func micros(us float64) string {
 	if us == 0 {
 		return noFigure
 	}
-	return fmt.Sprintf("%.2f us", us)
+	return fmt.Sprintf("%.3f us", us)
+}
+
+func nanos(ns *float64) string {
+	if ns == nil {
+		return noFigure
+	}
+	return fmt.Sprintf("%.1f ns", *ns)
 }

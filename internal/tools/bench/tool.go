@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -11,11 +12,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// The transports of xdpcap, in the order of the table.
+const (
+	perf = "perf"
+	ring = "ring"
+)
+
+var transports = []string{ring, perf}
+
 // A tool is a capture program and how to run it: with its default options, writing whole packets to
 // /dev/null.
 type tool struct {
-	name string
-	args []string // its command line
+	name    string
+	args    []string // its command line
+	missing string   // why it cannot be run, "" if it can
 
 	// verdict is what happens to a packet under the tool. The traffic without the tool is measured
 	// under an XDP program that only returns this verdict.
@@ -28,7 +38,7 @@ type tool struct {
 	// ready is a part of what the tool prints once it captures.
 	ready string
 
-	// handOver is the longest time until the tool has read a packet. tcpdump and dumpcap see the
+	// handOver is the longest time until the tool has read a packet. tcpdump and its like see the
 	// last block of their ring only then, and lose it if they are ended earlier.
 	handOver time.Duration
 
@@ -36,52 +46,113 @@ type tool struct {
 	captured func(said string) (uint64, error)
 }
 
-func tools(xdpcap string) []tool {
-	const dev = rxName
-	return []tool{
-		{
-			name:     sinkName,
-			args:     []string{xdpcap, "-i", dev, "--sink", "-w", "/dev/null"},
-			verdict:  xdp.Drop,
-			ready:    "listening on",
-			handOver: 250 * time.Millisecond,
-			captured: fromLine(`(?m)^(\d+) packets? captured`),
-		},
-		{
-			name:     passName,
-			args:     []string{xdpcap, "-i", dev, "-w", "/dev/null"},
-			verdict:  xdp.Pass,
-			ready:    "listening on",
-			handOver: 250 * time.Millisecond,
-			captured: fromLine(`(?m)^(\d+) packets? captured`),
-		},
-		{
+// A program is the xdpcap that is measured.
+type program struct {
+	path string
+	help string // what --help prints
+}
+
+func newProgram(path string) (*program, error) {
+	help, err := exec.Command(path, "--help").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --help: %w", path, err)
+	}
+	return &program{path: path, help: string(help)}, nil
+}
+
+// tool returns a run of xdpcap at the hook XDP with a transport and further arguments.
+func (p *program) tool(name, transport string, verdict xdp.Verdict, args ...string) tool {
+	t := tool{
+		name:     name,
+		args:     []string{p.path},
+		verdict:  verdict,
+		ready:    "listening on",
+		handOver: 250 * time.Millisecond,
+		captured: fromLine(`(?m)^(\d+) packets? captured`),
+	}
+	switch {
+	case strings.Contains(p.help, "--transport"):
+		t.args = append(t.args, "--transport", transport)
+	case transport != perf:
+		t.missing = "this xdpcap has no --transport"
+	}
+	if verdict == xdp.Drop {
+		t.args = append(t.args, "--sink")
+	}
+	t.args = append(t.args, "-w", "/dev/null")
+	t.args = append(t.args, args...)
+	return t
+}
+
+// Names of the rows.
+const (
+	dropName     = "no capture, XDP_DROP"
+	passName     = "no capture, XDP_PASS"
+	copyDropName = "copying alone, XDP_DROP"
+	copyPassName = "copying alone, XDP_PASS"
+	xdpdumpName  = "xdpdump"
+	tcpdumpName  = "tcpdump"
+	dumpcapName  = "dumpcap"
+	netsniffName = "netsniff-ng"
+)
+
+func sinkName(transport string) string { return "xdpcap --sink, " + transport }
+func ownName(transport string) string  { return "xdpcap, " + transport }
+
+// others are the tools beside which xdpcap is measured.
+var others = []string{xdpdumpName, tcpdumpName, dumpcapName, netsniffName}
+
+func tools(p *program) []tool {
+	var all []tool
+	for _, transport := range transports {
+		all = append(all, p.tool(sinkName(transport), transport, xdp.Drop, "-i", rxName))
+	}
+	for _, transport := range transports {
+		all = append(all, p.tool(ownName(transport), transport, xdp.Pass, "-i", rxName))
+	}
+	all = append(all,
+		tool{
 			name:     xdpdumpName,
-			args:     []string{"xdpdump", "-i", dev, "--load-xdp-program", "-w", "/dev/null"},
+			args:     []string{"xdpdump", "-i", rxName, "--load-xdp-program", "-w", "/dev/null"},
 			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
-		{
-			name:     "tcpdump",
-			args:     []string{"tcpdump", "-i", dev, "-w", "/dev/null"},
+		tool{
+			name:     tcpdumpName,
+			args:     []string{"tcpdump", "-i", rxName, "-w", "/dev/null"},
 			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
-		{
-			name:     "dumpcap",
-			args:     []string{"dumpcap", "-i", dev, "-q", "-w", "/dev/null"},
+		tool{
+			name:     dumpcapName,
+			args:     []string{"dumpcap", "-i", rxName, "-q", "-w", "/dev/null"},
 			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "File: ", // dumpcap prints "Capturing on" too early
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`Packets captured: (\d+)`),
 		},
+		tool{
+			// -A, -N and -Q keep it from changing settings of the machine, -s from printing packets.
+			name:     netsniffName,
+			args:     []string{"netsniff-ng", "--in", rxName, "--out", "/dev/null", "-s", "-A", "-N", "-Q"},
+			verdict:  xdp.Pass,
+			onStack:  true,
+			ready:    "Running!",
+			handOver: 1200 * time.Millisecond,
+			captured: fromLine(`(\d+)\s+packets incoming`), // those that it has read
+		})
+	for i := range all {
+		if _, err := exec.LookPath(all[i].args[0]); err != nil && all[i].missing == "" {
+			all[i].missing = "not installed"
+		}
 	}
+	return all
 }
 
 // program is the tool's name without flags.

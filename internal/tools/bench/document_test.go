@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func TestFill(t *testing.T) {
+	const before = "Text.\n\n<!-- begin sizing: by hand -->\nold\n<!-- end sizing -->\nMore text.\n"
+	r := testReport()
+	once, err := r.fill(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(once, "old\n") || !strings.HasPrefix(once, "Text.\n\n<!-- begin sizing: by hand -->\nMeasured on ") ||
+		!strings.HasSuffix(once, "\n<!-- end sizing -->\nMore text.\n") {
+		t.Errorf("filled:\n%s", once)
+	}
+	if twice, err := r.fill(once); err != nil || twice != once {
+		t.Errorf("filled again: %v\n%s", err, cmp.Diff(once, twice))
+	}
+	for _, wrong := range []string{"no block", "<!-- begin speed: x -->\nno end\n", "<!-- begin speed"} {
+		if _, err := r.fill(wrong); err == nil {
+			t.Errorf("%q: no error", wrong)
+		}
+	}
+}
+
+// The figures in the documents are those of docs/speed.json: make bench writes them all.
+func TestDocumentsAreCurrent(t *testing.T) {
+	if testnet.Emulated() {
+		t.Skip("the emulated machine does not have them")
+	}
+	root := filepath.Join("..", "..", "..")
+	r, err := readReport(filepath.Join(root, "docs", "speed.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := r.chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"docs/speed.svg": chart}
+	for _, name := range []string{"README.md", "docs/sizing.md"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want[name], err = r.fill(string(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range want {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(text, string(got)); diff != "" {
+			t.Errorf("%s has other figures than docs/speed.json (-want +got):\n%s", name, diff)
+		}
+	}
+}

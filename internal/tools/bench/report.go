@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// A Report has all figures of a run. The tables, the chart and the documents are made of it alone,
+// so that they can be made again from its JSON. A figure of 0 that cannot be is a missing one.
+type Report struct {
+	Measured time.Time `json:"measured"`
+	Seconds  float64   `json:"took_s"`
+	Machine  Machine   `json:"machine"`
+	Frames   []Sheet   `json:"frames"`
+	Costs    []Cost    `json:"costs"`
+	TwoCPUs  []TwoCPUs `json:"two_cpus"`
+	Notes    []string  `json:"notes,omitempty"` // what is missing besides, and why
+}
+
+// Machine is what was measured on.
+type Machine struct {
+	CPUs     int     `json:"cpus"`
+	CPU      string  `json:"cpu"`
+	Kernel   string  `json:"kernel"`
+	Load     float64 `json:"load"`     // of the minute before; with other work the figures are worth little
+	Versions string  `json:"versions"` // of xdpcap and of the other tools
+}
+
+// A Sheet has the figures for one frame size.
+type Sheet struct {
+	Bytes int   `json:"frame_bytes"` // on the wire, with the checksum
+	Rows  []Row `json:"rows"`
+}
+
+// A Row has the figures of one tool, or of the traffic without a tool, at one frame size.
+type Row struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`           // of the XDP program under which it was measured
+	Command string `json:"command,omitempty"` // "": no tool
+
+	// Unpaced traffic, in bursts: its rate; what it keeps of the rate of the burst before it, under
+	// the same verdict without a tool; and which part of it was captured. Medians, and quartiles.
+	Unpaced   float64 `json:"unpaced_pps"`
+	Keeps     float64 `json:"traffic_keeps"`
+	KeepsLow  float64 `json:"traffic_keeps_low"`
+	KeepsHigh float64 `json:"traffic_keeps_high"`
+	Captured  float64 `json:"captured_part,omitempty"`
+
+	Rate     float64 `json:"lossless_pps"`        // highest rate without loss
+	OfDrop   float64 `json:"lossless_of_drop"`    // that rate, divided by XDP_DROP's without a tool
+	ReaderUs float64 `json:"reader_us,omitempty"` // CPU time per packet at the highest rate without loss
+	Missing  string  `json:"missing,omitempty"`   // why there are no figures
+}
+
+// A Cost is what a packet costs in xdpcap's program in one configuration, and what traffic keeps
+// with it.
+type Cost struct {
+	What      string `json:"what"`
+	Transport string `json:"transport,omitempty"`
+	Bytes     int    `json:"frame_bytes"`
+	Command   string `json:"command,omitempty"`
+
+	// KernelNs is the CPU time in ns by BPF_PROG_RUN, over that of an empty program: the lower
+	// quartile of many runs, because other work on the machine can only make a run longer.
+	KernelNs *float64 `json:"kernel_ns,omitempty"`
+	MedianNs float64  `json:"kernel_median_ns,omitempty"`
+	OfDrop   float64  `json:"traffic_of_drop,omitempty"` // unpaced rate of traffic, divided by XDP_DROP's
+	Captured float64  `json:"captured_part,omitempty"`   // of the packets to capture
+	ReaderUs float64  `json:"reader_us,omitempty"`       // CPU time per captured packet, at that rate
+	Missing  string   `json:"missing,omitempty"`
+}
+
+// TwoCPUs compares two CPUs that receive with one.
+type TwoCPUs struct {
+	Transport string `json:"transport"`
+
+	// By BPF_PROG_RUN: packets per second of one CPU alone, and of two at once, of an empty program
+	// and of the capture's.
+	OneEmpty float64 `json:"empty_one_pps"`
+	TwoEmpty float64 `json:"empty_two_pps"`
+	One      float64 `json:"one_pps"`
+	Two      float64 `json:"two_pps"`
+	// Scale is Two / (2 One), divided by the same of the empty program.
+	Scale float64 `json:"scale"`
+
+	// Traffic from both CPUs, on which the tool runs, too.
+	Drop     float64 `json:"traffic_drop_pps"`      // under XDP_DROP without a capture
+	Unpaced  float64 `json:"traffic_pps"`           // with --sink
+	Keeps    float64 `json:"traffic_keeps"`         // Unpaced over Drop, burst by burst
+	Captured float64 `json:"traffic_captured_part"` // of the packets of Unpaced
+	Rate     float64 `json:"lossless_pps"`          // highest rate without loss
+	OfDrop   float64 `json:"lossless_of_drop"`
+	Missing  string  `json:"missing,omitempty"`
+}
+
+func (r *Report) write(path string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644) // an owner that is not root stays the owner
+}
+
+func readReport(path string) (*Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &r, nil
+}
+
+// sheet returns the sheet for a frame size on the wire, nil if there is none.
+func (r *Report) sheet(bytes int) *Sheet {
+	for i := range r.Frames {
+		if r.Frames[i].Bytes == bytes {
+			return &r.Frames[i]
+		}
+	}
+	return nil
+}
+
+// row returns the figures of a name at a frame size on the wire, all 0 if there are none.
+func (r *Report) row(bytes int, name string) Row {
+	if s := r.sheet(bytes); s != nil {
+		return s.row(name)
+	}
+	return Row{}
+}
+
+func (s *Sheet) row(name string) Row {
+	for _, r := range s.Rows {
+		if r.Name == name {
+			return r
+		}
+	}
+	return Row{}
+}
+
+// cost returns the figures of a configuration, all 0 if there are none.
+func (r *Report) cost(what, transport string, bytes int) Cost {
+	for _, c := range r.Costs {
+		if c.What == what && c.Transport == transport && c.Bytes == bytes {
+			return c
+		}
+	}
+	return Cost{}
+}
+
+func (r *Report) twoCPUs(transport string) TwoCPUs {
+	for _, t := range r.TwoCPUs {
+		if t.Transport == transport {
+			return t
+		}
+	}
+	return TwoCPUs{}
+}

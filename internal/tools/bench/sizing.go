@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// What is assumed where nothing was measured. docs/sizing.md says why.
+const (
+	fullCPU     = 0.8   // the part of a CPU that may be used: load is never even
+	pause       = 0.05  // seconds that a reader may be kept from its rings
+	recordExtra = 48    // bytes of a record besides the packet: struct sample
+	blockExtra  = 64    // bytes of a packet's block in the file besides the packet
+	frameGap    = 20    // bytes on the wire around a frame: preamble and gap
+	mostCPUs    = 64    // that a card spreads its packets over
+	mostMemory  = 120e9 // bytes per second through a socket's memory
+	mostOutput  = 5e9   // bytes per second that the output takes
+	checksum    = 4     // bytes of a frame that programs never see
+	sampledPart = float64(1) / 1000
+)
+
+// needs is what a capture needs for a link that is full of frames of one size.
+type needs struct {
+	gbits, pps float64
+	bytes      int
+
+	cpus, added float64 // CPUs that receive; those of them that capturing adds
+	reader      float64 // CPUs that the reader is busy for
+	rings       float64 // bytes of ring memory, for a pause of the reader
+	memory      float64 // bytes per second through the memory
+	output      float64 // bytes per second
+}
+
+// A sizing has the measured times that needs are computed from, in ns per packet.
+type sizing struct {
+	drop, sink, skip, reader float64
+}
+
+// sizing returns the measured times for a frame size, and whether all of them are known.
+func (r *Report) sizing(bytes int) (s sizing, ok bool) {
+	transport := r.preferred()
+	drop, sink := r.row(bytes, dropName), r.row(bytes, sinkName(transport))
+	skip := r.cost(sampleName, transport, wireSize(testnet.MinFrame)).KernelNs
+	whole := r.cost(wholeName, transport, bytes).KernelNs
+	s = sizing{drop: ratio(1e9, drop.Rate), skip: value(skip), reader: 1000 * sink.ReaderUs}
+	// Where traffic was lost, its rate does not tell what it takes to capture it.
+	if s.sink = ratio(s.drop, sink.Keeps); sink.Captured < 1 {
+		s.sink = s.drop + value(whole)
+	}
+	return s, drop.Rate > 0 && sink.Keeps > 0 && whole != nil && skip != nil && s.reader > 0
+}
+
+// needs computes what a capture of a part of the packets needs: all of them, or sampledPart.
+func (s sizing) needs(gbits float64, bytes int, part float64) needs {
+	n := needs{gbits: gbits, bytes: bytes}
+	n.pps = gbits * 1e9 / 8 / float64(bytes+frameGap)
+	each := s.sink
+	if part < 1 {
+		each = s.drop + s.skip
+	}
+	n.cpus = n.pps * each / 1e9 / fullCPU
+	n.added = n.pps * (each - s.drop) / 1e9 / fullCPU
+	n.reader = part * n.pps * s.reader / 1e9
+	record, block := float64((bytes-checksum+7)&^7+recordExtra), float64((bytes-checksum+3)&^3+blockExtra)
+	n.rings = part * n.pps * record * pause
+	n.output = part * n.pps * block
+	// The program writes the record and the reader reads it; the reader writes the block and the
+	// output reads it.
+	n.memory = part * n.pps * 2 * (record + block)
+	return n
+}
+
+// first returns which limit is the nearest, and how much of it is needed.
+func (n needs) first() (what string, part float64) {
+	for _, l := range []struct {
+		what string
+		part float64
+	}{
+		{"reader", n.reader / 1},
+		{"CPUs", n.cpus / mostCPUs},
+		{"memory", n.memory / mostMemory},
+		{"output", n.output / mostOutput},
+	} {
+		if l.part > part {
+			what, part = l.what, l.part
+		}
+	}
+	return what, part
+}
+
+const sizingFormat = "    %6s %6s %7s %6s %6s %7s %9s %10s %10s  %s\n"
+
+// printSizing prints the tables of docs/sizing.md.
+func (r *Report) printSizing(out io.Writer) {
+	fmt.Fprintln(out, wrap(fmt.Sprintf("Measured on %s, transport %s; ns per packet:", r.Machine, r.preferred()), 100, ""))
+	fmt.Fprintln(out)
+	fmt.Fprintf(out, "    %6s   %12s %12s   %14s   %s\n", "frame", "XDP_DROP", "captured", "passed over by", "reader")
+	fmt.Fprintf(out, "    %6s   %12s %12s   %14s\n", "bytes", "alone", "", "--sample 1000")
+	sizes := []int{64, 512, 1518}
+	for _, bytes := range sizes {
+		if s, ok := r.sizing(bytes); ok {
+			fmt.Fprintf(out, "    %6d   %12.0f %12.0f   %14.1f   %6.0f\n", bytes, s.drop, s.sink, s.skip, s.reader)
+		} else {
+			fmt.Fprintf(out, "    %6d   not measured\n", bytes)
+		}
+	}
+	r.printBandwidth(out)
+	for _, kind := range []struct {
+		title string
+		part  float64
+	}{{"Every packet captured, whole", 1}, {"One packet of 1000 captured, whole", sampledPart}} {
+		fmt.Fprintf(out, "\n%s:\n\n", kind.title)
+		fmt.Fprintf(out, sizingFormat, "Gbit/s", "frame", "Mpps", "CPUs", "added", "reader", "rings", "memory", "output", "nearest limit")
+		for _, gbits := range []float64{10, 25, 100, 400} {
+			for _, bytes := range sizes {
+				s, ok := r.sizing(bytes)
+				if !ok {
+					continue
+				}
+				n := s.needs(gbits, bytes, kind.part)
+				what, part := n.first()
+				fmt.Fprintf(out, sizingFormat, fmt.Sprint(gbits), fmt.Sprint(bytes), fmt.Sprintf("%.2f", n.pps/1e6),
+					number(n.cpus), number(n.added), number(n.reader),
+					bytesOf(n.rings), bytesOf(n.memory)+"/s", bytesOf(n.output)+"/s", what+" "+share(part))
+			}
+		}
+	}
+}
+
+// printBandwidth prints at what speed bytes go into and out of a ring: what the longer packet takes
+// longer, for its additional bytes.
+func (r *Report) printBandwidth(out io.Writer) {
+	const more = 1518 - 64
+	transport := r.preferred()
+	short, long := r.cost(wholeName, transport, 64), r.cost(wholeName, transport, 1518)
+	if short.KernelNs == nil || long.KernelNs == nil || *long.KernelNs <= *short.KernelNs {
+		return
+	}
+	text := fmt.Sprintf("A CPU writes %.0f GB/s into its ring", more/(*long.KernelNs-*short.KernelNs))
+	a, b := r.row(64, sinkName(transport)).ReaderUs, r.row(1518, sinkName(transport)).ReaderUs
+	if a > 0 && b > a {
+		text += fmt.Sprintf(", and the reader takes %.1f GB/s out of it and hands them to write(2)", more/(b-a)/1000)
+	}
+	fmt.Fprintf(out, "\n%s\n", wrap(text+", by what 1518 bytes take longer than 64.", 100, ""))
+}
+
+func number(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
+
+func bytesOf(x float64) string {
+	unit := 0
+	for ; x >= 1000 && unit < 3; unit++ {
+		x /= 1000
+	}
+	return number(x) + " " + []string{"B", "kB", "MB", "GB"}[unit]
+}
+
+// share is a part of a limit, as a multiple where it is more than the limit.
+func share(part float64) string {
+	if part > 1 {
+		return fmt.Sprintf("%.1f x", part)
+	}
+	return strings.TrimSpace(percent(part))
+}
