@@ -15,7 +15,7 @@ export CGO_ENABLED = 0
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
-TEST_PACKAGES     := tcpdump tshark iproute2
+TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 
@@ -28,7 +28,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-kernels lint generate bench install clean help
+.PHONY: build run test test-kernels lint generate bench man install clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/xdpcap
@@ -85,8 +85,12 @@ fuzz: ## run every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 
+man: build ## write the manual pages to bin/man
+	$(BIN) man --dir bin/man
+
 install: build ## install to PREFIX, /usr/local unless told
 	$(SUDO) install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/xdpcap
+	$(SUDO) $(BIN) man --dir $(DESTDIR)$(PREFIX)/share/man
 
 clean: ## remove what was built
 	rm -rf bin out.pcapng

@@ -77,18 +77,26 @@ file; -d prints what it is compiled to, and -d --ebpf what becomes of that.
 
 What differs at XDP from tcpdump on a socket:
 
-  VLAN tags are still in the packet: "tcp port 443" does not match behind one. With --vlan-aware
-  it does, behind one tag or two.
+VLAN tags are still in the packet: "tcp port 443" does not match behind one. With --vlan-aware it
+does, behind one tag or two.
 
-  Only received packets are there: inbound is true, and outbound is false.
+Only received packets are there: inbound is true, and outbound is false.
 
-  Of a packet in several buffers (jumbo frames) the filter sees the first one, and the whole length.
+Of a packet in several buffers (jumbo frames) the filter sees the first one, and the whole length.
 
-  Beside a running program the filter looks at the packet as it goes in, and with --filter-at exit
-  as it comes out. What the program did is chosen by --verdict.`
+Beside a running program the filter looks at the packet as it goes in, and with --filter-at exit as
+it comes out. What the program did is chosen by --verdict.`
 
 func newFilterHelp() *cobra.Command {
 	return &cobra.Command{Use: "filter", Short: "How filters are written, and what differs from tcpdump", Long: filterHelp}
+}
+
+// unknownCommand is the error of a command about others, for a word that is none of them.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	if meant := meantBy(cmd.Root(), word); meant != "" {
+		return fmt.Errorf("there is no command %q: did you mean %s %s?", word, cmd.CommandPath(), meant)
+	}
+	return fmt.Errorf("there is no command %q: see xdpcap --help", word)
 }
 
 // newHelp is cobra's command of this name, but for a word that is no command: that is an error, with
@@ -108,11 +116,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				word := args[0]
-				if meant := meantBy(cmd.Root(), word); meant != "" {
-					return fmt.Errorf("there is no command %q: did you mean xdpcap help %s?", word, meant)
-				}
-				return fmt.Errorf("there is no command %q: see xdpcap --help", word)
+				return unknownCommand(cmd, args[0])
 			}
 			about.InitDefaultHelpFlag() // as --help does
 			about.InitDefaultVersionFlag()

@@ -98,7 +98,7 @@ func newRoot() *cobra.Command {
 			return err
 		}
 	}
-	cmd.AddCommand(newConfig(), newFilterHelp())
+	cmd.AddCommand(newConfig(), newManual(), newFilterHelp())
 	cmd.SetHelpCommand(newHelp())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = explainFlag(err, c.CommandPath()+" --help")

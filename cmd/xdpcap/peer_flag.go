@@ -105,10 +105,13 @@ func (p *peerFlag) shortName() string {
 
 // says is what the manual says of the flag.
 func (p *peerFlag) says() string {
-	if p.accepted == "" {
+	switch {
+	case p.accepted == "":
 		return p.instead
+	case p.takes != nil:
+		return strings.Join(p.takes, " or ") + ": " + p.accepted
 	}
-	return strings.Join(append(slices.Clone(p.takes), p.accepted), ": ")
+	return p.accepted
 }
 
 // A refusal is the error of a flag that is refused: what to do instead.
