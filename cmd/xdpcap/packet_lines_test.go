@@ -47,7 +47,7 @@ func TestPacketOrigin(t *testing.T) {
 		got := string(newPacketLines(tt.sources, tt.format).append(nil, &tt.packet))
 		stamp := time.Unix(1700000000, 1000).Local().Format("15:04:05.000000 ")
 		got, found := strings.CutPrefix(got, stamp)
-		if !found || !strings.HasPrefix(got, tt.want+"[|ether]") {
+		if !found || !strings.HasPrefix(got, tt.want+" [|ether]") {
 			t.Errorf("%s: %q", tt.name, got)
 		}
 	}

@@ -28,7 +28,7 @@ func TestPrinter(t *testing.T) {
 	if err := p.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	line := at.Local().Format("15:04:05.000000") + " [|ether]\n"
+	line := at.Local().Format("15:04:05.000000") + "  [|ether]\n"
 	if diff := cmp.Diff(line+line, out.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -44,7 +44,7 @@ func (l leaving) Write(b []byte) (int, error) { return min(len(b), int(l)), errG
 // The error of a closed pipe reaches the caller, who ends the capture. Packets whose lines were not
 // printed, or only in part, are lost.
 func TestPrinterError(t *testing.T) {
-	line := len("15:04:05.000000 [|ether]\n")
+	line := len("15:04:05.000000  [|ether]\n")
 	p := newPrinter(leaving(2*line+1), nil, lineFormat{})
 	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})
 	packets := make([]capture.Packet, 4)

@@ -1,6 +1,8 @@
 package dissect
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,75 +12,107 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// TestLines has packets whose lines differ from those of tcpdump: with tags, with protocols that
-// have no format here, and with headers that are wrong or cut.
+// TestLines has packets whose lines are not those of tcpdump: of protocols that it shows more or less
+// of, and packets that are made to cost time.
 func TestLines(t *testing.T) {
-	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))[14:50] // without the frame's padding
-	udp6 := frame(t, true, 0x86dd, ip6(17), badUDP(8))[14:]
-	const udpLine = "IP 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 8"
-	tag := func(tci uint16, next uint16, rest ...byte) []byte {
-		return append([]byte{byte(tci >> 8), byte(tci), byte(next >> 8), byte(next)}, rest...)
-	}
+	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))
 	eth := func(typ layers.EthernetType, b []byte) []byte { return frame(t, true, typ, gopacket.Payload(b)) }
-	later := ip4(17)
-	later.FragOffset = 3
-	mapped := ip6(17)
-	mapped.SrcIP = ipA.To16()
-	nested := []gopacket.SerializableLayer{}
-	for range 10 {
-		nested = append(nested, ip4(4))
+	ip := func(proto layers.IPProtocol, b ...byte) []byte {
+		return frame(t, true, 0x0800, ip4(proto), gopacket.Payload(b))
 	}
+	md5 := append([]byte{0, 81, 0x9c, 0x40, 0, 0, 0, 1, 0, 0, 0, 2, 0xa0, 16, 1, 0, 0, 0, 0, 0, 19, 18}, make([]byte, 18)...)
 	tests := []struct {
 		name string
 		data []byte
-		cut  int // bytes that were not kept
 		want string
 	}{
-		{"vlan", eth(0x8100, tag(5, 0x0800, udp...)), 0, "vlan 5, p 0, " + udpLine},
-		{"vlan, priority, drop eligible", eth(0x8100, tag(0xb005, 0x0800, udp...)), 0, "vlan 5, p 5, DEI, " + udpLine},
-		{"qinq", eth(0x88a8, tag(7, 0x8100, tag(5, 0x86dd, udp6...)...)), 0,
-			"vlan 7, p 0, vlan 5, p 0, IP6 fd00::1.40000 > fe80::2:0:0:3.50001: UDP, length 8"},
-		{"vlan, cut", eth(0x8100, nil)[:16], 44, "[|vlan]"},
-		{"vlan, then cut", eth(0x8100, tag(5, 0x0800))[:18], 44, "vlan 5, p 0, [|ip]"},
-		{"mpls", eth(0x8847, append([]byte{0, 6, 0x40, 64, 0, 6, 0x51, 63}, udp...)), 0,
-			"MPLS (label 100, tc 0, ttl 64) MPLS (label 101, tc 0, ttl 63) " + udpLine},
-		{"mpls, cut", eth(0x8847, []byte{0, 6, 0x40, 64})[:18], 50, "MPLS (label 100, tc 0, ttl 64) [|mpls]"},
-		{"pppoe", eth(0x8864, append([]byte{0x11, 0, 0, 9, 0, 38, 0, 0x21}, udp...)), 0, "PPPoE  [ses 0x9] " + udpLine},
-		{"lldp", eth(0x88cc, make([]byte, 46)), 0, "ethertype 0x88cc, length 60"},
-		{"no name", eth(0x1234, make([]byte, 50)), 0, "ethertype 0x1234, length 64"},
-		{"vlan, no name", eth(0x8100, tag(5, 0x1234, make([]byte, 50)...)), 0,
-			"vlan 5, p 0, ethertype 0x1234, length 68"},
-		{"802.3", eth(0x0026, make([]byte, 46)), 0, "802.3, length 60"},
-		{"fragment", eth(0x0800, frame(t, true, 0x0800, later, gopacket.Payload(make([]byte, 24)))[14:]), 0,
-			"IP 10.0.0.1 > 10.0.0.2: ip-proto-17"},
-		{"named protocol", eth(0x0800, frame(t, true, 0x0800, ip4(89), gopacket.Payload(make([]byte, 24)))[14:]), 0,
-			"IP 10.0.0.1 > 10.0.0.2: OSPF (89), length 24"},
-		{"gre with key", frame(t, true, 0x0800, ip4(47), gopacket.Payload(append([]byte{0x20, 0, 8, 0, 0, 0, 0, 7}, udp...))), 0,
-			"IP 10.0.0.1 > 10.0.0.2: GREv0, length 44: " + udpLine},
-		{"tunnels", frame(t, true, 0x0800, nested...), 0, strings.Repeat("IP 10.0.0.1 > 10.0.0.2: ", 10) + "[odd ip]"},
-		{"padding is no TCP header", eth(0x0800, append(frame(t, true, 0x0800, ip4(6), gopacket.Payload{0, 1, 0, 2})[14:38],
-			make([]byte, 22)...)), 0, "IP 10.0.0.1 > 10.0.0.2: [|tcp]"},
-		{"extension header beyond the packet", frame(t, true, 0x86dd, ip6(0), gopacket.Payload{17, 255, 1, 4, 0, 0, 0, 0}), 0,
-			"IP6 fd00::1 > fe80::2:0:0:3: [odd ip6]"},
-		{"no bytes", nil, 0, "[|ether]"},
-		{"bytes of which none were kept", nil, 60, "[|ether]"},
-		{"wrong version", eth(0x0800, []byte{0x75, 0}), 60, "[|ip]"},
-		{"short header length", eth(0x0800, append([]byte{0x44}, udp[1:]...)), 0, "[odd ip]"},
-		{"total beyond the frame", eth(0x0800, udp)[:14+34], 0, "IP truncated-ip - 2 bytes missing! 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 8"},
-		{"bad option", frame(t, true, 0x0800, ip4(6), gopacket.Payload{0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0, 0, 0, 0, 0, 0,
-			1, 1, 2, 9}), 0, "IP 10.0.0.1.1 > 10.0.0.2.2: Flags [S], seq 1, win 0, options [nop,nop [odd tcp]"},
-		{"mapped address", frame(t, true, 0x86dd, mapped, badUDP(8)), 0, "IP6 ::ffff:10.0.0.1.40000 > fe80::2:0:0:3.50001: UDP, length 8"},
-		{"ppp control", eth(0x8864, []byte{0x11, 0, 0, 9, 0, 6, 0xc0, 0x21, 9, 0, 0, 4}), 0, "PPPoE  [ses 0x9] [odd ppp]"},
-		{"cut payload", eth(0x0800, udp)[:14+30], 20, udpLine},
+		{"erspan", ip(47, append([]byte{0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 7, 0, 5, 0, 0, 0, 3}, udp...)...),
+			"IP 10.0.0.1 > 10.0.0.2: GREv0, seq 1, length 76: gre-proto-0x88be, ERSPAN session 5, vlan 7, index 3: " +
+				"IP 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 8"},
+		{"erspan without a header", ip(47, append([]byte{0, 0, 0x88, 0xbe}, udp...)...),
+			"IP 10.0.0.1 > 10.0.0.2: GREv0, length 64: gre-proto-0x88be, ERSPAN: IP 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 8"},
+		{"an EtherType of which tcpdump says more", eth(0x88a2, make([]byte, 46)),
+			"02:00:00:00:00:01 > 02:00:00:00:00:02, ethertype AoE (0x88a2), length 60"},
+		{"an access point of which tcpdump says more", eth(0x26, append([]byte{0xfe, 0xfe, 3}, make([]byte, 43)...)),
+			"02:00:00:00:00:01 > 02:00:00:00:00:02 OSI Unnumbered, ui, Flags [Command], length 38"},
+		{"a protocol of which tcpdump says more", ip(46, make([]byte, 40)...), "IP 10.0.0.1 > 10.0.0.2: RSVP (46), length 40"},
+		{"signature", ip(6, md5...), "IP 10.0.0.1.81 > 10.0.0.2.40000: Flags [.], ack 2, win 256, options " +
+			"[md5 can't check - 00000000000000000000000000000000,eol], length 0"},
+		{"no bytes", nil, " [|ether]"},
 	}
 	for _, tt := range tests {
-		got := New(Options{}).AppendLine(nil, Packet{Time: stamp(1), Data: tt.data, WireLen: len(tt.data) + tt.cut})
+		got := New(Options{}).AppendLine(nil, Packet{Time: stamp(1), Data: tt.data, WireLen: len(tt.data)})
 		want := stamp(1).Local().Format("15:04:05.000000 ") + tt.want + "\n"
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }
+
+// costlyPackets have as much to decode as fits into 64 KiB.
+func costlyPackets(t testing.TB) []packet {
+	repeat := func(head []byte, b ...byte) []byte {
+		return append(head, bytes.Repeat(b, (65000-len(head))/len(b))...)
+	}
+	eth := func(typ uint16) []byte { return []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, byte(typ >> 8), byte(typ)} }
+	ip := func(proto byte, rest ...byte) []byte {
+		return append(append(eth(0x0800), 0x45, 0, 0xfd, 0xda, 0, 77, 0, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2), rest...)
+	}
+	ip6 := func(next byte, rest ...byte) []byte {
+		return append(append(append(append(eth(0x86dd), 0x60, 0, 0, 0, 0xfd, 0xb0, next, 64), ip6A...), ip6B...), rest...)
+	}
+	to := func(port uint16, rest ...byte) []byte {
+		return ip(17, append([]byte{0x9c, 0x40, byte(port >> 8), byte(port), 0xfd, 0xc6, 0, 0}, rest...)...)
+	}
+	dns := func(answers uint16, rest ...byte) []byte {
+		return to(53, append([]byte{0, 7, 0x80, 0, 0, 0, byte(answers >> 8), byte(answers), 0, 0, 0, 0}, rest...)...)
+	}
+	// Names that point from one pointer to the one before it, and records that begin at the last.
+	pointers := []byte{0}
+	for at := 13; at < 16300; at += 2 {
+		pointers = append(pointers, 0xc0|byte((at-2)>>8), byte(at-2))
+	}
+	return []packet{
+		{"vlan", repeat(eth(0x8100), 0, 5, 0x81, 0)},
+		{"mpls", repeat(eth(0x8847), 0, 6, 0x40, 64)},
+		{"ip in ip", repeat(eth(0x0800), 0x45, 0, 0xfd, 0xda, 0, 77, 0, 0, 64, 4, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2)},
+		{"options of ip6", repeat(ip6(60), append([]byte{60, 255}, make([]byte, 2046)...)...)},
+		{"routes", repeat(ip6(43), append([]byte{43, 254, 4, 0, 0, 0, 0, 0}, make([]byte, 2032)...)...)},
+		{"dns questions", repeat(to(53, 0, 7, 0x80, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0), 0, 0, 1, 0, 1)},
+		{"dns labels", repeat(dns(0xffff), 1, 'a')},
+		{"dns records", repeat(dns(0xffff), 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 10, 0, 0, 1)},
+		{"dns pointers", repeat(dns(0xffff, pointers...), 0xff, 0xa0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0xff, 0xa0)},
+		{"dns options", repeat(dns(1, 0, 0, 41, 0, 0, 0, 0, 0, 0, 0xfd, 0x80), 0, 10, 0, 0)},
+		{"igmp", repeat(ip(2, 0x22, 0, 0, 0, 0, 0, 0xff, 0xff), 4, 0, 0, 0, 224, 1, 2, 3)},
+		{"sctp", repeat(ip(132, make([]byte, 12)...), 9, 0, 0, 4)},
+		{"lldp", repeat(eth(0x88cc), 0xfe, 4, 1, 2, 3, 4)},
+		{"slow", repeat(append(eth(0x8809), 1, 1), 9, 2)},
+		{"pppoe", repeat(append(eth(0x8863), 0x11, 9, 0, 0, 0xfd, 0), 1, 1, 0, 0)},
+		{"icmp6", repeat(ip6(58, append([]byte{135, 0, 0, 0, 0, 0, 0, 0}, ip6A...)...), 9, 1, 0, 0, 0, 0, 0, 0)},
+		{"unknown", repeat(eth(0x1234), 0xa5)},
+		{"text", repeat(dns(1, 0, 0, 16, 0, 1, 0, 0, 0, 0, 0xfd, 0), 255, 1)},
+	}
+}
+
+// TestCostly bounds what any packet costs in text and in memory; BenchmarkCostly shows the time.
+func TestCostly(t *testing.T) {
+	for _, o := range []Options{{}, {Verbose: 1}, {Verbose: 3, LinkLevel: true}} {
+		for _, p := range costlyPackets(t) {
+			d := New(o)
+			var line []byte
+			allocs := testing.AllocsPerRun(1, func() {
+				line = d.AppendLine(line[:0], Packet{Time: stamp(0), Data: p.data, WireLen: len(p.data)})
+			})
+			if len(line) > maxLine || allocs > 1000 {
+				t.Errorf("%s, %+v: %d bytes, %v allocations", p.name, o, len(line), allocs)
+			}
+		}
+	}
+}
+
+// maxLine is how long lines are at most: the text, one value that goes beyond it, and the bytes of
+// what has no format.
+const maxLine = 2*maxText + 2*maxUnknown + maxUnknown/16*70 + 512
 
 // What the caller's slice had before the line stays as it was, and the lines of one Dissector do
 // not depend on each other.
@@ -94,38 +128,45 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic
-// and must write whole lines, of which all but the first are indented, so that a packet can be told
-// from the next one.
+// FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic,
+// and must write lines of a bounded length that no terminal takes for a command.
 func FuzzAppendLine(f *testing.F) {
-	for i, p := range plainPackets(f) {
-		f.Add(p.data, uint16(0), int8(i%4-1))
-		f.Add(p.data[:len(p.data)*3/4], uint16(len(p.data)/4), int8(i%4-1))
+	for i, p := range append(plainPackets(f), protocolPackets(f)...) {
+		f.Add(p.data, uint16(0), uint8(i))
+		f.Add(p.data[:len(p.data)*3/4], uint16(len(p.data)/4), uint8(i))
 	}
 	// An option of length 0 must not be printed forever.
 	solicitation := append([]byte{133, 0, 0, 0, 0, 0, 0, 0}, 1, 0, 0, 0, 0, 0, 0, 0)
-	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), int8(1))
-	f.Fuzz(func(t *testing.T, data []byte, cut uint16, verbosity int8) {
-		out := New(Options{Verbose: int(verbosity)}).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut)})
+	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, cut uint16, flags uint8) {
+		o := Options{Verbose: int(flags & 3), Quiet: flags&4 != 0, LinkLevel: flags&8 != 0}
+		out := New(o).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut)})
 		text, whole := strings.CutSuffix(string(out), "\n")
 		if !whole {
 			t.Fatalf("no newline at the end of %q", text)
 		}
-		for i, line := range strings.Split(text, "\n") {
-			if i > 0 && !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "    ") {
-				t.Errorf("line %d of %q is not indented", i, text)
-			}
-			if i := strings.IndexFunc(line, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }); i >= 0 {
-				t.Errorf("%q has a byte for no terminal", line)
-			}
-			if strings.Contains(line, "%!") {
-				t.Errorf("%q: a format and its values do not match", line)
-			}
-			if strings.Contains(line, " -") && !strings.Contains(line, " - ") {
-				t.Errorf("%q has a negative length", line)
-			}
+		if len(text) > maxLine {
+			t.Errorf("%d bytes: %.200q", len(text), text)
+		}
+		if i := strings.IndexFunc(text, func(r rune) bool { return r != '\t' && r != '\n' && (r < ' ' || r > '~') }); i >= 0 {
+			t.Errorf("%q has a byte for no terminal", text)
 		}
 	})
+}
+
+func BenchmarkCostly(b *testing.B) {
+	for _, p := range costlyPackets(b) {
+		for _, o := range []Options{{}, {Verbose: 3}} {
+			b.Run(fmt.Sprintf("%s -v=%d", p.name, o.Verbose), func(b *testing.B) {
+				d := New(o)
+				var line []byte
+				b.ReportAllocs()
+				for b.Loop() {
+					line = d.AppendLine(line[:0], Packet{Time: stamp(0), Data: p.data, WireLen: len(p.data)})
+				}
+			})
+		}
+	}
 }
 
 func BenchmarkAppendLine(b *testing.B) {

@@ -22,11 +22,13 @@ func graphic(c byte) byte {
 
 // appendHex appends lines of 16 bytes in hexadecimal, each with its offset and, with ascii, the
 // bytes as characters behind them.
-func appendHex(b, data []byte, ascii bool) []byte {
+func appendHex(b, data []byte, ascii bool) []byte { return appendHexRows(b, data, ascii, "\n\t") }
+
+func appendHexRows(b, data []byte, ascii bool, indent string) []byte {
 	for offset := 0; len(data) > 0; offset += 16 {
 		row := data[:min(16, len(data))]
 		data = data[len(row):]
-		b = append(b, "\n\t0x"...)
+		b = append(append(b, indent...), "0x"...)
 		for shift := 12; shift >= 0; shift -= 4 {
 			b = append(b, hexDigits[offset>>shift&15])
 		}

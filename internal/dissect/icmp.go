@@ -1,94 +1,196 @@
 package dissect
 
 import (
-	"cmp"
-	"encoding/binary"
 	"fmt"
-	"net/netip"
-	"strings"
 
-	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 )
 
-// icmpFormats are formats by type and code. The values that they may show are, in this order: the
-// ID; the sequence number, in whose place some errors have the MTU; and of the packet that an error
-// is about the destination, the protocol by number, the protocol by name, and the port.
-var icmpFormats = map[layers.ICMPv4TypeCode]string{
-	0x0000: "echo reply, id %[1]d, seq %[2]d", 0x0800: "echo request, id %[1]d, seq %[2]d",
-	0x0300: "net %[3]s unreachable", 0x0301: "host %[3]s unreachable", 0x0302: "%[3]s protocol %[4]d unreachable",
-	0x0303: "%[3]s %[5]s port %[6]d unreachable", 0x0304: "%[3]s unreachable - need to frag (mtu %[2]d)",
-	0x0305: "%[3]s unreachable - source route failed", 0x0306: "net %[3]s unreachable - unknown",
-	0x0307: "host %[3]s unreachable - unknown", 0x0308: "%[3]s unreachable - source host isolated",
-	0x0309: "net %[3]s unreachable - admin prohibited", 0x030a: "host %[3]s unreachable - admin prohibited",
-	0x030b: "net %[3]s unreachable - tos prohibited", 0x030c: "host %[3]s unreachable - tos prohibited",
-	0x030d: "host %[3]s unreachable - admin prohibited filter", 0x030e: "host %[3]s unreachable - host precedence violation",
-	0x030f: "host %[3]s unreachable - precedence cutoff",
-	0x0b00: "time exceeded in-transit%.0[5]s", 0x0b01: "ip reassembly time exceeded%.0[5]s",
-}
+// unreachable are the reasons of ICMP's destination unreachable by code, with the destination.
+var unreachable = map[uint8]string{0: "net %s unreachable", 1: "host %s unreachable", 5: "%s unreachable - source route failed",
+	6: "net %s unreachable - unknown", 7: "host %s unreachable - unknown", 8: "%s unreachable - source host isolated",
+	9: "net %s unreachable - admin prohibited", 10: "host %s unreachable - admin prohibited",
+	11: "net %s unreachable - tos prohibited", 12: "host %s unreachable - tos prohibited",
+	13: "host %s unreachable - admin prohibited filter", 14: "host %s unreachable - host precedence violation",
+	15: "host %s unreachable - precedence cutoff"}
 
-func (d *Dissector) icmp(i *layers.ICMPv4) bool {
-	var dst netip.Addr
-	var proto layers.IPProtocol
-	var port uint16
-	if i.TypeCode.Type() == layers.ICMPv4TypeDestinationUnreachable {
-		ip, ok := gopacket.NewPacket(i.Payload, layers.LayerTypeIPv4, gopacket.Lazy).NetworkLayer().(*layers.IPv4)
-		if !ok || ip.DstIP == nil || len(ip.Payload) < 4 {
-			return false
+var redirects = map[uint8]string{0: "redirect %s to net %s", 1: "redirect %s to host %s", 2: "redirect-tos %s to net %s",
+	3: "redirect-tos %s to host %s"}
+
+var icmpNames = map[uint8]string{0: "echo reply", 4: "source quench", 8: "echo request",
+	10: "router solicitation",
+	15: "information request", 16: "information reply", 17: "address mask request"}
+
+func (d *Dissector) icmp(b []byte, length int) {
+	d.proto = "icmp"
+	kind, code := d.u8(b, 0), d.u8(b, 1)
+	text := ""
+	switch kind {
+	case 0, 8:
+		text = fmt.Sprintf("%s, id %d, seq %d", icmpNames[kind], d.u16(b, 4), d.u16(b, 6))
+	case 3:
+		text = d.icmpUnreachable(b, code)
+	case 5:
+		gateway, dst := d.ip4Addr(b, 4), d.ip4Addr(b, 24)
+		if format, ok := redirects[code]; ok {
+			text = fmt.Sprintf(format, dst, gateway)
+		} else {
+			text = fmt.Sprintf("redirect-#%d %s to %s", code, dst, gateway)
 		}
-		// The port is read here, because an error has only 8 bytes of the transport header, and
-		// gopacket decodes no TCP header that is cut.
-		dst, proto, port = addr(ip.DstIP), ip.Protocol, binary.BigEndian.Uint16(ip.Payload[2:])
-	}
-	if format, ok := icmpFormats[i.TypeCode]; ok {
-		d.addf("ICMP "+format, i.Id, i.Seq, dst, proto, strings.ToLower(protoName(proto)), port)
-	} else {
-		d.addf("ICMP type-#%d code-#%d", i.TypeCode.Type(), i.TypeCode.Code())
-	}
-	d.addf(", length %d", d.length)
-	return true
-}
-
-var icmp6Names = map[uint8]string{
-	1: "destination unreachable", 2: "packet too big", 3: "time exceeded", 4: "parameter problem", 128: "echo request",
-	129: "echo reply", 130: "multicast listener query", 131: "multicast listener report", 132: "multicast listener done",
-	133: "router solicitation", 134: "router advertisement", 135: "neighbor solicitation", 136: "neighbor advertisement",
-	137: "redirect", 143: "multicast listener report v2",
-}
-
-func (d *Dissector) icmp6(i *layers.ICMPv6) bool {
-	typ, code := i.TypeCode.Type(), i.TypeCode.Code()
-	d.add("ICMP6, " + cmp.Or(icmp6Names[typ], fmt.Sprintf("unknown icmp6 type (%d)", typ)))
-	switch {
-	case i.NextLayerType() != gopacket.LayerTypePayload:
-		d.want = "icmp6"
-		return true
-	case typ != layers.ICMPv6TypePacketTooBig:
-		d.addf(", code-#%d", code)
-	case len(i.Payload) < 4:
-		return false
+	case 9:
+		text = d.icmpRouters(b)
+	case 11:
+		d.u32(b, 24)
+		switch code {
+		case 0:
+			text = "time exceeded in-transit"
+		case 1:
+			text = "ip reassembly time exceeded"
+		default:
+			text = fmt.Sprintf("time exceeded-#%d", code)
+		}
+	case 12:
+		if text = fmt.Sprintf("parameter problem - code %d", code); code == 0 {
+			text = fmt.Sprintf("parameter problem - octet %d", d.u8(b, 4))
+		}
+	case 13:
+		text = fmt.Sprintf("time stamp query id %d seq %d", d.u16(b, 4), d.u16(b, 6))
+	case 14:
+		text = fmt.Sprintf("time stamp reply id %d seq %d: org %s, recv %s, xmit %s", d.u16(b, 4), d.u16(b, 6),
+			timeOfDay(d.u32(b, 8)), timeOfDay(d.u32(b, 12)), timeOfDay(d.u32(b, 16)))
+	case 18:
+		text = fmt.Sprintf("address mask is 0x%08x", d.u32(b, 8))
 	default:
-		d.addf(", mtu %d", binary.BigEndian.Uint32(i.Payload))
+		text = lookUp(icmpNames, kind, "type-#%d")
 	}
-	d.addf(", length %d", d.length)
-	return true
+	d.addf("ICMP %s, length %d", text, length)
+	if d.o.Verbose == 0 || d.ended {
+		return
+	}
+	if !d.net.fragment && length <= len(b) {
+		if computed := checksum(b[:length], 0); computed != 0 {
+			was := d.u16(b, 2)
+			d.addf(" (wrong icmp cksum %x (->%x)!)", was, rightSum(was, computed))
+		}
+	}
+	if kind == 3 || kind == 5 || kind == 11 || kind == 12 || kind == 4 {
+		d.icmpQuoted(skip(b, 8))
+	}
+	if (kind == 3 || kind == 11 || kind == 12) && length > 136 {
+		d.proto = "icmp"
+		d.icmpExtensions(b, length)
+	}
 }
 
-// icmp6Message appends what gopacket decodes as a layer of its own below ICMPv6. For types that
-// have no case here, tcpdump's line has no more than the name, which is there already.
-func (d *Dissector) icmp6Message(l gopacket.Layer) bool {
-	switch l := l.(type) {
-	case *layers.ICMPv6Echo:
-		d.addf(", id %d, seq %d", l.Identifier, l.SeqNumber)
-	case *layers.ICMPv6NeighborSolicitation:
-		d.addf(", who has %s", addr(l.TargetAddress))
-	case *layers.ICMPv6NeighborAdvertisement:
-		d.addf(", tgt is %s", addr(l.TargetAddress))
-	case *layers.MLDv2MulticastListenerReportMessage:
-		d.addf(", %d group record(s)", l.NumberOfMulticastAddressRecords)
-	case *gopacket.DecodeFailure:
-		return false
+// icmpQuoted appends the packet that an error is about, on a line of its own.
+func (d *Dissector) icmpQuoted(b []byte) {
+	d.add("\n\t")
+	total := int(d.u16(b, 2))
+	d.ipv4(limit(b, total), total)
+}
+
+// icmpUnreachable says what cannot be reached, of what the quoted packet has.
+func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
+	dst := d.ip4Addr(b, 24)
+	switch code {
+	case 2:
+		return fmt.Sprintf("%s protocol %d unreachable", dst, d.u8(b, 17))
+	case 3:
+		proto := layers.IPProtocol(d.u8(b, 17))
+		port := d.u16(b, 8+int(d.u8(b, 8)&15)*4+2)
+		switch proto {
+		case layers.IPProtocolTCP:
+			return fmt.Sprintf("%s tcp port %d unreachable", dst, port)
+		case layers.IPProtocolUDP:
+			return fmt.Sprintf("%s udp port %d unreachable", dst, port)
+		}
+		return fmt.Sprintf("%s protocol %d port %d unreachable", dst, uint8(proto), port)
+	case 4:
+		if mtu := d.u16(b, 6); mtu != 0 {
+			return fmt.Sprintf("%s unreachable - need to frag (mtu %d)", dst, mtu)
+		}
+		return fmt.Sprintf("%s unreachable - need to frag", dst)
 	}
-	d.addf(", length %d", d.length)
-	return true
+	if format, ok := unreachable[code]; ok {
+		return fmt.Sprintf(format, dst)
+	}
+	return fmt.Sprintf("%s unreachable - #%d", dst, code)
+}
+
+// icmpRouters lists the routers of an advertisement with their preference.
+func (d *Dissector) icmpRouters(b []byte) string {
+	lifetime := int(d.u16(b, 6))
+	text := "router advertisement lifetime "
+	switch {
+	case lifetime < 60:
+		text += fmt.Sprint(lifetime)
+	case lifetime < 3600:
+		text += fmt.Sprintf("%d:%02d", lifetime/60, lifetime%60)
+	default:
+		text += fmt.Sprintf("%d:%02d:%02d", lifetime/3600, lifetime%3600/60, lifetime%60)
+	}
+	n := int(d.u8(b, 4))
+	text += fmt.Sprintf(" %d:", n)
+	if size := d.u8(b, 5); size != 2 {
+		return text + fmt.Sprintf(" [size %d]", size)
+	}
+	for i := 0; i < n && !d.ended; i++ {
+		text += fmt.Sprintf(" {%s %d}", d.ip4Addr(b, 8+8*i), d.u32(b, 12+8*i))
+	}
+	return text
+}
+
+// timeOfDay is a number of milliseconds since midnight.
+func timeOfDay(ms uint32) string {
+	s := ms / 1000
+	return fmt.Sprintf("%02d:%02d:%02d.%03d", s/3600, s/60%60, s%60, ms%1000)
+}
+
+// icmpExtensions appends what may follow the quoted packet (RFC 4884).
+func (d *Dissector) icmpExtensions(b []byte, length int) {
+	const header = 136
+	n := length - header
+	rest := skip(b, header)
+	if !d.has(rest, 4) {
+		return
+	}
+	if d.u8(b, 5) == 0 && len(rest) >= n && checksum(rest[:n], 0) != 0 {
+		return // no length says that there is an extension, and the sum says that there is none
+	}
+	version := rest[0] >> 4
+	d.addf("\n\tICMP Multi-Part extension v%d", version)
+	if version != 2 {
+		d.add(" packet not supported")
+		return
+	}
+	if len(rest) >= n {
+		correct := ""
+		if checksum(rest[:n], 0) != 0 {
+			correct = "in"
+		}
+		d.addf(", checksum 0x%04x (%scorrect), length %d", d.u16(rest, 2), correct, n)
+	}
+	for rest, n = rest[4:], n-4; n > 4 && !d.ended; {
+		size, class, kind := int(d.u16(rest, 0)), d.u8(rest, 2), d.u8(rest, 3)
+		d.addf("\n\t  %s Object (%d), Class-Type: %d, length %d",
+			lookUp(map[uint8]string{1: "MPLS Stack Entry", 2: "Interface Identification"}, class, "unknown"), class, kind, size)
+		if rest, n = skip(rest, 4), n-4; class == 0 || size < 4 {
+			return
+		}
+		size -= 4
+		if class == 1 && kind == 1 {
+			label := d.u32(rest, 0)
+			bottom := ""
+			if label&0x100 != 0 {
+				bottom = ", [S]"
+			}
+			d.addf("\n\t    label %d, tc %d%s, ttl %d", label>>12, label>>9&7, bottom, label&0xff)
+		} else {
+			d.hexData(rest, size, "\n\t    ")
+		}
+		if n < size {
+			return
+		}
+		rest, n = skip(rest, size), n-size
+	}
 }

@@ -1,157 +1,391 @@
 package dissect
 
 import (
-	"cmp"
 	"net/netip"
 
 	"github.com/gopacket/gopacket/layers"
 )
 
-// network has the addresses of an IP header. They are printed once the transport header was read,
-// because the ports stand beside them.
+// network is the last IP header, as far as the headers behind it need it.
 type network struct {
-	src, dst netip.Addr
-	named    bool // the addresses are already printed
+	version  int
+	src, dst []byte
+	finalDst []byte // the destination that checksums cover, which a source route changes
+	proto    layers.IPProtocol
+	hops     uint8
+	fragment bool // more fragments of the packet follow, or came before
 }
 
-// hosts appends the addresses, unless the line has them already.
+func addr(b []byte) netip.Addr {
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// hosts appends the addresses of the last IP header.
 func (d *Dissector) hosts() {
-	if n := &d.net; !n.named {
-		d.addf("%s > %s: ", n.src, n.dst)
-		n.named = true
+	if d.ended {
+		return
 	}
+	d.line = addr(d.net.src).AppendTo(d.line)
+	d.add(" > ")
+	d.line = addr(d.net.dst).AppendTo(d.line)
+	d.add(": ")
 }
 
 // ports appends the addresses with ports, or the ports alone where the line has the addresses
-// already, which is so behind an extension header of IPv6.
-func (d *Dissector) ports(src, dst uint16) {
-	if n := &d.net; n.named {
-		d.addf("%d > %d: ", src, dst)
-	} else {
-		d.addf("%s.%d > %s.%d: ", n.src, src, n.dst, dst)
-		n.named = true
+// already, which is so behind an extension header.
+func (d *Dissector) ports(proto layers.IPProtocol, src, dst uint16) {
+	if d.ended {
+		return
 	}
+	if d.net.proto != proto {
+		d.number("", uint64(src))
+		d.number(" > ", uint64(dst))
+		d.add(": ")
+		return
+	}
+	d.line = addr(d.net.src).AppendTo(d.line)
+	d.number(".", uint64(src))
+	d.add(" > ")
+	d.line = addr(d.net.dst).AppendTo(d.line)
+	d.number(".", uint64(dst))
+	d.add(": ")
 }
 
-// protocols are tcpdump's names of protocols. Those that have a format of their own here have a
-// mark, too.
-var protocols = map[layers.IPProtocol]struct{ name, mark string }{
-	0: {"Options", "ip6"}, 1: {"ICMP", "icmp"}, 2: {"IGMP", ""}, 4: {"IPIP", "ip"}, 6: {"TCP", "tcp"}, 17: {"UDP", "udp"},
-	41: {"IPv6", "ip6"}, 43: {"Routing", "ip6"}, 44: {"Fragment", "ip6"}, 47: {"GRE", "gre"}, 50: {"ESP", ""},
-	51: {"AH", ""}, 58: {"ICMPv6", "icmp6"}, 60: {"unknown", "ip6"}, 88: {"EIGRP", ""}, 89: {"OSPF", ""}, 103: {"PIM", ""},
-	112: {"VRRP", ""}, 132: {"SCTP", ""},
+// hasPorts tells whether the addresses are shown together with the ports, behind the IP header.
+func hasPorts(proto layers.IPProtocol) bool {
+	return proto == layers.IPProtocolTCP || proto == layers.IPProtocolUDP || proto == layers.IPProtocolSCTP || proto == 33
 }
 
-func protoName(proto layers.IPProtocol) string { return cmp.Or(protocols[proto].name, "unknown") }
+var protocolNames = map[layers.IPProtocol]string{0: "Options", 1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 8: "EGP", 9: "IGRP",
+	17: "UDP", 33: "DCCP", 41: "IPv6", 43: "Routing", 44: "Fragment", 46: "RSVP", 47: "GRE", 50: "ESP", 51: "AH", 55: "Mobile IP",
+	58: "ICMPv6", 62: "Mobile IP (old)", 88: "EIGRP", 89: "OSPF", 103: "PIM", 108: "Compressed IP", 112: "VRRP",
+	113: "PGM", 132: "SCTP", 135: "Mobility", 143: "Ethernet"}
 
-// protocol says that length bytes of proto come next. A protocol without a format of its own ends
-// the line.
-func (d *Dissector) protocol(proto layers.IPProtocol, length int) {
-	known, ok := protocols[proto]
-	d.length, d.want = length, known.mark
-	if proto != layers.IPProtocolTCP && proto != layers.IPProtocolUDP {
-		d.hosts()
-	}
-	switch {
-	case proto == layers.IPProtocolNoNextHeader:
-		d.add("no next header")
-	case !ok:
-		d.addf(" ip-proto-%d %d", proto, length)
-	case d.want == "":
-		d.addf("%s (%d), length %d", known.name, proto, length)
-	}
-}
-
-func (d *Dissector) ip4(ip *layers.IPv4) bool {
-	if ip.SrcIP == nil || ip.Version != 4 {
-		return false
+func (d *Dissector) ipv4(b []byte, length int) {
+	d.proto = "ip"
+	if version := d.u8(b, 0) >> 4; version != 4 {
+		if version == 6 {
+			d.add("IP6, wrong link-layer encapsulation")
+		} else {
+			d.addf("IP%d", version)
+		}
+		d.invalid()
+		return
 	}
 	d.name("IP ")
-	total := int(ip.Length)
-	if total > d.length {
-		d.addf("truncated-ip - %d bytes missing! ", total-d.length)
+	if !d.has(b, 20) {
+		return
+	}
+	if length < 20 {
+		d.addf("truncated-ip %d", length)
+		return
+	}
+	size, total := int(b[0]&15)*4, int(d.u16(b, 2))
+	if size < 20 {
+		d.addf("bad-hlen %d", size)
+		return
+	}
+	if length < total {
+		d.addf("truncated-ip - %d bytes missing! ", total-length)
+	}
+	if total < size {
+		if total != 0 {
+			d.addf("bad-len %d", total)
+			return
+		}
+		total = length // a packet that the network card is to divide (TSO)
+	}
+	b = limit(b, total)
+	fragment := d.u16(b, 6)
+	d.net = network{version: 4, src: b[12:16], dst: b[16:20], finalDst: b[16:20], proto: layers.IPProtocol(b[9]), hops: b[8],
+		fragment: fragment&0x3fff != 0}
+	if size > 20 {
+		d.net.finalDst = finalDestination(limit(b, size), d.net.dst)
 	}
 	if d.o.Verbose > 0 {
-		d.ip4Header(ip)
+		d.ip4Header(b, size)
 	}
-	d.net = network{src: addr(ip.SrcIP), dst: addr(ip.DstIP)}
-	if ip.FragOffset > 0 {
+	if fragment&0x1fff != 0 {
 		d.hosts()
-		d.addf("ip-proto-%d", ip.Protocol)
-		return true
+		d.number("ip-proto-", uint64(d.net.proto))
+		return
 	}
-	if ip.Flags&layers.IPv4MoreFragments != 0 {
-		d.firstFragment(ip.Protocol, ip.Payload)
+	if !hasPorts(d.net.proto) {
+		d.hosts()
 	}
-	d.protocol(ip.Protocol, total-len(ip.Contents))
-	return true
+	if size > len(b) {
+		d.addf(" [remaining caplen(%d) < header length(%d)]", len(b), size)
+		d.truncated()
+		return
+	}
+	d.above(d.net.proto, b[size:], total-size)
 }
 
-// ip4Header appends the fields that verbosity 1 adds. The rest of the packet goes onto a second
-// line.
-func (d *Dissector) ip4Header(ip *layers.IPv4) {
-	d.addf("(tos 0x%x%s", ip.TOS, [4]string{"", ",ECT(1)", ",ECT(0)", ",CE"}[ip.TOS&3])
-	if ip.TTL > 0 {
-		d.addf(", ttl %d", ip.TTL)
+// ip4Header appends what -v shows of the header, which ends its line.
+func (d *Dissector) ip4Header(b []byte, size int) {
+	tos, fragment, was := b[1], d.u16(b, 6), d.u16(b, 10)
+	d.addf("(tos 0x%x%s", tos, [4]string{"", ",ECT(1)", ",ECT(0)", ",CE"}[tos&3])
+	if d.net.hops > 0 {
+		d.addf(", ttl %d", d.net.hops)
 	}
-	flags := [8]string{"none", "+", "DF", "+, DF", "rsvd", "+, rsvd", "DF, rsvd", "+, DF, rsvd"}[ip.Flags]
-	d.addf(", id %d, offset %d, flags [%s], proto %s (%d), length %d)\n    ",
-		ip.Id, int(ip.FragOffset)*8, flags, protoName(ip.Protocol), ip.Protocol, ip.Length)
-}
-
-// firstFragment decodes the payload of a first fragment, which begins with the transport header.
-// gopacket itself decodes no fragments.
-func (d *Dissector) firstFragment(proto layers.IPProtocol, payload []byte) {
-	d.decode(proto.LayerType(), payload)
-	d.truncated = true
-}
-
-func (d *Dissector) ip6(ip *layers.IPv6) bool {
-	if ip.SrcIP == nil || ip.Version != 6 {
-		return false
-	}
-	d.name("IP6 ")
-	length := int(ip.Length)
-	if missing := length + 40 - d.length; missing > 0 {
-		d.addf("truncated-ip6 - %d bytes missing!", missing)
-	}
-	if d.o.Verbose > 0 {
-		d.add("(")
-		if ip.TrafficClass != 0 {
-			d.addf("class 0x%02x, ", ip.TrafficClass)
+	d.addf(", id %d, offset %d, flags [%s], proto %s (%d), length %d", d.u16(b, 4), int(fragment&0x1fff)*8,
+		[8]string{"none", "+", "DF", "+, DF", "rsvd", "+, rsvd", "DF, rsvd", "+, DF, rsvd"}[fragment>>13],
+		lookUp(protocolNames, d.net.proto, "unknown"), uint8(d.net.proto), d.u16(b, 2))
+	whole := true
+	if size > 20 {
+		d.add(", options (")
+		if whole = d.ip4Options(limit(b, size)[20:], size-20); !whole {
+			d.add(" [truncated-option]")
 		}
-		if ip.FlowLabel != 0 {
-			d.addf("flowlabel 0x%05x, ", ip.FlowLabel)
+		d.add(")")
+	}
+	if size <= len(b) {
+		if computed := checksum(b[:size], 0); computed != 0 {
+			d.addf(", bad cksum %x (->%x)!", was, rightSum(was, computed))
 		}
-		d.addf("hlim %d, next-header %s (%d) payload length: %d) ", ip.HopLimit, protoName(ip.NextHeader), ip.NextHeader, length)
 	}
-	if length == 0 && ip.HopByHop != nil {
-		length = d.length - 40 // a jumbogram
+	d.add(")\n    ")
+	if !whole {
+		d.hosts()
+		d.truncated()
 	}
-	d.net = network{src: addr(ip.SrcIP), dst: addr(ip.DstIP)}
-	d.protocol(ip.NextHeader, length)
+}
+
+var ip4OptionNames = map[uint8]string{0: "EOL", 1: "NOP", 68: "timestamp", 130: "security", 7: "RR", 137: "SSRR", 131: "LSRR",
+	148: "RA", 82: "traceroute"}
+
+// ip4Options appends the options of length bytes. It is false where bytes of one are missing.
+func (d *Dissector) ip4Options(b []byte, length int) bool {
+	for separator := ""; length > 0 && !d.ended; separator = "," {
+		code := d.u8(b, 0)
+		d.add(separator)
+		d.add(lookUp(ip4OptionNames, code, "unknown %d"))
+		n := 1
+		if code > 1 {
+			if n = int(d.u8(b, 1)); n < 2 {
+				d.addf(" [bad length %d]", n)
+				return true
+			}
+		}
+		if n > length {
+			d.addf(" [bad length %d]", n)
+			return true
+		}
+		if n > len(b) {
+			return false
+		}
+		switch code {
+		case 0:
+			return true
+		case 68:
+			d.ip4Timestamps(b[:n])
+		case 7, 137, 131:
+			d.ip4Route(b[:n])
+		case 148:
+			if n < 4 {
+				d.addf(" [bad length %d]", n)
+			} else if value := d.u16(b, 2); value != 0 {
+				d.addf(" value %d", value)
+			}
+		}
+		b, length = b[n:], length-n
+	}
 	return true
 }
 
-// ip6Extension appends an IPv6 extension header, and says what comes next.
-func (d *Dissector) ip6Extension(text string, contents []byte, next layers.IPProtocol) bool {
-	if contents == nil {
-		return false
+// ip4Route appends the addresses of a route that is to be taken or was recorded.
+func (d *Dissector) ip4Route(option []byte) {
+	n := len(option)
+	if n < 3 {
+		d.addf(" [bad length %d]", n)
+		return
 	}
-	d.add(text)
-	d.protocol(next, d.length-len(contents))
-	return true
+	if (n+1)&3 != 0 {
+		d.addf(" [bad length %d]", n)
+	}
+	next := int(option[2]) - 1
+	if next < 3 || (next+1)&3 != 0 || next > n+1 {
+		d.addf(" [bad ptr %d]", option[2])
+	}
+	for at := 3; at < n; at += 4 {
+		d.address(" ", d.ip4Addr(option, at))
+		if next > at {
+			d.add(",")
+		}
+	}
 }
 
-func (d *Dissector) ip6Fragment(f *layers.IPv6Fragment) {
-	d.add("frag (")
+// ip4Timestamps appends the times at which hops received the packet.
+func (d *Dissector) ip4Timestamps(option []byte) {
+	n := len(option)
+	if n < 4 {
+		d.addf("[bad length %d]", n)
+		return
+	}
+	kind, size := option[3]&15, 4
+	if kind != 0 {
+		size = 8
+	}
+	d.add(" TS{")
+	if (n-4)&(size-1) != 0 {
+		d.addf("[bad length %d]", n)
+	}
+	next := int(option[2]) - 1
+	if next < 4 || (next-4)&(size-1) != 0 || next > n+1 {
+		d.addf("[bad ptr %d]", option[2])
+	}
+	at := 0
+	if name, known := map[byte]string{0: "TSONLY", 1: "TS+ADDR", 3: "PRESPEC"}[kind]; known {
+		d.add(name)
+		for at = 4; at < n && !d.ended; at += size {
+			separator, host := " ", ""
+			if next == at {
+				separator = " ^ "
+			}
+			if size == 8 {
+				host = d.ip4Addr(option, at).String()
+			}
+			d.addf("%s%d@%s", separator, d.u32(option, at+size-4), host)
+		}
+	} else {
+		d.addf("[bad ts type %d]", kind)
+	}
+	if next == at {
+		d.add(" ^ ")
+	}
+	if missed := option[3] >> 4; missed != 0 {
+		d.addf(" [%d hops not recorded]} ", missed)
+	} else {
+		d.add("}")
+	}
+}
+
+// finalDestination is where a source route leads, or the header's destination.
+func finalDestination(header, dst []byte) []byte {
+	for b := skip(header, 20); len(b) > 0 && b[0] != 0; {
+		n := 1
+		if b[0] != 1 {
+			if len(b) < 2 || b[1] < 2 || int(b[1]) > len(b) {
+				return dst
+			}
+			n = int(b[1])
+		}
+		if (b[0] == 131 || b[0] == 137) && n >= 7 {
+			return b[n-4 : n]
+		}
+		b = b[n:]
+	}
+	return dst
+}
+
+// above appends what comes behind IP headers.
+func (d *Dissector) above(proto layers.IPProtocol, b []byte, length int) {
+	if d.ended {
+		return
+	}
+	four := d.net.version == 4
+	requires := func(version int) {
+		d.addf("[%s requires IPv%d]", lookUp(protocolNames, proto, "unknown"), version)
+		d.invalid()
+	}
+	switch proto {
+	case layers.IPProtocolTCP:
+		d.tcpSegment(b, length)
+	case layers.IPProtocolUDP:
+		d.udpDatagram(b, length)
+	case layers.IPProtocolSCTP:
+		d.sctp(b, length)
+	case layers.IPProtocolICMPv4:
+		if four {
+			d.icmp(b, length)
+		} else {
+			requires(4)
+		}
+	case layers.IPProtocolICMPv6:
+		if four {
+			requires(6)
+		} else {
+			d.icmp6(b, length)
+		}
+	case layers.IPProtocolIGMP:
+		if four {
+			d.igmp(b, length)
+		} else {
+			requires(4)
+		}
+	case layers.IPProtocolIPv4:
+		d.ipv4(b, length)
+	case layers.IPProtocolIPv6:
+		d.ipv6(b, length)
+	case layers.IPProtocolGRE:
+		d.greHeader(b, length)
+	case layers.IPProtocolAH:
+		d.ah(b, length)
+	case layers.IPProtocolESP:
+		d.esp(b, length)
+	case layers.IPProtocolVRRP:
+		d.vrrp(b, length)
+	case layers.IPProtocolNoNextHeader:
+		d.add("no next header")
+	case 103:
+		d.pim(b, length)
+	case 143:
+		if four {
+			requires(6)
+		} else {
+			d.ether(b, length)
+		}
+	case layers.IPProtocolOSPF:
+		d.ospf(b, length)
+	case 88:
+		d.eigrp(b, length)
+	case 8, 9, 33, 46, 55, 77, 108, 113:
+		// Of these tcpdump says more.
+		if hasPorts(proto) {
+			d.hosts()
+		}
+		d.addf("%s (%d), length %d", lookUp(protocolNames, proto, "unknown"), uint8(proto), length)
+	default:
+		d.number(" ip-proto-", uint64(proto))
+		d.number(" ", uint64(length))
+	}
+}
+
+func (d *Dissector) ah(b []byte, length int) {
+	d.proto = "ah"
+	if !d.has(b, 1) {
+		return
+	}
+	d.add("AH")
+	size := (int(d.u8(b, 1)) + 2) * 4
+	d.add("(")
 	if d.o.Verbose > 0 {
-		d.addf("0x%08x:", f.Identification)
+		d.addf("length=%d(%d-bytes),", d.u8(b, 1), size)
 	}
-	d.addf("%d|%d)", f.FragmentOffset*8, d.length-8)
-	if f.FragmentOffset == 0 {
-		d.add(" ")
-		d.firstFragment(f.NextHeader, f.Payload)
-		d.protocol(f.NextHeader, d.length-8)
+	if reserved := d.u16(b, 2); reserved != 0 {
+		d.addf("reserved=0x%x[MustBeZero],", reserved)
 	}
+	d.addf("spi=0x%08x,", d.u32(b, 4))
+	d.addf("seq=0x%x,", d.u32(b, 8))
+	d.add("icv=0x")
+	if size > 12 {
+		for at := 12; at < size && !d.ended; at += 4 {
+			d.addf("%08x", d.u32(b, at))
+		}
+	}
+	d.add("): ")
+	if next := layers.IPProtocol(d.u8(b, 0)); !d.ended {
+		d.above(next, skip(b, size), length-size)
+	}
+}
+
+func (d *Dissector) esp(b []byte, length int) {
+	d.proto = "esp"
+	if !d.has(b, 9) {
+		return
+	}
+	d.addf("ESP(spi=0x%08x", d.u32(b, 0))
+	d.addf(",seq=0x%x)", d.u32(b, 4))
+	d.addf(", length %d", length)
 }

@@ -1,0 +1,45 @@
+package dissect
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// sum adds b to a sum of 16-bit words, eight bytes at a time: how words are grouped makes no
+// difference to a ones' complement sum.
+func sum(b []byte, start uint64) uint64 {
+	total, carry := start, uint64(0)
+	for len(b) >= 8 {
+		total, carry = bits.Add64(total, binary.BigEndian.Uint64(b), carry)
+		b = b[8:]
+	}
+	if len(b) > 0 {
+		var last [8]byte
+		copy(last[:], b)
+		total, carry = bits.Add64(total, binary.BigEndian.Uint64(last[:]), carry)
+	}
+	total, carry = bits.Add64(total, 0, carry)
+	return total + carry
+}
+
+// checksum is the Internet checksum of b, with a sum of what is not in b. It is 0 over bytes that
+// have their right checksum among them.
+func checksum(b []byte, start uint64) uint16 {
+	total := sum(b, start)
+	for total > 0xffff {
+		total = total>>16 + total&0xffff
+	}
+	return ^uint16(total)
+}
+
+// rightSum is what a checksum should have been, of what it was and the checksum with it included.
+func rightSum(was, computed uint16) uint16 {
+	total := uint32(was) + uint32(computed)
+	return uint16(total>>16 + total)
+}
+
+// pseudoHeader is the sum of what the checksum of a protocol above IP covers besides it.
+func (n *network) pseudoHeader(length int, proto uint8) uint64 {
+	total := sum(n.src, uint64(length)+uint64(proto))
+	return sum(n.finalDst, total)
+}

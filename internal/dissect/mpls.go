@@ -1,0 +1,79 @@
+package dissect
+
+var mplsLabels = [...]string{"IPv4 explicit NULL", "router alert", "IPv6 explicit NULL", "implicit NULL"}
+
+func (d *Dissector) mpls(b []byte, length int) {
+	d.proto = "mpls"
+	d.add("MPLS")
+	var label uint32
+	for i, bottom := 0, false; !bottom && !d.ended; i++ {
+		if length < 4 {
+			d.invalid()
+			d.has(b, length)
+			return
+		}
+		entry := d.u32(b, 0)
+		label, bottom = entry>>12, entry&0x100 != 0
+		if i > 0 && d.o.Verbose > 0 {
+			d.add("\n\t")
+		} else {
+			d.add(" ")
+		}
+		d.number("(label ", uint64(label))
+		if label < 16 && d.o.Verbose > 0 {
+			name := "rsvd"
+			if int(label) < len(mplsLabels) {
+				name = mplsLabels[label]
+			}
+			d.addf(" (%s)", name)
+		}
+		d.number(", tc ", uint64(entry>>9&7))
+		if bottom {
+			d.add(", [S]")
+		}
+		d.number(", ttl ", uint64(entry&0xff))
+		d.add(")")
+		b, length = skip(b, 4), length-4
+	}
+	version := byte(0)
+	switch {
+	case d.ended:
+		return
+	case label == 0 || label == 3:
+		version = 4
+	case label == 2:
+		version = 6
+	case length < 1:
+		return
+	default:
+		// Nothing else says what comes next. A first byte of an IP header is its version and size.
+		switch first := d.u8(b, 0); {
+		case first >= 0x45 && first <= 0x4f:
+			version = 4
+		case first>>4 == 6:
+			version = 6
+		case first >= 0x81 && first <= 0x83: // OSI
+			return
+		}
+	}
+	if version == 0 {
+		if d.unknown(b); !d.o.Quiet && d.o.Dump == NoDump {
+			d.has(b, length)
+		}
+		return
+	}
+	d.newLine(" ")
+	if version == 4 {
+		d.ipv4(b, length)
+	} else {
+		d.ipv6(b, length)
+	}
+}
+
+// newLine goes on behind a header: on a new line with -v, behind the separator otherwise.
+func (d *Dissector) newLine(separator string) {
+	if d.o.Verbose > 0 {
+		separator = "\n\t"
+	}
+	d.add(separator)
+}

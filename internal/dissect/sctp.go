@@ -1,0 +1,135 @@
+package dissect
+
+import "github.com/gopacket/gopacket/layers"
+
+var (
+	sctpChunks = map[uint8]string{0: "DATA", 1: "INIT", 2: "INIT ACK", 3: "SACK", 4: "HB REQ", 5: "HB ACK", 6: "ABORT",
+		7: "SHUTDOWN", 8: "SHUTDOWN ACK", 9: "OP ERR", 10: "COOKIE ECHO", 11: "COOKIE ACK", 12: "ECN ECHO", 13: "ECN CWR",
+		14: "SHUTDOWN COMPLETE", 0xc0: "FOR CUM TSN", 0xc1: "REL CTRL", 0xc2: "REL CTRL ACK"}
+	sctpPayloads = map[uint32]string{1: "ISDN Q.921", 2: "M2UA", 3: "M3UA", 4: "SUA", 5: "M2PA", 6: "V5.2", 7: "H.248",
+		8: "BICC", 9: "TALI", 10: "DUA", 11: "ASAP", 12: "ENRP", 13: "H.323", 14: "Q.IPC", 15: "SIMCO", 16: "DDPSC",
+		17: "DDPSSC", 18: "S1AP", 19: "RUA", 20: "HNBAP", 21: "ForCES HP", 22: "ForCES MP", 23: "ForCES LP", 24: "SBc-AP",
+		25: "NBAP", 27: "X2AP"}
+	sctpPorts = map[uint16]string{6704: "[ForCES HP]", 6705: "[ForCES MP]", 6706: "[ForCES LP]"}
+)
+
+func (d *Dissector) sctp(b []byte, length int) {
+	d.proto = "sctp"
+	if length < 12 {
+		d.addf("truncated-sctp - %d bytes missing!", 12-length)
+		return
+	}
+	if !d.has(b, 12) {
+		return
+	}
+	src, dst := d.u16(b, 0), d.u16(b, 2)
+	d.net.proto = layers.IPProtocolSCTP // the addresses stand here behind extension headers, too
+	d.ports(layers.IPProtocolSCTP, src, dst)
+	d.add("sctp")
+	d.add(sctpPorts[src])
+	d.add(sctpPorts[dst])
+	b, length = b[12:], length-12
+	separator := " ("
+	if d.o.Verbose > 1 {
+		separator = "\n\t"
+	}
+	for i := 1; length > 0 && !d.ended; i++ {
+		if length < 4 {
+			d.addf("%s%d) [chunk descriptor cut off at end of packet]", separator, i)
+			return
+		}
+		if !d.has(b, 4) {
+			return
+		}
+		size := int(d.u16(b, 2))
+		if size < 4 {
+			d.addf("%s%d) [Bad chunk length %d, < size of chunk descriptor]", separator, i, size)
+			return
+		}
+		padding := -size & 3
+		if length < padding {
+			d.addf("%s%d) [Bad chunk length %d, > remaining data in packet]", separator, i, size)
+			return
+		}
+		if !d.has(b, size) {
+			return
+		}
+		d.addf("%s%d) [%s] ", separator, i, lookUp(sctpChunks, b[0], "Unknown chunk type: 0x%x"))
+		if !d.sctpChunk(b[:size]) {
+			return
+		}
+		if d.o.Verbose < 2 {
+			separator = ", ("
+		}
+		if b, length = b[size:], length-size; padding > 0 {
+			if !d.has(b, padding) {
+				return
+			}
+			b, length = b[padding:], length-padding
+		}
+	}
+}
+
+// sctpChunk appends what a chunk has behind its type. It is false where the chunk is too short.
+func (d *Dissector) sctpChunk(b []byte) bool {
+	short := func(n int) bool {
+		if len(b) < 4+n {
+			d.addf("bogus chunk length %d]", len(b))
+			return true
+		}
+		return false
+	}
+	switch b[0] {
+	case 0:
+		if flags := b[1] & 7; flags != 0 {
+			d.add(bitNames(uint32(flags), []bit{{4, "(U)"}, {2, "(B)"}, {1, "(E)"}}, "", ""))
+			d.add(" ")
+		}
+		if short(12) {
+			return false
+		}
+		d.addf("[TSN: %d] [SID: %d] [SSEQ %d] ", d.u32(b, 4), d.u16(b, 8), d.u16(b, 10))
+		d.addf("[PPID %s] ", lookUp(sctpPayloads, d.u32(b, 12), "0x%x"))
+		if short(13) {
+			return false
+		}
+		if d.o.Verbose > 1 && d.u32(b, 12) != 3 { // of M3UA tcpdump says more
+			d.add("[Payload")
+			if d.o.Dump == NoDump && !d.o.Quiet {
+				d.add(":")
+				d.unknown(b[16:])
+			}
+			d.add("]")
+		}
+	case 1, 2:
+		if short(16) {
+			return false
+		}
+		d.addf("[init tag: %d] [rwnd: %d] [OS: %d] [MIS: %d] [init TSN: %d] ",
+			d.u32(b, 4), d.u32(b, 8), d.u16(b, 12), d.u16(b, 14), d.u32(b, 16))
+	case 3:
+		if short(12) {
+			return false
+		}
+		ack, gaps, twice := d.u32(b, 4), int(d.u16(b, 12)), int(d.u16(b, 14))
+		d.addf("[cum ack %d] [a_rwnd %d] [#gap acks %d] [#dup tsns %d] ", ack, d.u32(b, 8), gaps, twice)
+		rest := b[16:]
+		list := func(n int, show func(i int)) bool {
+			for i := 1; i <= n && len(rest) > 0 && !d.ended; i++ {
+				if len(rest) < 4 {
+					d.addf("bogus chunk length %d]", len(b))
+					return false
+				}
+				show(i)
+				rest = rest[4:]
+			}
+			return true
+		}
+		return list(gaps, func(i int) {
+			d.addf("\n\t\t[gap ack block #%d: start = %d, end = %d] ", i, ack+uint32(d.u16(rest, 0)), ack+uint32(d.u16(rest, 2)))
+		}) && list(twice, func(i int) {
+			d.addf("\n\t\t[dup TSN #%d: %d] ", i, d.u32(rest, 0))
+		})
+	}
+	return true
+}

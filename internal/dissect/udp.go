@@ -1,0 +1,78 @@
+package dissect
+
+import "github.com/gopacket/gopacket/layers"
+
+func (d *Dissector) udpDatagram(b []byte, length int) {
+	d.proto = "udp"
+	if len(b) < 4 {
+		d.portless()
+		return
+	}
+	src, dst := d.u16(b, 0), d.u16(b, 2)
+	d.ports(layers.IPProtocolUDP, src, dst)
+	if length < 8 {
+		d.addf("truncated-udp %d", length)
+		return
+	}
+	size := int(d.u16(b, 4))
+	if size == 0 && length > 65535 { // a jumbogram
+		size = length
+	}
+	if size < 8 {
+		d.addf("truncated-udplength %d", size)
+		return
+	}
+	if d.ended || !d.has(b, 8) {
+		return
+	}
+	size, length = size-8, length-8
+	length = min(length, size)
+	if d.o.Verbose > 0 {
+		d.udpChecksum(b, length)
+	}
+	payload := limit(b[8:], length)
+	either := func(port uint16) bool { return src == port || dst == port }
+	switch {
+	case d.o.Quiet:
+	case either(53):
+		d.dns(payload, length, false)
+		return
+	case either(5353):
+		d.dns(payload, length, true)
+		return
+	case either(4789):
+		d.vxlanHeader(payload, length)
+		return
+	case either(6081):
+		d.geneve(payload, length)
+		return
+	case either(6635):
+		d.mpls(payload, length)
+		return
+	}
+	if size > length && !d.net.fragment {
+		d.addf("UDP, bad length %d > %d", size, length)
+	} else {
+		d.number("UDP, length ", uint64(size))
+	}
+}
+
+// udpChecksum appends whether the checksum is right. IPv4's, which is optional, -v does not show.
+func (d *Dissector) udpChecksum(b []byte, length int) {
+	if d.net.fragment || d.net.version == 4 && d.o.Verbose < 2 {
+		return
+	}
+	was := d.u16(b, 6)
+	if was == 0 && d.net.version == 4 {
+		d.add("[no cksum] ")
+		return
+	}
+	if len(b) < length+8 {
+		return
+	}
+	if computed := checksum(b[:length+8], d.net.pseudoHeader(length+8, 17)); computed != 0 {
+		d.addf("[bad udp cksum 0x%04x -> 0x%04x!] ", was, rightSum(was, computed))
+	} else {
+		d.add("[udp sum ok] ")
+	}
+}
