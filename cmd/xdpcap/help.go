@@ -99,8 +99,8 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("there is no command %q: see xdpcap --help", word)
 }
 
-// newHelp is cobra's command of this name, but for a word that is no command: that is an error, with
-// the one that was probably meant.
+// newHelp is cobra's command of this name, but for a word that is no command: that is an error,
+// with the one that was probably meant.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",

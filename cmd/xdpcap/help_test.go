@@ -49,8 +49,8 @@ func TestHelpFilter(t *testing.T) {
 	}
 }
 
-// The capture's help also says what is about all commands, and a topic that there is not is an error
-// which says what was meant.
+// The capture's help also says what is about all commands, and a topic that there is not is an
+// error which says what was meant.
 func TestHelp(t *testing.T) {
 	skipEmulated(t)
 	text := helpOf(t, "--help")

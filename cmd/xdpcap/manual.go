@@ -17,8 +17,8 @@ func newManual() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man [command]",
 		Short: "Print a manual page, or write all of them",
-		Long: "man prints the manual page of xdpcap, or of one of its commands, as man(1) formats it. --dir writes all\n" +
-			"pages into the directories man7 and man8 below another, from where man -M reads them.",
+		Long: "man prints the manual page of xdpcap, or of one of its commands, as man(1) formats it. --dir\n" +
+			"writes all pages into the directories man7 and man8 below another, from where man -M reads them.",
 		Example: "  xdpcap man | man -l -\n  xdpcap man stats | man -l -\n  xdpcap man --dir /usr/local/share/man",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

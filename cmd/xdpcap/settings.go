@@ -74,8 +74,8 @@ func variableOf(flag string) string {
 	return settingsPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// readSettingsFile reads lines of the form "flag = value". Empty lines, and those that begin with #,
-// are comments.
+// readSettingsFile reads lines of the form "flag = value". Empty lines, and those that begin with
+// #, are comments.
 func readSettingsFile(path string, flags []string) (all []setting, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -30,8 +30,8 @@ type flagGroup struct {
 	flags *pflag.FlagSet
 }
 
-// flagGroups returns the flags that are not hidden. Those that cobra adds have no group of their own,
-// and come last.
+// flagGroups returns the flags that are not hidden. Those that cobra adds have no group of their
+// own, and come last.
 func flagGroups(all *pflag.FlagSet) (groups []flagGroup) {
 	const other = "Other"
 	add := func(flag *pflag.Flag, title string) {

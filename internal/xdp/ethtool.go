@@ -120,8 +120,8 @@ func (ifi *Interface) ActiveQueues() int {
 }
 
 // queueDirectories counts the receive queues that sysfs shows; 0 = it does not show the interface.
-// It shows those of the network namespace in which /sys was mounted. Where that is not the caller's,
-// one of the same name there is told from this one by its index and address.
+// It shows those of the network namespace in which /sys was mounted. Where that is not the
+// caller's, one of the same name there is told from this one by its index and address.
 func (ifi *Interface) queueDirectories() (n int) {
 	dir := "/sys/class/net/" + ifi.Name
 	index, _ := os.ReadFile(dir + "/ifindex")
