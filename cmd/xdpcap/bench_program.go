@@ -28,7 +28,7 @@ func (o *benchOptions) benchProgram(cpu int) (benchPrinter, error) {
 		return nil, fmt.Errorf("--program runs %v on packets as if they had come in: its maps change, and whoever reads them takes "+
 			"these packets for real ones, though none is sent; add --yes if that is meant", p)
 	}
-	say(stderr, "measuring %v on CPU %d", p, cpu)
+	say(stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
 	b, err := meter.BenchProgram(ctx, meter.ProgramBenchOptions{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
 	if err != nil {
 		return nil, err

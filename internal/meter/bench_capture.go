@@ -86,8 +86,11 @@ type packetSource interface {
 func newPacketSource(r *bufio.Reader) (packetSource, error) {
 	const sectionHeader = 0x0a0d0d0a // of pcapng, in either byte order
 	magic, err := r.Peek(4)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it is no capture file, since it is shorter than the header of one")
+	}
+	if err != nil {
+		return nil, err
 	}
 	if binary.BigEndian.Uint32(magic) == sectionHeader {
 		return pcapgo.NewNgReader(r, pcapgo.NgReaderOptions{ErrorOnMismatchingLinkType: true})

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -67,6 +70,53 @@ func TestBenchProgram(t *testing.T) {
 	}
 	if counted[xdp.Drop] < 2000 || counted[xdp.Pass] < 2 || counted[xdp.Redirect] > 0 {
 		t.Errorf("the program counted %v", counted)
+	}
+}
+
+// A program that leaves the first packets as they are, and changes all others, has no figures of
+// repeated runs: most of them had another packet.
+func TestBenchProgramChangesLater(t *testing.T) {
+	testnet.RequireRoot(t)
+	runs, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runs.Close()
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "later", Type: ebpf.XDP, License: "Dual BSD/GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.LoadMapPtr(asm.R1, runs.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "pass"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+		asm.JLT.Imm(asm.R1, 10, "pass"),
+		asm.LoadMem(asm.R2, asm.R6, 0, asm.Word), // data
+		asm.LoadMem(asm.R3, asm.R6, 4, asm.Word), // data_end
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, 14),
+		asm.JGT.Reg(asm.R4, asm.R3, "pass"),
+		asm.StoreImm(asm.R2, 0, 0x55, asm.Byte),
+		asm.Mov.Imm(asm.R0, int32(xdp.Pass)).WithSymbol("pass"),
+		asm.Return(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	p, err := xdp.Identify(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Packets: [][]byte{make([]byte, 64)}, Duration: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := b.Total; c.Packets != 1 || c.Changed != 1 || c.Repeated != 0 {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -189,6 +239,14 @@ func TestReadBenchPackets(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A file that cannot be read is not called one of another format.
+func TestReadBenchPacketsFails(t *testing.T) {
+	want := errors.New("input/output error")
+	if _, err := ReadBenchPackets(iotest.ErrReader(want)); !errors.Is(err, want) {
+		t.Error(err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // FindProgram looks for an XDP program by its id or name among all that are loaded on this machine.
@@ -49,7 +50,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("list the loaded BPF programs: %w", err)
+			return explainHidden("list the loaded BPF programs", err)
 		}
 		id = next
 		prog, err := ebpf.NewProgramFromID(id)
@@ -57,7 +58,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 			continue // it has gone meanwhile
 		}
 		if err != nil {
-			return fmt.Errorf("open BPF program %d: %w", id, err)
+			return explainHidden(fmt.Sprintf("open BPF program %d", id), err)
 		}
 		info, err := prog.Info()
 		prog.Close()
@@ -84,13 +85,22 @@ func Identify(prog *ebpf.Program) (Program, error) {
 	return Program{ID: uint32(id), Name: info.Name}, nil
 }
 
+// explainHidden says who may look at loaded programs, where that is why what was tried failed.
+func explainHidden(tried string, err error) error {
+	if !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%s: %w", tried, err)
+	}
+	return fmt.Errorf("%s: %w: the kernel shows loaded programs to CAP_SYS_ADMIN only; run it as root (sudo), or add cap_sys_admin to the binary",
+		tried, unix.EPERM)
+}
+
 func programByID(id uint32) (Program, error) {
 	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Program{}, Kind(ErrNoSuchProgram, "no XDP program has the id %d", id)
 	}
 	if err != nil {
-		return Program{}, fmt.Errorf("open XDP program %d: %w", id, err)
+		return Program{}, explainHidden(fmt.Sprintf("open XDP program %d", id), err)
 	}
 	defer p.Close()
 	info, err := p.Info()
