@@ -15,8 +15,8 @@ import (
 const (
 	// MaxBenchPackets is how many packets of a capture are measured at most.
 	MaxBenchPackets = 256
-	// maxBenchPacket is the longest packet in bytes. The kernel puts a packet of BPF_PROG_RUN into 18
-	// pages of memory at most.
+	// maxBenchPacket is the longest packet in bytes. The kernel puts a packet of BPF_PROG_RUN into
+	// 18 pages of memory at most.
 	maxBenchPacket = 65535
 	// minBenchPacket is an Ethernet header. BPF_PROG_RUN refuses less.
 	minBenchPacket = 14

@@ -38,8 +38,8 @@ type ProgramCost struct {
 	Changed int // packets that the program changes: their bytes or their length
 
 	// Ns is the CPU time of a run in ns, where one packet is run many times in a row, so that
-	// everything is in the CPU's caches. A changed packet is not, because its second run would begin
-	// with what the first one has made of it.
+	// everything is in the CPU's caches. A changed packet is not, because its second run would
+	// begin with what the first one has made of it.
 	Ns       float64
 	Repeated int // packets that Ns, Cycles and NativeInstructions are of
 
@@ -51,9 +51,10 @@ type ProgramCost struct {
 	Cycles, NativeInstructions float64
 }
 
-// BenchProgram runs a loaded XDP program on packets by BPF_PROG_RUN, thousands of times. No packet is
-// sent, whatever the verdict; but the program's maps change as if all had come in, by the loopback
-// interface. The error is an ErrNotRunnable where the kernel does not run the program in this way.
+// BenchProgram runs a loaded XDP program on packets by BPF_PROG_RUN, thousands of times. No packet
+// is sent, whatever the verdict; but the program's maps change as if all had come in, by the
+// loopback interface. The error is an ErrNotRunnable where the kernel does not run the program in
+// this way.
 func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
@@ -165,7 +166,14 @@ func (b *programBench) runSingly(ctx context.Context) error {
 
 // runRepeated measures many runs in a row of each packet that the program leaves as it is.
 func (b *programBench) runRepeated(ctx context.Context) error {
-	const emptyEvery = 16 // packets, so that the empty program is measured in the same minute
+	// The empty program is measured 16 times or so in between, in the same minutes as the other.
+	// The first runs of each find cold caches, and do not count.
+	emptyEvery := max(len(b.packets)/16, 1)
+	for _, prog := range []*ebpf.Program{b.empty, b.prog} {
+		if _, _, err := b.repeat(prog, 0); err != nil {
+			return err
+		}
+	}
 	var empties []hotRun
 	for i := range b.packets {
 		if ctx.Err() != nil {
@@ -189,9 +197,6 @@ func (b *programBench) runRepeated(ctx context.Context) error {
 		if p.changed = changed; !changed { // the first run may have left it alone, and a later one not
 			p.hot = &hot
 		}
-	}
-	if len(empties) == 0 {
-		return nil
 	}
 	ns, _ := median(empties, func(e hotRun) float64 { return e.ns })
 	cycles, _ := median(empties, func(e hotRun) float64 { return e.cycles })
