@@ -77,5 +77,9 @@ func (r *Report) printSpeed(out io.Writer) {
 }
 
 func speedCells(r Row) string {
-	return fmt.Sprintf(" %s | %s | %s | %s", mpps(r.Rate), percent(r.OfDrop), percent(r.Keeps), micros(r.ReaderUs))
+	rate := mpps(r.Rate)
+	if r.alwaysLost() {
+		rate = "none"
+	}
+	return fmt.Sprintf(" %s | %s | %s | %s", rate, percent(r.OfDrop), percent(r.Keeps), micros(r.ReaderUs))
 }

@@ -16,16 +16,17 @@ type effort struct {
 	// elsewhere. Each time there are bursts of traffic, each of them with a neighbour to compare with.
 	rounds, fewRounds, bursts int
 
-	// How often the interval is halved in which the highest rate without loss is searched.
-	halvings int
+	// How often the interval is halved in which the highest rate without loss is searched, where
+	// there are as many rounds, and where there are few.
+	halvings, fewHalvings int
 
 	// How often an XDP program is run by BPF_PROG_RUN, and in how many rounds.
 	costRuns, costRounds int
 }
 
 var (
-	fullEffort  = effort{rounds: 8, fewRounds: 3, bursts: 4, halvings: 6, costRuns: 15, costRounds: 5}
-	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, costRuns: 5, costRounds: 1}
+	fullEffort  = effort{rounds: 7, fewRounds: 3, bursts: 4, halvings: 6, fewHalvings: 4, costRuns: 15, costRounds: 4}
+	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, fewHalvings: 2, costRuns: 5, costRounds: 1}
 )
 
 // How long a burst of traffic takes, and traffic at a rate that may be the highest without loss.
@@ -60,7 +61,6 @@ type entrant struct {
 	rates, besides []float64 // of its bursts, and of those before them
 	parts          []float64 // of the packets that were captured in a round
 	cpu            []float64 // us per packet, of the rounds without loss
-	lossy          bool      // some packets of the rounds were lost
 }
 
 func (n *network) passEntrant() *entrant {
@@ -147,11 +147,10 @@ func (e *entrant) round(ctx context.Context, w load) {
 	}
 	if e.row.Command != "" {
 		e.parts = append(e.parts, t.part())
-		e.lossy = e.lossy || !t.lossless()
 	}
 }
 
-// finish sums the rounds up and finds the highest rate without loss. Where the rounds had loss, it
+// finish sums the rounds up and finds the highest rate without loss. Where most rounds had loss, it
 // is searched, beside bursts under XDP_DROP. drop is the rate of XDP_DROP in the rounds.
 func (b *bench) finish(ctx context.Context, n *network, e *entrant, size int, drop float64) {
 	r := &e.row
@@ -159,12 +158,17 @@ func (b *bench) finish(ctx context.Context, n *network, e *entrant, size int, dr
 		return
 	}
 	kept := ratios(e.rates, e.besides)
-	r.Unpaced, r.Captured = median(e.rates), median(e.parts)
+	r.Unpaced, r.Captured, r.Rounds = median(e.rates), median(e.parts), len(e.parts)
+	for _, part := range e.parts {
+		if part == 1 {
+			r.Lossless++
+		}
+	}
 	r.Keeps, r.KeepsLow, r.KeepsHigh = median(kept), quantile(kept, 0.25), quantile(kept, 0.75)
 	switch {
 	case r.Missing != "":
 		return
-	case e.lossy:
+	case len(e.parts) > 0 && r.Captured < 1:
 		b.search(ctx, n, e, size)
 		return
 	}
@@ -178,7 +182,11 @@ func (b *bench) finish(ctx context.Context, n *network, e *entrant, size int, dr
 func (b *bench) search(ctx context.Context, n *network, e *entrant, size int) {
 	var drop []float64
 	r := &e.row
-	rate, err := highestRate(r.Unpaced, b.halvings, func(rate float64) (float64, bool, error) {
+	halvings := b.halvings
+	if len(e.parts) <= b.fewRounds {
+		halvings = b.fewHalvings
+	}
+	rate, err := highestRate(r.Unpaced, halvings, func(rate float64) (float64, bool, error) {
 		progress("%d bytes, %s: %s", wireSize(size), r.Name, mpps(rate))
 		beside, err := load{size: size, bursts: 1, time: burstTime}.run(ctx, n.drop)
 		if err != nil {

@@ -51,3 +51,18 @@ func TestPromisesWithoutFigures(t *testing.T) {
 		}
 	}
 }
+
+// Where packets were lost at every rate, the promise is missed: that is no missing figure.
+func TestPromiseAlwaysLost(t *testing.T) {
+	r := testReport()
+	for i := range r.Frames[1].Rows {
+		if row := &r.Frames[1].Rows[i]; row.Name == sinkName(ring) {
+			row.Rate, row.OfDrop, row.Captured = 0, 0, 0.8
+		}
+	}
+	for _, p := range r.promises() {
+		if strings.HasPrefix(p.what, "ring, 1518 bytes") && p.verdict() != "missed" {
+			t.Errorf("%s: %s", p.what, p.verdict())
+		}
+	}
+}

@@ -47,8 +47,11 @@ type Row struct {
 	KeepsLow  float64 `json:"traffic_keeps_low"`
 	KeepsHigh float64 `json:"traffic_keeps_high"`
 	Captured  float64 `json:"captured_part,omitempty"`
+	Rounds    int     `json:"rounds,omitempty"`          // of several bursts each
+	Lossless  int     `json:"rounds_lossless,omitempty"` // in which nothing was lost
 
-	Rate     float64 `json:"lossless_pps"`        // highest rate without loss
+	// The highest rate without loss: Unpaced, where most rounds had none.
+	Rate     float64 `json:"lossless_pps"`
 	OfDrop   float64 `json:"lossless_of_drop"`    // that rate, divided by XDP_DROP's without a tool
 	ReaderUs float64 `json:"reader_us,omitempty"` // CPU time per packet at the highest rate without loss
 	Missing  string  `json:"missing,omitempty"`   // why there are no figures
@@ -93,6 +96,11 @@ type TwoCPUs struct {
 	Rate     float64 `json:"lossless_pps"`          // highest rate without loss
 	OfDrop   float64 `json:"lossless_of_drop"`
 	Missing  string  `json:"missing,omitempty"`
+}
+
+// alwaysLost says whether packets were lost at every rate that was tried.
+func (r Row) alwaysLost() bool {
+	return r.Missing == "" && r.Captured > 0 && r.Captured < 1 && r.Rate == 0
 }
 
 func (r *Report) write(path string) error {

@@ -46,6 +46,9 @@ func (r *Report) sizing(bytes int) (s sizing, ok bool) {
 	skip := r.cost(sampleName, transport, wireSize(testnet.MinFrame)).KernelNs
 	whole := r.cost(wholeName, transport, bytes).KernelNs
 	s = sizing{drop: ratio(1e9, drop.Rate), skip: value(skip), reader: 1000 * sink.ReaderUs}
+	if s.reader == 0 {
+		s.reader = 1000 * r.row(bytes, ownName(transport)).ReaderUs
+	}
 	// Where traffic was lost, its rate does not tell what it takes to capture it.
 	if s.sink = ratio(s.drop, sink.Keeps); sink.Captured < 1 {
 		s.sink = s.drop + value(whole)

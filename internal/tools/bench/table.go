@@ -30,29 +30,34 @@ func (r *Report) printHead(out io.Writer) {
 
 func (m Machine) String() string { return fmt.Sprintf("%d CPUs %s, %s", m.CPUs, m.CPU, m.Kernel) }
 
-const lineFormat = "%-23s %12s %8s %8s   %9s   %8s %9s %9s\n"
+const lineFormat = "%-23s %12s %8s %7s %9s %8s %9s %8s %8s\n"
 
 // print prints the sheet as a table.
 func (s *Sheet) print(out io.Writer) {
 	fmt.Fprintf(out, "\n"+lineFormat, fmt.Sprintf("%d-byte frames", s.Bytes),
-		"highest rate", "of", "times", "reader", "traffic", "quartiles", "of it")
-	fmt.Fprintf(out, lineFormat, "", "without loss", "XDP_DROP", xdpdumpName, "CPU", "keeps", "", "captured")
-	fmt.Fprintln(out, strings.Repeat("-", 95))
+		"highest rate", "of", "times", "reader", "traffic", "quartiles", "of it", "rounds")
+	fmt.Fprintf(out, lineFormat, "", "without loss", "XDP_DROP", xdpdumpName, "CPU", "keeps", "", "captured", "lossless")
+	fmt.Fprintln(out, strings.Repeat("-", 100))
 	dump := s.row(xdpdumpName)
 	for _, r := range s.Rows {
-		fmt.Fprintf(out, lineFormat, r.Name, mpps(r.Rate), percent(r.OfDrop), times(ratio(r.Rate, dump.Rate)),
-			micros(r.ReaderUs), percent(r.Keeps), quartiles(r), percent(r.Captured))
+		rate := mpps(r.Rate)
+		if r.alwaysLost() {
+			rate = "none"
+		}
+		fmt.Fprintf(out, lineFormat, r.Name, rate, percent(r.OfDrop), times(ratio(r.Rate, dump.Rate)),
+			micros(r.ReaderUs), percent(r.Keeps), quartiles(r), percent(r.Captured), lossless(r))
 	}
 }
 
 // printNotes says what the columns are and how the tools were run.
 func (r *Report) printNotes(out io.Writer) {
 	fmt.Fprint(out, `
-highest rate without loss: the tool counted every packet that was sent. That of unpaced traffic, or
-    found by bisection of it. XDP_DROP without a capture is the limit.
+highest rate without loss: the tool counted every packet that was sent. That of unpaced traffic,
+    where most rounds had no loss, or found by bisection of it. XDP_DROP is the limit.
 reader CPU: user and system time of the tool's process per packet, at that rate.
-traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict,
-    and which part of it was captured. Under XDP_PASS the kernel routes it on to another interface.
+traffic keeps: the rate of unpaced traffic with the tool, over that without, under the same verdict;
+    which part of it was captured, and in how many rounds all of it. Under XDP_PASS the kernel
+    routes it on to another interface.
 copying alone: an XDP program copies the packets, a thread on the other CPU reads the copies. That
     is the least that any capture at XDP has to do.
 Everything is measured in turn, in rounds, and compared round by round; medians. The frames come
@@ -207,6 +212,13 @@ func quartiles(r Row) string {
 		return noFigure
 	}
 	return fmt.Sprintf("%.0f-%.0f %%", 100*r.KeepsLow, 100*r.KeepsHigh)
+}
+
+func lossless(r Row) string {
+	if r.Rounds == 0 {
+		return noFigure
+	}
+	return fmt.Sprintf("%d/%d", r.Lossless, r.Rounds)
 }
 
 func micros(us float64) string {

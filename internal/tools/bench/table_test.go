@@ -10,19 +10,19 @@ import (
 
 func TestTable(t *testing.T) {
 	want := strings.TrimPrefix(`
-64-byte frames          highest rate       of    times      reader    traffic quartiles     of it
-                        without loss XDP_DROP  xdpdump         CPU      keeps            captured
------------------------------------------------------------------------------------------------
-no capture, XDP_DROP      5.000 Mpps    100 %   12.5 x           -      100 %         -         -
-no capture, XDP_PASS      1.000 Mpps     20 %    2.5 x           -      100 %         -         -
-copying alone, XDP_DROP   4.500 Mpps     90 %   11.2 x    0.020 us       90 %   88-91 %         -
-copying alone, XDP_PASS   0.890 Mpps     18 %    2.2 x    0.030 us       89 %   80-92 %         -
-xdpcap --sink, ring       4.000 Mpps     80 %   10.0 x    0.040 us       80 %   75-85 %     100 %
-xdpcap --sink, perf       1.500 Mpps     30 %    3.8 x    0.150 us       30 %   28-31 %     100 %
-xdpcap, ring              0.880 Mpps     18 %    2.2 x    0.050 us       88 %   80-90 %     100 %
-xdpdump                   0.400 Mpps    8.0 %    1.0 x    1.600 us       40 %   30-50 %     100 %
-tcpdump                   0.200 Mpps    4.0 %    0.5 x    0.200 us       80 %   70-82 %      70 %
-dumpcap                            -        -        -           -          -         -         -
+64-byte frames          highest rate       of   times    reader  traffic quartiles    of it   rounds
+                        without loss XDP_DROP xdpdump       CPU    keeps           captured lossless
+----------------------------------------------------------------------------------------------------
+no capture, XDP_DROP      5.000 Mpps    100 %  12.5 x         -    100 %         -        -        -
+no capture, XDP_PASS      1.000 Mpps     20 %   2.5 x         -    100 %         -        -        -
+copying alone, XDP_DROP   4.500 Mpps     90 %  11.2 x  0.020 us     90 %   88-91 %        -        -
+copying alone, XDP_PASS   0.890 Mpps     18 %   2.2 x  0.030 us     89 %   80-92 %        -        -
+xdpcap --sink, ring       4.000 Mpps     80 %  10.0 x  0.040 us     80 %   75-85 %    100 %      4/5
+xdpcap --sink, perf       1.500 Mpps     30 %   3.8 x  0.150 us     30 %   28-31 %    100 %      4/5
+xdpcap, ring              0.880 Mpps     18 %   2.2 x  0.050 us     88 %   80-90 %    100 %      4/5
+xdpdump                   0.400 Mpps    8.0 %   1.0 x  1.600 us     40 %   30-50 %    100 %      4/5
+tcpdump                   0.200 Mpps    4.0 %   0.5 x  0.200 us     80 %   70-82 %     70 %      0/5
+dumpcap                            -        -       -         -        -         -        -        -
 `, "\n")
 	var b strings.Builder
 	testReport().Frames[0].print(&b)

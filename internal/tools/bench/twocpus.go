@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -119,7 +118,6 @@ func (b *bench) twoSenders(ctx context.Context, n *network, t *tool, result *Two
 	}
 	e := n.toolEntrant(t)
 	e.rates, e.besides, e.parts = unpaced, drop, captured
-	e.lossy = slices.Min(captured) < 1
 	result.Drop = median(drop)
 	b.finish(ctx, n, e, testnet.MinFrame, result.Drop)
 	result.Unpaced, result.Keeps, result.Captured = e.row.Unpaced, e.row.Keeps, e.row.Captured
