@@ -51,7 +51,12 @@ func TestHookMap(t *testing.T) {
 			hook := pinHook(t, target.Hook())
 			passed := listenIP(t, pair)
 			file := tempFile(t)
-			p := listening(t, pair.Rx, nil, "--hook", hook, "-w", file, "--json")
+			printed, err := os.Create(filepath.Join(t.TempDir(), "lines"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer printed.Close()
+			p := listening(t, pair.Rx, printed, "--hook", hook, "-w", file, "--json", "--print", "-tv")
 
 			status, stderr := start(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull).wait()
 			if status != 1 || !strings.Contains(stderr, "another xdpcap captures there") {
@@ -70,6 +75,17 @@ func TestHookMap(t *testing.T) {
 			}
 			if diff := cmp.Diff([]int64{1, 0, 3, 2, 2}, got); diff != "" {
 				t.Error(diff)
+			}
+			// Each line begins with where its packet comes from and what became of it.
+			lines, _ := os.ReadFile(printed.Name())
+			at := 0
+			for _, verdict := range []string{"DROP", "ABORTED", "TX", "PASS", "PASS"} {
+				n := strings.Index(string(lines[at:]), hook+"["+verdict+"] (queue 0, id ")
+				if n < 0 {
+					t.Errorf("no line of a packet with %s behind byte %d of %s", verdict, at, lines)
+					break
+				}
+				at += n + 1
 			}
 			if n := filledSlots(t, target.Hook()); n != 0 {
 				t.Errorf("%d slots are still filled", n)

@@ -12,8 +12,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// TestLines has packets whose lines are not those of tcpdump: of protocols that it shows more or less
-// of, and packets that are made to cost time.
+// TestLines has packets whose lines are not those of tcpdump, because it shows more or less of
+// their protocol.
 func TestLines(t *testing.T) {
 	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))
 	eth := func(typ layers.EthernetType, b []byte) []byte { return frame(t, true, typ, gopacket.Payload(b)) }

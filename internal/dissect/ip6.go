@@ -270,7 +270,8 @@ func (d *Dissector) ip6Routing(b []byte) int {
 		d.address("]", hop)
 	}
 	d.add(") ")
-	if left > 0 && words >= 2 && !d.ended { // the destination is in the list, whose first entry is the last one of a segment route
+	// The destination is the last address of the list, or the first one of a segment route.
+	if left > 0 && words >= 2 && !d.ended {
 		at := 8 + 8*(words-2)
 		if kind == 4 {
 			at = 8

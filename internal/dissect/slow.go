@@ -8,7 +8,7 @@ var (
 		{0x20, "Distributing"}, {0x40, "Default"}, {0x80, "Expired"}}
 )
 
-// slow appends a frame of the slow protocols: of link aggregation, and of Ethernet's own management.
+// slow appends a frame of the slow protocols: link aggregation, and Ethernet's own management.
 func (d *Dissector) slow(b []byte, length int) {
 	d.proto = "slow"
 	tooShort := func() {
