@@ -45,17 +45,21 @@ func TestLossCause(t *testing.T) {
 // A ring that is enough has room for what was lost besides what it held, and is one that can be had.
 func TestEnough(t *testing.T) {
 	for _, test := range []struct {
-		ring, size int
-		lost       uint64
-		want       int
+		transport Transport
+		size      int
+		lost      uint64
+		want      int
 	}{
-		{MinBuffer, 1000, 1, 2 * MinBuffer},
-		{MinBuffer, 64, 1024, 2 * MinBuffer},
-		{MinBuffer, 64, 1025, 4 * MinBuffer},
-		{MinBuffer, 1000, 1 << 40, 0},
+		{TransportPerf, 1000, 1, 2 * MinBuffer},
+		{TransportPerf, 64, 1024, 2 * MinBuffer},
+		{TransportPerf, 64, 1025, 4 * MinBuffer},
+		{TransportPerf, 1000, 1 << 40, 0},
+		{TransportRing, 64, 1024, 2 * MinBuffer},
+		{TransportRing, 64, 1 << 22, 0},
 	} {
-		if got := enough(test.ring, test.size, test.lost); got != test.want {
-			t.Errorf("%d packets of %d bytes more than a ring of %d: %d, want %d", test.lost, test.size, test.ring, got, test.want)
+		o := &Options{Buffer: MinBuffer, Transport: test.transport}
+		if got := enough(o, test.size, test.lost); got != test.want {
+			t.Errorf("%v: %d packets of %d bytes more than it holds: %d, want %d", test.transport, test.lost, test.size, got, test.want)
 		}
 	}
 }

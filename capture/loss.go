@@ -152,9 +152,9 @@ func (w *lossWatch) look(last bool) bool {
 	switch {
 	case l.Size == 0:
 	case l.Cause == Burst:
-		l.Enough = enough(l.Buffer, l.Size, now.worst)
+		l.Enough = enough(&s.options, l.Size, now.worst)
 	case l.Cause == SmallRings:
-		l.Enough = enough(l.Buffer, l.Size, uint64(l.Rate*EnoughTime.Seconds()))
+		l.Enough = enough(&s.options, l.Size, uint64(l.Rate*EnoughTime.Seconds()))
 	}
 	s.notice(l)
 	return true
@@ -192,15 +192,15 @@ func rate(from, to lossReading) float64 {
 	return float64(to.wanted-from.wanted) / to.at.Sub(from.at).Seconds()
 }
 
-// enough returns how large a ring must be for so many more packets of a size, or 0.
-func enough(ring, size int, packets uint64) int {
+// enough returns how large the options' rings must be for so many more packets of a size, or 0.
+func enough(o *Options, size int, packets uint64) int {
 	const around = 16 // bytes that a transport adds to a record, at most
-	need := uint64(ring) + packets*uint64(sampleSize+size+around)
-	if need > MaxBuffer {
+	need := uint64(o.Buffer) + packets*uint64(sampleSize+size+around)
+	if need > MaxBuffer || o.Transport == TransportRing && need > maxRingSize {
 		return 0
 	}
 	larger, cpus := powerOfTwoPages(int(need)), machine.CPUs()
-	if affordable(larger, cpus, machine.AvailableMemory()+uint64(ring*cpus)) < larger {
+	if affordable(larger, cpus, machine.AvailableMemory()+uint64(o.Buffer*cpus)) < larger {
 		return 0
 	}
 	return larger
