@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // checkDetached looks for what a capture must never leave behind.
@@ -192,19 +195,67 @@ func inRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 }
 
 // Packets reach the file while the capture runs, even if no more follow. After SIGKILL they are in
-// it, and nothing is attached.
+// it, nothing is attached, and the kernel has neither the program nor its maps any more.
 func TestKilled(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file)
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 5000, Rate: 100_000})
-	testnet.WaitFor(t, "the packets to get into the file", func() bool { return packetBlocks(t, file) == 5000 })
-	p.cmd.Process.Kill()
-	<-p.done
-	testnet.WaitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
-	if records, _ := readFile(t, file); len(records) != 5000 {
-		t.Errorf("%d packets in the file", len(records))
+	const packets = 2500
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			file := tempFile(t)
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--transport", transport)
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: packets, Rate: 100_000})
+			testnet.WaitFor(t, "the packets to get into the file", func() bool { return packetBlocks(t, file) == packets })
+			program, maps := samplerOf(t, pair)
+			p.cmd.Process.Kill()
+			<-p.done
+			testnet.WaitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
+			testnet.WaitFor(t, "the kernel to remove program and maps", func() bool {
+				left, err := ebpf.NewProgramFromID(program)
+				if err == nil {
+					left.Close()
+				}
+				gone := errors.Is(err, os.ErrNotExist)
+				for _, id := range maps {
+					left, err := ebpf.NewMapFromID(id)
+					if err == nil {
+						left.Close()
+					}
+					gone = gone && errors.Is(err, os.ErrNotExist)
+				}
+				return gone
+			})
+			if records, _ := readFile(t, file); len(records) != packets {
+				t.Errorf("%d packets in the file", len(records))
+			}
+		})
 	}
+}
+
+// samplerOf returns the program on the pair's receiving interface, and its maps.
+func samplerOf(t *testing.T, pair *testnet.Pair) (id ebpf.ProgramID, maps []ebpf.MapID) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		ifi, err := xdp.InterfaceByName(pair.RxName)
+		if err != nil {
+			return err
+		}
+		id = ebpf.ProgramID(ifi.Programs[0].ID)
+		program, err := ebpf.NewProgramFromID(id)
+		if err != nil {
+			return err
+		}
+		defer program.Close()
+		info, err := program.Info()
+		if err != nil {
+			return err
+		}
+		maps, _ = info.MapIDs()
+		return nil
+	})
+	if err != nil || len(maps) == 0 {
+		t.Fatalf("program %d with %d maps: %v", id, len(maps), err)
+	}
+	return id, maps
 }
 
 // packetBlocks counts the packets in a file that is still being written.
