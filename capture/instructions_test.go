@@ -1,0 +1,179 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// What can be asked of the sampling programs. Each part that is asked for adds instructions. Tracers
+// take long to verify on an emulated machine, so that only some of these are loaded as tracers.
+var configurations = []struct {
+	name    string
+	traced  bool
+	options Options
+}{
+	{"every packet", true, Options{}},
+	{"heads", false, Options{SnapLen: 96}},
+	{"filter", true, Options{Filter: "tcp port 443"}},
+	{"filter behind VLAN tags", false, Options{Filter: "tcp port 443", VLANAware: true}},
+	{"sample", false, Options{Sample: 10}},
+	{"sample flows", false, Options{SampleFlows: 10}},
+	{"first", false, Options{First: 10}},
+	{"max rate", false, Options{MaxRate: 1000}},
+	{"all of these", true, Options{SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
+}
+
+// The kernel's verifier walks through every path of a program. How many instructions that takes must
+// not grow unnoticed: a program gets slower, and an older kernel may refuse it.
+func TestInstructions(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	transports := []Transport{TransportPerf, TransportRing}
+	var table instructionTable
+	for _, transport := range transports {
+		table.addAll(t, pair, transport, nil)
+	}
+	if testnet.Emulated() || testnet.ProbeFentry() == nil {
+		target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer target.Close()
+		for _, transport := range transports {
+			table.addAll(t, pair, transport, []Hook{Entry, Exit})
+			table.addAll(t, pair, transport, []Hook{Exit})
+		}
+	}
+
+	path := "testdata/instructions-" + release() + ".txt"
+	golden, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Logf("%s has nothing to compare these with:\n%s", path, &table)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]uint32)
+	for line := range strings.Lines(string(golden)) {
+		var n uint32
+		name, number, _ := strings.Cut(line, ": ")
+		if _, err := fmt.Sscan(number, &n); err != nil {
+			t.Fatalf("%s: %q: %v", path, line, err)
+		}
+		want[name] = n
+	}
+	for _, got := range table {
+		most := want[got.name] * 105 / 100
+		delete(want, got.name)
+		if got.instructions > most {
+			t.Errorf("%s: %d instructions, %s allows %d", got.name, got.instructions, path, most)
+		}
+	}
+	for name := range want {
+		t.Errorf("%s: no such program, but %s has it", name, path)
+	}
+	if t.Failed() {
+		t.Logf("if that is to be, write this into capture/%s:\n%s", path, &table)
+	}
+}
+
+// release is the kernel's, up to the second number: 6.1.
+func release() string {
+	fields := strings.Fields(machine.Kernel())
+	numbers := strings.SplitN(fields[1], ".", 3)
+	return numbers[0] + "." + numbers[1]
+}
+
+// An instructionTable has the number of verified instructions of programs.
+type instructionTable []verifiedProgram
+
+type verifiedProgram struct {
+	name         string
+	instructions uint32
+}
+
+func (table *instructionTable) String() string {
+	var b strings.Builder
+	for _, p := range *table {
+		fmt.Fprintf(&b, "%s: %d\n", p.name, p.instructions)
+	}
+	return b.String()
+}
+
+// addAll adds the programs of every configuration for a transport, at these hooks of the pair's
+// interface; nil = at its XDP hook.
+func (table *instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport Transport, hooks []Hook) {
+	t.Helper()
+	for _, c := range configurations {
+		if hooks != nil && !c.traced {
+			continue
+		}
+		o := c.options
+		o.Interfaces, o.Hooks, o.Transport = []string{pair.RxName}, hooks, transport
+		withHooks(t, pair, o, func(h hook) {
+			switch h := h.(type) {
+			case *xdpHook:
+				table.add(t, fmt.Sprintf("%v, xdp, %s", transport, c.name), h.program)
+			case *traceHook:
+				table.add(t, fmt.Sprintf("%v, fentry for %v, %s", transport, hooks, c.name), h.fentry)
+				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.fexit)
+			}
+		})
+	}
+}
+
+func (table *instructionTable) add(t *testing.T, name string, p program) {
+	t.Helper()
+	info, err := p.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, ok := info.VerifiedInstructions()
+	if !ok {
+		t.Fatalf("%s: the kernel does not tell the number of instructions", name)
+	}
+	*table = append(*table, verifiedProgram{name, n})
+}
+
+// withHooks calls do for each hook of a session whose programs are loaded, and not attached. All of
+// it is released afterwards, since the maps take much memory.
+func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		o, err := o.withDefaults()
+		if err != nil {
+			return err
+		}
+		places, err := o.places()
+		if err != nil {
+			return err
+		}
+		hooks, err := o.hooks(places)
+		defer closeHooks(hooks)
+		if err != nil {
+			return err
+		}
+		k, err := newSampler(&o, sourcesOf(hooks), len(hooks), o.transport()(&o))
+		if err != nil {
+			return err
+		}
+		defer k.close()
+		if err := k.loadHooks(hooks); err != nil {
+			return err
+		}
+		for _, h := range hooks {
+			do(h)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
