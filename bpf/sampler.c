@@ -36,12 +36,13 @@ struct account {
 	__u64 lost;
 	__u64 sampled;
 	struct group group;
+	__u64 cpu; /* whose account it is: capture writes it here, because to ask for it is a call
+		    */
 };
 
 /*
  * One account for each source; capture sets max_entries before it loads the program. No atomics:
- * each CPU has its own accounts, and XDP programs do not interrupt each other on one CPU. A CPU
- * that has a ring has its accounts there instead, so that one look-up finds both.
+ * each CPU has its own accounts, and XDP programs do not interrupt each other on one CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -145,29 +146,11 @@ enum context {
 	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be looked at */
 };
 
-/* Where a program counts and sends. */
-struct place {
-	struct account *account;
-	struct ring *ring; /* NULL = records go by perf */
-	__u32 cpu;	   /* where there is a ring */
-};
-
-/* find_place returns false where nothing can be counted, which does not happen. */
-static __always_inline bool find_place(struct place *p)
+static __always_inline struct account *find_account(void)
 {
 	__u32 index = source;
 
-	p->ring = NULL;
-	if (ring_size) {
-		p->cpu = bpf_get_smp_processor_id();
-		p->ring = bpf_map_lookup_elem(&rings, &p->cpu);
-		if (p->ring) {
-			p->account = (struct account *)(p->ring + 1) + index;
-			return true;
-		}
-	}
-	p->account = bpf_map_lookup_elem(&accounts, &index);
-	return p->account;
+	return bpf_map_lookup_elem(&accounts, &index);
 }
 
 /*
@@ -379,8 +362,8 @@ static __always_inline __u64 make_id(__u64 cpu, __u64 number)
 	       (number & ((1ULL << ID_HOOK_SHIFT) - 1));
 }
 
-static __always_inline void fill(struct sample *sample, const struct facts *facts, __u64 cpu,
-				 __u64 lost, __u64 length)
+static __always_inline void fill(struct sample *sample, const struct facts *facts,
+				 const struct account *account, __u64 length)
 {
 	sample->cookie = SAMPLE_COOKIE;
 	sample->source = source;
@@ -388,10 +371,10 @@ static __always_inline void fill(struct sample *sample, const struct facts *fact
 	sample->wire_len = facts->wire_len;
 	sample->verdict = facts->verdict;
 	sample->time_ns = bpf_ktime_get_ns();
-	sample->packet_id = make_id(cpu, facts->number);
+	sample->packet_id = make_id(account->cpu, facts->number);
 	sample->ifindex = facts->ifindex;
 	sample->rx_queue = facts->rx_queue;
-	sample->lost = lost;
+	sample->lost = account->lost;
 }
 
 /* copy copies what the record has of the packet. */
@@ -416,44 +399,49 @@ static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 l
 	return length <= (__u64)(xdp->data_end - xdp->data);
 }
 
-static __always_inline bool send_by_ring(void *ctx, enum context context, const struct place *p,
-					 const struct facts *facts, __u64 length)
+static __always_inline bool send_by_ring(void *ctx, enum context context,
+					 const struct account *account, const struct facts *facts,
+					 __u64 length)
 {
-	struct sample *sample = reserve(p->ring, sizeof(*sample) + length);
+	struct ring *ring = find_ring(account->cpu);
+
+	if (!ring)
+		return false;
+	struct sample *sample = reserve(ring, sizeof(*sample) + length);
 
 	if (!sample)
 		return false;
-	fill(sample, facts, p->cpu, p->account->lost, length);
+	fill(sample, facts, account, length);
 	if (!copy(ctx, context, sample + 1, length)) {
-		cancel(p->ring);
+		cancel(ring);
 		return false;
 	}
-	publish(p->ring, sizeof(*sample) + length);
+	publish(ring, sizeof(*sample) + length);
 	return true;
 }
 
 /* emit sends a record and counts it. */
-static __always_inline void emit(void *ctx, enum context context, const struct place *p,
+static __always_inline void emit(void *ctx, enum context context, struct account *account,
 				 const struct facts *facts)
 {
 	/* The kernel refuses to send more bytes than the packet has. */
 	__u64 length = facts->wire_len < snaplen ? facts->wire_len : snaplen;
 	bool sent;
 
-	if (p->ring && is_for_ring(ctx, context, length)) {
-		sent = send_by_ring(ctx, context, p, facts, length);
+	if (ring_size && is_for_ring(ctx, context, length)) {
+		sent = send_by_ring(ctx, context, account, facts, length);
 	} else {
 		struct sample sample;
 
 		if (length > PERF_MAX_SAMPLE_SIZE)
 			length = PERF_MAX_SAMPLE_SIZE;
-		fill(&sample, facts, bpf_get_smp_processor_id(), p->account->lost, length);
+		fill(&sample, facts, account, length);
 		sent = !send_by_perf(ctx, context == XDP_BUFF, &sample, sizeof(sample), length);
 	}
 	if (sent)
-		p->account->sampled++;
+		account->sampled++;
 	else
-		p->account->lost++;
+		account->lost++;
 }
 
 /* is_to_be_sent counts the packets that are not to be sent, and returns true for the others. */
@@ -477,10 +465,9 @@ static __always_inline bool is_wanted(__u32 returned)
 	return false;
 }
 
-static __always_inline void sample_packet(struct xdp_md *ctx, const struct place *p, __u32 returned)
+static __always_inline void sample_packet(struct xdp_md *ctx, struct account *account,
+					  __u32 returned)
 {
-	struct account *account = p->account;
-
 	account->seen++;
 	if (!is_wanted(returned)) {
 		account->filtered_out++;
@@ -496,21 +483,21 @@ static __always_inline void sample_packet(struct xdp_md *ctx, const struct place
 		.number = account->seen,
 	};
 
-	emit(ctx, XDP_MD, p, &facts);
+	emit(ctx, XDP_MD, account, &facts);
 }
 
 /* sample_xdp runs at the hook, or a program that is about to return `verdict` calls it. */
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
-	struct place p;
+	struct account *account = find_account();
 
-	if (find_place(&p))
-		sample_packet(ctx, &p, verdict);
+	if (account)
+		sample_packet(ctx, account, verdict);
 	return verdict;
 }
 
-static __always_inline void emit_traced(struct xdp_buff *xdp, const struct place *p, __u64 number,
+static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *account, __u64 number,
 					__u32 returned)
 {
 	struct facts facts = {
@@ -521,7 +508,7 @@ static __always_inline void emit_traced(struct xdp_buff *xdp, const struct place
 		.number = number,
 	};
 
-	emit(xdp, XDP_BUFF, p, &facts);
+	emit(xdp, XDP_BUFF, account, &facts);
 }
 
 static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
@@ -541,19 +528,19 @@ SEC("fentry/xdp")
 int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 {
 	struct passage *passage = find_passage(xdp);
-	struct place p;
+	struct account *account = find_account();
 
-	if (!passage || !find_place(&p))
+	if (!passage || !account)
 		return 0;
 	passage->packets++;
 	if (!recording_entry) {
 		passage->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
 		return 0;
 	}
-	passage->decision = decide(xdp, XDP_BUFF, p.account);
-	p.account->seen++;
-	if (is_to_be_sent(p.account, passage->decision))
-		emit_traced(xdp, &p, passage->packets, 0);
+	passage->decision = decide(xdp, XDP_BUFF, account);
+	account->seen++;
+	if (is_to_be_sent(account, passage->decision))
+		emit_traced(xdp, account, passage->packets, 0);
 	return 0;
 }
 
@@ -561,21 +548,21 @@ SEC("fexit/xdp")
 int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 {
 	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
 	enum decision decision;
-	struct place p;
 
 	/* A packet that entered before fentry was attached belongs to no capture. */
-	if (!passage || passage->decision == UNDECIDED || !find_place(&p))
+	if (!passage || !account || passage->decision == UNDECIDED)
 		return 0;
-	p.account->seen++;
+	account->seen++;
 	decision = passage->decision;
 	passage->decision = UNDECIDED;
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
 	else if (!recording_entry && decision == KEEP)
-		decision = decide(xdp, XDP_BUFF, p.account);
-	if (is_to_be_sent(p.account, decision))
-		emit_traced(xdp, &p, passage->packets, returned);
+		decision = decide(xdp, XDP_BUFF, account);
+	if (is_to_be_sent(account, decision))
+		emit_traced(xdp, account, passage->packets, returned);
 	return 0;
 }
 

@@ -74,6 +74,9 @@ func (k *sampler) makeMaps() error {
 		}
 		k.maps[name] = m
 	}
+	if err := k.openAccounts(); err != nil {
+		return err
+	}
 	if err := k.transport.open(k.maps); err != nil {
 		return err
 	}
@@ -89,6 +92,20 @@ func (k *sampler) makeMaps() error {
 	paid := uint64(now)<<samplerLimitTIME_SHIFT - packetCost(k.options.MaxRate)
 	if err := k.maps[samplerMapBucket].Put(uint32(0), paid); err != nil {
 		return fmt.Errorf("fill the token bucket: %w", err)
+	}
+	return nil
+}
+
+// openAccounts writes into each account whose it is.
+func (k *sampler) openAccounts() error {
+	perCPU := make([]samplerAccount, ebpf.MustPossibleCPU())
+	for cpu := range perCPU {
+		perCPU[cpu].Cpu = uint64(cpu)
+	}
+	for i := range k.sources {
+		if err := k.maps[samplerMapAccounts].Put(uint32(i), perCPU); err != nil {
+			return fmt.Errorf("open the accounts of %s: %w", k.sources[i].Label(), err)
+		}
 	}
 	return nil
 }
@@ -199,14 +216,6 @@ func (k *sampler) accounts() ([]programAccount, error) {
 func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
 	if err := k.maps[samplerMapAccounts].Lookup(uint32(source), &perCPU); err != nil {
 		return nil, fmt.Errorf("read the counters of %s: %w", k.sources[source].Label(), err)
-	}
-	for cpu, a := range k.transport.accounts(source) {
-		on := &perCPU[cpu]
-		on.Seen += a.Seen
-		on.FilteredOut += a.FilteredOut
-		on.NotSampled += a.NotSampled
-		on.Lost += a.Lost
-		on.Sampled += a.Sampled
 	}
 	return perCPU, nil
 }

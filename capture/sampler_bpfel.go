@@ -25,6 +25,7 @@ type samplerAccount struct {
 		Left   uint32
 		KeptAt uint32
 	}
+	Cpu uint64
 }
 
 type samplerClass uint32
@@ -66,7 +67,7 @@ const (
 	samplerLimitSAMPLE_COOKIE        samplerLimit = 30832
 	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65468
 	samplerLimitRING_MAX_SAMPLE_SIZE samplerLimit = 131070
-	samplerLimitRING_HEAD_BYTES      samplerLimit = 128
+	samplerLimitRING_RECORDS_AT      samplerLimit = 128
 	samplerLimitHEAD_BYTES           samplerLimit = 4096
 	samplerLimitTIME_SHIFT           samplerLimit = 4
 	samplerLimitMAX_VERDICTS         samplerLimit = 16
@@ -129,7 +130,6 @@ const (
 	samplerVarPacketCost      = "packet_cost"
 	samplerVarReach           = "reach"
 	samplerVarRecordingEntry  = "recording_entry"
-	samplerVarRingRecords     = "ring_records"
 	samplerVarRingSize        = "ring_size"
 	samplerVarRingType        = "ring_type"
 	samplerVarSampleType      = "sample_type"
@@ -219,7 +219,6 @@ type samplerVariableSpecs struct {
 	PacketCost      *ebpf.VariableSpec `ebpf:"packet_cost"`
 	Reach           *ebpf.VariableSpec `ebpf:"reach"`
 	RecordingEntry  *ebpf.VariableSpec `ebpf:"recording_entry"`
-	RingRecords     *ebpf.VariableSpec `ebpf:"ring_records"`
 	RingSize        *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType        *ebpf.VariableSpec `ebpf:"ring_type"`
 	SampleType      *ebpf.VariableSpec `ebpf:"sample_type"`
@@ -291,7 +290,6 @@ type samplerVariables struct {
 	PacketCost      *ebpf.Variable `ebpf:"packet_cost"`
 	Reach           *ebpf.Variable `ebpf:"reach"`
 	RecordingEntry  *ebpf.Variable `ebpf:"recording_entry"`
-	RingRecords     *ebpf.Variable `ebpf:"ring_records"`
 	RingSize        *ebpf.Variable `ebpf:"ring_size"`
 	RingType        *ebpf.Variable `ebpf:"ring_type"`
 	SampleType      *ebpf.Variable `ebpf:"sample_type"`

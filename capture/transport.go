@@ -48,8 +48,8 @@ func (t Transport) MaxSnapLen() int {
 }
 
 // A transport is one kind of Transport for one session. Each kind is one file, transport_NAME.go,
-// with a function of the type newTransport. Each method is called once, in this order, except rings
-// and accounts. After an error only close is called.
+// with a function of the type newTransport. Each method is called once, in this order, except rings.
+// After an error only close is called.
 type transport interface {
 	// prepare sets the sizes of the transport's maps, and the constants by which the programs know
 	// it, before anything is made.
@@ -61,8 +61,6 @@ type transport interface {
 	// come online. The rings that it returns are the caller's to close, also where it returns an
 	// error, which is that of one CPU: the next call goes on with the others.
 	rings() ([]ring, error)
-	// accounts has what the programs counted of a source in the transport's memory, by CPU. Any goroutine may call it, from open until close.
-	accounts(source int) []samplerAccount
 	// close releases what the rings have in common. It is called after the rings were closed.
 	close() error
 }

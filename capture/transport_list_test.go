@@ -22,7 +22,6 @@ func (t *listTransport) make(*Options) transport { return t }
 
 func (t *listTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
 func (t *listTransport) open(map[string]*ebpf.Map) error              { return nil }
-func (t *listTransport) accounts(int) []samplerAccount                { return nil }
 func (t *listTransport) close() error                                 { return nil }
 
 func (t *listTransport) rings() ([]ring, error) {

@@ -68,9 +68,6 @@ func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
 	return nil
 }
 
-// accounts is empty: the programs count in a map of their own.
-func (t *perfTransport) accounts(int) []samplerAccount { return nil }
-
 func (t *perfTransport) close() error { return nil }
 
 func (t *perfTransport) rings() (rings []ring, err error) {

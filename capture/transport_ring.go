@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -29,17 +28,15 @@ type ringTransport struct {
 	list      func() []int // the CPUs that are online
 	present   func() int   // for how many CPUs memory is taken
 
-	records int // where in a CPU's memory the records begin
-	value   int // bytes of a CPU's memory
-	cpus    int // how many CPUs have memory
-	mem     []byte
-	bell    *doorbell
-	served  int        // up to which CPU rings were handed out, or cannot be had
-	reading sync.Mutex // held while mem is read by accounts
+	value  int // bytes of a CPU's memory
+	cpus   int // how many CPUs have memory
+	mem    []byte
+	bell   *doorbell
+	served int // up to which CPU rings were handed out, or cannot be had
 }
 
-// maxRingSize is what the verifier lets a program reckon with: offsets below 512 MiB, in which the
-// accounts and one record more must have room.
+// maxRingSize is what the verifier lets a program reckon with: offsets below 512 MiB, in which one
+// record more must have room.
 const maxRingSize = 256 << 20
 
 func newRingTransport(o *Options) transport {
@@ -58,26 +55,22 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) err
 	if !slices.ContainsFunc(sources, func(s Source) bool { return s.Hook == Entry || s.Hook == Exit }) {
 		t.fragments = nil
 	}
-	t.fit(t.present(), len(sources))
+	t.fit(t.present())
 	t.describe(spec.Maps[samplerMapRings])
 	spec.Maps[samplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
-	for name, value := range map[string]any{
-		samplerVarRingSize:    uint64(t.size),
-		samplerVarRingRecords: uint32(t.records),
-	} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("set %s: %w", name, err)
-		}
+	if err := spec.Variables[samplerVarRingSize].Set(uint64(t.size)); err != nil {
+		return fmt.Errorf("set %s: %w", samplerVarRingSize, err)
 	}
 	return nil
 }
 
-// fit finds out what goes where in a CPU's memory.
-func (t *ringTransport) fit(cpus, sources int) {
-	t.cpus = cpus
-	t.records = pages(int(samplerLimitRING_HEAD_BYTES) + sources*int(unsafe.Sizeof(samplerAccount{})))
-	t.value = t.records + t.size + pages(sampleSize+int(samplerLimitRING_MAX_SAMPLE_SIZE)+7)
+// fit finds out how much memory it takes. CPUs share no page.
+func (t *ringTransport) fit(cpus int) {
+	t.cpus, t.value = cpus, pages(int(samplerLimitRING_RECORDS_AT)+t.size+maxRingRecord)
 }
+
+// maxRingRecord is how long a record can be.
+const maxRingRecord = (sampleSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
 // presentCPUs is one more than the highest number of a CPU that is there: also of one that is
 // offline, because it may come.
@@ -101,7 +94,7 @@ func canHaveRings(o *Options) error {
 		return errRingTooLarge(o.Buffer)
 	}
 	t := &ringTransport{size: o.Buffer}
-	t.fit(presentCPUs(), 1)
+	t.fit(presentCPUs())
 	m := &ebpf.MapSpec{Name: samplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
 	t.describe(m)
 	made, err := ebpf.NewMap(m)
@@ -132,7 +125,7 @@ func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 
 func (t *ringTransport) rings() (rings []ring, err error) {
 	for ; t.served < t.cpus; t.served++ {
-		r := newSharedRing(t.memory(t.served), t.records, t.size)
+		r := newSharedRing(t.memory(t.served), t.size)
 		r.immediate = t.immediate
 		if t.served == 0 {
 			r.bell = t.bell
@@ -155,34 +148,7 @@ func (t *ringTransport) rings() (rings []ring, err error) {
 // memory is that of one CPU.
 func (t *ringTransport) memory(cpu int) []byte { return t.mem[cpu*t.value:][:t.value:t.value] }
 
-func (t *ringTransport) accounts(source int) (accounts []samplerAccount) {
-	t.reading.Lock()
-	defer t.reading.Unlock()
-	if t.mem == nil {
-		return nil
-	}
-	for cpu := range t.cpus {
-		first := unsafe.Pointer(&t.memory(cpu)[samplerLimitRING_HEAD_BYTES])
-		of := unsafe.Slice((*samplerAccount)(first), source+1)
-		accounts = append(accounts, loadAccount(&of[source]))
-	}
-	return accounts
-}
-
-// loadAccount reads an account that a program may be counting in.
-func loadAccount(a *samplerAccount) samplerAccount {
-	return samplerAccount{
-		Seen:        atomic.LoadUint64(&a.Seen),
-		FilteredOut: atomic.LoadUint64(&a.FilteredOut),
-		NotSampled:  atomic.LoadUint64(&a.NotSampled),
-		Lost:        atomic.LoadUint64(&a.Lost),
-		Sampled:     atomic.LoadUint64(&a.Sampled),
-	}
-}
-
 func (t *ringTransport) close() error {
-	t.reading.Lock()
-	defer t.reading.Unlock()
 	var errs []error
 	if t.fragments != nil {
 		errs = append(errs, t.fragments.close())
@@ -213,10 +179,10 @@ type sharedRing struct {
 	tail  uint64 // what release freed
 }
 
-func newSharedRing(memory []byte, records, size int) *sharedRing {
+func newSharedRing(memory []byte, size int) *sharedRing {
 	return &sharedRing{
 		shared: (*samplerRing)(unsafe.Pointer(&memory[0])),
-		data:   memory[records:],
+		data:   memory[samplerLimitRING_RECORDS_AT:],
 		size:   uint64(size),
 	}
 }

@@ -16,20 +16,17 @@ import (
 
 // A fakeProgram is the other side of a shared ring: it writes records as bpf/sampler.c does.
 type fakeProgram struct {
-	memory []byte
 	shared *samplerRing
 	data   []byte
 	size   uint64
 }
 
-// newFakeProgram returns a fakeProgram and a cursor on its ring, in which the records begin after a
-// page.
+// newFakeProgram returns a fakeProgram and a cursor on its ring.
 func newFakeProgram(size, sources int) (*fakeProgram, *cursor) {
-	const records = 4096
-	words := make([]uint64, (records+size+pages(sampleSize+MaxSnapLen+7))/8)
+	words := make([]uint64, (int(samplerLimitRING_RECORDS_AT)+size+maxRingRecord)/8)
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
-	k := &fakeProgram{memory: memory, shared: (*samplerRing)(unsafe.Pointer(&memory[0])), data: memory[records:], size: uint64(size)}
-	return k, newCursor(newSharedRing(memory, records, size), sources)
+	r := newSharedRing(memory, size)
+	return &fakeProgram{shared: r.shared, data: r.data, size: r.size}, newCursor(r, sources)
 }
 
 // put writes a record, or reports false where there is no room.

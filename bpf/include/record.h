@@ -35,7 +35,7 @@ enum limit {
 	SAMPLE_COOKIE = 0x7870, /* tells a record that is whole and ours from anything else */
 	PERF_MAX_SAMPLE_SIZE = PERF_MAX_RECORD - sizeof(struct sample),
 	RING_MAX_SAMPLE_SIZE = RING_MAX_PACKET,
-	RING_HEAD_BYTES = sizeof(struct ring),
+	RING_RECORDS_AT = RING_RECORDS,
 	HEAD_BYTES = 4096, /* a page: more than the first buffer of a packet can have */
 	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
 	MAX_VERDICTS = 16, /* how many verdicts can be asked for */

@@ -16,9 +16,9 @@
 #define RING_MAX_PACKET (2 * MAX_COPY)
 
 /*
- * The beginning of one CPU's memory. Behind it are the CPU's accounts, at ring_records the records,
- * and behind these as much room as one record takes, so that none continues at the beginning.
- * Positions are bytes since the ring was made. Each side writes a cache line of its own.
+ * The beginning of one CPU's memory. At RING_RECORDS the records begin, and behind them is as much
+ * room as one record takes, so that none continues at the beginning. Positions are bytes since the
+ * ring was made. Each side writes a cache line of its own.
  */
 struct ring {
 	__u64 head;    /* up to where records are complete */
@@ -28,7 +28,8 @@ struct ring {
 	__u64 wake_at; /* the reader is to be woken when head gets there */
 	__u64 unused_too[6];
 };
-_Static_assert(sizeof(struct ring) == 128, "two cache lines");
+#define RING_RECORDS 128
+_Static_assert(sizeof(struct ring) == RING_RECORDS, "two cache lines");
 
 /* capture sets both sizes before it makes the map: a value for each CPU, as long as a ring is. */
 struct {
@@ -50,12 +51,15 @@ struct {
 
 /* How many bytes of records a ring holds, a power of two; 0 = records do not go by these rings. */
 volatile const __u64 ring_size = 0;
-/* Where in a ring's memory the records begin. */
-volatile const __u32 ring_records = 0;
-
 static __always_inline __u64 padded(__u64 size)
 {
 	return (size + 7) & ~7ULL;
+}
+
+/* find_ring returns NULL for a CPU that was not there when the rings were made. */
+static __always_inline struct ring *find_ring(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&rings, &cpu);
 }
 
 /*
@@ -76,7 +80,7 @@ static __always_inline void *reserve(struct ring *r, __u64 size)
 		shared->filling = 0;
 		return NULL;
 	}
-	return (void *)r + ring_records + (head & (ring_size - 1));
+	return (void *)r + RING_RECORDS + (head & (ring_size - 1));
 }
 
 /* cancel gives back what reserve returned. */
@@ -141,9 +145,14 @@ static __always_inline bool copy_part(struct xdp_md *ctx, __u32 offset, void *to
 /* copy_packet copies the first 1 to RING_MAX_PACKET bytes of a packet. */
 static __always_inline bool copy_packet(struct xdp_md *ctx, void *to, __u64 length)
 {
+	/* A call of the helper takes as long as to copy some 500 bytes like this. */
 	if (length >= 32 && length <= 64 && copy_ends(ctx, to, length, 32))
 		return true;
 	if (length > 64 && length <= 128 && copy_ends(ctx, to, length, 64))
+		return true;
+	if (length > 128 && length <= 256 && copy_ends(ctx, to, length, 128))
+		return true;
+	if (length > 256 && length <= 512 && copy_ends(ctx, to, length, 256))
 		return true;
 	if (length <= MAX_COPY)
 		return copy_part(ctx, 0, to, length);
