@@ -80,6 +80,16 @@ func (m *merge) release() {
 	}
 }
 
+// isSettled tells that what is not in a ring yet is stamped after this call, or just before it.
+func (m *merge) isSettled() bool {
+	for _, c := range m.cursors {
+		if !c.ring.isSettled() {
+			return false
+		}
+	}
+	return true
+}
+
 // arm lets every ring ask to be read. It returns false where one may be full before it asks.
 func (m *merge) arm() bool {
 	armed := true

@@ -16,6 +16,10 @@ const (
 	// arrived. A packet that was held up for longer gets the time of the packet before it in the
 	// session.
 	settleTime = time.Millisecond
+	// Where the rings show that no record is being written, as the transport ring does, only
+	// records that are younger than this are held back. It is more than a CPU needs to make its
+	// stores visible to others, and than the clocks of CPUs differ.
+	promptTime = 10 * time.Microsecond
 	// How often the reader looks for CPUs that have come online.
 	ringsInterval = time.Second
 )
@@ -118,7 +122,11 @@ func (r *reader) round() error {
 				r.notice(fmt.Errorf("packets on a CPU that has come online are lost: %w", err))
 			}
 		}
-		settled := now - int64(settleTime)
+		settle := settleTime
+		if r.merge.isSettled() {
+			settle = promptTime
+		}
+		settled := now - int64(settle)
 		r.merge.horizon = uint64(settled)
 		switch {
 		case wasSet: // the packets from before that are taken first, and keep the old time
@@ -135,7 +143,7 @@ func (r *reader) round() error {
 			r.follow(settled)
 		case !r.complete:
 			waited = true
-			if err := r.wait(armed); err != nil {
+			if err := r.wait(armed, settle); err != nil {
 				return err
 			}
 		}
@@ -156,11 +164,12 @@ func (r *reader) follow(settled int64) {
 }
 
 // wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the
-// session was stopped.
-func (r *reader) wait(armed bool) error {
+// session was stopped. Where records are at hand that are to be read as soon as they are older than
+// settle, it sleeps for no longer.
+func (r *reader) wait(armed bool, settle time.Duration) error {
 	timeout := flushInterval
 	if !armed || r.immediate && len(r.merge.order) > 0 {
-		timeout = settleTime
+		timeout = settle
 	}
 	r.laps.lap(reading)
 	defer r.laps.lap(waiting)

@@ -78,6 +78,9 @@ func (o *Options) transport() newTransport {
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
 // last record; refill notices what it has written, and next goes along that record by record.
 type ring interface {
+	// isSettled tells that a record which is not in the ring yet will have a stamp that is later
+	// than this call, or at most promptTime earlier.
+	isSettled() bool
 	// refill notices what the kernel has written since the last call.
 	refill()
 	// next goes on to the next record and returns its bytes. They, and those of the record before,

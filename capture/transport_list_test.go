@@ -39,6 +39,8 @@ type listRing struct {
 	closed  bool
 }
 
+func (r *listRing) isSettled() bool { return false }
+
 func (r *listRing) refill()  {}
 func (r *listRing) release() {}
 

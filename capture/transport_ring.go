@@ -199,6 +199,18 @@ func (r *sharedRing) fd() int {
 
 func (r *sharedRing) close() error { return nil } // the transport closes what rings have in common
 
+// isSettled waits for a record that is being written, which takes a fraction of a microsecond unless
+// the program was interrupted. The program takes the stamp after it has set Filling.
+func (r *sharedRing) isSettled() bool {
+	head := atomic.LoadUint64(&r.shared.Head)
+	for range 1000 {
+		if atomic.LoadUint64(&r.shared.Filling) == 0 || atomic.LoadUint64(&r.shared.Head) != head {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *sharedRing) refill() {
 	if r.bell != nil {
 		r.bell.clear() // before the look at head, so that nothing comes between

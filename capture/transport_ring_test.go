@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -144,6 +145,32 @@ func TestSharedRingArm(t *testing.T) {
 			t.Errorf("immediate %v: when all is read it asks at %d, want %d more than %d", immediate, k.shared.WakeAt, want, k.shared.Head)
 		}
 	}
+}
+
+// A ring is settled when no record is being written that may be older than the question.
+func TestSharedRingSettled(t *testing.T) {
+	k, c := newFakeProgram(4096, 1)
+	r := c.ring.(*sharedRing)
+	if !r.isSettled() {
+		t.Error("a ring at rest is not settled")
+	}
+	k.shared.Filling = 1
+	if r.isSettled() {
+		t.Error("a ring is settled although a record is being written")
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() { // records are written, one right after the other
+		for head := uint64(0); ; head += 8 {
+			select {
+			case <-stop:
+				return
+			default:
+				atomic.StoreUint64(&k.shared.Head, head)
+			}
+		}
+	}()
+	testnet.WaitFor(t, "a record that began after the question", r.isSettled)
 }
 
 // shared returns the transport of a programTest, and the ring of a CPU.
