@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"os"
-	"time"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -14,15 +13,11 @@ import (
 // read any more, all packets count as lost. A File belongs to one goroutine; only Size may be
 // called by any.
 type File struct {
-	file    *outfile.File
-	writer  *Writer
-	begun   bool
-	checked time.Time
-	err     error // of the file, found by check
+	file   *outfile.File
+	writer *Writer
+	begun  bool
+	err    error // of the file, found by check
 }
-
-// checkInterval is how often, at most, a File looks what has become of its file.
-const checkInterval = 500 * time.Millisecond
 
 // OpenFile opens the file at a path, or makes it, for its owner alone. A regular file is locked
 // against others that would write captures to it, and is left as it is until Begin empties it. The
@@ -35,7 +30,7 @@ func OpenFile(path string, o WriterOptions) (*File, error) {
 	if o.Name == "" {
 		o.Name = path
 	}
-	return &File{file: f, writer: NewWriter(f, o)}, nil
+	return newFile(f, NewWriter(f, o)), nil
 }
 
 // NewFile returns a File of one that is already open, such as standard output. It is not emptied,
@@ -45,7 +40,25 @@ func NewFile(f *os.File, o WriterOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{file: opened, writer: NewWriter(f, o)}, nil
+	return newFile(opened, NewWriter(f, o)), nil
+}
+
+func newFile(opened *outfile.File, w *Writer) *File {
+	f := &File{file: opened, writer: w}
+	w.stream.check = f.check
+	return f
+}
+
+// check looks what has become of the file, until that is an error. It runs on the goroutine that
+// writes to the file. Nothing more is written where it could not be read.
+func (f *File) check() error {
+	if f.err == nil {
+		f.err = f.file.Check(f.writer.Size())
+	}
+	if errors.Is(f.err, outfile.ErrSpoiled) {
+		f.writer.stream.err = f.err
+	}
+	return f.err
 }
 
 // Begin empties the file and makes its header.
@@ -53,43 +66,29 @@ func (f *File) Begin(d Description) error {
 	if err := f.file.Begin(); err != nil {
 		return err
 	}
+	if err := f.writer.Begin(d); err != nil {
+		return err
+	}
 	f.begun = true
-	return f.writer.Begin(d)
+	return nil
 }
 
 // Write adds a packet, as Writer.Write does.
-func (f *File) Write(p *Packet) error {
-	if f.err != nil {
-		return f.err
-	}
-	return f.writer.Write(p)
-}
+func (f *File) Write(p *Packet) error { return f.writer.Write(p) }
 
-// Flush hands what is buffered to the file, and looks what has become of the file.
-func (f *File) Flush() error {
-	if f.err != nil {
-		return f.err
-	}
-	if err := f.writer.Flush(); err != nil {
-		return err
-	}
-	if now := time.Now(); now.Sub(f.checked) >= checkInterval {
-		f.checked = now
-		f.err = f.file.Check(f.writer.Size())
-	}
-	return f.err
-}
+// Flush lets what was added be written, as Writer.Flush does. Twice a second it lets the goroutine
+// that writes look what has become of the file.
+func (f *File) Flush() error { return f.writer.Flush() }
 
-// End writes what is buffered and the final accounts, as Writer.End does, waits until the disk has
-// the file, and closes it.
+// End waits until the file has everything, as Writer.End does, and the disk has the file, and closes
+// it.
 func (f *File) End(final Accounts) (Accounts, error) {
 	nothing := final.Delivered(make(Accounts, len(final)))
 	if !f.begun {
-		return nothing, f.err
+		return nothing, nil
 	}
-	if f.err == nil {
-		f.err = f.file.Check(f.writer.Size())
-	}
+	f.writer.queue.end()
+	f.check()
 	if errors.Is(f.err, outfile.ErrSpoiled) {
 		return nothing, errors.Join(f.err, f.Close())
 	}
@@ -113,6 +112,12 @@ func (f *File) End(final Accounts) (Accounts, error) {
 // Size is how many bytes the file has taken.
 func (f *File) Size() int64 { return f.writer.Size() }
 
-// Close closes the file if End has not. If OpenFile has made the file and it was never begun, it is
-// removed.
-func (f *File) Close() error { return f.file.Close() }
+// Close closes the file if End has not: packets that it has not taken yet are lost. If OpenFile has
+// made the file and it was never begun, it is removed.
+func (f *File) Close() error {
+	err := f.file.Close()
+	if f.begun {
+		f.writer.queue.end() // with the file closed, this does not wait for it
+	}
+	return err
+}

@@ -17,7 +17,7 @@ type Output interface {
 	Begin(Description) error
 	// Write must keep nothing of the packet: its bytes are overwritten afterwards.
 	Write(*Packet) error
-	// Flush hands on what was held back.
+	// Flush hands on what was held back. It need not wait until that has arrived.
 	Flush() error
 	// End takes the session's final accounts and returns the output's own, in which packets that it
 	// could not take are lost instead of captured, as [Accounts.Delivered] has it.

@@ -3,9 +3,8 @@ package capture
 import (
 	"fmt"
 	"io"
-	"os"
-	"sync/atomic"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -44,17 +43,16 @@ type WriterOptions struct {
 // Where the file can Seek and Truncate, it always ends with a whole block, and has room for the
 // final accounts also when its disk is full: packets at its end are taken back for them, and count
 // as lost. A Writer belongs to one goroutine; only Size may be called by any.
+//
+// Begin starts a goroutine that alone writes to the file until End, which joins it. While the file
+// takes nothing, packets wait in memory: up to 256 MiB, or a quarter of the memory that is available
+// at Begin if that is less. It is given back within about a second after it was needed, as long as
+// Flush is called. When it is full, Write waits for the file.
 type Writer struct {
-	out     io.Writer
 	options WriterOptions
 	enc     encoder
-	buf     []byte
-	header  int64        // bytes of the file's header
-	size    atomic.Int64 // bytes that the file has taken
-	torn    bool         // the file ends with a part of a block, which could not be taken off again
-	packets recent
-	taken   Accounts // Captured and Bytes: what reached the file
-	err     error
+	queue   *queue // nil before Begin
+	stream  stream
 }
 
 // An encoder appends the blocks of one file format to a buffer. Each format is one file,
@@ -72,130 +70,83 @@ func newEncoder(d *Description, o *WriterOptions) encoder {
 	return newPCAPNGEncoder(d, o)
 }
 
-// writeSize is how many bytes are collected for one write, at least.
-const writeSize = 256 << 10
+// maxOverhead is more than a packet's block has besides the packet's bytes: in pcapng a comment is
+// the longest part.
+const maxOverhead = 512
 
 // NewWriter returns an Output that writes a capture file to out, which it does not close. Errors
 // call the file by the name in the options.
 func NewWriter(out io.Writer, o WriterOptions) *Writer {
-	return &Writer{out: out, options: o, buf: make([]byte, 0, writeSize+2*MaxSnapLen)}
+	return &Writer{options: o, stream: stream{out: out, name: o.Name}}
 }
 
-// Begin makes the file's header, which reaches the file with the first Flush.
-func (w *Writer) Begin(d Description) error {
-	w.taken = make(Accounts, len(d.Sources))
+// Begin makes the file's header, which reaches the file after the first Flush.
+func (w *Writer) Begin(d Description) (err error) {
 	w.enc = newEncoder(&d, &w.options)
-	w.buf = w.enc.header(w.buf)
-	w.header = int64(len(w.buf))
-	w.packets.before = w.header
+	w.stream.taken = make(Accounts, len(d.Sources))
+	header := w.enc.header(nil)
+	w.stream.header = int64(len(header))
+	w.stream.recent.before = w.stream.header
+	if w.queue, err = newQueue(&w.stream, queueLimit(machine.AvailableMemory())); err != nil {
+		return err
+	}
+	w.queue.open.blocks = append(w.queue.open.blocks, header...)
 	return nil
 }
 
-// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the file,
-// every call returns that error.
+// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the file has
+// become known, every call returns that error.
 func (w *Writer) Write(p *Packet) error {
-	if w.err != nil {
-		return w.err
+	c := w.queue.open
+	if w.queue.failed.Load() || !c.hasRoom(len(p.Data)+maxOverhead) {
+		if err := w.queue.next(); err != nil {
+			return err
+		}
+		c = w.queue.open
 	}
-	w.buf = w.enc.packet(w.buf, p)
-	w.packets.add(placed{end: w.size.Load() + int64(len(w.buf)), bytes: uint32(len(p.Data)), source: uint32(p.Source)})
-	if w.options.Immediate || len(w.buf) >= writeSize {
-		return w.Flush()
+	c.blocks = w.enc.packet(c.blocks, p)
+	c.packets = append(c.packets, placed{end: c.end(), bytes: uint32(len(p.Data)), source: uint32(p.Source)})
+	if w.options.Immediate {
+		return w.queue.hand()
 	}
 	return nil
 }
 
-// Flush hands what is buffered to the file. If the file took only part of a block, that part is
-// removed again where the file can Seek and Truncate.
+// Flush lets what was added be written to the file, and does not wait for that. It returns an error
+// of the file that has become known.
 func (w *Writer) Flush() error {
-	if w.err != nil || len(w.buf) == 0 {
-		return w.err
+	if err := w.queue.failure(); err != nil {
+		return err
 	}
-	start := w.size.Load()
-	n, err := w.out.Write(w.buf)
-	if err != nil {
-		w.err = outfile.WriteError(w.options.Name, err)
-	}
-	end := start + int64(n)
-	w.size.Store(end)
-	whole := start
-	switch {
-	case n == len(w.buf):
-		whole = end
-	case end >= w.header:
-		whole = max(start, w.header)
-	}
-	for _, p := range w.packets.arrived(end) {
-		whole = max(whole, p.end)
-		w.taken[p.source].Captured++
-		w.taken[p.source].Bytes += uint64(p.bytes)
-	}
-	w.cut(whole)
-	w.buf = w.buf[:0]
-	return w.err
-}
-
-// cut takes off what is behind the first size bytes of the file, and tells whether it could.
-func (w *Writer) cut(size int64) bool {
-	excess := w.size.Load() - size
-	if excess == 0 {
-		return true
-	}
-	f, ok := w.out.(interface {
-		io.Seeker
-		Truncate(size int64) error
-	})
-	if ok {
-		end, err := f.Seek(-excess, io.SeekCurrent)
-		ok = err == nil && f.Truncate(end) == nil
-	}
-	w.torn = !ok
-	if ok {
-		w.size.Store(size)
-	}
-	return ok
+	w.queue.ask()
+	return w.queue.hand()
 }
 
 // Size is how many bytes the file has taken.
-func (w *Writer) Size() int64 { return w.size.Load() }
+func (w *Writer) Size() int64 { return w.stream.size.Load() }
 
-// End writes what is buffered and the final accounts, also after an error, if the file still takes
-// it. It returns the accounts of the file, and the first error that there was.
+// End waits until the file has everything that was added, and adds the final accounts, also after
+// an error, if the file still takes them. It returns the accounts of the file, and the first error
+// that there was.
 func (w *Writer) End(final Accounts) (Accounts, error) {
-	err := w.Flush()
-	own := final.Delivered(w.taken)
+	if w.queue == nil {
+		return final.Delivered(make(Accounts, len(final))), nil
+	}
+	err := w.queue.end()
+	s := &w.stream
+	own := final.Delivered(s.taken)
 	// A reader could not make sense of what stands behind a part of a block, or without the header.
-	for !w.torn && w.size.Load() >= w.header {
-		w.err = nil
-		w.buf = w.enc.trailer(w.buf[:0], own)
-		room := int64(len(w.buf))
-		last := w.Flush()
+	for !s.torn && s.size.Load() >= s.header {
+		s.err = nil
+		trailer := w.enc.trailer(nil, own)
+		last := s.write(trailer, nil)
 		if err == nil {
 			err = last
 		}
-		if !outfile.IsFull(last) || !w.takeBack(room) {
+		if !outfile.IsFull(last) || !s.takeBack(int64(len(trailer))) {
 			break
 		}
-		own = final.Delivered(w.taken)
-	}
-	if w.err == nil {
-		w.err = os.ErrClosed
+		own = final.Delivered(s.taken)
 	}
 	return own, err
-}
-
-// takeBack removes packets from the end of the file until so many bytes have been freed, and no
-// longer counts them as taken. It returns false if nothing could be removed.
-func (w *Writer) takeBack(room int64) bool {
-	end := w.size.Load()
-	size, last := w.packets.last(end, room)
-	if size == end || !w.cut(size) {
-		return false
-	}
-	for _, p := range last {
-		w.taken[p.source].Captured--
-		w.taken[p.source].Bytes -= uint64(p.bytes)
-	}
-	w.packets.forget(len(last))
-	return true
 }

@@ -4,12 +4,10 @@ package capture
 // than the accounts of as many sources as a session has, and than a few blocks of a disk.
 const minRecent = 256
 
-// recent are the last packets of a file, in their order: those that are in it, and behind them
-// those that are still in the buffer.
+// recent are the last packets of a file, in their order.
 type recent struct {
 	before  int64 // where in the file the block before the first of these packets ends
 	packets []placed
-	inFile  int // of the packets
 }
 
 // placed says where a packet's block ends in the file, and what the packet adds to the accounts.
@@ -18,27 +16,14 @@ type placed struct {
 	bytes, source uint32
 }
 
-// add adds a packet to the buffer. Of the packets in the file, it forgets the first ones when there
-// are many.
-func (r *recent) add(p placed) {
-	if r.inFile >= 2*minRecent {
-		n := r.inFile - minRecent
+// add adds packets at the end. Of those before, it forgets the first ones when there are many.
+func (r *recent) add(packets []placed) {
+	r.packets = append(r.packets, packets...)
+	if len(r.packets) >= 2*minRecent {
+		n := len(r.packets) - minRecent
 		r.before = r.packets[n-1].end
 		r.packets = r.packets[:copy(r.packets, r.packets[n:])]
-		r.inFile -= n
 	}
-	r.packets = append(r.packets, p)
-}
-
-// arrived empties the buffer, of which the file has taken what lies before end. It returns the
-// packets that are in the file now and were not before.
-func (r *recent) arrived(end int64) []placed {
-	first := r.inFile
-	for r.inFile < len(r.packets) && r.packets[r.inFile].end <= end {
-		r.inFile++
-	}
-	r.packets = r.packets[:r.inFile]
-	return r.packets[first:]
 }
 
 // last returns the fewest packets at the end of a file of this size that take up as much room, or
@@ -54,8 +39,7 @@ func (r *recent) last(size, room int64) (without int64, packets []placed) {
 	return without, r.packets[n:]
 }
 
-// forget removes the last packets. The buffer is empty.
+// forget removes the last packets.
 func (r *recent) forget(packets int) {
-	r.inFile -= packets
-	r.packets = r.packets[:r.inFile]
+	r.packets = r.packets[:len(r.packets)-packets]
 }

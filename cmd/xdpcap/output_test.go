@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -180,6 +181,71 @@ func checkCutShort(t *testing.T, file, stderr string) {
 	if got := statistics(t, r); got.PacketsReceived != s.Seen || got.PacketsDropped != s.Lost {
 		t.Errorf("statistics %+v, summary %+v", got, s)
 	}
+}
+
+// An output that stalls loses no packets: they leave their ring, and wait in memory. Afterwards the
+// memory is given back.
+func TestOutputStalls(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	frames, rate, ring := uint64(20_000), 40_000.0, "8M"
+	if testnet.Emulated() {
+		frames, rate, ring = 2_000, 2_000, "1M"
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-", "-B", ring, "--json")
+	w.Close()
+	before := memory(t, p)
+	copied, done := &bytes.Buffer{}, make(chan error, 1)
+	for range 2 {
+		// Nobody reads meanwhile. The frames take more room than there is in the ring.
+		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1500, 0), Count: frames, Rate: rate})
+		testnet.WaitFor(t, "the packets to leave the ring", func() bool { return memory(t, p)-before > int64(frames*1500) })
+		size := copied.Len() + int(frames*1500)
+		for copied.Len() < size {
+			if _, err := io.CopyN(copied, r, 1<<16); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	go func() {
+		_, err := io.Copy(copied, r)
+		done <- err
+	}()
+	testnet.WaitFor(t, "the memory to be given back", func() bool { return memory(t, p)-before < 8<<20 })
+	s := account(t, p.interrupt())
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s.Seen != 2*frames || s.Lost != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	path := tempFile(t)
+	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if records, _ := readFile(t, path); uint64(len(records)) != s.Captured {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+}
+
+// memory is how many bytes of its own a process has in memory.
+func memory(t *testing.T, p *process) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	kib, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	n, err := strconv.ParseInt(kib, 10, 64)
+	if err != nil {
+		t.Fatalf("%v in %s", err, status)
+	}
+	return n << 10
 }
 
 // A file that others remove, rename or change ends the capture with an error, whether packets come

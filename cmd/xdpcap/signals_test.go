@@ -17,7 +17,7 @@ import (
 )
 
 // unread runs a capture whose file is a pipe that the returned reader has not read. It hangs in a
-// write, with packets in its rings.
+// write, with packets in its queue.
 func unread(t *testing.T, pair *testnet.Pair) (*process, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()

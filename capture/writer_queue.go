@@ -1,0 +1,285 @@
+package capture
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxQueue is the most memory that a queue takes, in bytes.
+	maxQueue = 256 << 20
+	// chunkSize is how many bytes of it are taken and given back at a time, and about how many are
+	// written at a time.
+	chunkSize = 256 << 10
+	// chunkPackets is how many packets a chunk holds at most: about as many as its blocks have room
+	// for when they are of 64 bytes.
+	chunkPackets = 2048
+	// minChunks is how many chunks a queue may always have, and keeps.
+	minChunks = 8
+	// tendInterval is how often a queue looks after the file and its own memory.
+	tendInterval = 500 * time.Millisecond
+)
+
+// A queue takes blocks from the goroutine that encodes them to a goroutine of its own, which writes
+// them to a stream, so that a file that stalls keeps nobody waiting until the queue is full. Its
+// memory grows while blocks wait, and is given back once it is not needed any more. All methods
+// belong to the goroutine that encodes; run and what it calls are the other goroutine's, and so is
+// the stream until end returns.
+type queue struct {
+	stream *stream
+	limit  int // chunks, at most
+
+	open   *chunk      // the one that is being filled; nil after end
+	asked  time.Time   // when run was last asked to tend
+	failed atomic.Bool // whether failure returns an error
+	ended  chan struct{}
+
+	mu     sync.Mutex
+	work   sync.Cond // run may have something to do
+	room   sync.Cond // a chunk may be free, or err is set
+	used   []*chunk  // in the order in which they are written; the last one is open
+	free   []*chunk  // the last one is used next, because the CPU's cache may still have it
+	unused int       // how many of those in free were not used since the last call of tend
+	due    bool      // run is to tend
+	ending bool      // no blocks will be added any more
+	err    error     // the stream's first one
+}
+
+// A chunk is memory for blocks, and for the places of their packets in the file. The goroutine that
+// encodes appends to its batch, also while what it has published before is being written.
+type chunk struct {
+	batch
+	published batch
+	written   batch
+
+	start int64 // where in the file the first block begins
+	mem   []byte
+}
+
+// A batch is a sequence of blocks and the packets in them.
+type batch struct {
+	blocks  []byte
+	packets []placed
+}
+
+// newQueue begins a queue of so many chunks at most. It is ended by end.
+func newQueue(s *stream, limit int) (*queue, error) {
+	q := &queue{stream: s, limit: limit, ended: make(chan struct{})}
+	q.work.L, q.room.L = &q.mu, &q.mu
+	first, err := newChunk()
+	if err != nil {
+		return nil, err
+	}
+	first.reset(0)
+	q.open, q.used = first, []*chunk{first}
+	go q.run()
+	return q, nil
+}
+
+// queueLimit is how many chunks a queue may have where so many bytes of memory are available. Like
+// the rings, it takes at most a quarter of them.
+func queueLimit(available uint64) int {
+	return max(int(min(maxQueue, available/4)/chunkSize), minChunks)
+}
+
+// next hands over the open chunk and opens an empty one. It waits while the queue is full. It
+// returns the stream's error or, after end, os.ErrClosed.
+func (q *queue) next() error {
+	if err := q.failure(); err != nil {
+		return err
+	}
+	q.hand()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.err == nil && !q.openNext() {
+		q.room.Wait()
+	}
+	return q.err
+}
+
+// hand lets everything that was added be written. It returns the stream's error.
+func (q *queue) hand() error {
+	q.mu.Lock()
+	q.publish()
+	err := q.err
+	q.mu.Unlock()
+	// If run is not in a write, it gets this CPU, whose cache has the blocks. Another CPU would need
+	// to be woken, and would take the blocks and the chunk out of this one's cache.
+	runtime.Gosched()
+	return err
+}
+
+// ask lets run tend, if that is due. It is to be called a few times in each tendInterval.
+func (q *queue) ask() {
+	now := time.Now()
+	if now.Sub(q.asked) < tendInterval {
+		return
+	}
+	q.asked = now
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due = true
+	q.work.Signal()
+}
+
+// end waits until the stream has got everything or failed, and returns the stream's error. It may be
+// called again.
+func (q *queue) end() error {
+	if q.open != nil {
+		q.mu.Lock()
+		q.publish()
+		q.ending = true
+		q.work.Signal()
+		q.mu.Unlock()
+		<-q.ended
+		for _, c := range slices.Concat(q.used, q.free) {
+			unix.Munmap(c.mem)
+		}
+		q.used, q.free, q.open = nil, nil, nil
+		q.failed.Store(true)
+	}
+	return q.err
+}
+
+// failure returns the stream's error or, after end, os.ErrClosed.
+func (q *queue) failure() error {
+	if !q.failed.Load() {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		return os.ErrClosed
+	}
+	return q.err
+}
+
+// publish lets run see what was added to the open chunk. The caller holds mu.
+func (q *queue) publish() {
+	if q.open != nil && len(q.open.blocks) > len(q.open.published.blocks) {
+		q.open.published = q.open.batch
+		q.work.Signal()
+	}
+}
+
+// openNext opens an empty chunk, and tells whether there is one. All of the chunk that was open has
+// been published. The caller holds mu.
+func (q *queue) openNext() bool {
+	end := q.open.end()
+	if len(q.open.written.blocks) == len(q.open.blocks) {
+		q.open.reset(end)
+		return true
+	}
+	if len(q.free) == 0 && len(q.used) < q.limit {
+		q.mu.Unlock()
+		c, err := newChunk()
+		q.mu.Lock()
+		if err == nil { // else those that there are must do
+			q.free = append(q.free, c)
+		}
+	}
+	last := len(q.free) - 1
+	if last < 0 {
+		return false
+	}
+	q.open = q.free[last]
+	q.free = q.free[:last]
+	q.unused = min(q.unused, last)
+	q.used = append(q.used, q.open)
+	q.open.reset(end)
+	return true
+}
+
+func newChunk() (*chunk, error) {
+	// All pages of a chunk are made at once, which is several times as fast as one by one.
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	mem, err := unix.Mmap(-1, 0, chunkSize, unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil {
+		return nil, fmt.Errorf("get memory for packets that wait to be written: %w", os.NewSyscallError("mmap", err))
+	}
+	return &chunk{mem: mem}, nil
+}
+
+// reset empties a chunk. Its memory has the packets' places first, and then the blocks.
+func (c *chunk) reset(start int64) {
+	const places = chunkPackets * unsafe.Sizeof(placed{})
+	c.packets = unsafe.Slice((*placed)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
+	c.blocks = c.mem[places:places]
+	c.published, c.written, c.start = batch{}, batch{}, start
+}
+
+// hasRoom tells whether one more packet fits whose block has at most so many bytes.
+func (c *chunk) hasRoom(bytes int) bool {
+	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets)
+}
+
+// end is where in the file the last block ends.
+func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
+
+// run writes what is published until the queue is ended.
+func (q *queue) run() {
+	defer close(q.ended)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		first := q.used[0]
+		switch {
+		case q.due:
+			q.due = false
+			q.tend()
+		case len(first.written.blocks) < len(first.published.blocks):
+			q.write(first)
+		case len(q.used) > 1:
+			q.used = slices.Delete(q.used, 0, 1)
+			q.free = append(q.free, first)
+			q.room.Signal()
+		case q.ending:
+			return
+		default:
+			q.work.Wait()
+		}
+	}
+}
+
+// write writes what a chunk has published. The caller holds mu, which is free meanwhile.
+func (q *queue) write(c *chunk) {
+	before, now := c.written, c.published
+	q.mu.Unlock()
+	err := q.stream.write(now.blocks[len(before.blocks):], now.packets[len(before.packets):])
+	q.mu.Lock()
+	c.written = now
+	q.fail(err)
+	q.room.Signal() // all of the open chunk may have been written
+}
+
+// tend looks after the file and gives memory back. The caller holds mu, which is free meanwhile.
+func (q *queue) tend() {
+	n := max(min(q.unused, len(q.used)+len(q.free)-minChunks), 0)
+	unneeded := slices.Clone(q.free[:n])
+	q.free = slices.Delete(q.free, 0, n)
+	q.unused = len(q.free)
+	q.mu.Unlock()
+	for _, c := range unneeded {
+		unix.Munmap(c.mem)
+	}
+	err := q.stream.tend()
+	q.mu.Lock()
+	q.fail(err)
+}
+
+// fail notes an error of the stream. The caller holds mu.
+func (q *queue) fail(err error) {
+	if err != nil && q.err == nil {
+		q.err = err
+		q.failed.Store(true)
+		q.room.Signal()
+	}
+}

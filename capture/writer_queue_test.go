@@ -1,0 +1,190 @@
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A stalling output takes nothing until goOn is called.
+type stalling struct {
+	bytes.Buffer
+	stalled chan struct{} // closed by goOn
+	err     error         // of every write
+}
+
+func newStalling() *stalling { return &stalling{stalled: make(chan struct{})} }
+
+func (s *stalling) goOn() { close(s.stalled) }
+
+func (s *stalling) Write(b []byte) (int, error) {
+	<-s.stalled
+	if s.err != nil {
+		return 0, s.err
+	}
+	return s.Buffer.Write(b)
+}
+
+// largePacket is a packet of about 1500 bytes.
+func largePacket(i int) *Packet {
+	data := packetOf(1460+i%40, byte(i))
+	return &Packet{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2}
+}
+
+func (q *queue) chunks() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.used) + len(q.free)
+}
+
+// While an output stalls, packets wait in memory, which is given back afterwards. The file has all
+// of them, in their order.
+func TestQueueStall(t *testing.T) {
+	packets := 20_000
+	if testnet.Emulated() {
+		packets = 4_000
+	}
+	for _, o := range []WriterOptions{{}, {Format: PCAP}, {Immediate: true}} {
+		out := newStalling()
+		w := testWriter(out, o)
+		var read [2]Account
+		add := func() {
+			p := largePacket(int(read[0].Captured + read[1].Captured))
+			if err := w.Write(p); err != nil {
+				t.Fatal(err)
+			}
+			read[p.Source].Captured++
+			read[p.Source].Seen++
+			read[p.Source].Bytes += uint64(len(p.Data))
+		}
+		for range packets { // with a queue that is too small, this waits for ever
+			add()
+		}
+		if chunks := packets * 1500 / chunkSize; w.queue.chunks() < chunks || w.Size() > 0 {
+			t.Errorf("%+v: %d chunks, want %d; the file has %d bytes", o, w.queue.chunks(), chunks, w.Size())
+		}
+		out.goOn()
+		testnet.WaitFor(t, "the memory to be given back", func() bool {
+			add()
+			return w.Flush() == nil && (o.Immediate || w.queue.chunks() <= minChunks)
+		})
+		own, err := w.End(read[:])
+		if err != nil || own.Total() != Accounts(read[:]).Total() {
+			t.Errorf("%+v: the account is %+v of %+v, %v", o, own.Total(), Accounts(read[:]).Total(), err)
+		}
+		if n := countPackets(o.Format, out.Bytes()); n != own.Total().Captured || int64(out.Len()) != w.Size() {
+			t.Errorf("%+v: %d packets and %d bytes in the file, Size %d, account %+v", o, n, out.Len(), w.Size(), own.Total())
+		}
+		checkOrder(t, o.Format, out.Bytes())
+	}
+}
+
+// checkOrder checks that the packets of a file have the times 0, 1, 2 and so on, in nanoseconds.
+func checkOrder(t *testing.T, format Format, file []byte) {
+	t.Helper()
+	n := int64(0)
+	err := forPackets(format, file, func(ns int64) {
+		if ns != n {
+			t.Fatalf("packet %d has the time %d", n, ns)
+		}
+		n++
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A full queue makes Write wait, and loses nothing. An error of the output ends the waiting.
+func TestQueueFull(t *testing.T) {
+	for _, broken := range []error{nil, errNoRoom} {
+		out := newStalling()
+		out.err = broken
+		w := testWriter(out, WriterOptions{})
+		w.queue.limit = minChunks
+		const packets = 3 * minChunks * chunkSize / 1500
+		written := make(chan error, 1)
+		go func() {
+			var err error
+			for i := 0; i < packets && err == nil; i++ {
+				err = w.Write(largePacket(i))
+			}
+			written <- err
+		}()
+		testnet.WaitFor(t, "the queue to be full", func() bool { return w.queue.chunks() == minChunks })
+		select {
+		case err := <-written:
+			t.Fatalf("all packets are in a full queue, or %v", err)
+		default:
+		}
+		out.goOn()
+		if err := <-written; !errors.Is(err, broken) {
+			t.Errorf("Write returned %v, want %v", err, broken)
+		}
+		own, err := w.End(Accounts{{Seen: packets, Captured: packets}, {}})
+		if !errors.Is(err, broken) {
+			t.Errorf("End returned %v, want %v", err, broken)
+		}
+		if n := countPackets(PCAPNG, out.Bytes()); broken == nil && n != packets || n != own[0].Captured+own[1].Captured {
+			t.Errorf("%d packets in the file, account %+v", n, own)
+		}
+	}
+}
+
+// A block that is larger than a chunk is written as any other.
+func TestQueueLargeBlock(t *testing.T) {
+	var out bytes.Buffer
+	w := testWriter(&out, WriterOptions{})
+	for i, size := range []int{60, 2 * chunkSize, 60} {
+		data := packetOf(size, byte(i))
+		if err := w.Write(&Packet{Data: data, WireLen: size, Time: int64(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, err := w.End(Accounts{{Seen: 3, Captured: 3}, {}})
+	if err != nil || own[0].Captured != 3 || countPackets(PCAPNG, out.Bytes()) != 3 {
+		t.Errorf("%d packets in the file, account %+v, %v", countPackets(PCAPNG, out.Bytes()), own, err)
+	}
+}
+
+// A File that is closed before its end waits for nobody.
+func TestFileCloseStalled(t *testing.T) {
+	r, f, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	o, err := NewFile(f, WriterOptions{Name: "pipe"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Begin(describeTwo()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := o.Write(largePacket(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Close() // which is not the File's to do
+	o.Close()
+	if err := o.Write(largePacket(0)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+}
+
+func TestQueueLimit(t *testing.T) {
+	for available, want := range map[uint64]int{
+		math.MaxUint64: maxQueue / chunkSize,
+		4 << 30:        maxQueue / chunkSize,
+		400 << 20:      100 << 20 / chunkSize,
+		1 << 20:        minChunks,
+	} {
+		if got := queueLimit(available); got != want {
+			t.Errorf("%d bytes are available: %d chunks, want %d", available, got, want)
+		}
+	}
+}
