@@ -80,8 +80,8 @@ func (f *File) Write(p *Packet) error { return f.writer.Write(p) }
 // that writes look what has become of the file.
 func (f *File) Flush() error { return f.writer.Flush() }
 
-// End waits until the file has everything, as Writer.End does, and the disk has the file, and closes
-// it.
+// End waits until the file has everything, as Writer.End does, and the disk has the file, and
+// closes it.
 func (f *File) End(final Accounts) (Accounts, error) {
 	nothing := final.Delivered(make(Accounts, len(final)))
 	if !f.begun {

@@ -111,8 +111,8 @@ func (q *queue) hand() error {
 	q.publish()
 	err := q.err
 	q.mu.Unlock()
-	// If run is not in a write, it gets this CPU, whose cache has the blocks. Another CPU would need
-	// to be woken, and would take the blocks and the chunk out of this one's cache.
+	// If run is not in a write, it gets this CPU, whose cache has the blocks. Another CPU would
+	// need to be woken, and would take the blocks and the chunk out of this one's cache.
 	runtime.Gosched()
 	return err
 }
@@ -130,8 +130,8 @@ func (q *queue) ask() {
 	q.work.Signal()
 }
 
-// end waits until the stream has got everything or failed, and returns the stream's error. It may be
-// called again.
+// end waits until the stream has got everything or failed, and returns the stream's error. It may
+// be called again.
 func (q *queue) end() error {
 	if q.open != nil {
 		q.mu.Lock()
