@@ -13,7 +13,7 @@ import (
 // An effort says how much is measured.
 type effort struct {
 	// How often everything is measured in turn: at the shortest and the longest usual frames, and
-	// elsewhere. Each time there are bursts of traffic, each of them with a neighbour to compare with.
+	// elsewhere. Each time there are bursts of traffic, each with a neighbour to compare it with.
 	rounds, fewRounds, bursts int
 
 	// How often the interval is halved in which the highest rate without loss is searched, where

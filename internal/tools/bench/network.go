@@ -18,8 +18,8 @@ import (
 
 const rxName = "rx0"
 
-// A lane is a pair with senders, and a second pair behind it. The receiving side routes the traffic on
-// to the second pair, where an XDP program drops it, because most XDP programs run on hosts that
+// A lane is a pair with senders, and a second pair behind it. The receiving side routes the traffic
+// on to the second pair, where an XDP program drops it, because most XDP programs run on hosts that
 // pass traffic on. A host that discards the packets, for want of an address or of a socket with
 // room, would make XDP_PASS look cheaper than it is.
 type lane struct {
@@ -30,8 +30,8 @@ type lane struct {
 
 // A sender sends traffic into a lane's pair, from a CPU of its own.
 type sender interface {
-	// run sends frames until ctx is done, at a rate, 0 for as many as it can. Result.Sent counts the
-	// frames that the receiving side took.
+	// run sends frames until ctx is done, at a rate, 0 for as many as it can. Result.Sent counts
+	// the frames that the receiving side took.
 	run(ctx context.Context, size int, rate float64) (testnet.Result, error)
 	Close() error
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// 10 Gbit/s of the shortest frames are 14.88 million packets per second, as everywhere in the field.
+// 10 Gbit/s of the shortest frames are 14.88 million packets per second, as is well known.
 func TestNeeds(t *testing.T) {
 	s := sizing{drop: 100, sink: 180, skip: 5, reader: 40}
 	const pps = 10e9 / 8 / 84

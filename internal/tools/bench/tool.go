@@ -138,7 +138,7 @@ func tools(p *program) []tool {
 			captured: fromLine(`Packets captured: (\d+)`),
 		},
 		tool{
-			// -A, -N and -Q keep it from changing settings of the machine, -s from printing packets.
+			// -A, -N and -Q keep it from changing the machine's settings, -s from printing packets.
 			name:     netsniffName,
 			args:     []string{"netsniff-ng", "--in", rxName, "--out", "/dev/null", "-s", "-A", "-N", "-Q"},
 			verdict:  xdp.Pass,
