@@ -12,8 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What can be asked of the sampling programs. Each part that is asked for adds instructions. Tracers
-// take long to verify on an emulated machine, so that only some of these are loaded as tracers.
+// What can be asked of the sampling programs. Each part that is asked for adds instructions.
+// Tracers take long to verify on an emulated machine, so that only some of these are loaded as
+// tracers.
 var configurations = []struct {
 	name    string
 	traced  bool
@@ -30,8 +31,8 @@ var configurations = []struct {
 	{"all of these", true, Options{SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
 }
 
-// The kernel's verifier walks through every path of a program. How many instructions that takes must
-// not grow unnoticed: a program gets slower, and an older kernel may refuse it.
+// The kernel's verifier walks through every path of a program. How many instructions that takes
+// must not grow unnoticed: a program gets slower, and an older kernel may refuse it.
 func TestInstructions(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	transports := []Transport{TransportPerf, TransportRing}

@@ -16,8 +16,9 @@ const (
 	occupations
 )
 
-// laps measures how much of its time the goroutine of Run or Packets spends on each occupation. It is
-// switched on for a short time only, because to read the clock takes longer than to read a packet.
+// laps measures how much of its time the goroutine of Run or Packets spends on each occupation. It
+// is switched on for a short time only, because to read the clock takes longer than to read a
+// packet.
 type laps struct {
 	on    atomic.Bool
 	mu    sync.Mutex

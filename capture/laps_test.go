@@ -42,7 +42,8 @@ func TestLossCause(t *testing.T) {
 	}
 }
 
-// A ring that is enough has room for what was lost besides what it held, and is one that can be had.
+// A ring that is enough has room for what was lost besides what it held, and is one that can be
+// had.
 func TestEnough(t *testing.T) {
 	for _, test := range []struct {
 		transport Transport

@@ -23,9 +23,9 @@ const (
 	SlowOutput                  // nor here, and it spends most of its time in the outputs or the loop over Packets
 )
 
-// A Loss is what [Options].Notice is told when packets begin to be lost because a ring is full: once
-// in a session, within about a second or, if the session ends before, at its end. Its figures begin
-// at most half a second before the first loss.
+// A Loss is what [Options].Notice is told when packets begin to be lost because a ring is full:
+// once in a session, within about a second or, if the session ends before, at its end. Its figures
+// begin at most half a second before the first loss.
 type Loss struct {
 	Sources []Source      // whose packets were lost
 	Lost    uint64        // packets
@@ -42,8 +42,8 @@ type Loss struct {
 	Idle, Room float64
 
 	// Enough is an Options.Buffer that helps: at Burst it would have held the lost packets, too, if
-	// they had the mean size, at SmallRings it holds all packets of EnoughTime at this rate. 0 where
-	// the size is not known, or the memory does not suffice.
+	// they had the mean size, at SmallRings it holds all packets of EnoughTime at this rate. 0
+	// where the size is not known, or the memory does not suffice.
 	Enough int
 }
 

@@ -41,10 +41,10 @@ func environment(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Two CPUs receive numbered frames of random sizes, each on an interface of its own, as fast as they
-// can be sent, while the output stalls now and then, so that small rings overflow. What is captured
-// is in order and as it was sent, and what is missing is counted: in the account, and in the packets
-// behind each gap.
+// Two CPUs receive numbered frames of random sizes, each on an interface of its own, as fast as
+// they can be sent, while the output stalls now and then, so that small rings overflow. What is
+// captured is in order and as it was sent, and what is missing is counted: in the account, and in
+// the packets behind each gap.
 func TestTransports(t *testing.T) {
 	frames := environment(t, transportFrames, 300_000)
 	if testnet.Emulated() {
