@@ -28,8 +28,8 @@ type config struct {
 	kept  float64 // which part of the packets goes into a ring
 	place place
 
-	// Whether the traffic's rate is measured, too. Where the frame's size is all that differs, it is
-	// in the sheets.
+	// Whether the traffic's rate is measured, too. Where the frame's size is all that differs, it
+	// is in the sheets.
 	traffic bool
 }
 
@@ -74,8 +74,8 @@ var configs = []config{
 type lab struct {
 	*network
 	spare *testnet.Pair
-	// empty is attached to the spare pair: the kernel begins to run an attached program at once, and
-	// waits some milliseconds before it runs another one.
+	// empty is attached to the spare pair: the kernel begins to run an attached program at once,
+	// and waits some milliseconds before it runs another one.
 	empty *testnet.Receiver
 	runs  int // how often a program is run in a row
 }
