@@ -48,8 +48,8 @@ func (t Transport) MaxSnapLen() int {
 }
 
 // A transport is one kind of Transport for one session. Each kind is one file, transport_NAME.go,
-// with a function of the type newTransport. Each method is called once, in this order, except rings.
-// After an error only close is called.
+// with a function of the type newTransport. Each method is called once, in this order, except
+// rings. After an error only close is called.
 type transport interface {
 	// prepare sets the sizes of the transport's maps, and the constants by which the programs know
 	// it, before anything is made.

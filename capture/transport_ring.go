@@ -199,8 +199,8 @@ func (r *sharedRing) fd() int {
 
 func (r *sharedRing) close() error { return nil } // the transport closes what rings have in common
 
-// isSettled waits for a record that is being written, which takes a fraction of a microsecond unless
-// the program was interrupted. The program takes the stamp after it has set Filling.
+// isSettled waits for a record that is being written, which takes a fraction of a microsecond
+// unless the program was interrupted. The program takes the stamp after it has set Filling.
 func (r *sharedRing) isSettled() bool {
 	head := atomic.LoadUint64(&r.shared.Head)
 	for range 1000 {

@@ -251,6 +251,7 @@ func TestMissingPrivileges(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{self}
 	cmd.Path = "/proc/self/fd/3"
 	cmd.Dir = "/"
+	cmd.Env = append(cmd.Env, "HOME=/root") // as sudo may leave it; its settings are closed to this user
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -53,7 +53,9 @@ func readSettings(flags []string) ([]setting, error) {
 	}
 	for _, file := range settingsFiles() {
 		in, err := readSettingsFile(file, flags)
-		if errors.Is(err, fs.ErrNotExist) && os.Getenv(settingsFileVariable) == "" {
+		// Under sudo, $HOME may be that of another user, whose files are closed to this one.
+		absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+		if absent && os.Getenv(settingsFileVariable) == "" {
 			continue
 		}
 		if err != nil {
