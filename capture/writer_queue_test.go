@@ -5,7 +5,11 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -150,29 +154,45 @@ func TestQueueLargeBlock(t *testing.T) {
 	}
 }
 
-// A File that is closed before its end waits for nobody.
+// A File that is closed before its end does not wait for a reader that has stopped reading.
 func TestFileCloseStalled(t *testing.T) {
-	r, f, err := os.Pipe()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	o, err := NewFile(f, WriterOptions{Name: "pipe"})
+	o, err := OpenFile(path, WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := o.Begin(describeTwo()); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 1000 {
+	for i := range 5000 { // more than the pipe takes
 		if err := o.Write(largePacket(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.Close() // which is not the File's to do
-	o.Close()
-	if err := o.Write(largePacket(0)); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Write after Close: %v", err)
+	if err := o.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the pipe to be full", func() bool {
+		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		return err != nil || n > 0
+	})
+	closed := make(chan error, 1)
+	go func() { closed <- o.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("Close waits for the reader")
+	}
+	if err := o.Write(largePacket(0)); err == nil {
+		t.Error("a closed File takes packets")
 	}
 }
 
