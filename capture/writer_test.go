@@ -96,8 +96,8 @@ func countPackets(format Format, file []byte) (n uint64) {
 	return n
 }
 
-// forPackets calls do with the time of each packet, in nanoseconds, up to the end of the file or the
-// first error.
+// forPackets calls do with the time of each packet, in nanoseconds, up to the end of the file or
+// the first error.
 func forPackets(format Format, file []byte, do func(ns int64)) error {
 	var r interface {
 		ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
