@@ -118,6 +118,8 @@ volatile const bool filtering = false;
 volatile const bool filtering_length = false;
 /* One of this many packets is kept. */
 volatile const __u32 one_in = 1;
+/* Whether flows are told apart. */
+volatile const bool choosing_flows = false;
 /* A flow is kept when its hash is not above this. */
 volatile const __u32 keep_flows_below = 0xffffffff;
 volatile const __u64 flow_seed = 0;
@@ -327,7 +329,7 @@ static __always_inline bool is_drawn(struct group *group)
 /* The rate is the last test, so that only packets which pass all others use it up. */
 static __always_inline bool is_sampled(void *ctx, enum context context, struct account *account)
 {
-	if ((keep_flows_below != 0xffffffff || first_packets) && !is_kept_flow(ctx, context))
+	if (choosing_flows && !is_kept_flow(ctx, context))
 		return false;
 	if (one_in > 1 && !is_drawn(&account->group))
 		return false;
@@ -491,10 +493,11 @@ SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
 	struct account *account = find_account();
+	__u32 returned = verdict;
 
 	if (account)
-		sample_packet(ctx, account, verdict);
-	return verdict;
+		sample_packet(ctx, account, returned);
+	return returned;
 }
 
 static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *account, __u64 number,

@@ -171,6 +171,7 @@ func (k *sampler) constants(f packetFilter) constants {
 		samplerVarFilteringLength: f.length,
 		samplerVarReach:           uint32(f.reach),
 		samplerVarOneIn:           o.Sample,
+		samplerVarChoosingFlows:   o.SampleFlows > 1 || o.First > 0,
 		samplerVarKeepFlowsBelow:  keepBelow(o.SampleFlows),
 		samplerVarFlowSeed:        k.flowSeed,
 		samplerVarFirstPackets:    o.First,

@@ -119,6 +119,7 @@ const (
 	samplerProgSampleFentry   = "sample_fentry"
 	samplerProgSampleFexit    = "sample_fexit"
 	samplerProgSampleXdp      = "sample_xdp"
+	samplerVarChoosingFlows   = "choosing_flows"
 	samplerVarClassType       = "class_type"
 	samplerVarFiltering       = "filtering"
 	samplerVarFilteringLength = "filtering_length"
@@ -208,6 +209,7 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	ChoosingFlows   *ebpf.VariableSpec `ebpf:"choosing_flows"`
 	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
 	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
@@ -279,6 +281,7 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	ChoosingFlows   *ebpf.Variable `ebpf:"choosing_flows"`
 	ClassType       *ebpf.Variable `ebpf:"class_type"`
 	Filtering       *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`

@@ -129,7 +129,7 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 
 	args := append([]string{"-i", c.pair.RxName, "-w", c.file, "--json=" + summary}, e.args...)
 	if e.args == nil {
-		for _, some := range [][]string{{"-s", "96"}, {"-U"}, {"-B", "256k"}, {"--sample", "3"}, {"--max-rate", "1000"}, {"udp"}} {
+		for _, some := range [][]string{{"-s", "96"}, {"-U"}, {"-B", "256k"}, {"--sample", "3"}, {"--max-rate", "1000"}, {"--transport", "ring"}, {"udp"}} {
 			if random.IntN(4) == 0 {
 				args = append(args, some...)
 			}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Whatever the transport is called, the messages, the object of --json and the file say which one
+// it was, and packets come.
+func TestTransportFlag(t *testing.T) {
+	for flag, want := range map[string]string{"perf": "perf", "ring": "ring", "auto": "ring"} {
+		t.Run(flag, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			file, summary := tempFile(t), filepath.Join(t.TempDir(), "summary.json")
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json="+summary, "-v", "--transport", flag)
+			testnet.Send(t, pair, testnet.UDPFrame(60, 1))
+			said := p.interrupt()
+			if line := "xdpcap: transport " + want + ", 8192 KiB for each CPU\n"; !strings.Contains(said, line) {
+				t.Errorf("%s does not say %s", said, line)
+			}
+			object, err := os.ReadFile(summary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := account(t, string(object)); s.Transport != want || s.Captured != 1 {
+				t.Errorf("the object is %+v", s)
+			}
+			_, r := readFile(t, file)
+			if comment := r.SectionInfo().Comment; !strings.Contains(comment, "transport: "+want+", 8 MiB for each CPU\n") {
+				t.Errorf("the file's comment is %s", comment)
+			}
+		})
+	}
+}
