@@ -100,7 +100,11 @@ func (o *Options) checkTransport() error {
 }
 
 func (o *Options) checkBuffer() error {
-	return o.fitBuffer(machine.CPUs(), machine.AvailableMemory())
+	cpus := machine.CPUs()
+	if o.Transport != TransportPerf {
+		cpus = presentCPUs()
+	}
+	return o.fitBuffer(cpus, machine.AvailableMemory())
 }
 
 // fitBuffer fills in the size of each CPU's ring. All rings together may take a quarter of the
