@@ -390,8 +390,7 @@ static __always_inline bool copy(void *ctx, enum context context, void *to, __u6
 	return length <= MAX_COPY && !bpf_probe_read_kernel(to, length, xdp->data);
 }
 
-/* is_for_ring tells whether the record can go by a ring: a tracer can copy the first buffer only.
- */
+/* is_for_ring tells whether a ring can carry the record: a tracer copies one buffer only. */
 static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 length)
 {
 	if (context == XDP_MD)

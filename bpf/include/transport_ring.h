@@ -51,6 +51,7 @@ struct {
 
 /* How many bytes of records a ring holds, a power of two; 0 = records do not go by these rings. */
 volatile const __u64 ring_size = 0;
+
 static __always_inline __u64 padded(__u64 size)
 {
 	return (size + 7) & ~7ULL;
@@ -116,8 +117,7 @@ static __always_inline bool copy_ends(struct xdp_md *ctx, void *to, __u64 length
 	void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u64 rest = length - block;
 
-	/* Hides where rest comes from: the compiler would use length, whose bounds are not checked.
-	 */
+	/* Hides where rest comes from: the verifier does not know the bounds of length. */
 	asm volatile("" : "+r"(rest));
 	if (rest > (__u64)block || from + block > end || from + rest + block > end)
 		return false;
