@@ -58,13 +58,8 @@ var lossLine = regexp.MustCompile(`(?m)^xdpcap: rx0: \d+ of \d+ packets lost wit
 // The first loss is said while the capture runs, once, and is among the notices of --json.
 func TestLossIsSaid(t *testing.T) {
 	skipEmulated(t)
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	flood := testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 2_000_000, Rate: 1_000_000}
+	flood := testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 400_000, Rate: 200_000}
 
 	// A process that was stopped for a moment takes its time to read what came meanwhile, and no
 	// more is lost then.
@@ -82,11 +77,13 @@ func TestLossIsSaid(t *testing.T) {
 		t.Errorf("notices: %s", diff)
 	}
 
-	// To print a packet takes longer than the generator takes to send one.
-	p = listening(t, pair.Rx, null, "-i", pair.RxName, "-v")
+	// Standard output takes fewer lines than the generator sends packets.
+	lines, hurry := slowReader(t)
+	p = listening(t, pair.Rx, lines, "-i", pair.RxName, "-v")
 	begun := time.Now()
 	testnet.Generate(t, pair, flood)
 	said = waitForLoss(t, p)
+	hurry()
 	t.Logf("%v after the beginning: %s", time.Since(begun), said)
 	if !regexp.MustCompile(`: the output is busy all the time, and \d+ % of them find room; what helps: ` +
 		`-w FILE without printing \(less work\), -s 128 .*, --sample \d+ \(as many packets as find room now\)$`).MatchString(said) {
@@ -95,6 +92,31 @@ func TestLossIsSaid(t *testing.T) {
 	if n := len(lossLine.FindAllString(p.interrupt(), -1)); n != 1 {
 		t.Errorf("said %d times", n)
 	}
+}
+
+// slowReader returns a pipe out of which some 40,000 lines per second are read, and, once hurry is
+// called, all of them at once.
+func slowReader(t *testing.T) (w *os.File, hurry func()) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hurried := make(chan struct{})
+	go func() {
+		defer r.Close()
+		for buf := make([]byte, 1<<16); ; {
+			if _, err := r.Read(buf); err != nil {
+				return
+			}
+			select {
+			case <-hurried:
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	t.Cleanup(func() { w.Close() })
+	return w, func() { close(hurried) }
 }
 
 // waitForLoss returns the line that says that packets are lost.
