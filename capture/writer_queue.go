@@ -108,12 +108,14 @@ func (q *queue) next() error {
 // hand lets everything that was added be written. It returns the stream's error.
 func (q *queue) hand() error {
 	q.mu.Lock()
-	q.publish()
+	published := q.publish()
 	err := q.err
 	q.mu.Unlock()
-	// If run is not in a write, it gets this CPU, whose cache has the blocks. Another CPU would
-	// need to be woken, and would take the blocks and the chunk out of this one's cache.
-	runtime.Gosched()
+	if published {
+		// If run is not in a write, it gets this CPU, whose cache has the blocks. Another CPU would
+		// need to be woken, and would take the blocks and the chunk out of this one's cache.
+		runtime.Gosched()
+	}
 	return err
 }
 
@@ -162,12 +164,15 @@ func (q *queue) failure() error {
 	return q.err
 }
 
-// publish lets run see what was added to the open chunk. The caller holds mu.
-func (q *queue) publish() {
-	if q.open != nil && len(q.open.blocks) > len(q.open.published.blocks) {
-		q.open.published = q.open.batch
-		q.work.Signal()
+// publish lets run see what was added to the open chunk, and tells whether that is anything. The
+// caller holds mu.
+func (q *queue) publish() bool {
+	if q.open == nil || len(q.open.blocks) == len(q.open.published.blocks) {
+		return false
 	}
+	q.open.published = q.open.batch
+	q.work.Signal()
+	return true
 }
 
 // openNext opens an empty chunk, and tells whether there is one. All of the chunk that was open has
