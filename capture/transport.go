@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 )
@@ -94,6 +95,43 @@ type ring interface {
 	// fd is readable when the ring asks to be read; -1 where another ring's is, or none.
 	fd() int
 	close() error
+}
+
+// ringParts says when a ring asks to be read: when one of so many parts of it has been filled.
+const ringParts = 4
+
+// A walk is a reader's way along a ring. The kernel writes records between tail and head, both
+// counted in bytes since the beginning and never wrapped; moving the tail frees them.
+type walk struct {
+	size  uint64  // bytes of the ring
+	freed *uint64 // where the kernel sees the tail
+
+	start uint64 // where the record that next returned last begins
+	end   uint64 // where it ends
+	head  uint64 // what refill found written
+	tail  uint64 // what release freed
+}
+
+// release frees everything before the record that next returned last.
+func (w *walk) release() {
+	if w.tail != w.start {
+		w.tail = w.start
+		atomic.StoreUint64(w.freed, w.tail)
+	}
+}
+
+// begin begins a call of next. The caller may still look at the record that was returned last, but
+// no longer at those before it.
+func (w *walk) begin() {
+	if w.start-w.tail > w.size/8 {
+		w.release()
+	}
+}
+
+// advance goes to where the next record begins, and tells whether there is one.
+func (w *walk) advance() bool {
+	w.start = w.end
+	return w.start != w.head
 }
 
 // found is what a ring's next came upon.

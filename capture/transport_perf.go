@@ -16,25 +16,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A perfRing is one CPU's perf ring buffer, read in place. The kernel writes records between tail
-// and head, both counted in bytes since the beginning and never wrapped; moving the tail frees
-// them.
+// A perfRing is one CPU's perf ring buffer, read in place.
 type perfRing struct {
+	walk
 	event int
 	mem   []byte                  // as mapped: the meta page, then data
 	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
 	data  []byte                  // a power of two long
 	wrap  []byte                  // for a record that continues at the beginning of data
-
-	start uint64 // where the record that next returned last begins
-	end   uint64 // where it ends
-	head  uint64 // what refill found written
-	tail  uint64 // what release freed
 }
-
-// perfRingParts says when a ring wakes its poller: each time another one of so many parts of it has
-// been filled.
-const perfRingParts = 4
 
 // A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
 // program counts packets as lost.
@@ -51,7 +41,7 @@ type perfTransport struct {
 func newPerfTransport(o *Options) transport {
 	t := &perfTransport{
 		size:      o.Buffer,
-		watermark: o.Buffer / perfRingParts,
+		watermark: o.Buffer / ringParts,
 		list:      machine.OnlineCPUs,
 	}
 	if o.Immediate {
@@ -116,7 +106,7 @@ func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 }
 
 func newPerfRing(meta *unix.PerfEventMmapPage, data []byte) *perfRing {
-	return &perfRing{meta: meta, data: data}
+	return &perfRing{walk: walk{size: uint64(len(data)), freed: &meta.Data_tail}, meta: meta, data: data}
 }
 
 func (r *perfRing) fd() int { return r.event }
@@ -130,30 +120,14 @@ func (r *perfRing) isSettled() bool { return false }
 
 func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
 
-// release frees everything before the record that next returned last.
-func (r *perfRing) release() {
-	if r.tail != r.start {
-		r.tail = r.start
-		atomic.StoreUint64(&r.meta.Data_tail, r.tail)
-	}
-}
-
 // arm has nothing to do: the kernel asks each time when another part of the ring has been filled.
-func (r *perfRing) arm() bool { return r.head-r.tail <= uint64(len(r.data)/perfRingParts) }
+func (r *perfRing) arm() bool { return r.head-r.tail <= r.size/ringParts }
 
 // next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
 // the program counts what is lost.
 func (r *perfRing) next() ([]byte, found) {
-	// The caller may still look at the record that was returned last, but no longer at those before
-	// it.
-	if r.start-r.tail > uint64(len(r.data)/8) {
-		r.release()
-	}
-	for {
-		r.start = r.end
-		if r.start == r.head {
-			return nil, nothing
-		}
+	r.begin()
+	for r.advance() {
 		// Records are multiples of eight bytes: a header never continues at the beginning.
 		at := r.start & uint64(len(r.data)-1)
 		kind := binary.LittleEndian.Uint32(r.data[at:])
@@ -172,6 +146,7 @@ func (r *perfRing) next() ([]byte, found) {
 		}
 		return raw[4:], valid
 	}
+	return nil, nothing
 }
 
 const perfHeaderSize = 8

@@ -71,46 +71,50 @@ func rawSample(s samplerSample, packet []byte) []byte {
 // the two packets in the reader's hands are never overwritten.
 func TestPerfRing(t *testing.T) {
 	k, c := newFakePerf(4096, 1)
+	checkRing(t, c, k.sample, func() { k.put(unix.PERF_RECORD_LOST, make([]byte, 16)) })
+	if k.meta.Data_tail != k.meta.Data_head {
+		t.Errorf("tail %d, head %d: not everything was freed", k.meta.Data_tail, k.meta.Data_head)
+	}
+}
+
+// checkRing puts records of random lengths into the ring that the cursor is on, by put, which tells
+// whether there was room, and reads them now and then. between may put something else in after a
+// record.
+func checkRing(t *testing.T, c *cursor, put func(samplerSample, []byte) bool, between func()) {
+	t.Helper()
 	var want, got [][]byte
-	var held []byte // what the reader may still look at
-	var wantHeld []byte
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 5000 {
-		packet := packetOf(1+random.IntN(1500), byte(i))
-		if k.sample(sampleOf(packet, uint64(i)), packet) {
-			want = append(want, packet)
-		}
-		if random.IntN(3) == 0 {
-			k.put(unix.PERF_RECORD_LOST, make([]byte, 16))
-		}
-		if random.IntN(2) == 0 {
-			continue
-		}
+	read := func() {
+		var held, wantHeld []byte // what the reader may still look at
 		c.ring.release()
-		c.ring.refill()
-		for c.advance() == valid {
+		for c.ring.refill(); c.advance() == valid; {
 			if !bytes.Equal(held, wantHeld) {
-				t.Fatalf("round %d: the packet before was overwritten", i)
+				t.Fatal("the packet before was overwritten")
 			}
 			held, wantHeld = c.data, bytes.Clone(c.data)
 			got = append(got, wantHeld)
 		}
-		held, wantHeld = nil, nil
 	}
-	c.ring.release()
-	c.ring.refill()
-	for c.advance() == valid {
-		got = append(got, bytes.Clone(c.data))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 5000 {
+		packet := packetOf(1+random.IntN(1500), byte(i))
+		if put(sampleOf(packet, uint64(i)), packet) {
+			want = append(want, packet)
+		}
+		if random.IntN(3) == 0 {
+			between()
+		}
+		if random.IntN(2) == 0 {
+			read()
+		}
 	}
+	read()
 	if len(want) < 1000 {
 		t.Errorf("only %d records fitted", len(want))
 	}
 	if !slices.EqualFunc(want, got, bytes.Equal) {
 		t.Errorf("%d packets went in, %d came out, not the same", len(want), len(got))
 	}
-	if c.ring.release(); k.meta.Data_tail != k.meta.Data_head {
-		t.Errorf("tail %d, head %d: not everything was freed", k.meta.Data_tail, k.meta.Data_head)
-	}
+	c.ring.release()
 }
 
 // A broken record is counted and passed over; what follows is read.

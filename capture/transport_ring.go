@@ -163,32 +163,24 @@ func (t *ringTransport) close() error {
 	return errors.Join(errs...)
 }
 
-// A sharedRing is one CPU's ring. The program writes records between tail and head, both counted in
-// bytes since the beginning and never wrapped; moving the tail frees them. A record that begins at
-// the end of data's first `size` bytes goes on behind them.
+// A sharedRing is one CPU's ring. A record that begins at the end of data's first `size` bytes, a
+// power of two, goes on behind them.
 type sharedRing struct {
+	walk
 	shared    *samplerRing
 	data      []byte // the records, and room for the end of the last one
-	size      uint64 // a power of two
 	immediate bool
 	bell      *doorbell // nil where another ring has it
-
-	start uint64 // where the record that next returned last begins
-	end   uint64 // where it ends
-	head  uint64 // what refill found written
-	tail  uint64 // what release freed
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
+	shared := (*samplerRing)(unsafe.Pointer(&memory[0]))
 	return &sharedRing{
-		shared: (*samplerRing)(unsafe.Pointer(&memory[0])),
+		walk:   walk{size: uint64(size), freed: &shared.Tail},
+		shared: shared,
 		data:   memory[samplerLimitRING_RECORDS_AT:],
-		size:   uint64(size),
 	}
 }
-
-// ringParts says when a ring wakes its poller: when one of so many parts of it is filled.
-const ringParts = 4
 
 func (r *sharedRing) fd() int {
 	if r.bell == nil {
@@ -218,14 +210,6 @@ func (r *sharedRing) refill() {
 	r.head = atomic.LoadUint64(&r.shared.Head)
 }
 
-// release frees everything before the record that next returned last.
-func (r *sharedRing) release() {
-	if r.tail != r.start {
-		r.tail = r.start
-		atomic.StoreUint64(&r.shared.Tail, r.tail)
-	}
-}
-
 // arm asks for the bell when a part of the ring is filled, or at once. The program looks for that
 // after it has moved head, so one of the two sees what the other one did.
 func (r *sharedRing) arm() bool {
@@ -238,13 +222,8 @@ func (r *sharedRing) arm() bool {
 }
 
 func (r *sharedRing) next() ([]byte, found) {
-	// The caller may still look at the record that was returned last, but no longer at those before
-	// it.
-	if r.start-r.tail > r.size/8 {
-		r.release()
-	}
-	r.start = r.end
-	if r.start == r.head {
+	r.begin()
+	if !r.advance() {
 		return nil, nothing
 	}
 	at := r.start & (r.size - 1)
