@@ -115,7 +115,11 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	case 138, 139, 140, 155: // of these tcpdump says more
 	case 141, 142:
 	case 143:
-		d.listenerReport(b, length)
+		if length < 8 {
+			d.addf(" [invalid len %d]", length)
+		} else {
+			d.groupRecords(b, length, 16, " [v2-report-#%d]")
+		}
 	case 144, 146:
 		d.addf(", id 0x%04x", d.u16(b, 4))
 	case 145, 147:
@@ -214,57 +218,13 @@ func (d *Dissector) listenerQuery(b []byte, length int) {
 		d.addf(" qqi=%d", interval)
 	}
 	if n := int(d.u16(b, 26)); n > 0 {
-		switch {
-		case length < 28+16*n:
+		if length < 28+16*n {
 			d.add(" [invalid number of sources]")
-		case d.o.Verbose > 1:
-			d.ip6List(b, 28, n)
-		default:
-			d.addf(", %d source(s)", n)
+		} else {
+			d.groupSources(b, 28, n, 16)
 		}
 	}
 	d.add("]")
-}
-
-// ip6List appends n addresses.
-func (d *Dissector) ip6List(b []byte, at, n int) {
-	d.add(" {")
-	for i := 0; i < n && !d.ended; i++ {
-		d.address(" ", d.ip6Addr(b, at+16*i))
-	}
-	d.add(" }")
-}
-
-func (d *Dissector) listenerReport(b []byte, length int) {
-	if length < 8 {
-		d.addf(" [invalid len %d]", length)
-		return
-	}
-	groups := int(d.u16(b, 6))
-	d.addf(", %d group record(s)", groups)
-	if d.o.Verbose == 0 {
-		return
-	}
-	for at := 8; groups > 0 && !d.ended; groups-- {
-		if length < at+20 {
-			d.add(" [invalid number of groups]")
-			return
-		}
-		d.address(" [gaddr ", d.ip6Addr(b, at+4))
-		d.addf(" %s", lookUp(groupChanges, d.u8(b, at), " [v2-report-#%d]"))
-		n := int(d.u16(b, at+2))
-		if length < at+20+16*n {
-			d.addf(" [invalid number of sources %d]", n)
-			return
-		}
-		if d.o.Verbose == 1 {
-			d.addf(", %d source(s)", n)
-		} else {
-			d.ip6List(b, at+20, n)
-		}
-		at += 20 + 16*n
-		d.add("]")
-	}
 }
 
 var (

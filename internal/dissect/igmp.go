@@ -24,7 +24,11 @@ func (d *Dissector) igmp(b []byte, length int) {
 		d.addf("igmp leave %s", group())
 	case 0x22:
 		d.add("igmp v3 report")
-		d.igmpReport(b, length)
+		if length < 16 || length&3 != 0 {
+			d.addf(" [invalid len %d]", length)
+		} else {
+			d.groupRecords(b, length, 4, " [v3-report-#%d]")
+		}
 	case 0x13:
 		d.addf("igmp dvmrp, length %d", length)
 	case 0x14:
@@ -91,58 +95,11 @@ func (d *Dissector) igmp3Query(b []byte, length int) {
 	}
 	d.address(" [gaddr ", d.ip4Addr(b, 4))
 	if n := int(d.u16(b, 10)); n > 0 {
-		switch {
-		case length < 12+4*n:
+		if length < 12+4*n {
 			d.add(" [invalid number of sources]")
-		case d.o.Verbose > 1:
-			d.ip4List(b, 12, n)
-		default:
-			d.addf(", %d source(s)", n)
+		} else {
+			d.groupSources(b, 12, n, 4)
 		}
 	}
 	d.add("]")
 }
-
-// ip4List appends n addresses.
-func (d *Dissector) ip4List(b []byte, at, n int) {
-	d.add(" {")
-	for i := 0; i < n && !d.ended; i++ {
-		d.address(" ", d.ip4Addr(b, at+4*i))
-	}
-	d.add(" }")
-}
-
-func (d *Dissector) igmpReport(b []byte, length int) {
-	if length < 16 || length&3 != 0 {
-		d.addf(" [invalid len %d]", length)
-		return
-	}
-	groups := int(d.u16(b, 6))
-	d.addf(", %d group record(s)", groups)
-	if d.o.Verbose == 0 {
-		return
-	}
-	for at := 8; groups > 0 && !d.ended; groups-- {
-		if length < at+8 {
-			d.add(" [invalid number of groups]")
-			return
-		}
-		d.address(" [gaddr ", d.ip4Addr(b, at+4))
-		d.addf(" %s", lookUp(groupChanges, d.u8(b, at), " [v3-report-#%d]"))
-		n := int(d.u16(b, at+2))
-		if length < at+8+4*n {
-			d.addf(" [invalid number of sources %d]", n)
-			return
-		}
-		if d.o.Verbose == 1 {
-			d.addf(", %d source(s)", n)
-		} else {
-			d.ip4List(b, at+8, n)
-		}
-		at += 8 + 4*n
-		d.add("]")
-	}
-}
-
-// groupChanges are the kinds of records in reports about multicast groups.
-var groupChanges = map[uint8]string{1: "is_in", 2: "is_ex", 3: "to_in", 4: "to_ex", 5: "allow", 6: "block"}
