@@ -115,7 +115,7 @@ func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
 	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	modeVar(f, &o.mode)
 	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
 	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")

@@ -54,8 +54,8 @@ func newCount() *cobra.Command {
 
 func (o *countOptions) whereFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "count on this `interface`")
-	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	programVar(f, &o.program)
+	modeVar(f, &o.mode)
 }
 
 func (o *countOptions) whatFlags(f *pflag.FlagSet) {

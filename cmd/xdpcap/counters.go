@@ -57,6 +57,16 @@ func interfacesVar(f *pflag.FlagSet, interfaces *[]string, usage string) {
 	f.StringArrayVarP(interfaces, "interface", "i", nil, usage+"; repeat it for several")
 }
 
+// programVar defines --program for a command that takes one.
+func programVar(f *pflag.FlagSet, program *string) {
+	f.StringVar(program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+}
+
+// modeVar defines --xdp-mode for a command that attaches a program where none runs.
+func modeVar(f *pflag.FlagSet, mode *string) {
+	f.StringVar(mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+}
+
 func (o *counterOptions) check() error {
 	if o.interval < minInterval {
 		return fmt.Errorf("--interval %v: must be at least %v", o.interval, minInterval)

@@ -69,7 +69,7 @@ func newLatency() *cobra.Command {
 
 func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "measure on this `interface`")
-	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+	programVar(f, &o.program)
 }
 
 func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {

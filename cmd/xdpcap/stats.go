@@ -55,10 +55,10 @@ func newStats() *cobra.Command {
 
 func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "count on this `interface`")
-	f.StringVar(&o.program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+	programVar(f, &o.program)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	modeVar(f, &o.mode)
 }
 
 func (o *statsOptions) whatFlags(f *pflag.FlagSet) {
