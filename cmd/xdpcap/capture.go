@@ -49,6 +49,8 @@ type captureOptions struct {
 
 	list     bool
 	json     jsonFlag
+	listen   string // address of the metrics, "" = none
+	account  bool   // keep the account alone
 	printing printOptions
 }
 
@@ -63,6 +65,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
                                                 only what matches, chosen in the kernel
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
+  xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet of 1000, for a minute`
 
@@ -148,6 +151,8 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
+	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
+	listenVar(f, &o.listen)
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
 	f.Lookup("json").NoOptDefVal = onStderr
 }
@@ -191,9 +196,11 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
+	case o.account && (o.write != "" || o.print):
+		return errors.New("--account keeps no packets: leave -w and --print away, or --account")
 	case o.print && isStdout(o.write):
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
-	case o.json.descriptor() == unix.Stdout && (o.print || isStdout(o.write) || o.write == ""):
+	case o.json.descriptor() == unix.Stdout && (o.print || isStdout(o.write) || o.write == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {

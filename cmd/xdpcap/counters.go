@@ -46,7 +46,7 @@ func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
 
 func (o *counterOptions) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
-	nameVar(f, &o.listen, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
+	listenVar(f, &o.listen)
 	f.BoolVar(&o.perCPU, "per-cpu", false, "count each CPU by itself")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print the totals alone, when it ends")
 	f.CountVarP(&o.verbose, "verbose", "v", "print more about errors")

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -233,10 +235,10 @@ func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metr
 	if len(families) != len(m.all) {
 		t.Errorf("%d families of %d metrics", len(families), len(m.all))
 	}
-	suffixes := map[string]string{"COUNTER": "_total", "HISTOGRAM": "_seconds"}
+	suffixes := map[string][]string{"COUNTER": {"_total"}, "HISTOGRAM": {"_seconds"}, "GAUGE": {"_seconds", "_bytes", "_info"}}
 	for _, f := range families {
-		suffix, known := suffixes[f.GetType().String()]
-		if !known || !strings.HasPrefix(f.GetName(), "xdpcap_") || !strings.HasSuffix(f.GetName(), suffix) || f.GetHelp() == "" {
+		ends := func(suffix string) bool { return strings.HasSuffix(f.GetName(), suffix) }
+		if !slices.ContainsFunc(suffixes[f.GetType().String()], ends) || !strings.HasPrefix(f.GetName(), "xdpcap_") || f.GetHelp() == "" {
 			t.Errorf("%v", f)
 		}
 		types[f.GetName()] = f.GetType().String()
@@ -257,20 +259,32 @@ func allMetrics(t *testing.T) map[string]string {
 	}
 	addMetrics(t, types, observed(), latencyMetrics("rx0"))
 	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("rx0"))
+	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2)}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
 	return types
 }
 
 func TestMetrics(t *testing.T) {
-	const counter, histogram = "COUNTER", "HISTOGRAM"
+	const counter, histogram, gauge = "COUNTER", "HISTOGRAM", "GAUGE"
 	want := map[string]string{
+		"xdpcap_capture_info":                     gauge,
+		"xdpcap_capture_start_time_seconds":       gauge,
+		"xdpcap_captured_bytes_total":             counter,
+		"xdpcap_captured_packets_total":           counter,
+		"xdpcap_filtered_out_packets_total":       counter,
 		"xdpcap_flow_evicted_bytes_total":         counter,
 		"xdpcap_flow_evictions_total":             counter,
+		"xdpcap_invalid_packets_total":            counter,
 		"xdpcap_latency_lost_total":               counter,
 		"xdpcap_latency_seconds":                  histogram,
+		"xdpcap_lost_packets_total":               counter,
+		"xdpcap_not_sampled_packets_total":        counter,
+		"xdpcap_not_taken_packets_total":          counter,
+		"xdpcap_output_file_bytes":                gauge,
 		"xdpcap_program_run_seconds_total":        counter,
 		"xdpcap_program_runs_total":               counter,
 		"xdpcap_protocol_bytes_total":             counter,
 		"xdpcap_protocol_packets_total":           counter,
+		"xdpcap_seen_packets_total":               counter,
 		"xdpcap_size_bytes_total":                 counter,
 		"xdpcap_size_packets_total":               counter,
 		"xdpcap_tracepoint_cpumap_sched_total":    counter,

@@ -58,7 +58,7 @@ func TestDashboard(t *testing.T) {
 // metricOf is the metric to which a series belongs, or "". The series of a histogram have its name
 // and a suffix.
 func metricOf(series string, exported map[string]string) string {
-	if exported[series] == "COUNTER" {
+	if kind := exported[series]; kind == "COUNTER" || kind == "GAUGE" {
 		return series
 	}
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {

@@ -18,18 +18,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A metricSet is what a counter command exports to Prometheus. S is a snapshot of its counters.
+// A metricSet is what a command exports to Prometheus. S is a snapshot of its counters.
 type metricSet[S any] struct {
 	labels map[string]string // with their values; all metrics have them
 	all    []metric[S]
 }
 
 // A metric is one name, and how its values are found in a snapshot: by values, which makes it a
-// counter, or by times, which makes it a histogram of seconds. Each function calls send once for
-// every combination of labels that there is, with the values of the labels in their order.
+// counter unless it is a gauge, or by times, which makes it a histogram of seconds. Each function
+// calls send once for every combination of labels that there is, with the values of the labels in
+// their order.
 type metric[S any] struct {
 	name, help string
 	labels     []string
+	gauge      bool
 	values     func(snapshot S, send sendValue)
 	times      func(snapshot S, send sendTimes)
 }
@@ -102,8 +104,12 @@ func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 			m.times(snapshot, func(h *meter.Histogram, labels ...string) { send(newHistogram(d, h, labelValues(labels))) })
 			continue
 		}
+		kind := prometheus.CounterValue
+		if m.gauge {
+			kind = prometheus.GaugeValue
+		}
 		m.values(snapshot, func(value float64, labels ...string) {
-			send(prometheus.NewConstMetric(d, prometheus.CounterValue, value, labelValues(labels)...))
+			send(prometheus.NewConstMetric(d, kind, value, labelValues(labels)...))
 		})
 	}
 }

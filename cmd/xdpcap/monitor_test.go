@@ -117,6 +117,8 @@ func scraped[S any](t *testing.T, snapshot S, m metricSet[S]) string {
 			switch {
 			case m.Counter != nil:
 				fmt.Fprintf(&lines, "%s{%s} %v\n", f.GetName(), strings.Join(labels, ","), m.Counter.GetValue())
+			case m.Gauge != nil:
+				fmt.Fprintf(&lines, "%s{%s} %v\n", f.GetName(), strings.Join(labels, ","), m.Gauge.GetValue())
 			case m.Histogram != nil:
 				fmt.Fprintf(&lines, "%s{%s} %v %v", f.GetName(), strings.Join(labels, ","), m.Histogram.GetSampleCount(), m.Histogram.GetSampleSum())
 				for _, b := range m.Histogram.Bucket {

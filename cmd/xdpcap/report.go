@@ -114,6 +114,9 @@ func (r *reporter) start() {
 	go func() {
 		defer close(r.finished)
 		defer signal.Stop(asked)
+		if r.exporter != nil {
+			say(r.text, "%v", r.exporter)
+		}
 		announce(r.text, r.session.Sources(), r.session.Options(), r.o.printing.verbose > 0)
 		r.report(asked)
 	}()

@@ -48,11 +48,12 @@ type captureRun struct {
 	text    io.Writer // for messages: stderr, or nothing where the objects of --json go there
 	objects *console  // nil without --json
 
-	session *capture.Session // nil until the capture has begun
-	started time.Time
-	file    *capture.File // nil without -w
-	notices notices
-	noticed []string // the notices so far
+	exporter *exporter        // nil without --listen
+	session  *capture.Session // nil until the capture has begun
+	started  time.Time
+	file     *capture.File // nil without -w
+	notices  notices
+	noticed  []string // the notices so far
 }
 
 // run returns the accounts of the file or, without one, of what was printed. They are nil after an
@@ -72,6 +73,10 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 	if err != nil {
 		return nil, err
 	}
+	if r.exporter, err = newExporter(r.o.listen); err != nil {
+		return nil, err
+	}
+	defer r.exporter.close()
 	if r.o.write != "" {
 		if r.file, err = openOutput(r.o.write, r.o.writer()); err != nil {
 			return nil, err
@@ -86,6 +91,7 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 	}
 	defer r.session.Close()
 	r.started = time.Now()
+	r.exporter.serve(newRegistry(newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))))
 	return r.follow(ctx)
 }
 
@@ -123,11 +129,14 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 	if r.prints() {
 		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
 	}
+	if r.o.account {
+		outputs = append(outputs, accountOnly{})
+	}
 	return outputs
 }
 
 // prints tells whether the packets are printed.
-func (r *captureRun) prints() bool { return r.file == nil || r.o.print }
+func (r *captureRun) prints() bool { return r.o.print || r.file == nil && !r.o.account }
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {

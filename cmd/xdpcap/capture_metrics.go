@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// listenVar defines the flag for the address at which a command serves its counters.
+func listenVar(f *pflag.FlagSet, address *string) {
+	nameVar(f, address, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
+}
+
+// A captureReading is what a scrape of a capture is answered with.
+type captureReading struct {
+	accounts capture.Accounts
+	fileSize int64 // bytes; -1: there is no file
+}
+
+// read is called by scrapes while the session runs, and while it ends.
+func (r *captureRun) read() (c captureReading, err error) {
+	c.fileSize = -1
+	if r.file != nil {
+		c.fileSize = r.file.Size()
+	}
+	c.accounts, err = r.session.Accounts()
+	return c, err
+}
+
+// captureMetrics has a counter for each number of an account, labelled by its source, and what else
+// is known of the capture.
+func captureMetrics(sources []capture.Source, transport capture.Transport, started time.Time) metricSet[captureReading] {
+	var m metricSet[captureReading]
+	for _, number := range []struct {
+		name, help string
+		of         func(capture.Account) uint64
+	}{
+		{"seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen }},
+		{"filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut }},
+		{"not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled }},
+		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},
+		{"not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken }},
+		{"invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid }},
+		{"captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured }},
+		{"captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes }},
+	} {
+		m.all = append(m.all, metric[captureReading]{
+			name:   "xdpcap_" + number.name + "_total",
+			help:   number.help,
+			labels: []string{"interface", "hook", "program", "program_id"},
+			values: func(c captureReading, send sendValue) {
+				for i, src := range sources {
+					send(float64(number.of(c.accounts[i])), src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target))
+				}
+			},
+		})
+	}
+	m.all = append(m.all,
+		metric[captureReading]{
+			name:  "xdpcap_output_file_bytes",
+			help:  "Size of the file that packets are written to; missing where there is none.",
+			gauge: true,
+			values: func(c captureReading, send sendValue) {
+				if c.fileSize >= 0 {
+					send(float64(c.fileSize))
+				}
+			},
+		},
+		metric[captureReading]{
+			name:   "xdpcap_capture_start_time_seconds",
+			help:   "When the capture began, in seconds since the Unix epoch.",
+			gauge:  true,
+			values: func(_ captureReading, send sendValue) { send(float64(started.UnixNano()) / 1e9) },
+		},
+		metric[captureReading]{
+			name:   "xdpcap_capture_info",
+			help:   "How packets come from the kernel; the value is always 1.",
+			gauge:  true,
+			labels: []string{"transport"},
+			values: func(_ captureReading, send sendValue) { send(1, transport.String()) },
+		})
+	return m
+}
+
+// programNumber is empty where no program is traced.
+func programNumber(p capture.Program) string {
+	if p.ID == 0 {
+		return ""
+	}
+	return fmt.Sprint(p.ID)
+}
+
+// accountOnly is an output that takes every packet and keeps none.
+type accountOnly struct{}
+
+func (accountOnly) Begin(capture.Description) error                      { return nil }
+func (accountOnly) Write(*capture.Packet) error                          { return nil }
+func (accountOnly) Flush() error                                         { return nil }
+func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+var twoSources = []capture.Source{
+	{Name: "rx0", Hook: capture.XDP},
+	{Name: "rx1", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "firewall"}},
+}
+
+// Each source has its own numbers, under its own labels; a capture without a file has no size of
+// one.
+func TestCaptureMetrics(t *testing.T) {
+	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
+	began := time.Unix(1700000000, 500_000_000)
+	m := captureMetrics(twoSources, capture.TransportRing, began)
+	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234}
+	text := scraped(t, r, m)
+	for _, want := range []string{
+		`xdpcap_capture_info{transport="ring"} 1`,
+		`xdpcap_capture_start_time_seconds{} 1.7000000005e+09`,
+		`xdpcap_output_file_bytes{} 1234`,
+		`xdpcap_seen_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 21`,
+		`xdpcap_seen_packets_total{hook="exit",interface="rx1",program="firewall",program_id="7"} 4`,
+		`xdpcap_filtered_out_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
+		`xdpcap_not_sampled_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 2`,
+		`xdpcap_lost_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 3`,
+		`xdpcap_not_taken_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
+		`xdpcap_invalid_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 5`,
+		`xdpcap_captured_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 10`,
+		`xdpcap_captured_bytes_total{hook="xdp",interface="rx0",program="",program_id=""} 640`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	r.fileSize = -1
+	if text := scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") {
+		t.Errorf("no file has a size:\n%s", text)
+	}
+}
+
+// metricsURL is where a process says that its metrics are.
+func metricsURL(t *testing.T, p *process) string {
+	t.Helper()
+	found := regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(p.said())
+	if found == nil {
+		t.Fatalf("no metrics: %s", p.said())
+	}
+	return found[1]
+}
+
+// With --account packets are counted as they are with a file, and nothing is printed or written.
+func TestAccountOnly(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	stdout, err := os.Create(tempFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close()
+	p := listening(t, pair.Rx, stdout, "-i", "rx0", "--account", "--listen", "127.0.0.1:0", "--json")
+	const frames = 20
+	for seq := range uint64(frames) {
+		testnet.Send(t, pair, testnet.UDPFrame(100, seq))
+	}
+	want := fmt.Sprintf("xdpcap_captured_bytes_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", 100*frames)
+	testnet.WaitFor(t, "the last packet in the metrics", func() bool { return strings.Contains(scrape(t, pair, metricsURL(t, p)), want) })
+	got := account(t, p.interrupt()).accountKeys
+	if diff := cmp.Diff(accountKeys{Seen: frames, Captured: frames, Bytes: 100 * frames}, got); diff != "" {
+		t.Error(diff)
+	}
+	if info, err := stdout.Stat(); err != nil || info.Size() != 0 {
+		t.Error(info.Size(), "bytes on standard output", err)
+	}
+}
