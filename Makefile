@@ -18,6 +18,7 @@ GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
+HOST_PACKAGES     := prometheus
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19
@@ -43,7 +44,7 @@ else
 endif
 
 test: build ## run all tests, as root; installs what they need where it is missing
-	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES))
+	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES))
 	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
 	@$(MAKE) --no-print-directory test-kernels
 

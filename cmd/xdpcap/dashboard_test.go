@@ -2,32 +2,32 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
+
+// A dashboard is as much of the dashboard in contrib/ as the tests look at.
+type dashboard struct {
+	Panels []struct {
+		Type, Title string
+		Targets     []struct{ Expr string }
+	}
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(document(t, "contrib/grafana-xdpcap.json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var metricNames = regexp.MustCompile(`xdpcap_[a-z0-9_]+`)
 
 // The dashboard has a panel for every exported metric, and none for anything else.
 func TestDashboard(t *testing.T) {
-	if testnet.Emulated() {
-		t.Skip("asks the kernel for nothing, and contrib/ is not on the emulated machine")
-	}
-	text, err := os.ReadFile("../../contrib/grafana-xdpcap.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard struct {
-		Panels []struct {
-			Type, Title string
-			Targets     []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	dashboard := readDashboard(t)
 	exported := allMetrics(t)
 	used := make(map[string]bool)
 	for _, p := range dashboard.Panels {
@@ -35,7 +35,7 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("panel %s asks for nothing", p.Title)
 		}
 		for _, target := range p.Targets {
-			names := regexp.MustCompile(`xdpcap_[a-z0-9_]+`).FindAllString(target.Expr, -1)
+			names := metricNames.FindAllString(target.Expr, -1)
 			if len(names) == 0 {
 				t.Errorf("panel %s: %s", p.Title, target.Expr)
 			}
