@@ -52,6 +52,7 @@ type captureOptions struct {
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
 	printing printOptions
+	extcap   extcapOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -77,6 +78,9 @@ func newCapture(o *captureOptions) *cobra.Command {
 		Example: captureExamples,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.extcap.asked() {
+				return o.answer(cmd)
+			}
 			if o.list && o.json.given && o.json.file != onStderr {
 				return errors.New("-D prints to standard output: its --json takes no file")
 			}
@@ -101,6 +105,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "Output", o.outputFlags)
 	addGroup(f, "Lines", o.printing.flags)
 	addPeerFlags(f)
+	o.extcap.flags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))

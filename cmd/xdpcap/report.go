@@ -169,12 +169,15 @@ func (r *reporter) clear() {
 
 // note prints a notice, and keeps it for the object of --json.
 func (r *reporter) note(err error) {
-	text := withRemedy(err.Error(), err)
+	out, text := r.text, withRemedy(err.Error(), err)
 	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
 		text += "; " + lossRemedy(loss, r.session.Options(), r.prints())
+		if r.losses != nil {
+			out = r.losses
+		}
 	}
 	r.noticed = append(r.noticed, text)
-	say(r.text, "%s", text)
+	say(out, "%s", text)
 }
 
 func liveLine(a capture.Account, lately uint64, size int64) string {

@@ -26,6 +26,9 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 			r.text = io.Discard
 		}
 	}
+	if o.extcap.capture {
+		r.text, r.losses = io.Discard, stderr
+	}
 	var accounts capture.Accounts
 	if err = mistake; err == nil {
 		accounts, err = r.run(cmd)
@@ -46,6 +49,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 type captureRun struct {
 	o       *captureOptions
 	text    io.Writer // for messages: stderr, or nothing where the objects of --json go there
+	losses  io.Writer // for the notice of a loss; nil where text has it
 	objects *console  // nil without --json
 
 	exporter *exporter        // nil without --listen
@@ -77,8 +81,8 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.exporter.close()
-	if r.o.write != "" {
-		if r.file, err = openOutput(r.o.write, r.o.writer()); err != nil {
+	if r.o.write != "" || r.o.extcap.capture {
+		if r.file, err = r.openFile(ctx); err != nil {
 			return nil, err
 		}
 		defer r.file.Close()
@@ -93,6 +97,14 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 	r.started = time.Now()
 	r.exporter.serve(newRegistry(newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))))
 	return r.follow(ctx)
+}
+
+// openFile opens where packets are written to.
+func (r *captureRun) openFile(ctx context.Context) (*capture.File, error) {
+	if r.o.extcap.capture {
+		return openFifo(ctx, r.o.extcap.fifo, r.o.writer())
+	}
+	return openOutput(r.o.write, r.o.writer())
 }
 
 // follow captures until the session ends, and ends the messages about it.

@@ -48,6 +48,7 @@ var (
 	ErrLockedMemory   = errors.New("the rings are larger than the memory that this user may lock")
 	ErrBufferTooLarge = errors.New("the rings would take too much memory")
 	ErrLargeMTU       = errors.New("the driver has no XDP for packets of several buffers, which the MTU allows")
+	ErrPrivileges     = errors.New("this process lacks privileges")
 	ErrTracingRefused = errors.New("the kernel does not permit fentry and fexit programs")
 )
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // capabilities are those that xdpcap uses, in the order in which they are shown.
@@ -35,7 +37,7 @@ func checkPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("missing privileges: %s; %s", strings.Join(missing, ", "), grant)
+	return xdp.Kind(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant)
 }
 
 // heldCapabilities is the effective set of this process: bit n is capability number n.

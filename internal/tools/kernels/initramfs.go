@@ -109,7 +109,7 @@ func (c *cpio) addFile(name, path string) {
 }
 
 // tools are the programs that tests call, as installed on this machine.
-var tools = []string{"ip", "tcpdump", "capinfos", "tshark"}
+var tools = []string{"ip", "tcpdump", "capinfos", "tshark", "dumpcap"}
 
 // passwd contains the user tcpdump, which Debian's tcpdump switches to.
 const passwd = `root:x:0:0::/:/bin/sh

@@ -1,0 +1,465 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// answerOf runs xdpcap with one of Wireshark's calls in a namespace, and returns its stdout.
+func answerOf(t *testing.T, ns *testnet.Namespace, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := ns.Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v: %v: %s", args, err, &stderr)
+	}
+	return stdout.String()
+}
+
+// sentence is what Wireshark takes for one: a word, and names with values in braces.
+var sentence = regexp.MustCompile(`^(extcap|interface|dlt|arg|value) (\{[a-z]+=[^{}\n]*\})+$`)
+
+// Wireshark is told of every interface, its link type and what can be set, in its grammar. What can
+// be set are flags of the capture, and their defaults leave the flag away.
+func TestExtcapAnswers(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "rx0"})
+	target := attachTarget(t, pair, testnet.Rewriting)
+	checked := func(args ...string) string {
+		out := answerOf(t, pair.Rx, args...)
+		for line := range strings.Lines(out) {
+			if !sentence.MatchString(strings.TrimSuffix(line, "\n")) {
+				t.Errorf("%v: Wireshark does not read %q", args, line)
+			}
+		}
+		return out
+	}
+	interfaces := checked("--extcap-interfaces", "--extcap-version=4.0")
+	for _, want := range []string{"extcap {version=", "interface {value=xdpcap-lo}{display=xdpcap: lo (XDP)}\n",
+		"interface {value=xdpcap-rx0}{display=xdpcap: rx0 (XDP program " + string(testnet.Rewriting) + " (id " + programID(t, target) + "))}\n"} {
+		if !strings.Contains(interfaces, want) {
+			t.Errorf("%q is not in\n%s", want, interfaces)
+		}
+	}
+	if got := checked("--extcap-version=4.0"); !strings.HasPrefix(got, "extcap {version=") || strings.Count(got, "\n") != 1 {
+		t.Errorf("the version: %s", got)
+	}
+	if got := checked("--extcap-dlts", "--extcap-interface", "xdpcap-rx0"); got != "dlt {number=1}{name=EN10MB}{display=Ethernet}\n" {
+		t.Errorf("link types: %s", got)
+	}
+
+	config := checked("--extcap-config", "--extcap-interface", "xdpcap-rx0")
+	flags := newRoot().Flags()
+	for _, m := range regexp.MustCompile(`(?m)^arg \{number=(\d+)\}\{call=--([a-z-]+)\}`).FindAllStringSubmatch(config, -1) {
+		flag := flags.Lookup(m[2])
+		if flag == nil {
+			t.Errorf("the setting --%s is no flag", m[2])
+			continue
+		}
+		for _, v := range regexp.MustCompile(`(?m)^value \{arg=`+m[1]+`\}\{value=([^}]*)\}.*\{default=(.*)\}$`).FindAllStringSubmatch(config, -1) {
+			if (v[2] == "true") != (v[1] == "") {
+				t.Errorf("--%s: the default is %q", m[2], v[1])
+			}
+			if v[1] != "" && flag.Value.Set(v[1]) != nil {
+				t.Errorf("--%s does not take %q", m[2], v[1])
+			}
+		}
+	}
+	program := `value {arg=1}{value=` + programID(t, target) + `}{display=` + string(testnet.Rewriting)
+	reloaded := checked("--extcap-config", "--extcap-interface", "xdpcap-rx0", "--extcap-reload-option", "--program", "--vlan-aware", "")
+	if !strings.Contains(reloaded, program) || strings.Contains(reloaded, "arg {") {
+		t.Errorf("the programs again: %s", reloaded)
+	}
+}
+
+// Wireshark learns from standard output whether a filter is one, and sees nothing of it where the
+// exit status is not 0.
+func TestExtcapFilter(t *testing.T) {
+	skipEmulated(t)
+	for _, test := range []struct{ filter, want string }{
+		{"", ""},
+		{"tcp port 443", ""},
+		{"ip broadcast", ""},
+		{"tcp port", "syntax error: the expression ends too early\n"},
+		{"-x", `syntax error (at "x", byte 1): put a word like host, net or port before it` + "\n"},
+	} {
+		out, err := command("--extcap-capture-filter", test.filter, "--extcap-interface", "xdpcap-lo").Output()
+		if err != nil || string(out) != test.want {
+			t.Errorf("%q: %q, %v", test.filter, out, err)
+		}
+	}
+}
+
+// The flags are not in the help, and what Wireshark would not say is an error.
+func TestExtcapMistakes(t *testing.T) {
+	skipEmulated(t)
+	if help, err := command("--help").Output(); err != nil || bytes.Contains(help, []byte("extcap")) || bytes.Contains(help, []byte("--fifo")) {
+		t.Errorf("the help: %v\n%s", err, help)
+	}
+	for _, test := range []struct{ args, want string }{
+		{"--extcap-dlts", "xdpcap: --extcap-interface is missing: xdpcap --extcap-interfaces lists them\n"},
+		{"--capture --extcap-interface xdpcap-lo", "xdpcap: --capture: --fifo is missing, the fifo that Wireshark reads packets from\n"},
+		{"--extcap-interface xdpcap-lo", "xdpcap: --extcap-interface: say what about it: " +
+			"--extcap-dlts, --extcap-config, --extcap-capture-filter, or --capture\n"},
+		{"--extcap-config --extcap-interface xdpcap-none0", `xdpcap: interface "none0" does not exist; there are: `},
+		{"--capture --extcap-interface xdpcap-lo --fifo /nonexistent/fifo", "xdpcap: --fifo: open /nonexistent/fifo: no such file or directory\n"},
+	} {
+		cmd := command(strings.Fields(test.args)...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if out, err := cmd.Output(); err == nil || !strings.HasPrefix(stderr.String(), test.want) || test.args != "--extcap-config --extcap-interface xdpcap-none0" && len(out) > 0 {
+			t.Errorf("%s: %v: %q, %q", test.args, err, out, &stderr)
+		}
+	}
+}
+
+// A fifo is Wireshark's end of a capture.
+type fifo struct {
+	t    *testing.T
+	path string
+}
+
+func newFifo(t *testing.T) fifo {
+	t.Helper()
+	f := fifo{t, filepath.Join(t.TempDir(), "fifo")}
+	if err := unix.Mkfifo(f.path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f fifo) open() *os.File {
+	f.t.Helper()
+	r, err := os.OpenFile(f.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+// Wireshark ends a capture with SIGTERM, or by closing the fifo. Each is an end
+// without an error, with nothing on stderr and nothing left attached.
+func TestExtcapEnds(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	capturing := func(f fifo) *process {
+		return start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-"+pair.RxName, "--fifo", f.path,
+			"--extcap-capture-filter", "udp", "--sample", "1", "--vlan-aware", "")
+	}
+	finish := func(p *process) {
+		t.Helper()
+		if status, stderr := p.wait(); status != 0 || stderr != "" {
+			t.Errorf("exit status %d: %q", status, stderr)
+		}
+		if name := attached(t, pair); name != "" {
+			t.Errorf("%s is still attached", name)
+		}
+	}
+	for _, sigterm := range []bool{true, false} {
+		f := newFifo(t)
+		p, r := capturing(f), f.open()
+		testnet.WaitFor(t, "the program to be attached", func() bool { return attached(t, pair) != "" })
+		testnet.Send(t, pair, testnet.UDPFrame(100, 7), testnet.TxToRx().ARPRequest())
+		r.SetReadDeadline(time.Now().Add(testnet.Patience))
+		for read, n := make([]byte, 64<<10), 0; !bytes.Contains(read[:n], testnet.UDPFrame(100, 7)); {
+			more, err := r.Read(read[n:])
+			if n += more; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sigterm {
+			p.cmd.Process.Signal(unix.SIGTERM)
+		} else {
+			r.Close()
+		}
+		finish(p)
+		r.Close()
+	}
+}
+
+// To wait for Wireshark's end of the fifo ends with the capture, and makes no file.
+func TestExtcapNoReader(t *testing.T) {
+	skipEmulated(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f := newFifo(t)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := openFifo(ctx, f.path, capture.WriterOptions{})
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, unix.EPIPE) {
+		t.Errorf("%v", err)
+	}
+	if _, err := openFifo(t.Context(), f.path+"2", capture.WriterOptions{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a fifo that is not there: %v", err)
+	}
+}
+
+// A wireshark is a user's home in which xdpcap is an extcap.
+type wireshark struct {
+	t    *testing.T
+	home string
+}
+
+// newWireshark makes the home. Wireshark 4.0 looks for extcaps among its settings, and newer ones
+// among its libraries.
+func newWireshark(t *testing.T) wireshark {
+	t.Helper()
+	testnet.Require(t, "tshark")
+	w := wireshark{t, t.TempDir()}
+	for _, dir := range []string{".config", ".local/lib"} {
+		dir = filepath.Join(w.home, dir, "wireshark/extcap")
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			err = os.Symlink(os.Args[0], filepath.Join(dir, "xdpcap"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w wireshark) tshark(args ...string) *exec.Cmd {
+	cmd := exec.Command("tshark", args...)
+	cmd.Env = append(os.Environ(), "HOME="+w.home, "XDG_CONFIG_HOME=", beXdpcap+"=1")
+	return cmd
+}
+
+// run runs tshark in a namespace until it ends by itself.
+func (w wireshark) run(ns *testnet.Namespace, args ...string) (stdout, stderr string, err error) {
+	w.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := w.tshark(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err = ns.Start(cmd); err == nil {
+		err = cmd.Wait()
+	}
+	return out.String(), errs.String(), err
+}
+
+// tshark lists the interfaces, and captures there exactly what is sent.
+func TestTsharkCaptures(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	w := newWireshark(t)
+	list, _, err := w.run(pair.Rx, "-D")
+	if want := "xdpcap-" + pair.RxName + " (xdpcap: " + pair.RxName + " (XDP))\n"; err != nil || !strings.Contains(list, want) {
+		t.Fatalf("tshark -D: %v: %q is not in\n%s", err, want, list)
+	}
+	const frames = 2000
+	file := tempFile(t)
+	var out bytes.Buffer
+	cmd := w.tshark("-i", "xdpcap-"+pair.RxName, "-f", "udp", "-w", file, "-c", strconv.Itoa(frames))
+	cmd.Stderr = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the program to be attached", func() bool { return attached(t, pair) != "" })
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(200, 0), Count: frames, Rate: 20_000})
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	if !strings.Contains(out.String(), strconv.Itoa(frames)+" packets captured") || strings.Contains(out.String(), "rror") {
+		t.Errorf("tshark says %s", &out)
+	}
+	records, r := readFile(t, file)
+	for i, rec := range records {
+		if !bytes.Equal(rec.data, sent(200, uint64(i))) {
+			t.Fatalf("packet %d is\n%x", i, rec.data)
+		}
+	}
+	if ifi, err := r.Interface(0); err != nil || len(records) != frames || ifi.Name != pair.RxName {
+		t.Errorf("%d packets, of %q, %v", len(records), ifi.Name, err)
+	}
+	testnet.WaitFor(t, "the program to be detached", func() bool { return attached(t, pair) == "" })
+}
+
+// The settings that Wireshark keeps for an interface reach the capture: here the snapshot length and
+// a filter, which counts besides Wireshark's own.
+func TestTsharkSettings(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "set1"})
+	w := newWireshark(t)
+	cmd := w.tshark("-i", "xdpcap-set1", "-f", "udp", "-c", "2", "-T", "fields", "-e", "frame.cap_len", "-e", "frame.len",
+		"-o", "extcap.xdpcap_set1.snapshotlength:64", "-o", "extcap.xdpcap_set1.extcapcapturefilter:greater 150")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the program to be attached", func() bool { return attached(t, pair) != "" })
+	testnet.Send(t, pair, testnet.UDPFrame(200, 0), testnet.UDPFrame(100, 1), testnet.TxToRx().ARPRequest(), testnet.UDPFrame(300, 2))
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("64\t200\n64\t300\n", out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Where xdpcap lacks privileges, tshark shows the message that says what to do.
+func TestTsharkPrivileges(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	w := newWireshark(t)
+	const nobody = 65534
+	binary := filepath.Join(w.home, "xdpcap") // the test's own is where others cannot look
+	if out, err := exec.Command("cp", os.Args[0], binary).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, dir := range []string{".config", ".local/lib"} {
+		link := filepath.Join(w.home, dir, "wireshark/extcap/xdpcap")
+		if err := errors.Join(os.Remove(link), os.Symlink(binary, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir := w.home; dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+		os.Chmod(dir, 0o755)
+	}
+	cmd := w.tshark("-i", "xdpcap-"+pair.RxName, "-a", "duration:30", "-w", "/dev/null")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
+	os.Chmod(cmd.Env[len(cmd.Env)-1][len("TMPDIR="):], 0o777)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	cmd.Wait()
+	for _, want := range []string{"missing privileges: CAP_BPF", "setcap cap_bpf,cap_net_admin", "sudo chgrp wireshark FILE",
+		"ssh HOST sudo xdpcap -i " + pair.RxName + " -w - | wireshark -k -i -\n"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &stderr)
+		}
+	}
+	if time.Since(began) > 25*time.Second {
+		t.Error("tshark did not end with xdpcap's error")
+	}
+}
+
+// tshark shows the verdicts, with the profile that is in contrib in columns of their own.
+func TestTsharkVerdicts(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "traced1"})
+	attachTarget(t, pair, testnet.Rewriting)
+	w := newWireshark(t)
+	want := make(map[string]string)
+	for _, a := range answers {
+		want[fmt.Sprint(a.port)] = fmt.Sprint(a.verdict)
+	}
+	cmd := w.tshark("-i", "xdpcap-traced1", "-f", "udp", "-c", strconv.Itoa(2*len(answers)), "-o", "extcap.xdpcap_traced1.rxcapture:exit",
+		"-T", "fields", "-e", "udp.dstport", "-e", "frame.verdict.ebpf_xdp")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for ended := false; !ended; { // nothing tells from outside that a program is traced
+		sendRound(t, pair)
+		select {
+		case err := <-done:
+			if ended = true; err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for _, line := range lines {
+		if port, verdict, _ := strings.Cut(line, "\t"); want[port] == "" || want[port] != verdict {
+			t.Errorf("port %q has the verdict %q, want %q", port, verdict, want[port])
+		}
+	}
+	if len(lines) != 2*len(answers) {
+		t.Errorf("%d packets", len(lines))
+	}
+}
+
+// The profile in contrib/ shows what XDP knows of a packet, in columns.
+func TestWiresharkProfile(t *testing.T) {
+	skipEmulated(t)
+	w := newWireshark(t)
+	profiles := filepath.Join(w.home, ".config/wireshark/profiles")
+	err := os.MkdirAll(profiles, 0o755)
+	if err == nil {
+		err = os.CopyFS(filepath.Join(profiles, "xdpcap"), os.DirFS("../../contrib/wireshark/xdpcap"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := tempFile(t)
+	f, err := capture.OpenFile(file, capture.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := capture.Source{Name: "eth0", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "lb"}}
+	packets := []capture.Packet{{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}, {Verdict: capture.Drop, ID: 5, Dropped: 12}, {Verdict: capture.Drop, ID: 6}}
+	accounts := capture.Accounts{{Seen: 15, Lost: 12, Captured: 3}}
+	err = f.Begin(capture.Description{Sources: []capture.Source{src}, Options: capture.Options{SnapLen: 2000}})
+	for i := range packets {
+		packets[i].Data = testnet.UDPFrame(100, uint64(i))
+		packets[i].WireLen, packets[i].Time = 100, int64(i)*1e9
+		err = errors.Join(err, f.Write(&packets[i]))
+	}
+	_, failed := f.End(accounts)
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+
+	shown := func(args ...string) []string {
+		cmd := w.tshark(append([]string{"-C", "xdpcap", "-nr", file}, args...)...)
+		cmd.Env = append(cmd.Env, "COLORTERM=truecolor")
+		lines, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return strings.Split(strings.TrimSpace(string(lines)), "\n")
+	}
+	var lines []string
+	for _, line := range shown() {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	if diff := cmp.Diff([]string{
+		"1 0.000000000 eth0:lb@fexit 3 XDP_PASS 1099511627776 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
+		"2 1.000000000 eth0:lb@fexit 0 XDP_DROP 5 12 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
+		"3 2.000000000 eth0:lb@fexit 0 XDP_DROP 6 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
+	}, lines); diff != "" {
+		t.Error(diff)
+	}
+	rules := shown("--color", "-T", "fields", "-e", "frame.number", "-e", "frame.coloring_rule.name")
+	if diff := cmp.Diff([]string{"1\t", "2\tXDP lost before", "3\tXDP drop"}, rules); diff != "" {
+		t.Error(diff)
+	}
+}
