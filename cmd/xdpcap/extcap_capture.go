@@ -53,7 +53,7 @@ func (o *captureOptions) explainToWireshark(err error) error {
 // fifoPatience is how long Wireshark may take to read from its fifo.
 const fifoPatience = 30 * time.Second
 
-// openFifo opens Wireshark's fifo when it reads from there. It makes no file, and can be ended while
+// openFifo opens the fifo when Wireshark reads from it. It makes no file, and can be ended while
 // it waits.
 func openFifo(ctx context.Context, path string, o capture.WriterOptions) (*capture.File, error) {
 	o.Name = path

@@ -303,8 +303,8 @@ func TestTsharkCaptures(t *testing.T) {
 	testnet.WaitFor(t, "the program to be detached", func() bool { return attached(t, pair) == "" })
 }
 
-// The settings that Wireshark keeps for an interface reach the capture: here the snapshot length and
-// a filter, which counts besides Wireshark's own.
+// The settings that Wireshark keeps for an interface reach the capture: here the snapshot length,
+// and a filter, which counts besides Wireshark's own.
 func TestTsharkSettings(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "set1"})
