@@ -8,6 +8,7 @@ FUZZTIME ?= 10s
 KERNEL   ?=
 RUN      ?=
 PREFIX   ?= /usr/local
+SETCAP   ?=
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -89,8 +90,12 @@ fuzz: ## run every fuzz target for FUZZTIME
 man: build ## write the manual pages to bin/man
 	$(BIN) man --dir bin/man
 
-install: build ## install to PREFIX, /usr/local unless told
+install: build ## install to PREFIX, /usr/local unless told; SETCAP=1 lets everybody capture without root
 	$(SUDO) install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/xdpcap
+ifneq ($(SETCAP),)
+	@$(call need,libcap2-bin)
+	$(SUDO) setcap cap_bpf,cap_net_admin,cap_perfmon+ep $(DESTDIR)$(PREFIX)/bin/xdpcap
+endif
 	$(SUDO) $(BIN) man --dir $(DESTDIR)$(PREFIX)/share/man
 
 clean: ## remove what was built

@@ -9,11 +9,12 @@
 //
 // Loss is a number, never an error: see [Account].
 //
-// The package needs Linux 6.1 on a little-endian machine, and CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON
-// and, for rings of the default size, CAP_IPC_LOCK. Where kernel.perf_event_paranoid is 3, as in
-// Debian, and to trace a running program it needs CAP_SYS_ADMIN too, for promiscuous mode
-// CAP_NET_RAW. CaptureInfo and the pcap format use github.com/gopacket/gopacket. Until version 1 of
-// the module names may still change.
+// The package needs Linux 6.1 on a little-endian machine, and CAP_BPF, CAP_NET_ADMIN and
+// CAP_PERFMON; to trace a running program CAP_SYS_ADMIN too, and so does TransportPerf where
+// kernel.perf_event_paranoid is 3, as in Debian; for promiscuous mode CAP_NET_RAW. Once Open has
+// returned none of them is needed any more, except that a Session then may not see some of what
+// makes it blind: see ErrBlind. CaptureInfo and the pcap format use github.com/gopacket/gopacket.
+// Until version 1 of the module names may still change.
 package capture
 
 import (
@@ -103,13 +104,13 @@ type Options struct {
 	// to its own, broadcast and multicast MAC addresses. A host's own XDP program sees them, too.
 	Promiscuous Promiscuity
 
-	// Transport is how packets come from the kernel; the zero value is TransportPerf.
+	// Transport is how packets come from the kernel.
 	Transport Transport
 
 	// Buffer is the size of each CPU's ring in bytes, rounded up to a power of two. The rings of
-	// all CPUs take at most a quarter of the memory that is available when the session begins: a
-	// Buffer that asks for more is an error. 0 = DefaultBuffer or, with a Notice, as much less as
-	// needed.
+	// all CPUs take at most a quarter of the memory that is available when the session begins, and
+	// those of TransportPerf at most what this user may lock: a Buffer that asks for more is an
+	// error. 0 = DefaultBuffer or, with a Notice, as much less as needed.
 	Buffer int
 
 	// Immediate hands over each packet within about a millisecond, at the price of a wake-up for

@@ -30,6 +30,8 @@ var (
 	// ErrLockedMemory means that the rings need more memory than this user may lock: make
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.
 	ErrLockedMemory = support.ErrLockedMemory
+	// ErrPerfRefused means that this process may not have perf's rings: TransportRing does without.
+	ErrPerfRefused = errors.New("perf's rings are refused")
 	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the memory
 	// that is available, or that there is not as much: make it smaller, or leave it 0.
 	ErrBufferTooLarge = support.ErrBufferTooLarge
@@ -38,6 +40,8 @@ var (
 	ErrInterfaceGone = xdp.ErrGone
 	// ErrBlind means that a hook of the session sees packets no more, although its interface is
 	// there: the sampling program was detached, the traced program replaced, or a slot of the hook
-	// map was taken. A new session captures what runs there now.
+	// map was taken. A new session captures what runs there now. Without CAP_SYS_ADMIN a session
+	// does not notice that the last program that calls a hook map has gone, and takes a program for
+	// gone when the dispatcher that it is behind is exchanged.
 	ErrBlind = errors.New("the hook sees no packets any more")
 )

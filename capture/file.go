@@ -109,6 +109,10 @@ func (f *File) End(final Accounts) (Accounts, error) {
 	return own, err
 }
 
+// Give makes a file that OpenFile has made belong to another user and group, by their ids. One that
+// was there before stays as it is.
+func (f *File) Give(uid, gid int) error { return f.file.Give(uid, gid) }
+
 // Size is how many bytes the file has taken.
 func (f *File) Size() int64 { return f.writer.Size() }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -19,8 +20,8 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkBuffer,
-		(*Options).checkTransport, (*Options).checkSnapLen,
+		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
+		(*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {
 			return o, err
@@ -84,27 +85,64 @@ func (o *Options) checkSnapLen() error {
 	return nil
 }
 
-// checkTransport turns TransportAuto into the transport that can be had.
-func (o *Options) checkTransport() error {
+// checkRings chooses the size of each CPU's ring, and the transport that can be had.
+func (o *Options) checkRings() error {
+	asked := o.Buffer
+	cpus := machine.CPUs()
+	if o.Transport == TransportRing || o.Transport == TransportAuto {
+		cpus = presentCPUs()
+	}
+	if err := o.fitBuffer(cpus, machine.AvailableMemory()); err != nil {
+		return err
+	}
+	return o.chooseTransport(asked)
+}
+
+// chooseTransport turns TransportAuto and TransportDefault into the transport that can be had.
+// asked is the size of a ring that was asked for; 0 = none was.
+func (o *Options) chooseTransport(asked int) error {
+	if o.Transport == TransportAuto {
+		o.Transport = TransportDefault
+		if canHaveRings(o) == nil {
+			o.Transport = TransportRing
+		}
+	}
+	if o.Transport == TransportDefault || o.Transport == TransportPerf {
+		if err := o.checkPerf(asked); err != nil {
+			return err
+		}
+	}
 	switch {
-	case o.Transport == TransportAuto && canHaveRings(o) == nil:
-		o.Transport = TransportRing
-	case o.Transport == TransportAuto:
-		o.Transport = TransportPerf
-	case o.Transport == TransportRing && o.Buffer > maxRingSize:
-		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
 	case o.Transport < 0 || o.Transport > TransportAuto:
 		return fmt.Errorf("%v: there is no such transport", o.Transport)
+	case o.Transport == TransportRing && o.Buffer > maxRingSize:
+		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
 	}
 	return nil
 }
 
-func (o *Options) checkBuffer() error {
-	cpus := machine.CPUs()
-	if o.Transport != TransportPerf {
-		cpus = presentCPUs()
+// checkPerf fits perf's rings to the memory that this user may lock. TransportDefault becomes
+// TransportPerf or, where there are no such rings, TransportRing.
+func (o *Options) checkPerf(asked int) error {
+	fits, err := support.FitPerfRings(o.Buffer, MinBuffer)
+	switch {
+	case err != nil && o.Transport == TransportDefault:
+		o.notice(fmt.Errorf("there are no perf rings: %w: packets come by the transport %v", err, TransportRing))
+		o.Transport = TransportRing
+		return nil
+	case err != nil: // the rings are opened before anything is attached, and that error says what to do
+	case fits < o.Buffer && asked != 0:
+		return xdp.Kind(ErrLockedMemory, "%s: %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
+	case fits < o.Buffer:
+		o.notice(fmt.Errorf("%s: they have %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
+		o.Buffer = fits
 	}
-	return o.fitBuffer(cpus, machine.AvailableMemory())
+	o.Transport = TransportPerf
+	return nil
+}
+
+func tooMuchLocked(size int) string {
+	return fmt.Sprintf("rings of %s for %d CPUs are more locked memory than this user may have", kibibytes(size), machine.CPUs())
 }
 
 // fitBuffer fills in the size of each CPU's ring. All rings together may take a quarter of the

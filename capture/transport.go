@@ -11,17 +11,20 @@ import (
 type Transport int
 
 const (
+	// TransportDefault is TransportPerf or, with a Notice, TransportRing where this process may not
+	// have perf's rings.
+	TransportDefault Transport = iota
 	// TransportPerf sends packets through perf's rings, by bpf_perf_event_output.
-	TransportPerf Transport = iota
+	TransportPerf
 	// TransportRing lets the programs write into memory that they share with this process, which
 	// costs the traffic a fraction of perf's time, and needs none of perf's privileges.
 	TransportRing
 	// TransportAuto is TransportRing where the kernel has the memory for it, and else
-	// TransportPerf. Session.Options tells which one it became.
+	// TransportDefault. Session.Options tells which one it became.
 	TransportAuto
 )
 
-var transportNames = [...]string{"perf", "ring", "auto"}
+var transportNames = [...]string{"default", "perf", "ring", "auto"}
 
 func (t Transport) String() string {
 	if t < 0 || int(t) >= len(transportNames) {
@@ -32,9 +35,9 @@ func (t Transport) String() string {
 
 // ParseTransport reads a transport's name: "perf", "ring" or "auto".
 func ParseTransport(s string) (Transport, error) {
-	for t, name := range transportNames {
-		if s == name {
-			return Transport(t), nil
+	for _, t := range []Transport{TransportPerf, TransportRing, TransportAuto} {
+		if s == t.String() {
+			return t, nil
 		}
 	}
 	return 0, fmt.Errorf("transport %q: must be perf, ring or auto", s)
@@ -42,10 +45,10 @@ func ParseTransport(s string) (Transport, error) {
 
 // MaxSnapLen is how many bytes of a packet the transport can carry at most, in rings of any size.
 func (t Transport) MaxSnapLen() int {
-	if t == TransportPerf {
-		return int(samplerLimitPERF_MAX_SAMPLE_SIZE)
+	if t == TransportRing || t == TransportAuto {
+		return MaxSnapLen
 	}
-	return MaxSnapLen
+	return int(samplerLimitPERF_MAX_SAMPLE_SIZE)
 }
 
 // A transport is one kind of Transport for one session. Each kind is one file, transport_NAME.go,
@@ -68,7 +71,7 @@ type transport interface {
 
 type newTransport func(o *Options) transport
 
-// transport is the kind that the options name, once Auto is decided.
+// transport is the kind that the options name, once that is one of the two.
 func (o *Options) transport() newTransport {
 	if o.Transport == TransportRing {
 		return newRingTransport

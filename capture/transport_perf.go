@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A perfRing is one CPU's perf ring buffer, read in place.
@@ -30,6 +31,7 @@ type perfRing struct {
 // program counts packets as lost.
 type perfTransport struct {
 	events    *ebpf.Map // the ring of each CPU; nil until open
+	immediate bool      // each packet wakes the poller
 	size      int
 	watermark int
 	list      func() []int // the CPUs that are online
@@ -39,15 +41,17 @@ type perfTransport struct {
 }
 
 func newPerfTransport(o *Options) transport {
-	t := &perfTransport{
-		size:      o.Buffer,
-		watermark: o.Buffer / ringParts,
-		list:      machine.OnlineCPUs,
-	}
-	if o.Immediate {
+	t := &perfTransport{immediate: o.Immediate, list: machine.OnlineCPUs}
+	t.resize(o.Buffer)
+	return t
+}
+
+// resize sets the size of each CPU's ring.
+func (t *perfTransport) resize(size int) {
+	t.size, t.watermark = size, size/ringParts
+	if t.immediate {
 		t.watermark = 1
 	}
-	return t
 }
 
 // prepare has nothing to do: the map of events is as large as the machine needs it by default.
@@ -62,7 +66,8 @@ func (t *perfTransport) close() error { return nil }
 
 func (t *perfTransport) rings() (rings []ring, err error) {
 	online := t.list()
-	if t.served == nil {
+	late := t.served != nil
+	if !late {
 		t.served = make(map[int]bool)
 	} else if slices.Equal(online, t.online) {
 		return nil, nil
@@ -82,6 +87,9 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 			continue // the CPU is offline
 		}
 		t.served[cpu] = true
+		if late && errors.Is(err, support.ErrPerfRefused) {
+			return rings, xdp.Kind(ErrPerfRefused, "this process may open no perf event on CPU %d any more", cpu)
+		}
 		if err != nil {
 			return rings, err
 		}
@@ -97,6 +105,9 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 // openPerfRing makes the ring of one CPU. The kernel wakes the poller after `watermark` bytes.
 func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 	event, mem, err := support.OpenPerfRing(cpu, size, watermark)
+	if errors.Is(err, support.ErrPerfRefused) {
+		return nil, xdp.Kind(ErrPerfRefused, "%w", err)
+	}
 	if err != nil {
 		return nil, err
 	}

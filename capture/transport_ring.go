@@ -22,6 +22,7 @@ import (
 type ringTransport struct {
 	size      int  // bytes of records in each ring
 	immediate bool // each packet wakes the poller
+	notice    func(error)
 	// fragments carries the packets of tracers that have several buffers; nil where none traces. A
 	// tracer can read only the first buffer itself, and bpf_xdp_output reads all.
 	fragments *perfTransport
@@ -40,7 +41,7 @@ type ringTransport struct {
 const maxRingSize = 256 << 20
 
 func newRingTransport(o *Options) transport {
-	t := &ringTransport{size: o.Buffer, immediate: o.Immediate, list: machine.OnlineCPUs, present: presentCPUs}
+	t := &ringTransport{size: o.Buffer, immediate: o.Immediate, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs}
 	// Interfaces where a program runs are traced, and that is found out after this.
 	fragments := *o
 	fragments.Buffer = min(o.Buffer, fragmentsBuffer)
@@ -55,6 +56,7 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) err
 	if !slices.ContainsFunc(sources, func(s Source) bool { return s.Hook == Entry || s.Hook == Exit }) {
 		t.fragments = nil
 	}
+	t.fitFragments()
 	t.fit(t.present())
 	t.describe(spec.Maps[samplerMapRings])
 	spec.Maps[samplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
@@ -62,6 +64,20 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) err
 		return fmt.Errorf("set %s: %w", samplerVarRingSize, err)
 	}
 	return nil
+}
+
+// fitFragments fits perf's rings to what this user may lock, or does without them.
+func (t *ringTransport) fitFragments() {
+	if t.fragments == nil {
+		return
+	}
+	fits, err := support.FitPerfRings(t.fragments.size, MinBuffer)
+	if err != nil {
+		t.notice(fmt.Errorf("there are no perf rings: %w: packets in several buffers are lost where a program is traced", err))
+		t.fragments = nil
+		return
+	}
+	t.fragments.resize(fits)
 }
 
 // fit finds out how much memory it takes. CPUs share no page.

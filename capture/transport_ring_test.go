@@ -214,13 +214,13 @@ func TestTransportAuto(t *testing.T) {
 		if buffer != 0 {
 			o.Buffer = buffer
 		}
-		if err := o.checkTransport(); err != nil || o.Transport != want {
+		if err := o.chooseTransport(o.Buffer); err != nil || o.Transport != want {
 			t.Errorf("with rings of %d bytes it becomes %v, want %v; %v", o.Buffer, o.Transport, want, err)
 		}
 	}
 	o := Options{Interfaces: []string{"lo"}, Transport: TransportRing, Buffer: 2 * maxRingSize}
 	want := "buffer of 512 MiB per CPU: a ring of the transport ring has at most 256 MiB"
-	if err := o.checkTransport(); err == nil || err.Error() != want {
+	if err := o.chooseTransport(o.Buffer); err == nil || err.Error() != want {
 		t.Errorf("the error %v, want %s", err, want)
 	}
 }

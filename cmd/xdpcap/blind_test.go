@@ -99,7 +99,7 @@ func TestOwnProgramLeaves(t *testing.T) {
 		want string
 	}{
 		{"detached", detachLink, "which runs none now"},
-		{"updated", updateLink, "which runs program another (id "},
+		{"updated", updateLink, "which runs program with id "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -184,8 +184,8 @@ func TestTracedProgramLeaves(t *testing.T) {
 		want string
 	}{
 		{"detached", detachLink, "which runs none now"},
-		{"updated", updateLink, "which runs program another (id "},
-		{"replaced", replaceProgram, "which runs program another (id "},
+		{"updated", updateLink, "which runs program with id "},
+		{"replaced", replaceProgram, "which runs program with id "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -201,7 +201,8 @@ func TestTracedProgramLeaves(t *testing.T) {
 	}
 }
 
-// A component is captured as long as it runs, also behind another dispatcher.
+// A component is captured as long as it runs, also behind another dispatcher, if the capture keeps
+// the capability that it takes to look there.
 func TestDispatcherChanges(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -211,7 +212,7 @@ func TestDispatcherChanges(t *testing.T) {
 	}
 	defer first.Close()
 	names := testnet.DispatcherComponents
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", names[0]+","+names[1], "-w", os.DevNull, "--json")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", names[0]+","+names[1], "-w", os.DevNull, "--json", "--no-sandbox")
 	if err := first.Replace(1); err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +221,28 @@ func TestDispatcherChanges(t *testing.T) {
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	first.Close()
 	checkBlind(t, p, "not captured any more: XDP program "+names[1]+" (id ", "has left rx0, which runs none now")
+	if s := account(t, p.said()); s.Captured != 1 {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+// Without that capability the capture ends when the dispatcher is exchanged, and says why.
+func TestDispatcherHidden(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	name := testnet.DispatcherComponents[1]
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", name, "-w", os.DevNull, "--json")
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	if err := d.Replace(1); err != nil {
+		t.Fatal(err)
+	}
+	checkBlind(t, p, "rx0 is not captured any more: rx0 runs program with id ", "whether XDP program "+name+" (id ",
+		"only CAP_SYS_ADMIN may see: start again, with --no-sandbox to go on")
 	if s := account(t, p.said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
@@ -234,15 +257,16 @@ func TestHookMapSlotTaken(t *testing.T) {
 	if err := target.Hook().Put(uint32(xdp.Tx), target.Program()); err != nil {
 		t.Fatal(err)
 	}
-	checkBlind(t, p, hook+" is not captured any more: ", "slot tx holds program hooked_target_frags (id ")
+	checkBlind(t, p, hook+" is not captured any more: ", "slot tx holds program with id ")
 }
 
-// So is one that no program calls any more, because its owner has ended.
+// So is one that no program calls any more, because its owner has ended. Only CAP_SYS_ADMIN may see
+// that.
 func TestHookMapOwnerLeaves(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)
 	hook := pinHook(t, target.Hook())
-	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
+	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--no-sandbox")
 	sendRound(t, pair)
 	target.Close()
 	checkBlind(t, p, hook+" is not captured any more: no program calls it, since hooked_target_frags (id ", " has gone")

@@ -53,6 +53,7 @@ type captureOptions struct {
 	account  bool   // keep the account alone
 	printing printOptions
 	extcap   extcapOptions
+	sandbox  sandboxOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -104,6 +105,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "How much", o.amountFlags)
 	addGroup(f, "Output", o.outputFlags)
 	addGroup(f, "Lines", o.printing.flags)
+	addGroup(f, "Privileges", o.sandbox.flags)
 	addPeerFlags(f)
 	o.extcap.flags(f)
 
@@ -147,7 +149,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
-	f.StringVar(&o.transportName, "transport", "perf", "how packets come from the kernel, `name`: perf, ring (shared memory: costs the traffic less), or auto: ring if it can be had")
+	f.StringVar(&o.transportName, "transport", "", "how packets come from the kernel, `name`: perf (default, if permitted), ring (shared memory: costs the traffic less), or auto: ring if it can be had")
 	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
 }
 
@@ -235,8 +237,10 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if o.filterAt != "entry" && o.filterAt != "exit" {
 		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
 	}
-	if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
-		return fmt.Errorf("--transport: %w", err)
+	if given("transport") {
+		if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
+			return fmt.Errorf("--transport: %w", err)
+		}
 	}
 	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
 		return fmt.Errorf("--format: %w", err)

@@ -27,6 +27,7 @@ type counterOptions struct {
 	perCPU   bool
 	quiet    bool
 	verbose  int
+	keep     bool // --no-sandbox
 }
 
 // minInterval bounds the load that reading the counters causes.
@@ -36,6 +37,7 @@ const minInterval = 10 * time.Millisecond
 func (o *counterOptions) addFlags(f *pflag.FlagSet) {
 	addGroup(f, "When", o.timeFlags)
 	addGroup(f, "Output", o.outputFlags)
+	addGroup(f, "Privileges", func(f *pflag.FlagSet) { noSandboxVar(f, &o.keep) })
 }
 
 func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
@@ -133,6 +135,9 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 	}()
 	exp.serve(newRegistry(collectors(all)...))
 	defer exp.close() // before the counters are closed, because a scrape reads them
+	if err := enterFollowing(o.keep); err != nil {
+		return err
+	}
 	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
 	if exp != nil {
 		r.tell(exp.String())

@@ -18,13 +18,22 @@ import (
 // pinHook pins a hook map where a user would find it.
 func pinHook(t *testing.T, hook *ebpf.Map) string {
 	t.Helper()
-	dir := t.TempDir()
+	return pinHookFor(t, hook, 0)
+}
+
+// pinHookFor is pinHook where the pin belongs to a user.
+func pinHookFor(t *testing.T, hook *ebpf.Map, uid int) string {
+	t.Helper()
+	dir := directoryFor(t, uid)
 	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	path := filepath.Join(dir, "hook")
 	if err := hook.Pin(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, uid, uid); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -10,11 +11,26 @@ import (
 
 const cpu1 = "/sys/devices/system/cpu/cpu1/online"
 
-// Packets on a CPU that comes online during a capture are captured.
+// Packets on a CPU that comes online during a capture are captured by the transport ring, and by
+// perf where the capture has kept its privileges. Otherwise they are lost, which is said.
 func TestCPUComesOnline(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("a CPU that goes offline is gone for the whole machine: only where that is emulated")
 	}
+	for _, test := range []struct {
+		name string
+		args []string
+		lost bool
+	}{
+		{"ring", []string{"--transport", "ring"}, false},
+		{"perf, privileged", []string{"--transport", "perf", "--no-sandbox"}, false},
+		{"perf", []string{"--transport", "perf"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) { testCPUComesOnline(t, test.lost, test.args...) })
+	}
+}
+
+func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
 	if err := os.WriteFile(cpu1, []byte("0"), 0); err != nil {
@@ -22,16 +38,29 @@ func TestCPUComesOnline(t *testing.T) {
 	}
 	t.Cleanup(func() { os.WriteFile(cpu1, []byte("1"), 0) })
 	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-U", "--json")
+	p := listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "-U", "--json")...)
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	if err := os.WriteFile(cpu1, []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
-	testnet.WaitFor(t, "a packet on the CPU that has come online", func() bool {
-		err := thread.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, 1)) })
-		if err != nil {
+	send := func(n uint64) {
+		t.Helper()
+		if err := thread.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, n)) }); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if lost {
+		const notice = "packets on a CPU that has come online are lost: this process may open no perf event on CPU 1 any more; " +
+			"--transport ring does without perf events"
+		testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), notice) })
+		send(1)
+		if s := account(t, p.interrupt()); s.Captured != 1 || s.Lost != 1 {
+			t.Errorf("summary %+v", s)
+		}
+		return
+	}
+	testnet.WaitFor(t, "a packet on the CPU that has come online", func() bool {
+		send(1)
 		for _, packet := range readTraced(t, file) {
 			if packet.id>>52 == 1 {
 				return true

@@ -14,6 +14,7 @@ import (
 type jsonFlag struct {
 	given bool
 	file  string
+	made  *os.File // the file, if open has made it
 }
 
 // onStderr is the file of --json without a value.
@@ -66,7 +67,13 @@ func (f *jsonFlag) open() (*console, error) {
 		return stderr, nil
 	}
 	if fd < 0 {
-		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		const flags = os.O_WRONLY | os.O_CREATE
+		file, err := os.OpenFile(f.file, flags|os.O_EXCL, 0o600)
+		if err == nil {
+			f.made = file
+		} else if errors.Is(err, os.ErrExist) {
+			file, err = os.OpenFile(f.file, flags|os.O_TRUNC, 0o600)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
@@ -82,6 +89,14 @@ func (f *jsonFlag) open() (*console, error) {
 		return nil, fmt.Errorf("--json=%s: the descriptor is open for reading only", f.file)
 	}
 	return &console{out: os.NewFile(uintptr(fd), f.file), limit: stderr.limit}, nil
+}
+
+// Give makes a file that open has made belong to another user and group.
+func (f *jsonFlag) Give(uid, gid int) error {
+	if f.made == nil {
+		return nil
+	}
+	return f.made.Chown(uid, gid)
 }
 
 // explain returns the error of a faulty filter, or one that says so where the filter's first word

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,9 @@ func runEvents(o *latencyOptions) error {
 	l, err := openBuiltin(o, o.interfaces[0], lines.print)
 	if err != nil {
 		return err
+	}
+	if err := enterFollowing(o.keep); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	say(stderr, "listening on %v", l)
 	ctx, cancel := forDuration(ctx, o.duration)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -33,8 +35,8 @@ func TestLimits(t *testing.T) {
 			[]string{"too many open files", "ulimit -n"}},
 		{"few open files, stats", surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: 20}}, []string{"stats", "-i", pair.RxName},
 			[]string{"too many open files", "ulimit -n"}},
-		{"little locked memory", surroundings{Capabilities: three, Limits: map[int]uint64{unix.RLIMIT_MEMLOCK: megabyte}}, capture,
-			[]string{"more locked memory than this user may have, ", "CAP_IPC_LOCK", "-B"}},
+		{"little locked memory", surroundings{Capabilities: three, Limits: map[int]uint64{unix.RLIMIT_MEMLOCK: megabyte}},
+			append(capture, "-B", "8M"), []string{"are more locked memory than this user may have: ", " fit: ", "CAP_IPC_LOCK", "-B", "--transport ring"}},
 		{"little address space", surroundings{Limits: map[int]uint64{unix.RLIMIT_AS: 950 * megabyte}}, append(capture, "-B", "256M"),
 			[]string{"cannot allocate memory", "950 MiB of address space (ulimit -v)", "-B"}},
 		{"no /proc", surroundings{Hidden: []string{"/proc"}}, capture, []string{"/proc/self/mountinfo", "mount -t proc proc /proc"}},
@@ -47,8 +49,8 @@ func TestLimits(t *testing.T) {
 			[]string{"operation not permitted", "a seccomp filter may do it", "allow the system call bpf in the filter"}},
 		{"no bpf, count", surroundings{Refused: []uint32{unix.SYS_BPF}}, []string{"count", "-i", pair.RxName},
 			[]string{"operation not permitted", "a seccomp filter may do it", "allow the system call bpf in the filter"}},
-		{"no perf events", surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}, capture,
-			[]string{"open a perf event on CPU 0: operation not permitted", "allow the system call perf_event_open in the filter"}},
+		{"no perf events", surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}, append(capture, "--transport", "perf"),
+			[]string{"open a perf event on CPU 0: operation not permitted", "allow the system call perf_event_open in the filter", "--transport ring does without"}},
 		{"no perf events, latency", surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}},
 			[]string{"latency", "-i", pair.RxName, "--builtin", "--events"}, []string{"open a perf event", "allow the system call perf_event_open in the filter"}},
 		{"no capability for BPF", surroundings{Capabilities: three[1:]}, capture, []string{"missing privileges: CAP_BPF;", "setcap"}},
@@ -86,48 +88,55 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The capabilities that README.md lists are those with which a capture and its probe work.
+// The capabilities that README.md lists are those with which a capture and its probe work, whatever
+// perf is refused.
 func TestCapabilities(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	sender := testnet.MustSender(t, pair)
 	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
 	small := map[int]uint64{unix.RLIMIT_MEMLOCK: 64 << 10}
+	crowded := fmt.Sprintf("rings of 8 MiB for %d CPUs are more locked memory than this user may have: ", machine.CPUs())
+	const paranoid = "kernel.perf_event_paranoid is 3, with which it takes CAP_SYS_ADMIN"
 	for _, test := range []struct {
-		name     string
-		paranoid string
-		given    surroundings
-		args     []string
-		want     []string // nil = it works
+		name      string
+		paranoid  string
+		given     surroundings
+		args      string
+		transport string // "" = it does not work
+		says      []string
 	}{
-		{"what suffices", "2", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK), Limits: small}, nil, nil},
-		{"small rings", "2", surroundings{Capabilities: three, Limits: small}, []string{"-B", "256k"}, nil},
-		{"large rings", "2", surroundings{Capabilities: three, Limits: small}, nil, []string{"more locked memory than this user may have, "}},
-		{"Debian's setting", "3", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK)}, nil,
-			[]string{"kernel.perf_event_paranoid is 3, with which it takes CAP_SYS_ADMIN", "run it as root (sudo), add cap_sys_admin "}},
-		{"what suffices there", "3", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK, unix.CAP_SYS_ADMIN)}, nil, nil},
+		{"what suffices", "2", surroundings{Capabilities: three, Limits: small}, "", "perf",
+			[]string{crowded + "they have 512 KiB"}},
+		{"all memory", "2", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK), Limits: small}, "", "perf", nil},
+		{"small rings", "2", surroundings{Capabilities: three, Limits: small}, "-B 256k", "perf", nil},
+		{"large rings", "2", surroundings{Capabilities: three, Limits: small}, "-B 8M", "",
+			[]string{crowded + "512 KiB fit: grant CAP_IPC_LOCK"}},
+		{"large rings, shared", "2", surroundings{Capabilities: three, Limits: small}, "-B 8M --transport ring", "ring", nil},
+		{"Debian's setting", "3", surroundings{Capabilities: three}, "", "ring",
+			[]string{"there are no perf rings: " + paranoid + ": packets come by the transport ring"}},
+		{"Debian's setting, perf", "3", surroundings{Capabilities: three}, "--transport perf", "",
+			[]string{paranoid + ": run it as root (sudo), add cap_sys_admin ", "; --transport ring does without perf events"}},
+		{"perf there", "3", surroundings{Capabilities: append(three, unix.CAP_SYS_ADMIN)}, "--transport perf", "perf", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			setParanoid(t, test.paranoid)
-			args := append([]string{"-i", pair.RxName, "-c", "1"}, test.args...)
+			summary := directoryFor(t, somebody) + "/summary.json"
+			args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull, "--json="+summary)
 			p := startCommand(t, pair.Rx, nil, test.given.command(t, args...))
 			works, probed := probeIn(t, pair, test.given)
-			if test.want != nil {
+			if !works {
+				t.Errorf("probe says no: %s", probed)
+			}
+			if test.transport == "" {
 				status, stderr := p.wait()
-				oneLine(t, status, stderr, test.want...)
-				if works || !strings.Contains(probed, test.want[0]) {
-					t.Errorf("probe says %v: %s", works, probed)
-				}
+				oneLine(t, status, stderr, test.says...)
 				return
 			}
 			p.listening()
-			if err := sender.Send(testnet.UDPFrame(64, 1)); err != nil {
-				t.Fatal(err)
-			}
-			if status, stderr := p.wait(); status != 0 || !strings.Contains(stderr, "1 packet captured") {
-				t.Errorf("exit status %d: %s", status, stderr)
-			}
-			if test.args == nil && !works {
-				t.Errorf("probe says no: %s", probed)
+			testnet.Send(t, pair, testnet.UDPFrame(64, 1))
+			p.interrupt()
+			s := account(t, contents(t, summary))
+			if s.Captured != 1 || s.Transport != test.transport || strings.Join(s.Notices, "\n") != strings.Join(test.says, "\n") {
+				t.Errorf("summary %+v", s)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 	if oneIn := math.Ceil(1/l.Room) * float64(o.Sample); l.Room > 0 && oneIn <= math.MaxUint32 {
 		add("--sample %.0f (as many packets as find room now)", oneIn)
 	}
-	if l.Cause == capture.SlowReader && o.Transport == capture.TransportPerf {
+	if l.Cause == capture.SlowReader && o.Transport != capture.TransportRing {
 		add("--transport ring (less work for each packet)")
 	}
 	if len(help) == 0 {

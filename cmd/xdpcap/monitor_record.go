@@ -74,6 +74,9 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 			err = closing
 		}
 	}()
+	if err := enterFollowing(o.keep); err != nil {
+		return err
+	}
 	ctx, cancel := forDuration(ctx, o.duration)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()

@@ -66,7 +66,7 @@ func TestEveryFlag(t *testing.T) {
 	values := map[string]string{ // by flag or type
 		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
 		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
-		"direction": "in", "linktype": "EN10MB", "precision": "nano",
+		"direction": "in", "transport": "auto", "linktype": "EN10MB", "precision": "nano",
 	}
 	newRoot().Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
@@ -179,7 +179,7 @@ func TestTcpdumpLines(t *testing.T) {
 		{line("-i eth0 -Q in"), ""},
 		{line("-i eth0 -Q out"), "tcpdump -Q out"},
 		{line("-i eth0 -y EN10MB"), ""},
-		{line("-i eth0 -Z root -w file.pcap"), "leave it away"},
+		{line("-i eth0 -Z root -w file.pcap"), ""},
 		{line("-n port 53"), "-i NAME"},
 		{line("-r file.pcap"), "tcpdump -nr FILE"},
 		{line("-nn -r file.pcap tcp port 80"), "tcpdump -nr FILE"},

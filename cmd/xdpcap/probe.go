@@ -26,14 +26,15 @@ runs there), else 1.
 
   can_capture   true or false, as the exit status
   kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array,
-                perf_event, lru_hash, prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf,
-                tracing_helpers
-  privileges    held, missing: capabilities; memlock_bytes: null = no limit; user_namespace
+                perf_event, shared_rings, lru_hash, prog_array, xdp_helpers, fentry, fexit,
+                trampolines, tp_btf, tracing_helpers
+  privileges    held, missing: capabilities; memlock_bytes: null = no limit; perf_event_paranoid:
+                null = unknown; landlock_abi: 0 = the kernel has none; user_namespace
   interface     null without -i; name, driver, type, up, mtu, rx_queues (0 = unknown); the checks
                 native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list,
                 null = unknown; program: null = none, else id, name, mode and the check traceable
   features      checks: capture_native, capture_generic, capture_beside_program, hook, filter,
-                sample_flows, stats_count, latency, monitor`
+                sample_flows, stats_count, latency, monitor, transport_perf, transport_ring`
 
 func newProbe() *cobra.Command {
 	var name string
@@ -45,7 +46,7 @@ func newProbe() *cobra.Command {
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer})
+			r, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer, LeastRing: capture.MinBuffer})
 			if err != nil {
 				return err
 			}
@@ -173,6 +174,8 @@ func writeProbe(w io.Writer, r *support.Report) error {
 		{"stats, count", support.FeatureMeters},
 		{"latency", support.FeatureLatency},
 		{"monitor", support.FeatureMonitor},
+		{"transport perf", support.FeaturePerf},
+		{"transport ring", support.FeatureRing},
 	} {
 		t.check(f.label, r.Features.Get(f.key))
 	}
@@ -192,6 +195,7 @@ func writeProbeKernel(t *probeTable, k support.Kernel) {
 		{"instruction set v3", "isa_v3"},
 		{"perf event array", "perf_event_array"},
 		{"perf events", "perf_event"},
+		{"shared memory", "shared_rings"},
 		{"LRU hash", "lru_hash"},
 		{"program array", "prog_array"},
 		{"fentry programs", "fentry"},
@@ -213,6 +217,16 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 		memlock = fmt.Sprintf("%d KiB", *p.Memlock>>10)
 	}
 	t.fact("locked memory", memlock)
+	paranoid := "unknown"
+	if p.Paranoid != nil {
+		paranoid = fmt.Sprint(*p.Paranoid)
+	}
+	t.fact("perf_event_paranoid", paranoid)
+	landlock := "none; captures give up their capabilities, and not the right to write files"
+	if p.Landlock > 0 {
+		landlock = fmt.Sprintf("ABI %d", p.Landlock)
+	}
+	t.fact("Landlock", landlock)
 	if p.UserNamespace {
 		t.fact("user namespace", "capabilities in it do not count for BPF")
 	}

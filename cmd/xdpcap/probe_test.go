@@ -95,14 +95,14 @@ func decodeProbe(t *testing.T, s string) (p probeJSON) {
 }
 
 func fixedReport() *support.Report {
-	on, off, limit := true, false, uint64(8<<20)
+	on, off, limit, paranoid := true, false, uint64(8<<20), 3
 	refused := support.Check{Key: "fentry", Answer: support.No, Reason: "this kernel refuses fentry and fexit programs " +
 		"(operation not permitted) despite the capabilities", Remedy: "use another kernel; --hook works without them"}
 	beside := refused
 	beside.Key = support.FeatureBeside
 	return &support.Report{
 		Kernel:     support.Kernel{Release: "6.1.0", Machine: "x86_64", Checks: support.Checks{{Key: "btf", Answer: support.Yes}, refused}},
-		Privileges: support.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit},
+		Privileges: support.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit, Paranoid: &paranoid, Landlock: 7},
 		Interface: &support.Interface{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on,
 			Native: support.Check{Answer: support.Yes, Reason: "the driver reports it"}, Kfuncs: []string{"hash"},
 			Program: &support.AttachedProgram{ID: 7, Name: "firewall", Mode: "native", Traceable: refused}},
@@ -139,7 +139,7 @@ func TestProbeKeys(t *testing.T) {
 	}{
 		{got, "can_capture features interface kernel privileges"},
 		{got["kernel"], "checks machine release"},
-		{got["privileges"], "held memlock_bytes missing user_namespace"},
+		{got["privileges"], "held landlock_abi memlock_bytes missing perf_event_paranoid user_namespace"},
 		{got["interface"], "driver lro metadata_kfuncs mtu name native_xdp program rx_queues rx_vlan_offload type up xdp_frags"},
 	} {
 		keys := strings.Join(slices.Sorted(maps.Keys(test.of.(map[string]any))), " ")

@@ -21,6 +21,7 @@ var remedies = []struct {
 	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
 }{
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
+	{kind: xdp.ErrHidden, words: "start again, with --no-sandbox to go on when a dispatcher is exchanged"},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
@@ -33,7 +34,8 @@ var remedies = []struct {
 	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
 	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
-	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B"},
+	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring"},
+	{kind: capture.ErrPerfRefused, words: "--transport ring does without perf events", join: "; "},
 	{kind: support.ErrBufferTooLarge, words: "a smaller -B"},
 	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},

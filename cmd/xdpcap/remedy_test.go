@@ -80,7 +80,7 @@ func TestAddRemedies(t *testing.T) {
 			Frags:   check("mtu 1500, or --xdp-mode generic", support.ErrLargeMTU),
 			Program: &support.AttachedProgram{Traceable: check(refused, support.ErrTracingRefused)},
 		},
-		Features: support.Checks{check("grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B", support.ErrLockedMemory)},
+		Features: support.Checks{check("grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring", support.ErrLockedMemory)},
 	}
 	if diff := cmp.Diff(want, r, cmpopts.EquateErrors(), cmpopts.IgnoreUnexported(support.Privileges{})); diff != "" {
 		t.Error(diff)

@@ -17,7 +17,7 @@ import (
 )
 
 // announce says on stderr that packets are being captured, and how.
-func announce(out io.Writer, sources []capture.Source, o capture.Options, verbose bool) {
+func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandboxOptions, verbose bool) {
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:
@@ -30,6 +30,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, verbos
 	}
 	if verbose {
 		say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
+		say(out, "privileges: %v", privileges)
 	}
 	say(out, "listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
@@ -117,7 +118,7 @@ func (r *reporter) start() {
 		if r.exporter != nil {
 			say(r.text, "%v", r.exporter)
 		}
-		announce(r.text, r.session.Sources(), r.session.Options(), r.o.printing.verbose > 0)
+		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)
 		r.report(asked)
 	}()
 }

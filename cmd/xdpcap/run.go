@@ -81,6 +81,9 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.exporter.close()
+	if err := r.o.sandbox.plan(r.o.write, r.o.json.file); err != nil {
+		return nil, err
+	}
 	if r.o.write != "" || r.o.extcap.capture {
 		if r.file, err = r.openFile(ctx); err != nil {
 			return nil, err
@@ -94,6 +97,9 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.session.Close()
+	if err := r.enterSandbox(); err != nil {
+		return nil, err
+	}
 	r.started = time.Now()
 	r.exporter.serve(newRegistry(newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))))
 	return r.follow(ctx)
@@ -105,6 +111,16 @@ func (r *captureRun) openFile(ctx context.Context) (*capture.File, error) {
 		return openFifo(ctx, r.o.extcap.fifo, r.o.writer())
 	}
 	return openOutput(r.o.write, r.o.writer())
+}
+
+// enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
+// at.
+func (r *captureRun) enterSandbox() error {
+	made := []interface{ Give(uid, gid int) error }{&r.o.json}
+	if r.file != nil {
+		made = append(made, r.file)
+	}
+	return r.o.sandbox.enter(made...)
 }
 
 // follow captures until the session ends, and ends the messages about it.

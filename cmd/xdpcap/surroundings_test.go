@@ -33,6 +33,10 @@ type surroundings struct {
 	Capabilities []uintptr
 }
 
+// somebody is the user of processes that are not root's. No other test has the same one at this
+// time, because what perf lets a user lock in memory is for all processes of that user together.
+var somebody = 100_000 + os.Getpid()
+
 // command is xdpcap in these surroundings, not started.
 func (s surroundings) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -56,7 +60,7 @@ func (s surroundings) command(t *testing.T, args ...string) *exec.Cmd {
 	cmd.Path = "/proc/self/fd/3"
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential:  &syscall.Credential{Uid: 65534, Gid: 65534},
+		Credential:  &syscall.Credential{Uid: uint32(somebody), Gid: uint32(somebody)},
 		AmbientCaps: s.Capabilities,
 	}
 	return cmd

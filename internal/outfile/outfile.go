@@ -81,6 +81,17 @@ func (f *File) lock() error {
 	return nil
 }
 
+// Give makes a file that Open has made belong to another user and group.
+func (f *File) Give(uid, gid int) error {
+	if !f.made {
+		return nil
+	}
+	if err := f.Chown(uid, gid); err != nil {
+		return fmt.Errorf("give %s to another user: %w", f.name, cause(err))
+	}
+	return nil
+}
+
 // Begin empties a regular file.
 func (f *File) Begin() error {
 	if f.isOurs() {

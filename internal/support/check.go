@@ -47,6 +47,7 @@ var (
 	ErrOccupied       = errors.New("the interface runs an XDP program, which is never replaced")
 	ErrLockedMemory   = errors.New("the rings are larger than the memory that this user may lock")
 	ErrBufferTooLarge = errors.New("the rings would take too much memory")
+	ErrPerfRefused    = errors.New("this process may not open perf events")
 	ErrLargeMTU       = errors.New("the driver has no XDP for packets of several buffers, which the MTU allows")
 	ErrPrivileges     = errors.New("this process lacks privileges")
 	ErrTracingRefused = errors.New("the kernel does not permit fentry and fexit programs")

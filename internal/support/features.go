@@ -20,12 +20,19 @@ const (
 	FeatureMeters  = "stats_count"            // counting: of a running program, else by one of its own
 	FeatureLatency = "latency"                // measuring: of a running program, else of one of its own
 	FeatureMonitor = "monitor"                // counting at the kernel's XDP tracepoints
+	FeaturePerf    = "transport_perf"         // packets come by perf's rings
+	FeatureRing    = "transport_ring"         // packets come by shared memory
 )
 
 func (r *Report) features(l limits) Checks {
 	k := r.Kernel.Checks
-	rights, memory := r.rights(), l.memory()
-	rings := all("", k.Get("perf_event_array"), k.Get("perf_event"), memory)
+	rights := r.rights()
+	perf := l.perf(all(FeaturePerf, rights, k.Get("perf_event_array"), k.Get("perf_event")))
+	ring := all(FeatureRing, rights, k.Get("shared_rings"))
+	rings := perf // a capture takes the other ones where there are none of these
+	if perf.Answer != Yes && ring.Answer == Yes {
+		rings = ring
+	}
 	load := all("", rights, k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), k.Get("xdp_helpers"), rings)
 	trace := all("", rights, k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"))
 	target := all("", r.openPrograms(), r.target())
@@ -39,6 +46,8 @@ func (r *Report) features(l limits) Checks {
 		r.meters(all("", trace, target)),
 		r.latency(all("", trace, target)),
 		all(FeatureMonitor, rights, k.Get("btf"), k.Get("tp_btf")),
+		perf,
+		ring,
 	}
 }
 
@@ -125,14 +134,18 @@ func (r *Report) native() Check {
 	return c.Native
 }
 
-// memory is whether this user may lock rings of this size in memory.
-func (l limits) memory() Check {
-	if l.fit() {
-		return yes("")
+// perf completes a check of perf's rings by what this user may lock in memory.
+func (l limits) perf(c Check) Check {
+	switch size := l.largest(); {
+	case c.Answer != Yes:
+	case size == 0:
+		return Check{Key: c.Key, Answer: No, Kind: ErrLockedMemory,
+			Reason: fmt.Sprintf("rings of %d KiB for %d CPUs are more locked memory than this user may have, %d KiB",
+				l.least>>10, l.cpus, l.lockable>>10)}
+	case size < l.ring:
+		c.Reason = fmt.Sprintf("with rings of %d KiB for each CPU, since this user may lock no more than %d KiB", size>>10, l.lockable>>10)
 	}
-	return Check{Answer: No, Kind: ErrLockedMemory,
-		Reason: fmt.Sprintf("rings of %d KiB for %d CPUs are more locked memory than this user may have, %d KiB",
-			l.ring>>10, l.cpus, l.lockable>>10)}
+	return c
 }
 
 // pinning is whether there is a file system in which a hook map can be pinned.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "perf_event", "lru_hash", "prog_array",
+var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "perf_event", "shared_rings", "lru_hash", "prog_array",
 	"xdp_helpers", "fentry", "fexit", "trampolines", "tp_btf", "tracing_helpers"}
 
 // ableReport is the report for root, on a kernel that can do everything, of an interface without a
@@ -44,7 +44,8 @@ func TestFeatures(t *testing.T) {
 	}
 	lack := func(key string) Check { return no("", "lacks "+key, "get it") }
 	busy := Check{Answer: No, Reason: "eth0 runs lb (id 7), which is never replaced", Kind: ErrOccupied}
-	crowded := Check{Answer: No, Reason: "rings of 8192 KiB for 4 CPUs are more locked memory than this user may have, 32768 KiB", Kind: ErrLockedMemory}
+	crowded := Check{Answer: No, Reason: "rings of 128 KiB for 4 CPUs are more locked memory than this user may have, 512 KiB", Kind: ErrLockedMemory}
+	smaller := Check{Answer: Yes, Reason: "with rings of 4096 KiB for each CPU, since this user may lock no more than 32768 KiB"}
 	down := no("", "eth0 is down", "ip link set dev eth0 up")
 	hidden := no("", "the kernel shows programs of others to CAP_SYS_ADMIN only", "run it as root (sudo), or add cap_sys_admin to the binary")
 	missing := no("", "missing CAP_BPF", grant)
@@ -72,10 +73,12 @@ func TestFeatures(t *testing.T) {
 			FeatureMeters: lack("xdp_frags"), FeatureLatency: lack("xdp_frags")}},
 		{"no instruction set v3", lacks("isa_v3"), false, answers{FeatureNative: lack("isa_v3"), FeatureGeneric: lack("isa_v3"),
 			FeatureHook: lack("isa_v3"), FeatureFilter: lack("isa_v3"), FeatureMeters: lack("isa_v3"), FeatureLatency: lack("isa_v3")}},
-		{"no perf rings", lacks("perf_event_array"), false, answers{FeatureNative: lack("perf_event_array"),
-			FeatureGeneric: lack("perf_event_array"), FeatureHook: lack("perf_event_array"), FeatureBeside: lack("perf_event_array")}},
-		{"no perf events", lacks("perf_event"), false, answers{FeatureNative: lack("perf_event"),
-			FeatureGeneric: lack("perf_event"), FeatureHook: lack("perf_event"), FeatureBeside: lack("perf_event")}},
+		{"no perf rings", lacks("perf_event_array"), true, answers{FeaturePerf: lack("perf_event_array")}},
+		{"no perf events", lacks("perf_event"), true, answers{FeaturePerf: lack("perf_event")}},
+		{"no shared memory", lacks("shared_rings"), true, answers{FeatureRing: lack("shared_rings")}},
+		{"no rings at all", func(r *Report, l *limits) { lacks("perf_event")(r, l); lacks("shared_rings")(r, l) }, false, answers{
+			FeatureNative: lack("perf_event"), FeatureGeneric: lack("perf_event"), FeatureHook: lack("perf_event"),
+			FeatureBeside: lack("perf_event"), FeaturePerf: lack("perf_event"), FeatureRing: lack("shared_rings")}},
 		{"no helpers in XDP", lacks("xdp_helpers"), false, answers{FeatureNative: lack("xdp_helpers"), FeatureGeneric: lack("xdp_helpers"),
 			FeatureHook: lack("xdp_helpers"), FeatureFlows: lack("xdp_helpers")}},
 		{"no XDP", lacks("xdp"), false, answers{FeatureNative: lack("xdp"), FeatureGeneric: lack("xdp"), FeatureHook: lack("xdp"),
@@ -84,7 +87,8 @@ func TestFeatures(t *testing.T) {
 			answers{FeatureHook: no("", "no BPF file system is mounted", "mount -t bpf bpf /sys/fs/bpf")}},
 		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
 			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureFilter: missing,
-			FeatureFlows: missing, FeatureMeters: missing, FeatureLatency: missing, FeatureMonitor: missing}},
+			FeatureFlows: missing, FeatureMeters: missing, FeatureLatency: missing, FeatureMonitor: missing,
+			FeaturePerf: missing, FeatureRing: missing}},
 		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = 0 }, true,
 			answers{FeatureBeside: hidden}},
 		{"occupied", occupy, true, answers{FeatureNative: busy, FeatureGeneric: busy}},
@@ -108,16 +112,16 @@ func TestFeatures(t *testing.T) {
 		{"no frags in the driver, no need of them", func(r *Report, _ *limits) {
 			r.Interface.Frags = no("xdp_frags", "of no matter", "")
 		}, true, nil},
-		{"too little memory for the meta pages", lockable(32 << 20), false, answers{
-			FeatureNative: crowded, FeatureGeneric: crowded, FeatureBeside: crowded, FeatureHook: crowded}},
+		{"too little memory for the meta pages", lockable(32 << 20), true, answers{FeaturePerf: smaller}},
+		{"too little memory", lockable(512 << 10), true, answers{FeaturePerf: crowded}},
 		{"just enough memory", lockable(32<<20 + 4*page), true, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, l := ableReport(), limits{ring: 8 << 20, cpus: 4, lockable: math.MaxUint64, bpfFS: true}
+			r, l := ableReport(), limits{ring: 8 << 20, least: 128 << 10, cpus: 4, lockable: math.MaxUint64, bpfFS: true}
 			test.change(r, &l)
 			r.decide(l)
 			var want Checks
-			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor} {
+			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor, FeaturePerf, FeatureRing} {
 				c, changed := test.want[key]
 				if !changed {
 					c.Answer = Yes

@@ -24,7 +24,7 @@ type Kernel struct {
 	Release string `json:"release"`
 	Machine string `json:"machine"`
 
-	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, perf_event, lru_hash, prog_array,
+	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, perf_event, shared_rings, lru_hash, prog_array,
 	// xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers.
 	Checks Checks `json:"checks"`
 }
@@ -81,6 +81,7 @@ func probeKernel() (Kernel, error) {
 		checkLoad("isa_v3", "BPF instruction set v3", features.HaveV3ISA(), "Linux 5.1 or newer"),
 		checkLoad("perf_event_array", "maps for perf rings", features.HaveMapType(ebpf.PerfEventArray), "CONFIG_PERF_EVENTS=y"),
 		probePerf(),
+		checkLoad("shared_rings", "maps in shared memory", trySharedRings(), "Linux 5.8 or newer"),
 		checkLoad("lru_hash", "maps that forget (LRU)", features.HaveMapType(ebpf.LRUHash), "Linux 4.10 or newer"),
 		checkLoad("prog_array", "maps of programs", features.HaveMapType(ebpf.ProgramArray), "Linux 4.2 or newer"),
 		checkHelpers("xdp_helpers", xdpHelpers, func(fn asm.BuiltinFunc) error {
@@ -91,6 +92,22 @@ func probeKernel() (Kernel, error) {
 		checkHelpers("tracing_helpers", tracingHelpers, haveTracingHelper),
 	}
 	return k, nil
+}
+
+// trySharedRings makes the two kinds of map that share memory with a process.
+func trySharedRings() error {
+	page := uint32(os.Getpagesize())
+	for _, spec := range []*ebpf.MapSpec{
+		{Type: ebpf.Array, KeySize: 4, ValueSize: page, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE},
+		{Type: ebpf.RingBuf, MaxEntries: page},
+	} {
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			return err
+		}
+		m.Close()
+	}
+	return nil
 }
 
 func checkBTF() Check {

@@ -17,6 +17,7 @@ const bpfFS = "/sys/fs/bpf"
 // limits are what decides about features besides the kernel's abilities and the capabilities.
 type limits struct {
 	ring     int    // bytes of a capture's ring for each CPU
+	least    int    // bytes of the smallest ring that it takes instead
 	cpus     int    // that have a ring each
 	lockable uint64 // bytes that perf lets this user lock in memory, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted, in which maps can be pinned
@@ -38,6 +39,17 @@ func findLimits(ring int) limits {
 		l.bpfFS = unix.Statfs(bpfFS, &fs) == nil && fs.Type == unix.BPF_FS_MAGIC
 	}
 	return l
+}
+
+// largest returns how large rings can be that fit: of l.ring bytes, or as often as needed half of
+// that; 0 if not even those of l.least bytes do.
+func (l limits) largest() int {
+	for ; l.ring >= l.least && l.ring > 0; l.ring /= 2 {
+		if l.fit() {
+			return l.ring
+		}
+	}
+	return 0
 }
 
 // fit is whether a ring for each CPU, with its meta page, is not more than may be locked.

@@ -71,7 +71,7 @@ const maxCPUs = 1 << 16
 // explainEvent explains an error of perf_event_open.
 func explainEvent(err error) error {
 	if reason, remedy := findPerfCircumstances().explainEvent(err); reason != "" {
-		return fmt.Errorf("%w: %s: %s", errno(err), reason, remedy)
+		return xdp.Kind(ErrPerfRefused, "%w: %s: %s", errno(err), reason, remedy)
 	}
 	return err
 }

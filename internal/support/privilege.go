@@ -2,10 +2,12 @@ package support
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -18,12 +20,13 @@ var capabilities = []struct {
 	{"CAP_NET_ADMIN", unix.CAP_NET_ADMIN},
 	{"CAP_PERFMON", unix.CAP_PERFMON},
 	{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN},
+	{"CAP_NET_RAW", unix.CAP_NET_RAW},
 	{"CAP_IPC_LOCK", unix.CAP_IPC_LOCK},
 }
 
 // grant says how to get missing capabilities.
 const grant = "run it as root (sudo), or give the binary what it needs: " +
-	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon,cap_ipc_lock+ep FILE"
+	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE"
 
 // checkPrivileges returns nil, or an error that names the capabilities that this process lacks to
 // load, attach and read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and
@@ -98,6 +101,14 @@ type Privileges struct {
 	// except with CAP_IPC_LOCK.
 	Memlock *uint64 `json:"memlock_bytes"`
 
+	// Paranoid is kernel.perf_event_paranoid, which says who may open perf events; nil = it is not
+	// known.
+	Paranoid *int `json:"perf_event_paranoid"`
+
+	// Landlock is which version of it the kernel has; 0 = none. By it a capture gives up the right to
+	// write files elsewhere.
+	Landlock int `json:"landlock_abi"`
+
 	// UserNamespace says that the capabilities are those of a user namespace (a container's root,
 	// for example). They do not count for BPF.
 	UserNamespace bool `json:"user_namespace"`
@@ -119,6 +130,10 @@ func privileges() (Privileges, error) {
 			p.Held = append(p.Held, c.name)
 		}
 	}
+	if paranoid, err := strconv.Atoi(sysctl(perfParanoid)); err == nil {
+		p.Paranoid = &paranoid
+	}
+	p.Landlock = privilege.LandlockABI()
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return Privileges{}, fmt.Errorf("ask for the limit of locked memory: %w", err)

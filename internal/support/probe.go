@@ -18,7 +18,8 @@ type Report struct {
 // ProbeOptions say what to look at.
 type ProbeOptions struct {
 	Interface string // "" = only kernel and user
-	Ring      int    // bytes that a capture locks in memory per CPU
+	Ring      int    // bytes that a capture locks in memory per CPU, if it may
+	LeastRing int    // bytes with which it does, too
 }
 
 // Probe finds out what works here by trying what disturbs nobody: it loads programs, but attaches
@@ -44,7 +45,9 @@ func Probe(o ProbeOptions) (*Report, error) {
 	if r.Privileges, err = privileges(); err != nil {
 		return nil, err
 	}
-	r.decide(findLimits(o.Ring))
+	l := findLimits(o.Ring)
+	l.least = o.LeastRing
+	r.decide(l)
 	return r, nil
 }
 

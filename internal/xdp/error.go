@@ -19,6 +19,7 @@ var (
 	ErrAmbiguousProgram = errors.New("several XDP programs match where one is asked for")
 	ErrNoSuchProgram    = errors.New("no such XDP program is loaded")
 	ErrReplaced         = errors.New("another program has taken the place of the XDP program")
+	ErrHidden           = errors.New("this process may not look behind an XDP dispatcher")
 	ErrGone             = errors.New("the interface has left the network namespace")
 )
 

@@ -67,8 +67,8 @@ func (w *HookWatch) Look() (HookState, error) {
 // CheckRuns returns nil as long as a program runs for packets of the interface: attached to it, or
 // behind a libxdp dispatcher. `at` is the program that was attached to the interface when p was
 // found there: p itself, or its dispatcher. The error is an ErrGone where the interface has left
-// the namespace. Otherwise it says that the program has left the interface, and what runs there
-// now.
+// the namespace, or an ErrHidden where this process may not see whether the program runs. Otherwise
+// it says that the program has left the interface, and what runs there now.
 func (w *HookWatch) CheckRuns(at, p Program) error {
 	for {
 		now, err := w.Look()
@@ -78,7 +78,8 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 		behind, err := isBehind(now.Program, p)
 		// Only CAP_SYS_ADMIN may look behind a dispatcher. Without it the program is taken to be
 		// there as long as the dispatcher is the same.
-		if behind || err != nil && now.Program == at.ID {
+		hidden := err != nil
+		if behind || hidden && now.Program == at.ID {
 			return nil
 		}
 		// libxdp puts the program behind a new dispatcher, exchanges the dispatchers, and only then
@@ -88,7 +89,12 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 		if err != nil {
 			return onlyGone(err)
 		}
-		if now.Program == again.Program {
+		switch {
+		case now.Program != again.Program:
+		case hidden && at.ID != p.ID:
+			return Kind(ErrHidden, "%s runs %s now, and whether XDP program %s is behind it only CAP_SYS_ADMIN may see",
+				now.Name, nameOrNone(now.Program), p)
+		default:
 			return fmt.Errorf("XDP program %s has left %s, which runs %s now", p, now.Name, nameOrNone(now.Program))
 		}
 	}

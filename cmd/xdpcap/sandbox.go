@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// sandboxOptions are the flags about what a capture may do once everything is attached and open.
+type sandboxOptions struct {
+	user string
+	off  bool
+
+	box *privilege.Sandbox // nil = --no-sandbox
+}
+
+func (o *sandboxOptions) flags(f *pflag.FlagSet) {
+	nameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, the caller")
+	noSandboxVar(f, &o.off)
+}
+
+// noSandboxVar defines the flag of every command that gives up privileges.
+func noSandboxVar(f *pflag.FlagSet, off *bool) {
+	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
+}
+
+// plan decides what the capture keeps, before anything is opened. The files are what it writes,
+// "" for none.
+func (o *sandboxOptions) plan(files ...string) error {
+	switch {
+	case o.off && o.user != "":
+		return errors.New("-Z and --no-sandbox: choose one")
+	case o.off:
+		return nil
+	}
+	o.box = &privilege.Sandbox{}
+	for _, file := range files {
+		if dir := directoryOf(file); dir != "" && !slices.Contains(o.box.Writable, dir) {
+			o.box.Writable = append(o.box.Writable, dir)
+		}
+	}
+	if o.user == "" {
+		if u := privilege.Sudoer(); u != nil && !slices.ContainsFunc(o.box.Writable, func(dir string) bool { return !u.MayWrite(dir) }) {
+			o.box.User = u
+		}
+		return nil
+	}
+	u, err := privilege.LookUp(o.user)
+	switch {
+	case err != nil:
+		return fmt.Errorf("-Z: %w", err)
+	case u.UID == os.Geteuid(): // it is already
+	case os.Geteuid() != 0:
+		return fmt.Errorf("-Z %s: only root can become another user: leave it away", o.user)
+	default:
+		o.box.User = u
+	}
+	return nil
+}
+
+// directoryOf returns the directory in which a file is written to, "" where that is no regular file.
+func directoryOf(file string) string {
+	if file == "" || isStdout(file) || file == onStderr {
+		return ""
+	}
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return ""
+	}
+	return filepath.Dir(file)
+}
+
+// enter gives up what the plan has not. What the process has made it gives to whom it becomes.
+func (o *sandboxOptions) enter(made ...interface{ Give(uid, gid int) error }) error {
+	if o.box == nil {
+		return nil
+	}
+	if u := o.box.User; u != nil {
+		for _, file := range made {
+			if err := file.Give(u.UID, u.GID); err != nil {
+				return err
+			}
+		}
+	}
+	return explainSandbox(o.box.Enter())
+}
+
+func explainSandbox(err error) error {
+	if err != nil {
+		return fmt.Errorf("give up privileges: %w: --no-sandbox keeps them", err)
+	}
+	return nil
+}
+
+// String says what the capture may still do.
+func (o *sandboxOptions) String() string {
+	if o.box == nil {
+		return "kept as they were"
+	}
+	who := fmt.Sprintf("user id %d", os.Geteuid())
+	if o.box.User != nil {
+		who = "user " + o.box.User.Name
+	}
+	where := "anywhere, since this kernel has no Landlock"
+	switch {
+	case privilege.LandlockABI() == 0:
+	case len(o.box.Writable) == 0:
+		where = "nowhere"
+	default:
+		where = strings.Join(o.box.Writable, ", ")
+	}
+	return who + ", no capabilities, new files are written " + where
+}
+
+// followingNeeds are the capabilities that counters keep, to go on with a program that takes the
+// place of the one that they count: to find and trace it, or to attach one of their own.
+var followingNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
+
+// enterFollowing gives up what counters do not need.
+func enterFollowing(off bool) error {
+	if off {
+		return nil
+	}
+	return explainSandbox((&privilege.Sandbox{Keep: followingNeeds}).Enter())
+}

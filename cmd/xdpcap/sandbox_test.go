@@ -1,0 +1,291 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+const nobody = 65534 // in Debian's /etc/passwd
+
+// directoryFor makes a directory that belongs to a user, where that user can get to it.
+func directoryFor(t *testing.T, uid int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sandbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// rights are what /proc says of the threads of a process, each line that differs once.
+func rights(t *testing.T, p *process, names ...string) (lines []string) {
+	t.Helper()
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/task/*/status")
+	if len(files) < 2 {
+		t.Fatalf("%d threads", len(files))
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the thread may have ended
+		for line := range strings.Lines(string(text)) {
+			if name, _, _ := strings.Cut(line, ":"); slices.Contains(names, name) {
+				lines = append(lines, strings.Join(strings.Fields(line), " "))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+const noCapability = "0000000000000000"
+
+// checkPowerless expects that no thread of the process may do or get anything.
+func checkPowerless(t *testing.T, p *process) {
+	t.Helper()
+	want := []string{"CapAmb: " + noCapability, "CapEff: " + noCapability, "CapInh: " + noCapability, "CapPrm: " + noCapability, "NoNewPrivs: 1"}
+	if diff := cmp.Diff(want, rights(t, p, "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs")); diff != "" {
+		t.Errorf("while capturing: %s", diff)
+	}
+}
+
+func ownerOf(t *testing.T, file string) int {
+	t.Helper()
+	var info unix.Stat_t
+	if err := unix.Stat(file, &info); err != nil {
+		t.Fatal(err)
+	}
+	return int(info.Uid)
+}
+
+// A capture of a user with the capabilities that README.md lists has none of them while it
+// captures, and ends as any other: with an exact account, a whole file, and nothing attached.
+func TestUnprivileged(t *testing.T) {
+	with := func(more ...uintptr) []uintptr {
+		return append([]uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}, more...)
+	}
+	for _, test := range []struct {
+		name  string
+		needs []uintptr
+		args  func(*testing.T, *testnet.Pair) []string
+		want  uint64 // packets, of those of sendRound
+	}{
+		{"xdp", with(), func(_ *testing.T, pair *testnet.Pair) []string { return []string{"-i", pair.RxName} }, 6},
+		{"promiscuous", with(unix.CAP_NET_RAW), func(_ *testing.T, pair *testnet.Pair) []string {
+			return []string{"-i", pair.RxName, "-P"}
+		}, 6},
+		{"hook map", with(), func(t *testing.T, pair *testnet.Pair) []string {
+			return []string{"--hook", pinHookFor(t, attachTarget(t, pair, testnet.HookedFrags).Hook(), somebody)}
+		}, 5},
+		{"traced", with(unix.CAP_SYS_ADMIN), func(t *testing.T, pair *testnet.Pair) []string {
+			testnet.RequireFentry(t)
+			attachTarget(t, pair, testnet.Rewriting)
+			return []string{"-i", pair.RxName, "--rx-capture", "entry,exit"}
+		}, 12},
+	} {
+		for _, transport := range []string{"perf", "ring"} {
+			t.Run(test.name+", "+transport, func(t *testing.T) {
+				if transport == "perf" {
+					setParanoid(t, "2")
+				}
+				pair := testnet.MustPair(t, testnet.PairOptions{})
+				args := test.args(t, pair)
+				dir := directoryFor(t, somebody)
+				file, summary := dir+"/out.pcapng", dir+"/summary.json"
+				p := startCommand(t, pair.Rx, nil, surroundings{Capabilities: test.needs}.command(t,
+					append(args, "-w", file, "--json="+summary, "--transport", transport)...)).listening()
+				checkPowerless(t, p)
+				sendRound(t, pair)
+				p.interrupt()
+				if s := account(t, contents(t, summary)); s.Captured != test.want || s.Seen != test.want || s.Transport != transport {
+					t.Errorf("summary %+v", s)
+				}
+				if packets := readTraced(t, file); len(packets) != int(test.want) {
+					t.Errorf("%d packets in the file, want %d", len(packets), test.want)
+				}
+				if name := attached(t, pair); strings.HasPrefix(name, "sample") {
+					t.Errorf("%s is still attached", name)
+				}
+			})
+		}
+	}
+}
+
+// Captures go on without perf events where nobody has insisted on them, and say so.
+func TestPerfRefused(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	refused := surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
+	for transport, notice := range map[string]string{
+		"":     "there are no perf rings: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: packets come by the transport ring",
+		"auto": "",
+		"ring": "",
+	} {
+		t.Run("transport "+transport, func(t *testing.T) {
+			summary := filepath.Join(t.TempDir(), "summary")
+			args := []string{"-i", pair.RxName, "-w", os.DevNull, "--json=" + summary}
+			if transport != "" {
+				args = append(args, "--transport", transport)
+			}
+			p := startCommand(t, pair.Rx, nil, refused.command(t, args...)).listening()
+			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+			p.interrupt()
+			s := account(t, contents(t, summary))
+			if s.Captured != 1 || s.Transport != "ring" || strings.Join(s.Notices, "\n") != notice {
+				t.Errorf("summary %+v", s)
+			}
+		})
+	}
+}
+
+// Root becomes another user, who gets the files that were made; by default that is the one who
+// called sudo, if that user may write where the file is.
+func TestBecomeUser(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	sudo := []string{"SUDO_UID=" + strconv.Itoa(nobody), "SUDO_GID=" + strconv.Itoa(nobody)}
+	for _, test := range []struct {
+		name  string
+		env   []string
+		args  []string
+		owner int // of the directory
+		want  int // the user
+	}{
+		{"root", nil, nil, 0, 0},
+		{"sudo", sudo, nil, nobody, nobody},
+		{"sudo into root's directory", sudo, nil, 0, 0},
+		{"sudo of root", []string{"SUDO_UID=0", "SUDO_GID=0"}, nil, nobody, 0},
+		{"-Z", nil, []string{"-Z", "nobody"}, 0, nobody},
+		{"-Z root", sudo, []string{"-Z", "root"}, nobody, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := directoryFor(t, test.owner)
+			file, summary := dir+"/out.pcapng", dir+"/summary.json"
+			cmd := command(append(test.args, "-i", pair.RxName, "-w", file, "--json="+summary)...)
+			cmd.Env = append(cmd.Env, test.env...)
+			p := startCommand(t, pair.Rx, nil, cmd).listening()
+			checkPowerless(t, p)
+			id := strconv.Itoa(test.want)
+			four := strings.Join([]string{id, id, id, id}, " ")
+			if diff := cmp.Diff([]string{"CapBnd: " + noCapability, "Gid: " + four, "Uid: " + four}, rights(t, p, "Uid", "Gid", "CapBnd")); diff != "" {
+				t.Error(diff)
+			}
+			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+			p.interrupt()
+			if s := account(t, contents(t, summary)); s.Captured != 1 {
+				t.Errorf("summary %+v", s)
+			}
+			for _, made := range []string{file, summary} {
+				if got := ownerOf(t, made); got != test.want {
+					t.Errorf("%s belongs to %d, want %d", made, got, test.want)
+				}
+			}
+			checkDetached(t, pair)
+		})
+	}
+	t.Run("a file that was there", func(t *testing.T) {
+		dir := directoryFor(t, nobody)
+		file := dir + "/out.pcapng"
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-Z", "nobody")
+		p.interrupt()
+		if got := ownerOf(t, file); got != 0 {
+			t.Errorf("it belongs to %d", got)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-Z", "nobody")
+		p.cmd.Process.Kill()
+		<-p.done
+		testnet.WaitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
+	})
+	t.Run("printing", func(t *testing.T) {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
+		checkPowerless(t, p)
+		if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, new files are written nowhere\n") {
+			t.Error(said)
+		}
+	})
+}
+
+// What cannot be done is one line, before anything is attached.
+func TestSandboxRefusals(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		given surroundings
+		args  string
+		want  string
+	}{
+		{surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
+		{surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
+		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: leave it away"},
+		{surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},
+	} {
+		args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull)
+		status, stderr := startCommand(t, pair.Rx, nil, test.given.command(t, args...)).wait()
+		oneLine(t, status, stderr, test.want)
+		checkDetached(t, pair)
+	}
+}
+
+// With --no-sandbox a capture keeps what it has.
+func TestNoSandbox(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	own := contents(t, "/proc/self/status")
+	_, own, _ = strings.Cut(own, "CapEff:")
+	own, _, _ = strings.Cut(own, "\n")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-sandbox")
+	want := []string{"CapEff: " + strings.TrimSpace(own), "NoNewPrivs: 0"}
+	if diff := cmp.Diff(want, rights(t, p, "CapEff", "NoNewPrivs")); diff != "" {
+		t.Error(diff)
+	}
+	p.interrupt()
+}
+
+// Counters keep what they need to go on with another program, and nothing else.
+func TestCountersKeep(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const kept = 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_SYS_ADMIN
+	for _, args := range [][]string{
+		{"stats", "-i", pair.RxName},
+		{"count", "-i", pair.RxName},
+		{"monitor"},
+		{"monitor", "--record"},
+		{"latency", "-i", pair.RxName, "--builtin"},
+		{"latency", "-i", pair.RxName, "--builtin", "--events"},
+	} {
+		p := listening(t, pair.Rx, nil, args...)
+		want := []string{"CapBnd: " + noCapability, fmt.Sprintf("CapEff: %016x", kept), fmt.Sprintf("CapPrm: %016x", kept), "NoNewPrivs: 1"}
+		if diff := cmp.Diff(want, rights(t, p, "CapEff", "CapPrm", "CapBnd", "NoNewPrivs")); diff != "" {
+			t.Errorf("%q: %s", args, diff)
+		}
+		p.interrupt()
+	}
+	p := listening(t, pair.Rx, nil, "count", "-i", pair.RxName, "--no-sandbox")
+	if got := rights(t, p, "NoNewPrivs"); !slices.Equal(got, []string{"NoNewPrivs: 0"}) {
+		t.Errorf("--no-sandbox: %q", got)
+	}
+	p.interrupt()
+}
+
+func contents(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,98 @@
+// Package privilege takes from this process, for good, what it does not need any more: its
+// capabilities, its user, and the right to write files.
+package privilege
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/cap"
+)
+
+// A Sandbox is what a process keeps.
+type Sandbox struct {
+	// User is whom the process becomes; nil = it stays who it is.
+	User *User
+
+	// Writable are directories, with all below them, and files that may still be written. In the
+	// directories files may be made, renamed and removed, too. What is open already stays as it is.
+	// Reading is not restricted.
+	Writable []string
+
+	// Keep are capabilities, by their numbers in capabilities(7), that stay where the process has
+	// them. They go with the user that it was: a process with a User keeps none.
+	Keep []int
+}
+
+// Enter leaves all threads of the process, and what it starts from now on, with no more than the
+// sandbox has. Where the kernel has no Landlock, files may be written as before: see [LandlockABI].
+// After an error the process may have lost a part. It is called once, and not concurrently.
+func (s *Sandbox) Enter() error {
+	// A program with more privileges than the process that executes it, such as one that belongs to
+	// root and is set-user-ID, gives them no more. An unprivileged process needs that for Landlock.
+	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+		return fmt.Errorf("forbid new privileges: %w", err)
+	}
+	if err := confine(s.Writable); err != nil {
+		return fmt.Errorf("restrict which files may be written: %w", err)
+	}
+	if err := dropBounding(); err != nil {
+		return fmt.Errorf("drop capabilities from the bounding set: %w", err)
+	}
+	if s.User != nil {
+		if err := s.User.become(); err != nil {
+			return fmt.Errorf("become user %s: %w", s.User.Name, err)
+		}
+	}
+	if err := dropCapabilities(s.Keep); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}
+
+// dropBounding empties the set that limits what executed programs can get, if this process may.
+func dropBounding() error {
+	own := cap.GetProc()
+	if may, err := own.GetFlag(cap.Effective, cap.SETPCAP); err != nil || !may {
+		return err
+	}
+	var all []cap.Value
+	for c := cap.Value(0); c < cap.MaxBits(); c++ {
+		all = append(all, c)
+	}
+	return cap.DropBound(all...)
+}
+
+// dropCapabilities keeps, of the permitted and effective ones, only some, and of the inheritable
+// and ambient ones none.
+func dropCapabilities(keep []int) error {
+	own, left := cap.GetProc(), cap.NewSet()
+	for _, number := range keep {
+		c := cap.Value(number)
+		has, err := own.GetFlag(cap.Permitted, c)
+		if err != nil {
+			return err
+		}
+		if !has {
+			continue
+		}
+		for _, flag := range []cap.Flag{cap.Permitted, cap.Effective} {
+			if err := left.SetFlag(flag, true, c); err != nil {
+				return err
+			}
+		}
+	}
+	return left.SetProc() // ambient ones go with the inheritable ones
+}
+
+// become changes all threads to the user. That it keeps no capability is the kernel's doing.
+func (u *User) become() error {
+	if err := syscall.Setgroups(u.Groups); err != nil {
+		return fmt.Errorf("set its groups: %w", err)
+	}
+	if err := syscall.Setresgid(u.GID, u.GID, u.GID); err != nil {
+		return fmt.Errorf("set its group: %w", err)
+	}
+	return syscall.Setresuid(u.UID, u.UID, u.UID)
+}

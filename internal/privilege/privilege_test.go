@@ -1,0 +1,231 @@
+package privilege
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// inSandbox has, in the processes that the tests start, the sandbox that they enter, and toWrite,
+// in the processes that those start, a file to write.
+const (
+	inSandbox = "PRIVILEGE_TEST_SANDBOX"
+	toWrite   = "PRIVILEGE_TEST_WRITE"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(toWrite); path != "" {
+		if os.WriteFile(path, nil, 0o600) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if text := os.Getenv(inSandbox); text != "" {
+		os.Exit(try(text))
+	}
+	os.Exit(m.Run())
+}
+
+// A trial is a sandbox, and the place where the process in it tries what it may do.
+type trial struct {
+	Sandbox
+	Place string // has the directories inside and outside
+}
+
+// A finding is what a process in a sandbox found.
+type finding struct {
+	Threads []string // what is the same in all of them, each line once
+	Allowed []string // which of the attempts succeeded
+}
+
+// try enters a sandbox and prints a finding.
+func try(text string) int {
+	var in trial
+	err := json.Unmarshal([]byte(text), &in)
+	hold := make(chan struct{})
+	for range 4 { // threads that have been there before
+		go func() {
+			runtime.LockOSThread()
+			<-hold
+		}()
+	}
+	if err == nil {
+		err = in.Enter()
+	}
+	var out finding
+	if err == nil {
+		out.Threads, err = threads()
+	}
+	if err != nil {
+		os.Stderr.WriteString(err.Error())
+		return 1
+	}
+	inside, outside := filepath.Join(in.Place, "inside"), filepath.Join(in.Place, "outside")
+	write := func(path string) func() error {
+		return func() error { return os.WriteFile(path, []byte("text"), 0o600) }
+	}
+	child := func(path string) func() error {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), toWrite+"="+path)
+		return cmd.Run
+	}
+	for _, a := range []struct {
+		name string
+		do   func() error
+	}{
+		{"write inside", write(inside + "/new")},
+		{"rename inside", func() error { return os.Rename(inside+"/new", inside+"/other") }},
+		{"make a directory inside", func() error { return os.Mkdir(inside+"/below", 0o700) }},
+		{"rename below", func() error { return os.Rename(inside+"/other", inside+"/below/other") }},
+		{"truncate inside", func() error { return os.Truncate(inside+"/below/other", 1) }},
+		{"remove inside", func() error { return os.RemoveAll(inside + "/below") }},
+		{"write outside", write(outside + "/new")},
+		{"overwrite outside", write(outside + "/old")},
+		{"rename outside", func() error { return os.Rename(outside+"/old", outside+"/older") }},
+		{"read outside", func() error { _, err := os.ReadFile(outside + "/old"); return err }},
+		{"write the null device", write(os.DevNull)},
+		{"child inside", child(inside + "/child")},
+		{"child outside", child(outside + "/child")},
+		{"read with root's rights", func() error { _, err := os.ReadFile(in.Place + "/secret"); return err }},
+		{"become root", func() error { return unix.Setuid(0) }},
+	} {
+		if a.do() == nil {
+			out.Allowed = append(out.Allowed, a.name)
+		}
+	}
+	json.NewEncoder(os.Stdout).Encode(out)
+	return 0
+}
+
+// threads has what /proc says of the threads' identities, each line that differs once.
+func threads() (lines []string, err error) {
+	files, _ := filepath.Glob("/proc/self/task/*/status")
+	if len(files) < 5 {
+		return nil, errors.New("there are no other threads")
+	}
+	for _, file := range files {
+		own, err := threadIdentity(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		lines = append(lines, own...)
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines), nil
+}
+
+func threadIdentity(status string) ([]string, error) {
+	text, err := os.ReadFile(status)
+	return identityLines(string(text)), err
+}
+
+// identityLines are the lines of a /proc/PID/status that tell who it is and what it may do.
+func identityLines(status string) (lines []string) {
+	for line := range strings.Lines(status) {
+		name, _, _ := strings.Cut(line, ":")
+		if slices.Contains([]string{"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs"}, name) {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return lines
+}
+
+// place makes the directories of a trial, which belong to a user.
+func place(t *testing.T, uid int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "privilege") // where others than root may go
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for _, err := range []error{
+		os.Chmod(dir, 0o755),
+		os.Mkdir(dir+"/inside", 0o700), os.Mkdir(dir+"/outside", 0o700),
+		os.WriteFile(dir+"/outside/old", nil, 0o600),
+		os.WriteFile(dir+"/secret", nil, 0),
+		os.Chown(dir+"/inside", uid, uid), os.Chown(dir+"/outside", uid, uid), os.Chown(dir+"/outside/old", uid, uid),
+		os.Chown(dir+"/secret", 1, 1),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const nobody = 65534
+
+// All threads lose everything but what the sandbox has, and so do the processes that are started
+// in it.
+func TestEnter(t *testing.T) {
+	testnet.RequireRoot(t)
+	if LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	const none, netAdmin = "0000000000000000", "0000000000001000"
+	sets := func(permitted string) []string {
+		return []string{"CapAmb: " + none, "CapBnd: " + none, "CapEff: " + permitted, "CapInh: " + none, "CapPrm: " + permitted}
+	}
+	identity := func(permitted string, uid, groups string) []string {
+		four := strings.Join([]string{uid, uid, uid, uid}, " ")
+		lines := append(sets(permitted), "Gid: "+four, "Groups:"+groups, "NoNewPrivs: 1", "Uid: "+four)
+		slices.Sort(lines)
+		return lines
+	}
+	within := []string{"write inside", "rename inside", "make a directory inside", "rename below", "truncate inside", "remove inside",
+		"read outside", "write the null device", "child inside"}
+	for _, test := range []struct {
+		name string
+		box  Sandbox
+		uid  int // whose the directories are
+		want finding
+	}{
+		{"root without rights", Sandbox{}, 0, finding{identity(none, "0", ""), append(within, "become root")}},
+		{"another user", Sandbox{User: &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{nobody, 7}}}, nobody,
+			finding{identity(none, "65534", " 7 65534"), within}},
+		{"one capability", Sandbox{Keep: []int{unix.CAP_NET_ADMIN}}, 0, finding{identity(netAdmin, "0", ""), append(within, "become root")}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := place(t, test.uid)
+			test.box.Writable = []string{dir + "/inside"}
+			got := runTrial(t, trial{test.box, dir})
+			slices.Sort(test.want.Allowed)
+			slices.Sort(got.Allowed)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func runTrial(t *testing.T, in trial) (out finding) {
+	t.Helper()
+	text, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), inSandbox+"="+string(text))
+	cmd.Stderr = &stderr
+	printed, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	if err := json.Unmarshal(printed, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
