@@ -66,7 +66,7 @@ func (o *sandboxOptions) plan(files ...string) error {
 	return nil
 }
 
-// directoryOf returns the directory in which a file is written to, "" where that is no regular file.
+// directoryOf returns the directory in which a file is, "" for what is no regular file.
 func directoryOf(file string) string {
 	if file == "" || isStdout(file) || file == onStderr {
 		return ""

@@ -24,8 +24,8 @@ type Kernel struct {
 	Release string `json:"release"`
 	Machine string `json:"machine"`
 
-	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, perf_event, shared_rings, lru_hash, prog_array,
-	// xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers.
+	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, perf_event, shared_rings, lru_hash,
+	// prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers.
 	Checks Checks `json:"checks"`
 }
 

@@ -105,8 +105,8 @@ type Privileges struct {
 	// known.
 	Paranoid *int `json:"perf_event_paranoid"`
 
-	// Landlock is which version of it the kernel has; 0 = none. By it a capture gives up the right to
-	// write files elsewhere.
+	// Landlock is which version of it the kernel has; 0 = none. By it a capture gives up the right
+	// to write files elsewhere.
 	Landlock int `json:"landlock_abi"`
 
 	// UserNamespace says that the capabilities are those of a user namespace (a container's root,
