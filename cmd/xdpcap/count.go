@@ -53,7 +53,7 @@ func newCount() *cobra.Command {
 }
 
 func (o *countOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "count on this `interface`")
+	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
 	programVar(f, &o.program)
 	modeVar(f, &o.mode)
 }
@@ -88,8 +88,12 @@ func runCount(o *countOptions) error {
 
 // protocols returns the flags as options of internal/meter, for any interface.
 func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
-	if len(o.interfaces) == 0 {
-		return p, errNoInterface
+	var chosen []string
+	if o.program != "" {
+		chosen = append(chosen, "--program")
+	}
+	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+		return p, err
 	}
 	if o.flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)

@@ -81,6 +81,21 @@ func (o *counterOptions) check() error {
 
 var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
 
+// checkInterfaces refuses a command without -i, unless it exports: then it counts on all, where it
+// does nothing else than count. Flags that choose one of several things, or that drop packets, are
+// for interfaces that are named; given has those that were given, such as "--program".
+func (o *counterOptions) checkInterfaces(interfaces []string, given ...string) error {
+	switch {
+	case len(interfaces) > 0:
+		return nil
+	case o.listen == "":
+		return errNoInterface
+	case len(given) > 0:
+		return fmt.Errorf("%s is for interfaces that are named: add -i NAME", given[0])
+	}
+	return nil
+}
+
 // counters are the attached counters of one command, and how the command shows them. S is a
 // snapshot of them, a type of internal/meter. It is cumulative since the counters were opened, and
 // its zero value means that nothing was counted. All rates come from two snapshots, so that the
@@ -109,7 +124,8 @@ type openMeter[S any] interface {
 
 // runCounters runs a counter command, from the check of its privileges to its totals. It calls open
 // for each interface when everything else is ready, so that nothing is attached if something else
-// is wrong. The interface is "" where the command counts for all together.
+// is wrong. The interface is "" where the command counts for all together. Where none is named, the
+// command counts on all that there are at any time.
 func runCounters[S any](o *counterOptions, g guard, interfaces []string, open func(iface string) (*counters[S], error)) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -133,7 +149,8 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 			err = closing
 		}
 	}()
-	exp.serve(newRegistry(collectors(all)...))
+	registry := newRegistry(collectors(all)...)
+	exp.serve(registry)
 	defer exp.close() // before the counters are closed, because a scrape reads them
 	if err := enterFollowing(o.keep); err != nil {
 		return err
@@ -144,6 +161,17 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 	}
 	for _, c := range all {
 		say(stderr, "listening on %v", c)
+	}
+	if len(interfaces) == 0 {
+		r.discovery = newDiscovery(open, registry)
+		defer func() {
+			exp.close()
+			err = errors.Join(err, r.discovery.close(r))
+		}()
+		r.discovery.look(r)
+		if len(r.counted) == 0 {
+			r.tell("no interface to count on yet: waiting for one")
+		}
 	}
 	return r.run(ctx)
 }
@@ -209,6 +237,8 @@ type counterRun[S any] struct {
 	messages io.Writer
 	screen   *screen  // nil: not a terminal
 	notes    []string // the last messages: on a screen, the tables hide them where they were printed
+
+	discovery *discovery[S] // nil: the interfaces were named
 }
 
 // tell prints a message, which is shown with the tables from then on, too.
@@ -225,6 +255,11 @@ type counted[S any] struct {
 	last  meter.Interval[S]
 	said  string
 	ended error // why nothing is counted any more; nil = it is
+
+	// Of a discovery: the interface, and what exports its counters.
+	index     int
+	name      string
+	collector *collector[S]
 }
 
 func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
@@ -270,6 +305,10 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 // and is said at once. A command that exports its counters waits for a program where there is none,
 // since what is deployed may be away for a while.
 func (r *counterRun[S]) look() (counting bool) {
+	if r.discovery != nil {
+		r.discovery.look(r)
+		return true
+	}
 	for _, c := range r.counted {
 		if c.ended != nil {
 			continue
@@ -301,7 +340,7 @@ func (r *counterRun[S]) look() (counting bool) {
 // totals, which include it.
 func (r *counterRun[S]) end() error {
 	err := r.read()
-	whole := r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time
+	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time
 	if err == nil && (r.o.json || whole) {
 		err = r.print()
 	}

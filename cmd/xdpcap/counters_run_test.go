@@ -28,6 +28,7 @@ type fakeMeter struct {
 	fail     error
 	name     string // "" = fake0
 	began    time.Time
+	closed   *int // counts calls of Close; may be nil
 
 	follow func() (string, error) // nil: nothing ever changes
 }
@@ -40,8 +41,13 @@ func (m *fakeMeter) String() string {
 }
 
 func (m *fakeMeter) Read() (uint64, error) { return m.value.Add(10), m.fail }
-func (m *fakeMeter) Close() error          { return nil }
-func (m *fakeMeter) Began() time.Time      { return m.began }
+func (m *fakeMeter) Close() error {
+	if m.closed != nil {
+		*m.closed++
+	}
+	return nil
+}
+func (m *fakeMeter) Began() time.Time { return m.began }
 
 func (m *fakeMeter) Follow() (string, error) {
 	if m.follow == nil {

@@ -68,7 +68,7 @@ func newLatency() *cobra.Command {
 }
 
 func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "measure on this `interface`")
+	interfacesVar(f, &o.interfaces, "measure on this `interface`, or with --listen on all where none is named")
 	programVar(f, &o.program)
 }
 
@@ -83,9 +83,16 @@ func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
 
 // checkLatency finds what is wrong with the flags before anything is touched.
 func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
+	var chosen []string
+	for _, flag := range []string{"program", "builtin"} {
+		if given(flag) {
+			chosen = append(chosen, "--"+flag)
+		}
+	}
+	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+		return err
+	}
 	switch {
-	case len(o.interfaces) == 0:
-		return errNoInterface
 	case o.builtin && o.kernelStats:
 		return errors.New("--builtin and --kernel-stats are two ways to measure: choose one")
 	case o.program != "" && o.builtin:

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +58,7 @@ type collector[S any] struct {
 	descs   []*prometheus.Desc // one for each metric
 
 	mu       sync.Mutex // held while reading: scrapes that come meanwhile share what is read
+	ended    bool       // nothing is read any more
 	readAt   time.Time
 	snapshot S
 	err      error
@@ -88,6 +91,9 @@ func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
 
 func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 	snapshot, err := c.recent()
+	if errors.Is(err, os.ErrClosed) {
+		return
+	}
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 		return
@@ -114,10 +120,21 @@ func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// recent returns a snapshot that is not older than scrapeAge.
+// end returns when nothing is read any more. A scrape that is under way leaves the metrics out.
+func (c *collector[S]) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
+// recent returns a snapshot that is not older than scrapeAge, or os.ErrClosed after end.
 func (c *collector[S]) recent() (S, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ended {
+		var nothing S
+		return nothing, os.ErrClosed
+	}
 	if c.readAt.IsZero() || time.Since(c.readAt) >= scrapeAge {
 		c.snapshot, c.err = c.read()
 		c.readAt = time.Now()

@@ -31,7 +31,8 @@ it.`
 const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap stats -i eth0 --count 10 --json        ten objects for a script
   xdpcap stats -i eth0 --program firewall       behind a libxdp dispatcher, what this one returns
-  xdpcap stats -i eth0 --listen :9432           for Prometheus, too`
+  xdpcap stats -i eth0 --listen :9432           for Prometheus, too
+  xdpcap stats -q --listen :9432                for Prometheus alone, on all interfaces`
 
 func newStats() *cobra.Command {
 	var o statsOptions
@@ -54,7 +55,7 @@ func newStats() *cobra.Command {
 }
 
 func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "count on this `interface`")
+	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
 	programVar(f, &o.program)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
@@ -100,11 +101,18 @@ func runStats(o *statsOptions) error {
 
 // actions returns the flags as options of internal/meter, for any interface.
 func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
-	if len(o.interfaces) == 0 {
-		return a, errNoInterface
-	}
 	a.Program = o.program
 	if a.Verdict, err = parseAction(o.action); err != nil {
+		return a, err
+	}
+	var chosen []string
+	if a.Verdict != xdp.Pass {
+		chosen = append(chosen, "--action "+o.action)
+	}
+	if o.program != "" {
+		chosen = append(chosen, "--program")
+	}
+	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
 		return a, err
 	}
 	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
