@@ -100,6 +100,7 @@ func newRoot() *cobra.Command {
 	}
 	cmd.AddCommand(newConfig(), newManual(), newFilterHelp())
 	cmd.SetHelpCommand(newHelp())
+	mendBashCompletion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = explainFlag(err, c.CommandPath()+" --help")
 		if c != cmd {
