@@ -7,19 +7,21 @@ FLAGS    ?=
 FUZZTIME ?= 10s
 KERNEL   ?=
 RUN      ?=
-PREFIX   ?= /usr/local
 SETCAP   ?=
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION  ?= $(shell packaging/version.sh)
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
 export CGO_ENABLED = 0
+
+# The same sources give the same binary, wherever the tree lies.
+GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
-HOST_PACKAGES     := prometheus
+HOST_PACKAGES     := prometheus systemd
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19
@@ -30,10 +32,10 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-kernels lint generate bench man install clean help
+.PHONY: build run test test-kernels lint generate bench man clean help
 
 build: ## build bin/xdpcap, one static binary
-	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/xdpcap
+	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
 
 run: build ## capture: on IFACE=eth0, or on a demo network of its own; FLAGS='-c 10' are added
 ifeq ($(IFACE),)
@@ -90,16 +92,10 @@ fuzz: ## run every fuzz target for FUZZTIME
 man: build ## write the manual pages to bin/man
 	$(BIN) man --dir bin/man
 
-install: build ## install to PREFIX, /usr/local unless told; SETCAP=1 lets everybody capture without root
-	$(SUDO) install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/xdpcap
-ifneq ($(SETCAP),)
-	@$(call need,libcap2-bin)
-	$(SUDO) setcap cap_bpf,cap_net_admin,cap_perfmon+ep $(DESTDIR)$(PREFIX)/bin/xdpcap
-endif
-	$(SUDO) $(BIN) man --dir $(DESTDIR)$(PREFIX)/share/man
+include packaging/packages.mk
 
 clean: ## remove what was built
-	rm -rf bin out.pcapng
+	rm -rf bin dist out.pcapng
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// makeTarget runs a target of the Makefile, which takes the binary that has been built.
+func makeTarget(t *testing.T, target string, variables ...string) {
+	t.Helper()
+	cmd := exec.Command("make", append([]string{"-C", "../..", "-o", "build", target}, variables...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make %s: %v\n%s", target, err, out)
+	}
+}
+
+func filesBelow(t *testing.T, root string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && (!d.IsDir() || d.Name() == "xdpcap") {
+			files = append(files, strings.TrimPrefix(path, root))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// make install places everything, and make uninstall removes that and nothing else.
+func TestInstall(t *testing.T) {
+	skipEmulated(t)
+	needBinary(t)
+	dest := t.TempDir()
+	other := filepath.Join(dest, "opt/x/bin/other")
+	if err := os.MkdirAll(filepath.Dir(other), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	where := []string{"PREFIX=/opt/x", "DESTDIR=" + dest, "STAGE=" + filepath.Join(t.TempDir(), "stage")}
+	makeTarget(t, "install", where...)
+	files := filesBelow(t, dest)
+	for _, want := range []string{
+		"/opt/x/bin/xdpcap",
+		"/opt/x/lib/systemd/system/xdpcap@.service",
+		"/opt/x/share/bash-completion/completions/xdpcap",
+		"/opt/x/share/doc/xdpcap/CHANGELOG.md",
+		"/opt/x/share/doc/xdpcap/examples/eth0.conf",
+		"/opt/x/share/doc/xdpcap/examples/grafana-xdpcap.json",
+		"/opt/x/share/doc/xdpcap/examples/prometheus-xdpcap.rules.yml",
+		"/opt/x/share/man/man7/xdpcap-filter.7.gz",
+		"/opt/x/share/man/man8/xdpcap.8.gz",
+	} {
+		if !slices.Contains(files, want) {
+			t.Errorf("no %s in %v", want, files)
+		}
+	}
+	if links, err := filepath.Glob(dest + "/usr/lib/*/wireshark/extcap/xdpcap"); err != nil || len(links) != 1 {
+		t.Errorf("extcap: %v, %v", links, err)
+	} else if path, err := filepath.EvalSymlinks(links[0]); err != nil || path != filepath.Join(dest, "opt/x/bin/xdpcap") {
+		t.Error(path, err)
+	}
+	makeTarget(t, "uninstall", where...)
+	if diff := cmp.Diff([]string{"/opt/x/bin/other"}, filesBelow(t, dest)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// needBinary skips a test where make has not built the binary that it installs.
+func needBinary(t *testing.T) {
+	t.Helper()
+	if os.Getenv("XDPCAP") == "" {
+		t.Skip("installs bin/xdpcap: make test builds it")
+	}
+}
+
+// systemd understands the unit, and finds little that it could do besides.
+func TestUnit(t *testing.T) {
+	skipEmulated(t)
+	needBinary(t)
+	testnet.Require(t, "systemd-analyze")
+	// systemd looks for the binary where the unit has it.
+	stage, prefix := filepath.Join(t.TempDir(), "stage"), t.TempDir()
+	makeTarget(t, "stage", "PREFIX="+prefix, "STAGE="+stage)
+	instance := filepath.Join(t.TempDir(), "xdpcap@eth0.service")
+	for link, to := range map[string]string{
+		prefix + "/bin": stage + prefix + "/bin",
+		instance:        stage + prefix + "/lib/systemd/system/xdpcap@.service",
+	} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", instance).CombinedOutput(); err != nil || strings.Contains(string(out), "xdpcap@") {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--no-pager", instance).CombinedOutput()
+	if err != nil {
+		t.Fatalf("systemd-analyze security: %v\n%s", err, out)
+	}
+	found := regexp.MustCompile(`exposure level for \S+: ([\d.]+)`).FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("%s", out)
+	}
+	if level, err := strconv.ParseFloat(string(found[1]), 64); err != nil || level > 3 {
+		t.Errorf("exposed by %s of 10, 3 at the most\n%s", found[1], out)
+	}
+}
+
+// The example of the service's settings says what the flags of the capture understand.
+func TestExampleSettings(t *testing.T) {
+	text := document(t, "packaging/xdpcap.conf.example")
+	file := filepath.Join(t.TempDir(), "eth0.conf")
+	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all, err := readSettingsFile(file, settableFlags(newRoot()))
+		if err != nil || len(all) < 4 {
+			t.Error(all, err)
+		}
+	}
+}

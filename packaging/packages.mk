@@ -1,0 +1,51 @@
+# What is installed, and packages of it. The Makefile includes this file.
+
+export PREFIX    ?= /usr/local
+export EXTCAPDIR ?= /usr/lib/$(shell uname -m)-linux-gnu/wireshark/extcap
+export ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
+export GENERATOR := $(CURDIR)/$(BIN)
+STAGE            := bin/stage
+PACKAGES_PACKAGES := mmdebstrap rpm tcpdump iproute2 bash-completion zsh fish
+
+# The date of the newest version, which all installed files have: the same sources give the same packages.
+export SOURCE_DATE_EPOCH := $(shell date -u +%s -d "$$(sed -n 's/^## [0-9.]* (\(.*\))/\1/p' CHANGELOG.md | head -n 1)")
+
+.PHONY: stage install uninstall packages test-packages
+
+stage: build
+	@packaging/stage.sh $(STAGE) $(BIN)
+
+install: stage ## install to PREFIX, /usr/local unless told; SETCAP=1 lets everybody capture without root
+	@$(SUDO) mkdir -p $(DESTDIR)/
+	tar -C $(STAGE) -c --owner=0 --group=0 . | $(SUDO) tar -C $(DESTDIR)/ -x --no-overwrite-dir --keep-directory-symlink
+ifneq ($(SETCAP),)
+	@$(call need,libcap2-bin)
+	$(SUDO) setcap cap_bpf,cap_net_admin,cap_perfmon+ep $(DESTDIR)$(PREFIX)/bin/xdpcap
+endif
+
+uninstall: stage ## remove what make install has placed, given the same PREFIX and DESTDIR
+	cd $(STAGE) && find . ! -type d -print0 | (cd $(DESTDIR)/ && $(SUDO) xargs -0 rm -f)
+	cd $(STAGE) && find . -depth -type d -name xdpcap -o -depth -type d -path '*/xdpcap/*' | \
+	    (cd $(DESTDIR)/ && $(SUDO) xargs rmdir --ignore-fail-on-non-empty 2>/dev/null || true)
+
+packages: build ## build .deb and .rpm for amd64 and arm64 in dist/
+	rm -rf dist bin/package && mkdir -p dist bin/package
+	cd packaging && $(GO) build -o ../bin/package/ ./sbom github.com/goreleaser/nfpm/v2/cmd/nfpm
+	@$(MAKE) --no-print-directory package-amd64 MULTIARCH=x86_64-linux-gnu
+	@$(MAKE) --no-print-directory package-arm64 MULTIARCH=aarch64-linux-gnu
+
+package-%:
+	GOARCH=$* $(GO_BUILD) -o bin/package/$*/xdpcap ./cmd/xdpcap
+	bin/package/sbom bin/package/$*/xdpcap $(VERSION) > bin/package/$*/sbom.json
+	$(call package,deb,$*,/usr/share/zsh/vendor-completions,/usr/lib/$(MULTIARCH)/wireshark/extcap)
+	$(call package,rpm,$*,/usr/share/zsh/site-functions,/usr/lib64/wireshark/extcap)
+
+# package makes one package: its kind, the architecture, and where zsh and Wireshark look there.
+package = PREFIX=/usr ZSHDIR=$(3) EXTCAPDIR=$(4) SBOM=bin/package/$(2)/sbom.json \
+	packaging/stage.sh bin/package/$(2)/$(1) bin/package/$(2)/xdpcap && \
+	cd packaging && VERSION=$(VERSION) ARCH=$(2) STAGE=../bin/package/$(2)/$(1) \
+	../bin/package/nfpm package -f nfpm.yaml -p $(1) -t ../dist/
+
+test-packages: packages ## install them into clean roots, capture there, remove them; build them twice
+	@$(call need,$(PACKAGES_PACKAGES))
+	cd packaging && $(SUDO) env PATH="$$PATH" CGO_ENABLED=0 CI="$(CI)" VERSION=$(VERSION) $(GO) test -count=1 -v ./...

@@ -1,0 +1,240 @@
+// Package packaging tests what `make packages` has made. It has no code of its own: its module is
+// there for the tools that packages take, so that the project's own module stays small.
+package packaging
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// run returns what a command prints, and ends the test where it fails.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// built is the package in dist/ whose name matches.
+func built(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob("../dist/" + pattern)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v match %s, want one: make packages", found, pattern)
+	}
+	return found[0]
+}
+
+// paths lists what is below a root, but not what dpkg itself notes.
+func paths(t *testing.T, root string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = strings.TrimPrefix(path, root)
+		if slices.Contains([]string{"/proc", "/sys", "/dev", "/tmp", "/var/log", "/var/cache"}, path) {
+			return fs.SkipDir
+		}
+		if !strings.HasPrefix(path, "/var/lib/dpkg/") || strings.Contains(path, "xdpcap") {
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The .deb is installed into a clean Debian, captures there with one command, and leaves nothing
+// when it is purged.
+func TestDebian(t *testing.T) {
+	deb := built(t, "*_"+runtime.GOARCH+".deb")
+	root := filepath.Join(t.TempDir(), "root")
+	run(t, "mmdebstrap", "--quiet", "--variant=essential", "bookworm", root)
+	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
+	if err := os.MkdirAll(wants, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := paths(t, root)
+
+	run(t, "cp", deb, root+"/tmp/xdpcap.deb")
+	run(t, "chroot", root, "dpkg", "-i", "/tmp/xdpcap.deb")
+	if version := run(t, "chroot", root, "xdpcap", "--version"); !strings.Contains(version, os.Getenv("VERSION")) {
+		t.Errorf("%s, want %s", version, os.Getenv("VERSION"))
+	}
+	// The namespaces of unshare end with the capture, and with them the veth pair and the mounts.
+	said := run(t, "unshare", "--net", "--mount", "testdata/capture.sh", root)
+	if !strings.Contains(said, "3 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 3 captured") {
+		t.Error(said)
+	}
+	if lines := run(t, "tcpdump", "-nr", root+"/tmp/out.pcapng"); strings.Count(lines, "192.0.2.2.9: UDP, length 9") != 3 {
+		t.Error(lines)
+	}
+
+	// What systemctl enable makes.
+	if err := os.Symlink("/usr/lib/systemd/system/xdpcap@.service", wants+"/xdpcap@eth0.service"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "chroot", root, "dpkg", "--purge", "xdpcap")
+	if diff := cmp.Diff(before, paths(t, root)); diff != "" {
+		t.Errorf("before the installation (-) and after the purge (+): %s", diff)
+	}
+	if out, err := exec.Command("chroot", root, "dpkg-query", "-s", "xdpcap").CombinedOutput(); err == nil {
+		t.Errorf("dpkg still knows it: %s", out)
+	}
+}
+
+// The .rpm has the same files as the .deb, but where the distributions differ, and is installed and
+// removed by rpm.
+func TestRPM(t *testing.T) {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	rpm := built(t, "*."+arch+".rpm")
+	same := strings.NewReplacer("/usr/lib64/", "/usr/lib/"+arch+"-linux-gnu/", "zsh/site-functions", "zsh/vendor-completions")
+	files := strings.Fields(same.Replace(run(t, "rpm", "-qlp", rpm)))
+	deb := run(t, "dpkg-deb", "--fsys-tarfile", built(t, "*_"+runtime.GOARCH+".deb"))
+	tar := exec.Command("tar", "-t")
+	tar.Stdin = strings.NewReader(deb)
+	list, err := tar.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string // files alone: each format has rules of its own for directories
+	for name := range strings.Lines(string(list)) {
+		if name = strings.TrimSpace(name); !strings.HasSuffix(name, "/") {
+			want = append(want, strings.TrimPrefix(name, "."))
+		}
+	}
+	for _, name := range files {
+		if slices.Contains(want, name) || filepath.Ext(name) != "" {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the files of the .deb (-) and of the .rpm (+): %s", diff)
+	}
+
+	root := t.TempDir()
+	in := func(args ...string) string {
+		return run(t, "rpm", append([]string{"--root", root, "--dbpath", "/var/lib/rpm", "--noscripts"}, args...)...)
+	}
+	run(t, "cp", rpm, root+"/xdpcap.rpm")
+	in("--force-debian", "-i", root+"/xdpcap.rpm")
+	if version := run(t, root+"/usr/bin/xdpcap", "--version"); !strings.Contains(version, os.Getenv("VERSION")) {
+		t.Errorf("%s, want %s", version, os.Getenv("VERSION"))
+	}
+	in("--force-debian", "-e", "xdpcap")
+	for _, path := range paths(t, root) {
+		if strings.Contains(path, "xdpcap") && path != "/xdpcap.rpm" {
+			t.Errorf("rpm -e has left %s", path)
+		}
+	}
+}
+
+// Packages that are built of the same sources in another directory have the same bytes.
+func TestReproducible(t *testing.T) {
+	other := t.TempDir()
+	copying := exec.Command("sh", "-c", "git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "+other)
+	copying.Dir = ".."
+	if out, err := copying.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	run(t, "make", "-C", other, "packages", "VERSION="+os.Getenv("VERSION"))
+	first, second := sums(t, "../dist"), sums(t, other+"/dist")
+	if len(first) != 4 {
+		t.Errorf("%d packages, want 4", len(first))
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// sums are the SHA-256 of the files in a directory.
+func sums(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][32]byte)
+	for _, f := range files {
+		content, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Name()] = sha256.Sum256(content)
+	}
+	return all
+}
+
+// The bill of materials in a package lists the modules that its binary is linked of.
+func TestBillOfMaterials(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		root := t.TempDir()
+		run(t, "dpkg-deb", "-x", built(t, "*_"+arch+".deb"), root)
+		text, err := os.ReadFile(root + "/usr/share/doc/xdpcap/sbom.cdx.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bom struct {
+			BOMFormat  string
+			Components []struct{ Name, Version string }
+		}
+		if err := json.NewDecoder(bytes.NewReader(text)).Decode(&bom); err != nil || bom.BOMFormat != "CycloneDX" {
+			t.Fatal(bom.BOMFormat, err)
+		}
+		info, err := buildinfo.ReadFile(root + "/usr/bin/xdpcap")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := []string{"std " + info.GoVersion}, []string{}
+		for _, m := range info.Deps {
+			want = append(want, m.Path+" "+m.Version)
+		}
+		for _, c := range bom.Components {
+			got = append(got, c.Name+" "+c.Version)
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" || len(want) < 10 {
+			t.Errorf("%s: %s", arch, diff)
+		}
+	}
+}
+
+// Shells complete by the files of the package, also behind a comma.
+func TestCompletions(t *testing.T) {
+	root := t.TempDir()
+	run(t, "dpkg-deb", "-x", built(t, "*_"+runtime.GOARCH+".deb"), root)
+	t.Setenv("PATH", root+"/usr/bin:"+os.Getenv("PATH"))
+	share := root + "/usr/share/"
+	// Outside of a completion, compopt complains on stderr.
+	bash := `source /usr/share/bash-completion/bash_completion; source ` + share + `bash-completion/completions/xdpcap
+		COMP_LINE="xdpcap --verdict drop,ab" COMP_POINT=24 COMP_WORDS=(xdpcap --verdict drop,ab) COMP_CWORD=2
+		__start_xdpcap 2>/dev/null; echo "${COMPREPLY[@]}"`
+	for name, got := range map[string]string{
+		"bash": run(t, "bash", "-c", bash),
+		"fish": run(t, "fish", "-c", "source "+share+"fish/vendor_completions.d/xdpcap.fish; complete -C 'xdpcap --verdict drop,ab' | head -n 1"),
+	} {
+		if strings.TrimSpace(got) != "drop,aborted" {
+			t.Errorf("%s completes drop,ab to %q", name, got)
+		}
+	}
+	run(t, "zsh", "-n", share+"zsh/vendor-completions/_xdpcap")
+}

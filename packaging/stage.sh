@@ -1,0 +1,45 @@
+#!/bin/sh
+# stage.sh ROOT BINARY: lays everything that is installed under ROOT, where `make install` and the
+# packages take it from. The environment says where: PREFIX, EXTCAPDIR, ZSHDIR, and SBOM, if there
+# is one. GENERATOR is an xdpcap that runs on this machine and makes manual pages and completions.
+# All files have the time SOURCE_DATE_EPOCH, so that packages of the same sources are the same.
+set -eu
+umask 022
+root=$1 binary=$2
+cd "$(dirname "$0")/.."
+rm -rf "$root"
+
+place() { install -D -m "$1" "$2" "$root$3"; }
+share=$PREFIX/share
+doc=$share/doc/xdpcap
+
+place 0755 "$binary" "$PREFIX/bin/xdpcap"
+mkdir -p "$root$EXTCAPDIR" "$root/etc/xdpcap"
+ln -sr "$root$PREFIX/bin/xdpcap" "$root$EXTCAPDIR/xdpcap"
+
+"$GENERATOR" man --dir "$root$share/man"
+find "$root$share/man" -type f -exec gzip -9n {} +
+for shell in bash zsh fish; do
+    "$GENERATOR" completion $shell > "$root/completion.$shell"
+done
+place 0644 "$root/completion.bash" "$share/bash-completion/completions/xdpcap"
+place 0644 "$root/completion.zsh" "$ZSHDIR/_xdpcap"
+place 0644 "$root/completion.fish" "$share/fish/vendor_completions.d/xdpcap.fish"
+rm "$root"/completion.*
+
+sed "s,@BINDIR@,$PREFIX/bin,; s,@DOCDIR@,$doc," packaging/xdpcap@.service > "$root/unit"
+place 0644 "$root/unit" "$PREFIX/lib/systemd/system/xdpcap@.service"
+rm "$root/unit"
+
+for file in README.md CHANGELOG.md LICENSE docs/*; do
+    place 0644 "$file" "$doc/$file"
+done
+place 0644 packaging/copyright "$doc/copyright"
+place 0644 packaging/xdpcap.conf.example "$doc/examples/eth0.conf"
+for file in $(cd contrib && find . -type f); do
+    place 0644 "contrib/$file" "$doc/examples/$file"
+done
+if [ -n "${SBOM:-}" ]; then
+    place 0644 "$SBOM" "$doc/sbom.cdx.json"
+fi
+find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
