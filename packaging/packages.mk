@@ -5,7 +5,7 @@ export EXTCAPDIR ?= /usr/lib/$(shell uname -m)-linux-gnu/wireshark/extcap
 export ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
 export GENERATOR := $(CURDIR)/$(BIN)
 STAGE            := bin/stage
-PACKAGES_PACKAGES := mmdebstrap rpm tcpdump iproute2 bash-completion zsh fish
+PACKAGES_PACKAGES := mmdebstrap rpm tcpdump iproute2 bash-completion zsh fish tshark
 
 # The date of the newest version, which all installed files have: the same sources give the same packages.
 export SOURCE_DATE_EPOCH := $(shell date -u +%s -d "$$(sed -n 's/^## [0-9.]* (\(.*\))/\1/p' CHANGELOG.md | head -n 1)")

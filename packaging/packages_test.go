@@ -87,6 +87,11 @@ func TestDebian(t *testing.T) {
 		t.Error(lines)
 	}
 
+	t.Setenv("WIRESHARK_EXTCAP_DIR", filepath.Dir(built(t, "../bin/package/"+runtime.GOARCH+"/deb/usr/lib/*/wireshark/extcap/xdpcap")))
+	if list := run(t, "tshark", "-D"); !strings.Contains(list, "xdpcap-") {
+		t.Errorf("tshark does not list xdpcap: %s", list)
+	}
+
 	// What systemctl enable makes.
 	if err := os.Symlink("/usr/lib/systemd/system/xdpcap@.service", wants+"/xdpcap@eth0.service"); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Command sbom prints the bill of materials of a Go binary in CycloneDX: the modules that are linked
-// into it, as `go version -m` lists them. The same binary always gives the same document.
+// Command sbom prints the bill of materials of a Go binary in CycloneDX: the modules that are
+// linked into it, as `go version -m` lists them. The same binary always gives the same document.
 package main
 
 import (
