@@ -90,7 +90,7 @@ func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identic
 		tb.Errorf("%s: %v", expr, err)
 	}
 	for _, p := range pkts {
-		w, g := filtertest.Interpret(want, p, uint32(len(p))), filtertest.Interpret(got, p, uint32(len(p)))
+		w, g := cbpf.Interpret(want, p, uint32(len(p))), cbpf.Interpret(got, p, uint32(len(p)))
 		if w != g {
 			tb.Errorf("%s: Compile's program gives %d, libpcap's %d on %x\n%s", expr, g, w, p,
 				cmp.Diff(Listing(want), Listing(got)))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
@@ -58,7 +59,7 @@ func TestNetmask(t *testing.T) {
 	}
 	for dst, want := range map[string]bool{"10.1.2.255": true, "10.1.2.0": true, "10.1.2.3": false, "255.255.255.255": true} {
 		pkt := filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPUDP, "10.1.2.3", dst, 0, 0, nil))
-		if got := filtertest.Interpret(prog, pkt, uint32(len(pkt))) != 0; got != want {
+		if got := cbpf.Interpret(prog, pkt, uint32(len(pkt))) != 0; got != want {
 			t.Errorf("ip broadcast on a packet to %s is %v", dst, got)
 		}
 	}
@@ -72,7 +73,7 @@ func TestDirection(t *testing.T) {
 	}
 	tcp, _ := CompileRaw("tcp", Options{})
 	for _, p := range filtertest.Packets() {
-		if n := uint32(len(p)); filtertest.Interpret(in, p, n) != filtertest.Interpret(tcp, p, n) {
+		if n := uint32(len(p)); cbpf.Interpret(in, p, n) != cbpf.Interpret(tcp, p, n) {
 			t.Errorf("inbound and tcp is not tcp on %x", p)
 		}
 	}

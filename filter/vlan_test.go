@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
@@ -62,7 +63,7 @@ func TestVLANAware(t *testing.T) {
 			}
 			for _, tag := range tags {
 				pkt := tagged(p, tag...)
-				if w, g := filtertest.Interpret(want, p, uint32(len(p))), filtertest.Interpret(got, pkt, uint32(len(pkt))); w != g {
+				if w, g := cbpf.Interpret(want, p, uint32(len(p))), cbpf.Interpret(got, pkt, uint32(len(pkt))); w != g {
 					t.Fatalf("%s: %d on %x, want %d as on %x", expr, g, pkt, w, p)
 				}
 			}

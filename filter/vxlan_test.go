@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
@@ -59,7 +60,7 @@ func TestVXLAN(t *testing.T) {
 		}
 		got, all := map[string]bool{}, map[string]bool{}
 		for name, p := range packets {
-			got[name] = filtertest.Interpret(prog, p, uint32(len(p))) != 0
+			got[name] = cbpf.Interpret(prog, p, uint32(len(p))) != 0
 			all[name] = false
 		}
 		for _, name := range want {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len), and
@@ -91,7 +91,7 @@ func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawIn
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if want := filtertest.Interpret(prog, pkt, uint32(len(pkt))); got != want {
+		if want := cbpf.Interpret(prog, pkt, uint32(len(pkt))); got != want {
 			tb.Fatalf("%s: kernel %d, interpreter %d on %x\n%s", what, got, want, pkt, filter.Listing(prog))
 		}
 		if got != 0 {

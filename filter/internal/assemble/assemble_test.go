@@ -6,7 +6,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/filter/internal/assemble"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
@@ -55,7 +54,7 @@ func TestFarJumps(t *testing.T) {
 				continue
 			}
 			for _, pkt := range [][]byte{{1, 0}, {0, 0}} {
-				if got, want := filtertest.Interpret(prog, pkt, 2), 2-uint32(pkt[0]); got != want {
+				if got, want := cbpf.Interpret(prog, pkt, 2), 2-uint32(pkt[0]); got != want {
 					t.Errorf("%s, %d: %d on %v, want %d", name, n, got, pkt, want)
 				}
 			}

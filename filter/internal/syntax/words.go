@@ -85,3 +85,10 @@ var refusals = func() map[string]refusal {
 	}
 	return m
 }()
+
+// IsKeyword tells whether a word is an operator, a qualifier or a protocol.
+func IsKeyword(word string) bool {
+	_, operator := keywords[word]
+	_, protocol := protocols[word]
+	return operator || protocol
+}

@@ -1,17 +1,13 @@
-package filtertest
+package cbpf
 
-import (
-	"golang.org/x/net/bpf"
-
-	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-)
+import "golang.org/x/net/bpf"
 
 // Interpret runs a checked classic program as libpcap's interpreter does: a load behind the end of
 // the packet and a division by zero give 0, and a shift by more than 31 bits gives 0 in A.
 // Translated programs must give the same results.
 func Interpret(prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
 	var a, x uint32
-	var mem [cbpf.ScratchWords]uint32
+	var mem [ScratchWords]uint32
 	fetch := func(at uint64, size int) (uint32, bool) {
 		if at+uint64(size) > uint64(len(pkt)) {
 			return 0, false
@@ -25,62 +21,62 @@ func Interpret(prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
 	for pc := 0; ; pc++ {
 		i := prog[pc]
 		operand := i.K
-		if i.Op&cbpf.SrcMask == cbpf.SrcX {
+		if i.Op&SrcMask == SrcX {
 			operand = x
 		}
 		ok := true
-		switch i.Op & cbpf.ClassMask {
-		case cbpf.ClassRET:
-			if i.Op == cbpf.RetK {
+		switch i.Op & ClassMask {
+		case ClassRET:
+			if i.Op == RetK {
 				return i.K
 			}
 			return a
-		case cbpf.ClassLD:
-			switch i.Op & cbpf.ModeMask {
-			case cbpf.ModeIMM:
+		case ClassLD:
+			switch i.Op & ModeMask {
+			case ModeIMM:
 				a = i.K
-			case cbpf.ModeLEN:
+			case ModeLEN:
 				a = wireLen
-			case cbpf.ModeMEM:
+			case ModeMEM:
 				a = mem[i.K]
-			case cbpf.ModeABS:
-				a, ok = fetch(uint64(i.K), cbpf.LoadSize(i))
-			case cbpf.ModeIND:
-				a, ok = fetch(uint64(i.K)+uint64(x), cbpf.LoadSize(i))
+			case ModeABS:
+				a, ok = fetch(uint64(i.K), LoadSize(i))
+			case ModeIND:
+				a, ok = fetch(uint64(i.K)+uint64(x), LoadSize(i))
 			}
-		case cbpf.ClassLDX:
-			switch i.Op & cbpf.ModeMask {
-			case cbpf.ModeIMM:
+		case ClassLDX:
+			switch i.Op & ModeMask {
+			case ModeIMM:
 				x = i.K
-			case cbpf.ModeLEN:
+			case ModeLEN:
 				x = wireLen
-			case cbpf.ModeMEM:
+			case ModeMEM:
 				x = mem[i.K]
-			case cbpf.ModeMSH:
+			case ModeMSH:
 				x, ok = fetch(uint64(i.K), 1)
 				x = x & 0xf * 4
 			}
-		case cbpf.ClassST:
+		case ClassST:
 			mem[i.K] = a
-		case cbpf.ClassSTX:
+		case ClassSTX:
 			mem[i.K] = x
-		case cbpf.ClassALU:
-			if i.Op == cbpf.Neg {
+		case ClassALU:
+			if i.Op == Neg {
 				a = -a
 			} else {
-				a, ok = cbpf.Calculate(int(i.Op&cbpf.OpMask), a, operand)
+				a, ok = Calculate(int(i.Op&OpMask), a, operand)
 			}
-		case cbpf.ClassMISC:
-			if i.Op == cbpf.Tax {
+		case ClassMISC:
+			if i.Op == Tax {
 				x = a
 			} else {
 				a = x
 			}
-		case cbpf.ClassJMP:
+		case ClassJMP:
 			switch {
-			case i.Op == cbpf.Ja:
+			case i.Op == Ja:
 				pc += int(i.K)
-			case cbpf.Jumps(int(i.Op), a, operand):
+			case Jumps(int(i.Op), a, operand):
 				pc += int(i.Jt)
 			default:
 				pc += int(i.Jf)
