@@ -29,9 +29,13 @@ const (
 	ifMACAddr     = 6
 	ifSpeed       = 8
 	ifTSResol     = 9
+	ifTZone       = 10
 	ifFilter      = 11
 	ifOS          = 12
+	ifTSOffset    = 14
 	ifHardware    = 15
+	ifTxSpeed     = 16
+	ifRxSpeed     = 17
 
 	epbFlags     = 2
 	epbDropCount = 4
@@ -47,6 +51,9 @@ const (
 	isbOSDrop       = 7
 	isbUsrDeliv     = 8
 )
+
+// byteOrderMagic stands in a section header in the section's byte order.
+const byteOrderMagic = 0x1a2b3c4d
 
 // verdictXDP is the first octet of an epb_verdict that comes from XDP.
 const verdictXDP = 2

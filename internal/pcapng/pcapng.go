@@ -30,9 +30,9 @@ type Section struct {
 func AppendSection(b []byte, s *Section) []byte {
 	start := len(b)
 	b = appendHeader(b, blockSection)
-	b = le.AppendUint32(b, 0x1a2b3c4d) // byte-order magic
-	b = le.AppendUint32(b, 1)          // version 1.0
-	b = le.AppendUint64(b, 1<<64-1)    // section length
+	b = le.AppendUint32(b, byteOrderMagic)
+	b = le.AppendUint32(b, 1)       // version 1.0
+	b = le.AppendUint64(b, 1<<64-1) // section length
 	options := len(b)
 	b = appendString(b, optComment, s.Comment)
 	b = appendString(b, shbHardware, s.Hardware)

@@ -1,0 +1,95 @@
+package pcapng
+
+import (
+	"math"
+	"math/bits"
+)
+
+// A Clock turns the time stamps of an interface into nanoseconds since the Unix epoch. What lies
+// before or after the 292 years around it that nanoseconds can count becomes their first or last.
+type Clock struct {
+	times  uint64 // a stamp's nanoseconds are stamp * times / divide >> shift
+	divide uint64
+	shift  uint
+	offset int64 // seconds, added
+}
+
+// NewClock returns the Clock for an if_tsresol and an if_tsoffset.
+func NewClock(resolution byte, offset int64) Clock {
+	c := Clock{times: 1, divide: 1, offset: offset}
+	n := int(resolution & 0x7f)
+	switch {
+	case resolution&0x80 != 0:
+		c.times, c.shift = 1e9, uint(n)
+	case n <= 9:
+		c.times = pow10(9 - n)
+	case n <= 9+19:
+		c.divide = pow10(n - 9)
+	default:
+		c.times = 0 // the latest stamp is less than a nanosecond
+	}
+	return c
+}
+
+// pow10 is 10 to the power of n, which is at most 19.
+func pow10(n int) uint64 {
+	p := uint64(1)
+	for range n {
+		p *= 10
+	}
+	return p
+}
+
+// Time is a stamp in nanoseconds since the Unix epoch. What is finer is cut off.
+func (c Clock) Time(stamp uint64) int64 {
+	hi, lo := bits.Mul64(stamp, c.times)
+	switch {
+	case c.shift >= 64:
+		hi, lo = 0, hi>>(c.shift-64)
+	case c.shift > 0:
+		hi, lo = hi>>c.shift, hi<<(64-c.shift)|lo>>c.shift
+	}
+	ns := int64(math.MaxInt64)
+	if lo /= c.divide; hi == 0 && lo < math.MaxInt64 {
+		ns = int64(lo)
+	}
+	if c.offset == 0 {
+		return ns
+	}
+	return c.moved(ns)
+}
+
+// Stamp is the stamp of a time that Time has returned, as far as nanoseconds tell it. It is 0 before
+// the first one.
+func (c Clock) Stamp(ns int64) uint64 {
+	ns -= c.offset * 1e9
+	if ns < 0 || c.times == 0 {
+		return 0
+	}
+	if c.shift > 0 {
+		fine := min(c.shift, 33) // which is finer than nanoseconds
+		seconds, rest := uint64(ns)/1e9, uint64(ns)%1e9
+		return (seconds<<fine + rest<<fine/1e9) << (c.shift - fine)
+	}
+	return uint64(ns) / c.times * c.divide
+}
+
+// moved adds the offset.
+func (c Clock) moved(ns int64) int64 {
+	const most = math.MaxInt64 / 1_000_000_000
+	switch {
+	case c.offset > most:
+		return math.MaxInt64
+	case c.offset < -most:
+		return math.MinInt64
+	}
+	offset := c.offset * 1e9
+	switch sum := ns + offset; {
+	case offset > 0 && sum < ns:
+		return math.MaxInt64
+	case offset < 0 && sum > ns:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}

@@ -1,0 +1,322 @@
+package pcapng
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// HeaderSize is how many bytes of a block BlockLength wants to see.
+const HeaderSize = 12
+
+// MaxBlock is the longest block that is read, in bytes. Wireshark and libpcap have the same limit,
+// which keeps a damaged length from asking for any amount of memory.
+const MaxBlock = 16 << 20
+
+// Ethernet is the LINKTYPE_ of Ethernet frames.
+const Ethernet = 1
+
+// Types of blocks that a reader tells apart, besides those that Append functions make.
+const (
+	TypeSection    = blockSection
+	TypeInterface  = blockInterface
+	TypeStatistics = blockStatistics
+	TypePacket     = blockPacket
+	TypeOldPacket  = 2 // obsolete, but there are files with it
+	TypeSimple     = 3 // a packet without a time
+	typeNames      = 4
+	typeJournal    = 9
+	typeSecrets    = 10
+	typeCustom     = 0xbad
+	typeCustomKeep = 0x40000bad
+)
+
+// A Block is one block as it stands in a file.
+type Block struct {
+	Type uint32
+	Big  bool   // its section has big-endian numbers
+	Raw  []byte // all of it, from its type to the second length
+}
+
+// IsSection tells whether a file or block that begins with b is a pcapng section.
+func IsSection(b []byte) bool { return len(b) >= 4 && le.Uint32(b) == blockSection }
+
+// BlockLength returns the length in bytes of the block that begins with the HeaderSize bytes in b,
+// and whether its numbers are big-endian, which a section tells itself and other blocks have from
+// their section. An error says what is wrong with the header.
+func BlockLength(b []byte, big bool) (length int, isBig bool, err error) {
+	if IsSection(b) {
+		switch {
+		case le.Uint32(b[8:]) == byteOrderMagic:
+			big = false
+		case binary.BigEndian.Uint32(b[8:]) == byteOrderMagic:
+			big = true
+		default:
+			return 0, false, fmt.Errorf("a section has no byte order: %#x", le.Uint32(b[8:]))
+		}
+	}
+	switch n := u32(b[4:], big); {
+	case n < HeaderSize || n%4 != 0:
+		return 0, false, fmt.Errorf("a block's length is %d bytes", n)
+	case n > MaxBlock:
+		return 0, false, fmt.Errorf("a block's length is %d bytes, more than any has", n)
+	default:
+		return int(n), big, nil
+	}
+}
+
+// ParseBlock checks the lengths of the block that raw is, whose length and byte order are those
+// that BlockLength found. The Block has raw in it, not a copy.
+func ParseBlock(raw []byte, big bool) (Block, error) {
+	b := Block{Type: u32(raw, big), Big: big, Raw: raw}
+	if end := b.u32(len(raw) - 4); int(end) != len(raw) {
+		return b, fmt.Errorf("a block has two lengths, %d and %d bytes", len(raw), end)
+	}
+	if len(b.body()) < fixedSizes[b.Type] {
+		return b, fmt.Errorf("a block of type %d has only %d bytes", b.Type, len(raw))
+	}
+	if b.Type == blockSection && u16(raw[12:], big) != 1 {
+		return b, fmt.Errorf("a section has version %d of the format, only 1 is known", u16(raw[12:], big))
+	}
+	return b, nil
+}
+
+// fixedSizes has how many bytes a block's body has at least.
+var fixedSizes = map[uint32]int{blockSection: 16, blockInterface: 8, TypeOldPacket: 20, TypeSimple: 4, blockStatistics: 12, blockPacket: 20}
+
+func u16(b []byte, big bool) uint16 {
+	if big {
+		return binary.BigEndian.Uint16(b)
+	}
+	return le.Uint16(b)
+}
+
+func u32(b []byte, big bool) uint32 {
+	if big {
+		return binary.BigEndian.Uint32(b)
+	}
+	return le.Uint32(b)
+}
+
+func u64(b []byte, big bool) uint64 {
+	if big {
+		return binary.BigEndian.Uint64(b)
+	}
+	return le.Uint64(b)
+}
+
+func (b *Block) u16(at int) uint16 { return u16(b.Raw[at:], b.Big) }
+func (b *Block) u32(at int) uint32 { return u32(b.Raw[at:], b.Big) }
+
+// time reads a time, whose upper half stands first.
+func (b *Block) time(at int) uint64 { return uint64(b.u32(at))<<32 | uint64(b.u32(at+4)) }
+
+// body is what stands between the first length and the second.
+func (b *Block) body() []byte { return b.Raw[8 : len(b.Raw)-4] }
+
+// options are the block's options from an offset in Raw on.
+func (b *Block) options(at int) options {
+	return options{b.Raw[min(at, len(b.Raw)-4) : len(b.Raw)-4], b.Big}
+}
+
+// options are options that have not been read yet.
+type options struct {
+	b   []byte
+	big bool
+}
+
+// next returns the code and value of the next option. It is false at the end, or where the rest is
+// no option.
+func (o *options) next() (code uint16, value []byte, ok bool) {
+	if len(o.b) < 4 {
+		return 0, nil, false
+	}
+	code, n := u16(o.b, o.big), int(u16(o.b[2:], o.big))
+	if code == 0 || 4+n > len(o.b) {
+		return 0, nil, false
+	}
+	value = o.b[4 : 4+n]
+	o.b = o.b[min(len(o.b), 4+n+-n&3):]
+	return code, value, true
+}
+
+// optionsAt is where in Raw the options of a block begin; len(Raw) where it has none.
+func (b *Block) optionsAt() int {
+	switch b.Type {
+	case blockSection:
+		return 24
+	case blockInterface:
+		return 16
+	case blockStatistics:
+		return 20
+	case blockPacket, TypeOldPacket:
+		return 28 + padded(b.u32(20))
+	case typeSecrets:
+		if len(b.body()) >= 8 {
+			return 16 + padded(b.u32(12))
+		}
+	case typeNames:
+		return b.namesEnd()
+	}
+	return len(b.Raw)
+}
+
+// padded is a length with what fills it up to a multiple of 4, for lengths of any value.
+func padded(n uint32) int { return int((uint64(n) + 3) &^ 3) }
+
+// namesEnd is where the records of a name resolution block end.
+func (b *Block) namesEnd() int {
+	at := 8
+	for at+4 <= len(b.Raw)-4 {
+		kind, n := b.u16(at), b.u16(at+2)
+		at += 4 + padded(uint32(n))
+		if kind == 0 {
+			return at
+		}
+	}
+	return len(b.Raw)
+}
+
+// Comments returns the opt_comment options of the block.
+func (b *Block) Comments() (comments []string) {
+	o := b.options(b.optionsAt())
+	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+		if code == optComment {
+			comments = append(comments, string(value))
+		}
+	}
+	return comments
+}
+
+// ParseSection reads the texts of a Section Header Block. Comment is the first of its comments.
+func ParseSection(b Block) (s Section) {
+	o := b.options(b.optionsAt())
+	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+		switch text := string(value); {
+		case code == shbHardware:
+			s.Hardware = text
+		case code == shbOS:
+			s.OS = text
+		case code == shbUserAppl:
+			s.Application = text
+		case code == optComment && s.Comment == "":
+			s.Comment = text
+		}
+	}
+	return s
+}
+
+// ParseInterface reads the link type, the snapshot length and the name of an Interface Description
+// Block, and how its packets' times are written.
+func ParseInterface(b Block) (Interface, Clock) {
+	i := Interface{LinkType: b.u16(8), SnapLen: b.u32(12)}
+	resolution, offset := byte(6), int64(0)
+	o := b.options(b.optionsAt())
+	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+		switch {
+		case code == ifName:
+			i.Name = string(value)
+		case code == ifTSResol && len(value) == 1:
+			resolution = value[0]
+		case code == ifTSOffset && len(value) == 8:
+			offset = int64(u64(value, b.Big))
+		}
+	}
+	return i, NewClock(resolution, offset)
+}
+
+var errShort = errors.New("a packet is longer than its block")
+
+// ParsePacket reads a packet of any of the three types of blocks. Data is a part of the block's
+// Raw. Time is in units of the interface's Clock. Of options that occur several times, it has the
+// last one; comments are left to Comments. snapLen is that of the section's first interface, to
+// which a Simple Packet Block is cut.
+func ParsePacket(b Block, snapLen uint32, p *Packet) error {
+	*p = Packet{}
+	var at, n int
+	switch b.Type {
+	case TypeSimple:
+		p.WireLen = b.u32(8)
+		kept := p.WireLen
+		if snapLen != 0 {
+			kept = min(kept, snapLen)
+		}
+		at, n = 12, int(kept)
+	case TypeOldPacket:
+		p.Interface = uint32(b.u16(8))
+		if drops := b.u16(10); drops != 0xffff { // which means that it is not known
+			p.Dropped = uint64(drops)
+		}
+		p.Time, p.WireLen, at, n = b.time(12), b.u32(24), 28, int(b.u32(20))
+	default:
+		p.Interface = b.u32(8)
+		p.Time, p.WireLen, at, n = b.time(12), b.u32(24), 28, int(b.u32(20))
+	}
+	if n > len(b.Raw)-4-at {
+		return errShort
+	}
+	p.Data = b.Raw[at : at+n : at+n]
+	if b.Type != TypeSimple {
+		p.parseOptions(b.options(at + padded(uint32(n))))
+	}
+	return nil
+}
+
+func (p *Packet) parseOptions(o options) {
+	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+		switch {
+		case code == epbFlags && len(value) == 4:
+			p.Flags = u32(value, o.big)
+		case code == epbDropCount && len(value) == 8:
+			p.Dropped = u64(value, o.big)
+		case code == epbPacketID && len(value) == 8:
+			p.ID, p.Fields = u64(value, o.big), p.Fields|HasID
+		case code == epbQueue && len(value) == 4:
+			p.Queue, p.Fields = u32(value, o.big), p.Fields|HasQueue
+		case code == epbVerdict && len(value) == 9 && value[0] == verdictXDP:
+			p.Verdict, p.Fields = uint32(u64(value[1:], o.big)), p.Fields|HasVerdict
+		}
+	}
+}
+
+// Counters says which of a Statistics' counters stand in a block.
+type Counters uint8
+
+// The counters of Statistics.
+const (
+	HasReceived Counters = 1 << iota
+	HasAccepted
+	HasDropped
+	HasOSDropped
+	HasDelivered
+)
+
+// ParseStatistics reads an Interface Statistics Block. The times are in units of the interface's
+// Clock. Comment is left out.
+func ParseStatistics(b Block) (s Statistics, known Counters) {
+	s.Interface, s.Time = b.u32(8), b.time(12)
+	o := b.options(b.optionsAt())
+	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+		if len(value) != 8 {
+			continue
+		}
+		v := u64(value, b.Big)
+		switch code {
+		case isbStartTime:
+			s.Start = uint64(u32(value, b.Big))<<32 | uint64(u32(value[4:], b.Big))
+		case isbEndTime:
+			s.End = uint64(u32(value, b.Big))<<32 | uint64(u32(value[4:], b.Big))
+		case isbIfRecv:
+			s.Received, known = v, known|HasReceived
+		case isbIfDrop:
+			s.Dropped, known = v, known|HasDropped
+		case isbFilterAccept:
+			s.Accepted, known = v, known|HasAccepted
+		case isbOSDrop:
+			s.OSDropped, known = v, known|HasOSDropped
+		case isbUsrDeliv:
+			s.Delivered, known = v, known|HasDelivered
+		}
+	}
+	return s, known
+}

@@ -1,0 +1,172 @@
+package pcapng
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// blocksOf takes a file apart.
+func blocksOf(t testing.TB, file []byte) (blocks []Block) {
+	t.Helper()
+	big := false
+	for len(file) > 0 {
+		n, order, err := BlockLength(file, big)
+		if err != nil {
+			t.Fatal(err)
+		}
+		big = order
+		b, err := ParseBlock(file[:n], big)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks, file = append(blocks, b), file[n:]
+	}
+	return blocks
+}
+
+// What the encoder writes, the decoder reads.
+func TestDecode(t *testing.T) {
+	blocks := blocksOf(t, sampleFile())
+	section := ParseSection(blocks[0])
+	if want := (Section{Hardware: "x86_64", OS: "Linux 6.12", Application: "xdpcap test", Comment: "grüße"}); section != want {
+		t.Errorf("%+v", section)
+	}
+	i, clock := ParseInterface(blocks[1])
+	if i.Name != "eth0@fentry" || i.LinkType != Ethernet || i.SnapLen != 96 || clock != NewClock(9, 0) {
+		t.Errorf("%+v %+v", i, clock)
+	}
+	var p Packet
+	if err := ParsePacket(blocks[6], 0, &p); err != nil {
+		t.Fatal(err)
+	}
+	want := Packet{
+		Interface: 1, WireLen: uint32(len(frames[1])) + 1400, Time: sampleTime + 1500, Data: frames[1], ID: 42, Queue: 3, Verdict: 2,
+		Flags: Inbound | Broadcast, Fields: HasQueue | HasID | HasVerdict,
+	}
+	if diff := cmp.Diff(want, p); diff != "" {
+		t.Error(diff)
+	}
+	s, known := ParseStatistics(blocks[8])
+	wantStatistics := Statistics{
+		Interface: 1, Time: sampleTime + 9e9, Start: sampleTime - 1e9, End: sampleTime + 8e9,
+		Received: 11, Dropped: 8, Accepted: 10, OSDropped: 7, Delivered: 2,
+	}
+	if s != wantStatistics || known != HasReceived|HasAccepted|HasDropped|HasOSDropped|HasDelivered {
+		t.Errorf("%+v %b", s, known)
+	}
+	if c := blocks[8].Comments(); len(c) != 1 || c[0] != "end" {
+		t.Errorf("comments %q", c)
+	}
+}
+
+// BigEndian turns the numbers of a little-endian file around: turning is its own inverse.
+func bigEndian(t testing.TB, file []byte) (big []byte) {
+	for _, b := range blocksOf(t, file) {
+		raw := bytes.Clone(b.Raw)
+		turner{raw}.block(b)
+		big = append(big, raw...)
+	}
+	return big
+}
+
+// A big-endian file is read as a little-endian one is, and its copy is that one.
+func TestBigEndian(t *testing.T) {
+	little := sampleFile()
+	little = appendNames(little)
+	file := bigEndian(t, little)
+	if binary.BigEndian.Uint32(file[8:]) != byteOrderMagic {
+		t.Fatalf("% x", file[:12])
+	}
+	var copied []byte
+	for i, b := range blocksOf(t, file) {
+		var ok bool
+		if copied, ok = AppendCopy(copied, b); !ok {
+			t.Errorf("block %d of type %d is not copied", i, b.Type)
+		}
+	}
+	if diff := cmp.Diff(little, copied); diff != "" {
+		t.Error(diff)
+	}
+	var p, want Packet
+	ParsePacket(blocksOf(t, file)[4], 0, &p)
+	ParsePacket(blocksOf(t, little)[4], 0, &want)
+	if diff := cmp.Diff(want, p); diff != "" {
+		t.Error(diff)
+	}
+	unknown := Block{Type: 77, Big: true, Raw: make([]byte, 16)}
+	if got, ok := AppendCopy(nil, unknown); ok || got != nil {
+		t.Errorf("an unknown big-endian block is copied: % x", got)
+	}
+}
+
+// appendNames appends a name resolution block with a record and an option.
+func appendNames(b []byte) []byte {
+	start := len(b)
+	b = appendHeader(b, typeNames)
+	b = le.AppendUint32(b, 1|6<<16) // IPv4, four bytes of address and "a\0"
+	b = append(b, 192, 0, 2, 1, 'a', 0, 0, 0)
+	b = le.AppendUint32(b, 0)
+	options := len(b)
+	b = appendString(b, 2, "resolver")
+	return finish(b, start, options)
+}
+
+func TestClock(t *testing.T) {
+	for _, test := range []struct {
+		resolution byte
+		offset     int64
+		stamp      uint64
+		want       int64
+	}{
+		{6, 0, 1700000000123456, 1700000000123456000},
+		{9, 0, sampleTime, sampleTime},
+		{0, 0, 1700000000, 1700000000e9},
+		{3, -5, 10_001, 5_001_000_000},
+		{12, 0, 1700000000123456, 1700000000123},
+		{19, 0, 20_000_000_000, 2},
+		{30, 0, math.MaxUint64, 0},
+		{127, 0, math.MaxUint64, 0},
+		{0x80 | 20, 0, 3 << 19, 1.5e9},
+		{0x80 | 32, 1, 1 << 31, 1.5e9},
+		{0x80 | 63, 0, 3 << 62, 1.5e9},
+		{0x80 | 64, 0, 1 << 63, 0.5e9},
+		{0xff, 0, math.MaxUint64, 0},
+		{0, 0, math.MaxUint64, math.MaxInt64},
+		{6, 0, math.MaxUint64, math.MaxInt64},
+		{9, math.MaxInt64, 1, math.MaxInt64},
+		{9, math.MinInt64, 1, math.MinInt64},
+		{9, 9223372036, 1 << 62, math.MaxInt64},
+		{9, -9223372036, 0, -9223372036e9},
+	} {
+		c := NewClock(test.resolution, test.offset)
+		if got := c.Time(test.stamp); got != test.want {
+			t.Errorf("resolution %#x, offset %d: stamp %d is %d ns, want %d", test.resolution, test.offset, test.stamp, got, test.want)
+		}
+	}
+	for _, resolution := range []byte{6, 9, 12, 0x80 | 20, 0x80 | 32, 0x80 | 40, 30} {
+		c, at := NewClock(resolution, 0), int64(1000000123456789)
+		if resolution == 30 {
+			at = 0
+		}
+		if again := c.Time(c.Stamp(at)); again > at || again < at-1000 {
+			t.Errorf("resolution %#x: the stamp of %d is that of %d", resolution, at, again)
+		}
+	}
+}
+
+// A merged section has the comments of all, and what the others say differently.
+func TestMergedSection(t *testing.T) {
+	one := blocksOf(t, AppendSection(nil, &Section{Hardware: "a", OS: "b", Application: "c", Comment: "first"}))[0]
+	two := blocksOf(t, bigEndian(t, AppendSection(nil, &Section{Hardware: "x", OS: "b", Application: "c", Comment: "second"})))[0]
+	merged := blocksOf(t, AppendMergedSection(nil, []string{"one", "two", "three"}, []Block{one, two, one}))[0]
+	if diff := cmp.Diff([]string{"first", "two: c on b, x", "second", "first"}, merged.Comments()); diff != "" {
+		t.Error(diff)
+	}
+	if s := ParseSection(merged); s.Hardware != "a" || s.OS != "b" || s.Application != "c" || merged.Big {
+		t.Errorf("%+v", s)
+	}
+}
