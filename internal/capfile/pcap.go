@@ -1,0 +1,111 @@
+package capfile
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// A classic is the header of a classic pcap file.
+type classic struct {
+	order      binary.ByteOrder
+	resolution byte // decimals of a second: 6 or 9
+	header     int  // bytes before each packet
+	swapped    bool // the writer may have exchanged both lengths
+}
+
+// Of the classic format there are three versions: with microseconds, with nanoseconds, and with
+// longer headers of packets, as a patch of libpcap once had them.
+const (
+	magicMicro    = 0xa1b2c3d4
+	magicNano     = 0xa1b23c4d
+	magicModified = 0xa1b2cd34
+)
+
+// recognise tells whether a file that begins with these four bytes is a pcap file.
+func (c *classic) recognise(b []byte) bool {
+	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		c.order, c.resolution, c.header = order, 6, 16
+		switch order.Uint32(b) {
+		case magicMicro:
+			return true
+		case magicNano:
+			c.resolution = 9
+			return true
+		case magicModified:
+			c.header = 24
+			return true
+		}
+	}
+	return false
+}
+
+const classicFileHeader = 24
+
+// openPCAP reads the header. Next then hands out the one interface of the file, and packets.
+func (f *File) openPCAP() error {
+	head, err := f.in.peek(classicFileHeader)
+	if err != nil {
+		return f.ends(err, len(head))
+	}
+	c := &f.classic
+	major, minor := c.order.Uint16(head[4:]), c.order.Uint16(head[6:])
+	if major != 2 {
+		return f.damaged(fmt.Errorf("it has version %d.%d of the format, only 2 is known", major, minor))
+	}
+	c.swapped = minor <= 3 || minor == 543
+	f.Format = PCAP
+	f.interfaces = []*Interface{{
+		File: f, SnapLen: c.order.Uint32(head[16:]), LinkType: c.order.Uint16(lowHalf(c.order, head[20:])),
+		clock: pcapng.NewClock(c.resolution, 0),
+	}}
+	f.in.skip(classicFileHeader)
+	f.next = func() error {
+		f.next = f.nextPCAP
+		f.block.Kind, f.block.Interface = Described, f.interfaces[0]
+		return nil
+	}
+	return nil
+}
+
+// lowHalf are those two of four bytes that have the lower half of their number. The upper half says
+// how long the frame check sequence is.
+func lowHalf(order binary.ByteOrder, b []byte) []byte {
+	if order == binary.BigEndian {
+		return b[2:4]
+	}
+	return b[:2]
+}
+
+func (f *File) nextPCAP() error {
+	c := &f.classic
+	head, err := f.in.peek(c.header)
+	if err != nil {
+		return f.ends(err, len(head))
+	}
+	seconds, fraction := c.order.Uint32(head), c.order.Uint32(head[4:])
+	kept, length := c.order.Uint32(head[8:]), c.order.Uint32(head[12:])
+	if c.swapped && kept > length {
+		kept, length = length, kept
+	}
+	if kept > pcapng.MaxBlock {
+		return f.damaged(fmt.Errorf("a packet's length is %d bytes", kept))
+	}
+	raw, err := f.in.peek(c.header + int(kept))
+	if err != nil {
+		return f.ends(err, max(len(raw), 1))
+	}
+	scale := int64(1)
+	if c.resolution == 6 {
+		scale = 1000
+	}
+	b := &f.block
+	b.Kind, b.Interface = Packet, f.interfaces[0]
+	b.Time = int64(seconds)*1e9 + int64(fraction)*scale
+	b.order = b.Time
+	b.Packet = pcapng.Packet{Time: uint64(b.Time), WireLen: length, Data: raw[c.header:]}
+	f.in.skip(len(raw))
+	f.packets++
+	return nil
+}
