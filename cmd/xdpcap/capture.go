@@ -18,6 +18,7 @@ import (
 // captureOptions are the flags of the default command.
 type captureOptions struct {
 	interfaces []string
+	read       []string // files to read instead
 	write      string
 	format     string
 	print      bool
@@ -88,6 +89,9 @@ func newCapture(o *captureOptions) *cobra.Command {
 			if o.list {
 				return printInterfaces(cmd.OutOrStdout(), o.json.given)
 			}
+			if o.read != nil {
+				return readInstead(cmd, o.read, args)
+			}
 			o.filter.words = args
 			if o.filter.dump == 0 {
 				return runCapture(o, cmd, nil)
@@ -130,6 +134,7 @@ func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
+	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead, as the command read does")
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
 }
 

@@ -159,6 +159,8 @@ func TestDocumentedKeys(t *testing.T) {
 		"latency":    {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
 		"events":     {reflect.TypeFor[eventLine]()},
 		"bench":      {reflect.TypeFor[benchReport](), reflect.TypeFor[programReport]()},
+		"read":       {reflect.TypeFor[packetKeys]()},
+		"read-stats": {reflect.TypeFor[readReport]()},
 		"interfaces": {reflect.TypeFor[interfaceKeys]()},
 		"probe":      {reflect.TypeFor[support.Report](), reflect.TypeFor[support.Check]()},
 	} {

@@ -84,10 +84,13 @@ func newRoot() *cobra.Command {
 	setUsage(cmd)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newInterfaces(), newProbe())
+	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), newInterfaces(), newProbe())
 	for _, c := range append(cmd.Commands(), cmd) {
 		addGroup(c.Flags(), "Where", netnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
+			if c == cmd && o.read != nil {
+				return nil // the settings are not for the capture then
+			}
 			err := applySettings(c)
 			if err == nil {
 				err = enterNetns(c.Flags())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // lineFormat is how the lines of packets look.
@@ -44,7 +45,11 @@ func originLabel(s *capture.Source) string {
 
 // append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	l.origin = l.appendOrigin(l.origin[:0], p)
+	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, known: pcapng.HasQueue | pcapng.HasID}
+	if l.sources[p.Source].HasVerdict() {
+		o.verdict, o.known = p.Verdict, o.known|pcapng.HasVerdict
+	}
+	l.origin = l.format.appendOrigin(l.origin[:0], &o)
 	return l.dissector.AppendLine(dst, dissect.Packet{
 		Time:    time.Unix(0, p.Time),
 		Data:    p.Data,
@@ -53,29 +58,51 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	})
 }
 
+// A packetOrigin is what a line may tell of where its packet comes from.
+type packetOrigin struct {
+	label       string // "" = it is evident
+	queue       uint32
+	verdict     capture.Verdict
+	id, dropped uint64
+	known       pcapng.Fields // which of queue, id and verdict
+}
+
 // appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
 // With -v it says what else is known: receive queue, packet id and what was lost before the packet.
-func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
-	b = append(b, l.labels[p.Source]...)
-	if l.sources[p.Source].HasVerdict() {
-		name, code := strings.ToUpper(p.Verdict.String()), verdictColors[p.Verdict]
-		if l.format.color && code != "" {
+func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
+	b = append(b, o.label...)
+	if o.known&pcapng.HasVerdict != 0 {
+		name, code := strings.ToUpper(o.verdict.String()), verdictColors[o.verdict]
+		if f.color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
 		} else {
 			b = fmt.Appendf(b, "[%s]", name)
 		}
 	}
-	if l.format.Verbose == 0 {
+	if f.Verbose == 0 {
 		return b
 	}
-	if len(b) > 0 {
-		b = append(b, ' ')
+	before, start := " (", len(b)
+	if start == 0 {
+		before = "("
 	}
-	b = fmt.Appendf(b, "(queue %d, id %d", p.Queue, p.ID)
-	if p.Dropped > 0 {
-		b = fmt.Appendf(b, ", %d lost before", p.Dropped)
+	add := func(format string, n uint64) {
+		b = fmt.Appendf(append(b, before...), format, n)
+		before = ", "
 	}
-	return append(b, ')')
+	if o.known&pcapng.HasQueue != 0 {
+		add("queue %d", uint64(o.queue))
+	}
+	if o.known&pcapng.HasID != 0 {
+		add("id %d", o.id)
+	}
+	if o.dropped > 0 {
+		add("%d lost before", o.dropped)
+	}
+	if len(b) > start {
+		b = append(b, ')')
+	}
+	return b
 }
 
 // verdictColors are the colours of the verdicts, as ECMA-48 numbers them.

@@ -41,8 +41,7 @@ var peerFlags = []peerFlag{
 	{name: "nano", accepted: "files have nanoseconds, and lines microseconds"},
 	{name: "load-xdp-program", accepted: "xdpcap attaches a program of its own where none runs"},
 
-	{letter: "r", value: "file", instead: "xdpcap does not read files yet: tcpdump -nr FILE, or tshark -nr FILE"},
-	{letter: "V", value: "file", instead: "xdpcap does not read files yet: tcpdump -n -V FILE"},
+	{letter: "V", value: "file", instead: "say xdpcap read $(cat FILE)"},
 	{letter: "C", value: "size", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -C SIZE -w FILE"},
 	{letter: "G", value: "seconds", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -G SECONDS -w FILE"},
 	{letter: "W", value: "count", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -C SIZE -W COUNT -w FILE"},

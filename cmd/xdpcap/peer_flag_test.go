@@ -51,6 +51,10 @@ func tryLine(args ...string) error {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return explainFlag(err, "xdpcap --help") })
 	cmd.RunE = func(_ *cobra.Command, words []string) error {
 		o.filter.words = words
+		if o.read != nil {
+			_, err := readLine(newRead(), cmd.Flags(), o.read, words)
+			return err
+		}
 		if err := o.readFilter(cmd); err != nil || o.list || o.filter.dump > 0 {
 			return err
 		}
@@ -81,7 +85,7 @@ func TestEveryFlag(t *testing.T) {
 			args = append(args, value)
 		}
 		switch f.Name {
-		case "interface", "hook", "list-interfaces":
+		case "interface", "hook", "list-interfaces", "read-file":
 		case "ebpf":
 			args = append(args, "-d")
 		default:
@@ -120,8 +124,9 @@ func TestPeerFlagValues(t *testing.T) {
 		{"-i none0 -Q out", "-Q: XDP sees received packets only: say -Q in, and capture what is sent with tcpdump -Q out"},
 		{"-i none0 -y RAW", "-y: XDP sees Ethernet frames only: say -y EN10MB"},
 		{"-i none0 -Q", "-Q needs a value: -Q direction; see xdpcap --help"},
-		{"-nr f", "-r: xdpcap does not read files yet: tcpdump -nr FILE, or tshark -nr FILE"},
-		{"-r", "-r: xdpcap does not read files yet: tcpdump -nr FILE, or tshark -nr FILE"},
+		{"-nlSKvvr f -w g tcp", ""},
+		{"-r f -i none0", "-i is nothing for files that are read with -r: leave it away; see xdpcap read --help"},
+		{"-r", "-r needs a value: -r file; see xdpcap --help"},
 	} {
 		got := ""
 		if err := tryLine(strings.Fields(test.args)...); err != nil {
@@ -181,8 +186,8 @@ func TestTcpdumpLines(t *testing.T) {
 		{line("-i eth0 -y EN10MB"), ""},
 		{line("-i eth0 -Z root -w file.pcap"), ""},
 		{line("-n port 53"), "-i NAME"},
-		{line("-r file.pcap"), "tcpdump -nr FILE"},
-		{line("-nn -r file.pcap tcp port 80"), "tcpdump -nr FILE"},
+		{line("-r file.pcap"), ""},
+		{line("-nn -r file.pcap tcp port 80"), ""},
 		{line("-i eth0 -C 100 -W 10 -w file.pcap"), "-C SIZE"},
 		{line("-i eth0 -G 3600 -w %F.pcap"), "-G SECONDS"},
 		{line("-i eth0 -w file.pcap -z gzip"), "when xdpcap has ended"},

@@ -36,6 +36,10 @@ type Packet struct {
 	Data    []byte // from the Ethernet header on; it is only read, and not held on to
 	WireLen int    // bytes before the packet was cut to Data
 	Origin  []byte // printed behind the time, with a space after it; nothing of it if it is empty
+
+	// LinkLayer names what the packet is instead of an Ethernet frame; "" = nothing. No header of
+	// it is decoded.
+	LinkLayer string
 }
 
 // A Dissector turns packets into lines. It belongs to one goroutine.
@@ -78,7 +82,12 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 		d.line = append(append(d.line, p.Origin...), ' ')
 	}
 	d.start, d.ended, d.net = len(d.line), false, network{}
-	header := d.ether(p.Data, max(p.WireLen, len(p.Data)))
+	header := 0
+	if p.LinkLayer == "" {
+		header = d.ether(p.Data, max(p.WireLen, len(p.Data)))
+	} else {
+		d.addf("%s, length %d: not decoded", p.LinkLayer, p.WireLen)
+	}
 	if d.o.DumpLinkLevel {
 		header = 0
 	}

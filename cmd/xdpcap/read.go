@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// readOptions are the flags of read.
+type readOptions struct {
+	filter   filterOptions
+	count    uint64
+	write    string
+	format   string
+	print    bool
+	json     bool
+	stats    bool
+	printing printOptions
+
+	files      []string
+	fileFormat capture.Format
+}
+
+const readHelp = `read prints the packets of capture files as the capture prints them: with verdicts and, by -v, with
+receive queues, ids and losses. It takes files of xdpcap and of other programs: pcapng and pcap,
+also compressed by gzip or zstd, whatever they are called; - is standard input. Several files become
+one sequence by time; what is out of order within a file stays so.
+
+Words behind the files are a filter. An argument is a file as long as it is one, or has the name of
+a capture file, and the first one always is; -- between files and filter says it in any case.
+A file with the name of a word of filters is given as ./tcp.
+
+-w writes what matches to a file and keeps all that is known of it: options and blocks of pcapng are
+copied as they stand, also those that xdpcap does not know. A file that was cut off, as after a
+capture that was killed, is read up to its last whole block; that is said, and the exit status is 1.`
+
+const readExamples = `  xdpcap read out.pcapng                        print it
+  xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
+                                                two files by time, what matches
+  xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
+  xdpcap read --stats out.pcapng                the account, gaps, verdicts, flows and rates
+  xdpcap read --json out.pcapng | jq -r 'select(.verdict == "drop") | .line'
+  ssh host sudo xdpcap -i eth0 -w - | xdpcap read -`
+
+func newRead() *cobra.Command {
+	var o readOptions
+	cmd := &cobra.Command{
+		Use:     "read [flags] FILE... [filter]",
+		Short:   "Print, filter and merge capture files",
+		Long:    readHelp,
+		Example: readExamples,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files, o.filter.words = splitArguments(args, cmd.ArgsLenAtDash())
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	addGroup(f, "Which packets", func(f *pflag.FlagSet) {
+		o.filter.flags(f)
+		f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
+	})
+	addGroup(f, "Output", func(f *pflag.FlagSet) {
+		nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
+		f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
+		f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
+		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
+	})
+	addGroup(f, "Lines", o.printing.flags)
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// check finds what is wrong with the flags before a file is opened.
+func (o *readOptions) check(given func(flag string) bool) (err error) {
+	switch {
+	case len(o.files) == 0:
+		return errors.New("which file? xdpcap read FILE; - is standard input")
+	case o.count == 0 && given("count"):
+		return errors.New("-c 0: must be at least 1")
+	case isStdout(o.write) && (o.print || o.json || o.stats):
+		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
+	case o.print && o.stats:
+		return errors.New("--stats is printed instead of packets: leave --print away")
+	}
+	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
+		return fmt.Errorf("--format: %w", err)
+	}
+	return nil
+}
+
+// run does what the command line says.
+func (o *readOptions) run(cmd *cobra.Command) error {
+	if err := o.filter.read(); err != nil {
+		return err
+	}
+	if o.filter.dump > 0 {
+		return o.filter.print(cmd.OutOrStdout(), 0)
+	}
+	if err := o.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	match, err := newMatcher(&o.filter)
+	if err != nil {
+		return explainWords(err, o.filter.words)
+	}
+	ctx, err := begin(guard{})
+	if err != nil {
+		return err
+	}
+	r := &reading{ctx: ctx, limit: o.count, match: match}
+	inputs, err := openInputs(o.files, inputOptions{ctx: ctx, idle: r.flush})
+	defer inputs.close()
+	if err != nil {
+		return err
+	}
+	if r.sinks, err = o.sinks(inputs, cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	r.merge = capfile.NewMerge(inputs.files)
+	err = r.run()
+	for _, notice := range r.notices() {
+		say(stderr, "%s", notice)
+	}
+	return err
+}
+
+// A readSink takes what is read: packets that match, and all other blocks.
+type readSink interface {
+	take(b *capfile.Block) error
+	flush() error // before read waits for input
+	end() error   // also after an error of the files
+	abort()       // after an error of this or another sink
+	notices() []string
+}
+
+// sinks are what happens to the packets. What is written is opened before anything is read.
+func (o *readOptions) sinks(inputs *readInputs, stdout io.Writer) (sinks []readSink, err error) {
+	if o.write != "" {
+		w, err := newReadWriter(o, inputs)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, w)
+	}
+	lines := &stdoutLines{out: stdout}
+	switch {
+	case o.stats:
+		sinks = append(sinks, newReadStats(lines, o.json))
+	case o.json:
+		sinks = append(sinks, newReadObjects(lines, o.printing.format(false), len(inputs.files) > 1))
+	case o.write == "" || o.print:
+		sinks = append(sinks, newReadLines(lines, o.printing.format(colored(os.Stdout))))
+	}
+	return sinks, nil
+}
+
+// isEthernet tells whether the interface's packets are Ethernet frames, which are all that lines
+// and filters know.
+func isEthernet(i *capfile.Interface) bool { return i.LinkType == pcapng.Ethernet }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/xdpcap/xdpcap/internal/capfile"
+)
+
+// readInputs are the files that are read.
+type readInputs struct {
+	files []*capfile.File
+	open  []*os.File
+}
+
+// inputOptions say what happens while the reading waits for input.
+type inputOptions struct {
+	ctx  context.Context
+	idle func() // called before it waits
+}
+
+// openInputs opens all files. What is already open is in the inputs also after an error.
+func openInputs(names []string, o inputOptions) (*readInputs, error) {
+	in := &readInputs{}
+	for _, name := range names {
+		if err := in.add(name, o); err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+func (in *readInputs) add(name string, o inputOptions) error {
+	file, err := os.Stdin, error(nil)
+	if name == "-" {
+		name = "standard input"
+		if term.IsTerminal(int(file.Fd())) {
+			return errors.New("standard input is a terminal: pipe a capture into xdpcap read -")
+		}
+	} else if file, err = os.Open(name); err != nil {
+		return err
+	}
+	in.open = append(in.open, file)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return fmt.Errorf("%s is a directory: name the files in it", name)
+	}
+	f := &capfile.File{}
+	if info.Mode().IsRegular() {
+		f, err = capfile.New(file, name, capfile.Options{})
+	} else {
+		f, err = capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle})
+	}
+	if err != nil {
+		return err
+	}
+	in.files = append(in.files, f)
+	return nil
+}
+
+// has tells whether a file is one of the inputs.
+func (in *readInputs) has(file *os.File) bool {
+	other, err := file.Stat()
+	if err != nil || !other.Mode().IsRegular() {
+		return false
+	}
+	for _, f := range in.open {
+		if info, err := f.Stat(); err == nil && os.SameFile(info, other) {
+			return true
+		}
+	}
+	return false
+}
+
+func (in *readInputs) close() {
+	for _, f := range in.files {
+		f.Close()
+	}
+	for _, f := range in.open {
+		if f != os.Stdin {
+			f.Close()
+		}
+	}
+}
+
+// A waitingInput is a pipe or another file that a read may wait for. A signal ends that.
+type waitingInput struct {
+	*os.File
+	ctx context.Context
+}
+
+func (w *waitingInput) Read(b []byte) (int, error) {
+	const look = 100 // milliseconds, after which the context is looked at
+	raw, err := w.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for w.ctx.Err() == nil {
+		ready := 0
+		failed := raw.Control(func(fd uintptr) {
+			ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, look)
+		})
+		if failed != nil {
+			return 0, failed
+		}
+		if ready > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return w.File.Read(b)
+		}
+	}
+	return 0, w.ctx.Err()
+}

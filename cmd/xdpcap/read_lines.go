@@ -1,0 +1,260 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// stdoutLines collects what is printed to standard output, and hands it over in whole lines.
+type stdoutLines struct {
+	out   io.Writer
+	lines []byte
+}
+
+// more hands over the lines if they are many.
+func (l *stdoutLines) more() error {
+	if len(l.lines) < printSize {
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *stdoutLines) flush() error {
+	if len(l.lines) == 0 {
+		return nil
+	}
+	n, err := l.out.Write(l.lines)
+	written.printed.Add(int64(n))
+	l.lines = l.lines[:0]
+	return explainPrint(err)
+}
+
+// readLines prints a line for each packet.
+type readLines struct {
+	stdoutLines
+	labels    readLabels
+	format    lineFormat
+	dissector *dissect.Dissector
+	origin    []byte // of the last packet
+	other     map[uint16]uint64
+}
+
+func newReadLines(out *stdoutLines, f lineFormat) *readLines {
+	return &readLines{stdoutLines: *out, format: f, dissector: dissect.New(f.Options), other: make(map[uint16]uint64)}
+}
+
+func (l *readLines) take(b *capfile.Block) error {
+	switch b.Kind {
+	case capfile.Described:
+		l.labels.add(b.Interface)
+	case capfile.Packet:
+		l.append(b)
+	}
+	return l.more()
+}
+
+func (l *readLines) append(b *capfile.Block) {
+	o := packetOrigin{
+		queue: b.Packet.Queue, verdict: capture.Verdict(b.Packet.Verdict), id: b.Packet.ID, dropped: b.Packet.Dropped, known: b.Packet.Fields,
+	}
+	if l.labels.several || o.known&pcapng.HasVerdict != 0 {
+		o.label = l.labels.of(b.Interface).text
+	}
+	l.origin = l.format.appendOrigin(l.origin[:0], &o)
+	if !isEthernet(b.Interface) {
+		l.other[b.Interface.LinkType]++
+	}
+	l.lines = l.dissector.AppendLine(l.lines, dissectPacket(b, l.origin))
+}
+
+// dissectPacket is a packet of a file as package dissect takes it.
+func dissectPacket(b *capfile.Block, origin []byte) dissect.Packet {
+	p := dissect.Packet{Time: time.Unix(0, b.Time), Data: b.Packet.Data, WireLen: int(b.Packet.WireLen), Origin: origin}
+	if !isEthernet(b.Interface) {
+		p.LinkLayer = linkTypeName(b.Interface.LinkType)
+	}
+	return p
+}
+
+func (l *readLines) end() error { return l.flush() }
+func (l *readLines) abort()     {}
+
+func (l *readLines) notices() []string { return notDecoded(l.other) }
+
+// notDecoded says which packets were not decoded.
+func notDecoded(other map[uint16]uint64) (all []string) {
+	for _, typ := range sortedKeys(other) {
+		all = append(all, fmt.Sprintf("did not decode %s of %s: xdpcap decodes Ethernet", packets(other[typ]), linkTypeName(typ)))
+	}
+	return all
+}
+
+// A readLabel says where packets of an interface come from, in the parts that its name has.
+type readLabel struct {
+	text                string // as lines have it, printable
+	name, hook, program string // "" = there is none
+}
+
+// readLabels are those of the interfaces of all files.
+type readLabels struct {
+	by      map[*capfile.Interface]readLabel
+	several bool // there are different ones
+	first   string
+}
+
+func (l *readLabels) add(i *capfile.Interface) {
+	if l.by == nil {
+		l.by = make(map[*capfile.Interface]readLabel)
+	}
+	label := newReadLabel(i)
+	if len(l.by) == 0 {
+		l.first = label.text
+	}
+	l.several = l.several || label.text != l.first
+	l.by[i] = label
+}
+
+func (l *readLabels) of(i *capfile.Interface) readLabel { return l.by[i] }
+
+// newReadLabel takes the name of an interface apart, which capture.Source.Label has put together:
+// eth0, or eth0:program@fentry. One without a name is called by its file.
+func newReadLabel(i *capfile.Interface) readLabel {
+	name := i.Name
+	if name == "" {
+		name = filepath.Base(i.File.Name)
+		if i.Index > 0 {
+			name = fmt.Sprintf("%s#%d", name, i.Index)
+		}
+		return readLabel{text: printable(name)}
+	}
+	label := readLabel{text: printable(name), name: name}
+	for _, hook := range []capture.Hook{capture.Entry, capture.Exit} {
+		if rest, ok := strings.CutSuffix(name, "@f"+hook.String()); ok {
+			colon := strings.LastIndexByte(rest, ':')
+			if colon < 0 {
+				break
+			}
+			label = readLabel{text: printable(rest + "@" + hook.String()), name: rest[:colon], program: rest[colon+1:], hook: hook.String()}
+		}
+	}
+	return label
+}
+
+// linkTypeNames are tcpdump's names of the commonest link types.
+var linkTypeNames = map[uint16]string{
+	0: "NULL", 1: "EN10MB", 6: "IEEE802", 9: "PPP", 10: "FDDI", 12: "RAW", 14: "RAW", 50: "PPP_SERIAL", 51: "PPP_ETHER", 100: "ATM_RFC1483",
+	101: "RAW", 104: "C_HDLC", 105: "IEEE802_11", 107: "FRELAY", 108: "LOOP", 113: "LINUX_SLL", 114: "LTALK", 117: "PFLOG", 119: "PRISM_HEADER",
+	122: "IP_OVER_FC", 127: "IEEE802_11_RADIO", 129: "LINUX_IRDA", 138: "APPLE_IP_OVER_IEEE1394", 140: "MTP2", 141: "MTP3", 142: "SCCP",
+	143: "DOCSIS", 177: "LINUX_LAPD", 187: "BLUETOOTH_HCI_H4", 189: "USB_LINUX", 192: "PPI", 195: "IEEE802_15_4", 201: "BLUETOOTH_HCI_H4_WITH_PHDR",
+	220: "USB_LINUX_MMAPPED", 224: "FC_2", 226: "IPNET", 227: "CAN_SOCKETCAN", 228: "IPV4", 229: "IPV6", 239: "NFLOG", 242: "INFINIBAND",
+	243: "SCTP", 249: "USBPCAP", 253: "NETLINK", 254: "BLUETOOTH_LINUX_MONITOR", 276: "LINUX_SLL2",
+}
+
+// linkTypeName names a link type by tcpdump's name, and by its number.
+func linkTypeName(typ uint16) string {
+	if name, ok := linkTypeNames[typ]; ok {
+		return fmt.Sprintf("link type %s (%d)", name, typ)
+	}
+	return fmt.Sprintf("link type %d", typ)
+}
+
+// readObjects prints an object for each packet.
+type readObjects struct {
+	readLines
+	files bool // name the file of each packet
+	n     uint64
+	text  []byte
+	out   *json.Encoder
+}
+
+func newReadObjects(out *stdoutLines, f lineFormat, files bool) *readObjects {
+	f.Number, f.Time = false, dissect.NoTime
+	o := &readObjects{readLines: *newReadLines(out, f), files: files}
+	o.out = json.NewEncoder(lineBuffer{&o.lines})
+	o.out.SetEscapeHTML(false)
+	return o
+}
+
+// A lineBuffer appends to lines.
+type lineBuffer struct{ lines *[]byte }
+
+func (b lineBuffer) Write(text []byte) (int, error) {
+	*b.lines = append(*b.lines, text...)
+	return len(text), nil
+}
+
+// packetKeys is a packet as read --json prints it.
+type packetKeys struct {
+	Number    uint64    `json:"number"` // of those that match, from 1 on
+	Time      time.Time `json:"time"`
+	File      string    `json:"file,omitempty"`      // where several are read
+	Interface string    `json:"interface,omitempty"` // where the file names it
+	Hook      string    `json:"hook,omitempty"`      // entry or exit
+	Program   string    `json:"program,omitempty"`
+	Verdict   string    `json:"verdict,omitempty"`
+	Queue     *uint32   `json:"queue,omitempty"`
+	ID        *uint64   `json:"id,omitempty"`
+	Lost      uint64    `json:"lost_before,omitempty"`
+	Length    uint32    `json:"length"` // bytes it had
+	Captured  int       `json:"captured"`
+	LinkType  *uint16   `json:"link_type,omitempty"` // what is no Ethernet
+	flowKeys
+	Comments []string `json:"comments,omitempty"`
+	Line     string   `json:"line"` // as read prints it, without what the other keys have
+}
+
+func (o *readObjects) take(b *capfile.Block) error {
+	switch b.Kind {
+	case capfile.Described:
+		o.labels.add(b.Interface)
+		return nil
+	case capfile.Packet:
+	default:
+		return nil
+	}
+	if err := o.out.Encode(o.keys(b)); err != nil {
+		return err
+	}
+	return o.more()
+}
+
+func (o *readObjects) keys(b *capfile.Block) *packetKeys {
+	o.n++
+	p, label := &b.Packet, o.labels.of(b.Interface)
+	k := &packetKeys{
+		Number: o.n, Time: time.Unix(0, b.Time).UTC(), Interface: label.name, Hook: label.hook, Program: label.program,
+		Lost: p.Dropped, Length: p.WireLen, Captured: len(p.Data),
+	}
+	if o.files {
+		k.File = b.File.Name
+	}
+	if p.Fields&pcapng.HasVerdict != 0 {
+		k.Verdict = capture.Verdict(p.Verdict).String()
+	}
+	if p.Fields&pcapng.HasQueue != 0 {
+		k.Queue = &p.Queue
+	}
+	if p.Fields&pcapng.HasID != 0 {
+		k.ID = &p.ID
+	}
+	if b.Raw.Raw != nil {
+		k.Comments = b.Raw.Comments()
+	}
+	if !isEthernet(b.Interface) {
+		k.LinkType = &b.Interface.LinkType
+	} else if flow, ok := frameFlow(p.Data); ok {
+		k.flowKeys = newFlowKeys(flow)
+	}
+	o.text = o.dissector.AppendLine(o.text[:0], dissectPacket(b, nil))
+	k.Line = strings.TrimSpace(string(o.text))
+	return k
+}

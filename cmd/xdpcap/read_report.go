@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// A readReport is what read --stats prints. Bytes are those that packets had before they were cut.
+type readReport struct {
+	From       *time.Time      `json:"from"` // of the first packet; null = there is none
+	To         *time.Time      `json:"to"`
+	Duration   float64         `json:"duration_s"` // what the rates are over
+	Total      rate            `json:"total"`
+	Interfaces []interfaceRate `json:"interfaces"`
+	Verdicts   map[string]rate `json:"verdicts,omitempty"`
+	Flows      []readFlowRate  `json:"flows"` // the largest
+	Overflow   *rate           `json:"flow_overflow,omitempty"`
+}
+
+type interfaceRate struct {
+	Interface string `json:"interface"`
+	Hook      string `json:"hook,omitempty"`
+	Program   string `json:"program,omitempty"`
+	rate
+	Gaps       uint64       `json:"gaps"` // places where packets are missing
+	LostInGaps uint64       `json:"lost_in_gaps"`
+	Account    *fileAccount `json:"account,omitempty"` // from the file's statistics
+	label      string
+}
+
+type readFlowRate struct {
+	flowKeys
+	rate
+}
+
+// A fileAccount is what files say of an interface. A number that they do not have is missing.
+type fileAccount struct {
+	Seen        *uint64 `json:"seen,omitempty"`
+	FilteredOut *uint64 `json:"filtered_out,omitempty"`
+	NotSampled  *uint64 `json:"not_sampled,omitempty"` // or invalid: files do not tell them apart
+	Lost        *uint64 `json:"lost,omitempty"`
+	NotTaken    *uint64 `json:"not_taken,omitempty"`
+	Captured    *uint64 `json:"captured,omitempty"`
+}
+
+// newFileAccount adds up what several files say. It is nil where they say nothing.
+func newFileAccount(all map[*capfile.Interface]*interfaceStatistics) *fileAccount {
+	if len(all) == 0 {
+		return nil
+	}
+	var sum pcapng.Statistics
+	known := ^pcapng.Counters(0)
+	for _, s := range all {
+		sum.Received += s.Received
+		sum.Accepted += s.Accepted
+		sum.Dropped += s.Dropped
+		sum.OSDropped += s.OSDropped
+		sum.Delivered += s.Delivered
+		known &= s.known
+	}
+	a := &fileAccount{}
+	set := func(n **uint64, needs pcapng.Counters, value uint64) {
+		if known&needs == needs {
+			*n = &value
+		}
+	}
+	set(&a.Seen, pcapng.HasReceived, sum.Received)
+	set(&a.Lost, pcapng.HasDropped, sum.Dropped)
+	set(&a.Captured, pcapng.HasDelivered, sum.Delivered)
+	// The others are differences. A file of another program may count something else.
+	if sum.Received >= sum.Accepted {
+		set(&a.FilteredOut, pcapng.HasReceived|pcapng.HasAccepted, sum.Received-sum.Accepted)
+	}
+	if sum.Dropped >= sum.OSDropped {
+		set(&a.NotTaken, pcapng.HasDropped|pcapng.HasOSDropped, sum.Dropped-sum.OSDropped)
+	}
+	if sum.Accepted >= sum.Dropped+sum.Delivered {
+		set(&a.NotSampled, pcapng.HasAccepted|pcapng.HasDropped|pcapng.HasDelivered, sum.Accepted-sum.Dropped-sum.Delivered)
+	}
+	return a
+}
+
+func (a *fileAccount) String() string {
+	number := func(n *uint64) string {
+		if n == nil {
+			return "?"
+		}
+		return strconv.FormatUint(*n, 10)
+	}
+	return fmt.Sprintf("%s seen = %s filtered out + %s not sampled + %s lost + %s captured",
+		number(a.Seen), number(a.FilteredOut), number(a.NotSampled), number(a.Lost), number(a.Captured))
+}
+
+func (r *readReport) writeTable(w io.Writer) {
+	if r.From != nil {
+		const stamp = "2006-01-02 15:04:05.000000"
+		fmt.Fprintf(w, "%s to %s, %.6f s\n", r.From.Local().Format(stamp), r.To.Local().Format(stamp), r.Duration)
+	}
+	t := &table{}
+	t.add(append([]string{"INTERFACE"}, append(rateColumns, "GAPS", "LOST IN THEM")...)...)
+	var gaps, lost uint64
+	for _, i := range r.Interfaces {
+		t.add(append(i.row(shortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
+		gaps, lost = gaps+i.Gaps, lost+i.LostInGaps
+	}
+	t.add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
+	t.write(w)
+	r.verdictTable(w)
+	r.flowTable(w)
+	for _, i := range r.Interfaces {
+		if i.Account != nil {
+			fmt.Fprintf(w, "%s: %v\n", i.label, i.Account)
+		}
+	}
+}
+
+func (r *readReport) verdictTable(w io.Writer) {
+	if r.Verdicts == nil {
+		return
+	}
+	t := &table{}
+	t.add(append([]string{"VERDICT"}, rateColumns...)...)
+	for _, name := range []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"} {
+		if v, ok := r.Verdicts[name]; ok {
+			t.add(v.row(name)...)
+		}
+	}
+	t.write(w)
+}
+
+func (r *readReport) flowTable(w io.Writer) {
+	if len(r.Flows) == 0 {
+		return
+	}
+	t := &table{left: 2}
+	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
+	for _, f := range r.Flows {
+		t.add(f.Protocol, endpoint(f.Source, f.SourcePort), endpoint(f.Destination, f.DestinationPort), scaled(float64(f.Bytes)), scaled(f.BPS))
+	}
+	t.write(w)
+	if o := r.Overflow; o != nil {
+		fmt.Fprintf(w, "%d packets, %d bytes of flows that came when %d others were known\n", o.Packets, o.Bytes, maxReadFlows)
+	}
+}

@@ -1,0 +1,462 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// runRead runs xdpcap read, and returns what it prints and its exit status.
+func runRead(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	skipEmulated(t)
+	var out, errs bytes.Buffer
+	cmd := command(append([]string{"read"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &errs
+	cmd.Env = append(cmd.Env, "TZ=UTC")
+	err := cmd.Run()
+	if _, exit := err.(*exec.ExitError); err != nil && !exit {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// mustRead is what read prints, without an error or a word on stderr.
+func mustRead(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, status := runRead(t, nil, args...)
+	if status != 0 || stderr != "" {
+		t.Errorf("read %q: exit status %d: %s", args, status, stderr)
+	}
+	return stdout
+}
+
+// A written is a file as the capture writes it, with the lines that the capture prints meanwhile.
+type writtenFile struct {
+	path    string
+	packets []capture.Packet
+	sources []capture.Source
+}
+
+// writeSample writes packets of the suite, as from the entry and the exit of a program.
+func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
+	t.Helper()
+	w := writtenFile{path: tempFile(t), sources: sources}
+	for i, frame := range testnet.MixedTraffic() {
+		p := capture.Packet{
+			Data: frame, Time: time.Unix(1700000000, int64(i)*1001).UnixNano(), WireLen: len(frame),
+			Source: i % len(sources), Queue: uint32(i % 3), ID: uint64(i), Verdict: capture.Verdict(i % 7),
+		}
+		if i%5 == 4 {
+			p.Dropped = uint64(i)
+		}
+		w.packets = append(w.packets, p)
+	}
+	var b bytes.Buffer
+	out := capture.NewWriter(&b, capture.WriterOptions{Application: "xdpcap", CommandLine: "xdpcap -i eth0"})
+	w.writeTo(t, out)
+	if err := os.WriteFile(w.path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *writtenFile) writeTo(t *testing.T, out capture.Output) {
+	t.Helper()
+	if err := out.Begin(capture.Description{Sources: w.sources, Options: capture.Options{SnapLen: 65535}, Started: time.Unix(1699999999, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.packets {
+		if err := out.Write(&w.packets[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accounts := make(capture.Accounts, len(w.sources))
+	for i := range accounts {
+		accounts[i] = capture.Account{Seen: 100, FilteredOut: 50, NotSampled: 20, Lost: 10}
+		for _, p := range w.packets {
+			if p.Source == i {
+				accounts[i].Captured++
+			}
+		}
+		accounts[i].Lost += 20 - accounts[i].Captured
+	}
+	if _, err := out.End(accounts); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	sampleTarget = capture.Program{ID: 7, Name: "prog"}
+	plainSource  = capture.Source{Name: "eth0"}
+	entrySource  = capture.Source{Name: "eth0", Hook: capture.Entry, Target: sampleTarget}
+	exitSource   = capture.Source{Name: "eth0", Hook: capture.Exit, Target: sampleTarget}
+)
+
+// The lines of a file are those that the capture printed.
+func TestReadPrintsAsLive(t *testing.T) {
+	for name, sources := range map[string][]capture.Source{
+		"one":            {plainSource},
+		"two":            {plainSource, {Name: "eth1"}},
+		"entry and exit": {entrySource, exitSource},
+		"exit":           {exitSource},
+		"hook map":       {{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}},
+	} {
+		file := writeSample(t, sources...)
+		for flags, format := range map[string]lineFormat{
+			"-n":     {},
+			"-v":     {Options: dissect.Options{Verbose: 1}},
+			"-eXttt": {Options: dissect.Options{LinkLevel: true, Dump: dissect.HexASCIIDump, Time: dissect.SincePrevious}},
+			"-#tq":   {Options: dissect.Options{Number: true, Time: dissect.NoTime, Quiet: true}},
+		} {
+			var live bytes.Buffer
+			file.writeTo(t, newPrinter(&live, func() error { return nil }, format))
+			want := live.String()
+			if format.Time == dissect.LocalTime {
+				want = strings.ReplaceAll(want, time.Unix(1700000000, 0).Format("15:04:"), "22:13:") // the process has TZ=UTC
+			}
+			if diff := cmp.Diff(want, mustRead(t, flags, file.path)); diff != "" {
+				t.Errorf("%s %s: %s", name, flags, diff)
+			}
+		}
+	}
+}
+
+// What a capture prints beside its file is what read prints of the file.
+func TestReadLikeCapture(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	lines, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	p := listening(t, pair.Rx, lines, "-i", pair.RxName, "-w", file, "--print", "-ve")
+	testnet.Send(t, pair, testnet.MixedTraffic()...)
+	p.interrupt()
+	want, err := os.ReadFile(lines.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command("-r", file, "-ve") // as tcpdump's users type it
+	got, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" || len(want) == 0 {
+		t.Error(diff)
+	}
+}
+
+// Lines of a file of another program are tcpdump's, and so is what a filter selects.
+func TestReadLikeTcpdump(t *testing.T) {
+	skipEmulated(t)
+	file := filepath.Join(t.TempDir(), "sample.pcap")
+	// Of HTTP, which carries the pushed segments, tcpdump prints lines that xdpcap does not know.
+	mustRead(t, "-w", file, "--format", "pcap", writeSample(t, plainSource).path, "not tcp[tcpflags] & tcp-push != 0")
+	t.Setenv("TZ", "UTC")
+	for _, args := range []string{
+		"-n", "-ne", "-nv", "-nX -c 5", "-nq tcp", "-ntt port 53 or arp", "-n vlan and icmp", "-n greater 80", "-n ip6 or not ip",
+		"-n tcp[tcpflags] & (tcp-syn|tcp-fin) != 0", "-n host 192.0.2.1 and not tcp", "-n ether broadcast",
+	} {
+		flags := strings.Fields(args)
+		n := len(flags)
+		for i, word := range flags {
+			if !strings.HasPrefix(word, "-") && (i == 0 || flags[i-1] != "-c") {
+				n = i
+				break
+			}
+		}
+		want := outputOf(t, "tcpdump", append(append([]string{"-S", "-r", file}, flags[:n]...), strings.Join(flags[n:], " "))...)
+		got := mustRead(t, append(append(flags[:n:n], file), flags[n:]...)...)
+		if diff := cmp.Diff(want, got); diff != "" || want == "" {
+			t.Errorf("%s (-tcpdump +ours): %s", args, diff)
+		}
+	}
+}
+
+// --vlan-aware, -F and -d are the capture's.
+func TestReadFilterFlags(t *testing.T) {
+	file := writeSample(t, plainSource).path
+	count := func(args ...string) int { return strings.Count(mustRead(t, append([]string{"-t"}, args...)...), "\n") }
+	plain, aware := count(file, "icmp"), count("--vlan-aware", file, "icmp")
+	if plain != 4 || aware != 6 {
+		t.Errorf("%d packets match icmp, and %d --vlan-aware", plain, aware)
+	}
+	if n := count("-F", writeFile(t, "icmp # comment"), file); n != plain {
+		t.Errorf("-F: %d packets", n)
+	}
+	if got, want := mustRead(t, "-ddd", file, "icmp"), outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "icmp"); got != want {
+		t.Errorf("-ddd: %s", got)
+	}
+}
+
+// Standard input is a file, too, and what has come is printed while more is waited for.
+func TestReadStandardInput(t *testing.T) {
+	skipEmulated(t)
+	file := writeSample(t, plainSource)
+	data, err := os.ReadFile(file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := mustRead(t, file.path)
+	cmd := command("read", "-")
+	cmd.Env = append(cmd.Env, "TZ=UTC")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	in.Write(data[:len(data)-300]) // with all packets but the last ones
+	first, err := io.ReadAll(io.LimitReader(out, int64(len(want)/2)))
+	if string(first) != want[:len(want)/2] || err != nil {
+		t.Errorf("%v: %q", err, first)
+	}
+	// A signal ends it while it waits.
+	cmd.Process.Signal(os.Interrupt)
+	io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A reader that has seen enough is no error of printing, as with `xdpcap read FILE | head`.
+func TestReadIntoHead(t *testing.T) {
+	skipEmulated(t)
+	file := writeSample(t, plainSource).path
+	many := []string{"read"}
+	for range 200 {
+		many = append(many, file)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := command(many...)
+	cmd.Stdout, cmd.Stderr = w, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	io.ReadFull(r, make([]byte, 10))
+	r.Close()
+	if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v: %s", err, &stderr)
+	}
+}
+
+// A file that was cut is read to its last whole block, which is said.
+func TestReadCutFile(t *testing.T) {
+	file := writeSample(t, plainSource)
+	data, err := os.ReadFile(file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := tempFile(t)
+	os.WriteFile(cut, data[:len(data)/2], 0o600)
+	whole := mustRead(t, file.path)
+	stdout, stderr, status := runRead(t, nil, cut)
+	if !strings.HasPrefix(whole, stdout) || strings.Count(stdout, "\n") < 8 || status != 1 ||
+		!strings.HasPrefix(stderr, "xdpcap: "+cut+" is cut off behind ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	// What is written of it is a whole file.
+	out := tempFile(t)
+	if _, _, status := runRead(t, nil, "-w", out, cut); status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	if got := mustRead(t, out); got != stdout {
+		t.Error(cmp.Diff(stdout, got))
+	}
+}
+
+// --json has an object per packet with all that is known.
+func TestReadJSON(t *testing.T) {
+	file := writeSample(t, entrySource, exitSource)
+	var got []packetKeys
+	for d := json.NewDecoder(strings.NewReader(mustRead(t, "--json", file.path))); d.More(); {
+		d.DisallowUnknownFields()
+		var k packetKeys
+		if err := d.Decode(&k); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, k)
+	}
+	lines := strings.Split(strings.TrimSpace(mustRead(t, "-t", file.path)), "\n")
+	if len(got) != len(file.packets) || len(lines) != len(got) {
+		t.Fatalf("%d objects, %d lines of %d packets", len(got), len(lines), len(file.packets))
+	}
+	for i, p := range file.packets {
+		k := got[i]
+		verdict, hook := "", "entry"
+		if p.Source == 1 {
+			verdict, hook = p.Verdict.String(), "exit"
+		}
+		if k.Number != uint64(i+1) || k.Time.UnixNano() != p.Time || k.Interface != "eth0" || k.Program != "prog" || k.Hook != hook ||
+			k.Verdict != verdict || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != p.WireLen ||
+			k.Captured != len(p.Data) || !strings.HasSuffix(lines[i], " "+k.Line) || k.File != "" {
+			t.Errorf("packet %d %+v: %+v", i, p, k)
+		}
+	}
+	arp, echo := got[0], got[2]
+	if arp.flowKeys != (flowKeys{}) || echo.Family != "ipv4" || echo.Protocol != "icmp" || echo.Source != "192.0.2.1" ||
+		echo.Destination != "192.0.2.2" || echo.SourcePort != 0 {
+		t.Errorf("%+v %+v", arp.flowKeys, echo.flowKeys)
+	}
+}
+
+// --stats adds up packets, gaps and accounts.
+func TestReadStats(t *testing.T) {
+	file := writeSample(t, entrySource, exitSource)
+	var r readReport
+	if err := json.Unmarshal([]byte(mustRead(t, "--stats", "--json", file.path)), &r); err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(len(file.packets))
+	var bytes, gaps, lost, drops uint64
+	for _, p := range file.packets {
+		bytes += uint64(p.WireLen)
+		if p.Dropped > 0 {
+			gaps, lost = gaps+1, lost+p.Dropped
+		}
+		if p.Source == 1 && p.Verdict == capture.Drop {
+			drops++
+		}
+	}
+	if r.Total.Packets != n || r.Total.Bytes != bytes || len(r.Interfaces) != 2 || r.Verdicts["drop"].Packets != drops || drops == 0 ||
+		r.Interfaces[0].Gaps+r.Interfaces[1].Gaps != gaps || r.Interfaces[0].LostInGaps+r.Interfaces[1].LostInGaps != lost {
+		t.Errorf("%+v", r)
+	}
+	seconds := float64(file.packets[n-1].Time-file.packets[0].Time) / 1e9
+	if r.Duration != seconds || r.Total.PPS != float64(n)/seconds || !r.From.Equal(time.Unix(0, file.packets[0].Time)) {
+		t.Errorf("%+v over %v s", r.Total, r.Duration)
+	}
+	a := r.Interfaces[1].Account
+	if a == nil || *a.Seen != 100 || *a.FilteredOut != 50 || *a.NotSampled != 20 || *a.Captured+*a.Lost != 30 || *a.NotTaken != 0 {
+		t.Errorf("account %v", a)
+	}
+	if f := r.Flows[0]; f.Protocol != "tcp" || f.SourcePort != 80 || len(r.Flows) != topReadFlows {
+		t.Errorf("flows %+v", r.Flows)
+	}
+	text := mustRead(t, "--stats", file.path)
+	for _, says := range []string{"eth0:prog@exit", "VERDICT", "drop", "FLOW", "eth0:prog@exit: 100 seen = 50 filtered out + 20 not sampled + "} {
+		if !strings.Contains(text, says) {
+			t.Errorf("the text has no %q: %s", says, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if len(line) > maxColumns+1 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	// A file without packets, and one that says nothing of losses.
+	empty := tempFile(t)
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	os.WriteFile(empty, pcapng.AppendInterface(b, &pcapng.Interface{LinkType: 1}), 0o600)
+	if text := mustRead(t, "--stats", empty); !strings.Contains(text, "total") {
+		t.Error(text)
+	}
+}
+
+// What is not Ethernet is said not to be decoded, and no filter is applied to it.
+func TestReadOtherLinkType(t *testing.T) {
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	b = pcapng.AppendInterface(b, &pcapng.Interface{LinkType: 113})
+	b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 20), WireLen: 84})
+	file := writeFile(t, string(b))
+	stdout, stderr, status := runRead(t, nil, "-t", file)
+	if stdout != "link type LINUX_SLL (113), length 84: not decoded\n" || status != 0 ||
+		stderr != "xdpcap: did not decode 1 packet of link type LINUX_SLL (113): xdpcap decodes Ethernet\n" {
+		t.Errorf("%d: %s%s", status, stdout, stderr)
+	}
+	stdout, stderr, _ = runRead(t, nil, file, "ip")
+	if stdout != "" || stderr != "xdpcap: passed over 1 packet of link type LINUX_SLL (113): filters are for Ethernet\n" {
+		t.Errorf("with a filter: %s%s", stdout, stderr)
+	}
+}
+
+// Arguments are files until one is none.
+func TestSplitArguments(t *testing.T) {
+	skipEmulated(t)
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"tcp", "capture", "x.pcap"} {
+		os.WriteFile(name, nil, 0o600)
+	}
+	for _, test := range []struct{ args, files, words string }{
+		{"", "", ""},
+		{"none", "none", ""},
+		{"tcp", "tcp", ""},
+		{"x.pcap tcp port 80", "x.pcap", "tcp port 80"},
+		{"x.pcap capture port 80", "x.pcap capture", "port 80"},
+		{"x.pcap ./tcp port 80", "x.pcap ./tcp", "port 80"},
+		{"- y.pcapng z.cap.gz 1.zst not arp", "- y.pcapng z.cap.gz 1.zst", "not arp"},
+		{"x.pcap host a.example.net", "x.pcap", "host a.example.net"},
+		{"x.pcap -- capture", "x.pcap", "capture"},
+		{"x.pcap tcp -- capture", "x.pcap tcp", "capture"},
+	} {
+		args, dash := strings.Fields(test.args), -1
+		for i, arg := range args {
+			if arg == "--" {
+				dash, args = i, append(args[:i:i], args[i+1:]...)
+				break
+			}
+		}
+		files, words := splitArguments(args, dash)
+		if got := fmt.Sprint(files, words); got != fmt.Sprint(strings.Fields(test.files), strings.Fields(test.words)) {
+			t.Errorf("%s: %s", test.args, got)
+		}
+	}
+	if files, _ := splitArguments([]string{"x.pcap", "ether host 02:00:00:00:00:01 or host a.cap"}, -1); len(files) != 1 {
+		t.Errorf("%q", files)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	file := writeSample(t, plainSource).path
+	dir := t.TempDir()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "which file? xdpcap read FILE"},
+		{[]string{"/no/such/file"}, "open /no/such/file: no such file or directory"},
+		{[]string{dir}, dir + " is a directory: name the files in it"},
+		{[]string{os.DevNull}, os.DevNull + " is empty"},
+		{[]string{os.Args[0]}, "is neither pcapng nor pcap, but begins with the bytes 7f 45 4c 46"},
+		{[]string{file, "tcp", "prt", "80"}, "tcp prt 80\n    ^^^\nsyntax error"},
+		{[]string{file, dir + "/none"}, dir + "/none is neither a file nor a filter"},
+		{[]string{"-c", "0", file}, "-c 0: must be at least 1"},
+		{[]string{"-w", file, file}, "-w " + file + ": it is one of the files that are read: choose another one"},
+		{[]string{"-w", "-", "--print", file}, "both need standard output"},
+		{[]string{"--stats", "--print", "-w", "x", file}, "leave --print away"},
+		{[]string{"--format", "snoop", file}, `file format "snoop"`},
+	} {
+		stdout, stderr, status := runRead(t, nil, test.args...)
+		if status != 1 || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: exit status %d: %s%s", test.args, status, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// A readWriter writes what is read to a file.
+type readWriter struct {
+	file  *outfile.File
+	name  string
+	buf   []byte // whole blocks
+	size  int64  // bytes in the file, all of them whole blocks
+	err   error  // the first one
+	begun bool
+	enc   readEncoder
+}
+
+// A readEncoder appends what a file format has of a block.
+type readEncoder interface {
+	header(b []byte) []byte
+	block(b []byte, from *capfile.Block) ([]byte, error)
+	end(b []byte) []byte
+	notices() []string
+}
+
+const writeSize = 256 << 10 // bytes that are written at a time
+
+// newReadWriter opens the file that -w names. Nothing is written to it before there is something
+// to write.
+func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
+	w := &readWriter{name: o.write}
+	var err error
+	if isStdout(o.write) {
+		w.name = stdoutName
+		if term.IsTerminal(int(os.Stdout.Fd())) {
+			return nil, fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", o.write)
+		}
+		w.file, err = outfile.Opened(os.Stdout, stdoutName)
+	} else {
+		w.file, err = outfile.Open(o.write)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-w: %w", err)
+	}
+	if in.has(w.file.File) {
+		err := fmt.Errorf("-w %s: it is one of the files that are read: choose another one", o.write)
+		return nil, errors.Join(err, w.file.Close())
+	}
+	w.enc = newReadEncoder(o.fileFormat, in.files)
+	return w, nil
+}
+
+func newReadEncoder(format capture.Format, files []*capfile.File) readEncoder {
+	switch {
+	case format == capture.PCAP:
+		return &pcapCopy{}
+	case len(files) == 1 && files[0].Format == capfile.PCAPNG:
+		return &pcapngCopy{}
+	}
+	return &pcapngMerge{files: files}
+}
+
+func (w *readWriter) take(b *capfile.Block) (err error) {
+	if !w.begun {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
+	if w.buf, err = w.enc.block(w.buf, b); err != nil {
+		return fmt.Errorf("-w %s: %w", w.name, err)
+	}
+	if len(w.buf) >= writeSize {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *readWriter) begin() error {
+	w.begun = true
+	w.buf = w.enc.header(w.buf)
+	w.fail(w.file.Begin())
+	return w.err
+}
+
+func (w *readWriter) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// flush writes whole blocks. Where they find no room, the file keeps the whole ones before them.
+func (w *readWriter) flush() error {
+	if w.err != nil || len(w.buf) == 0 {
+		return w.err
+	}
+	if _, err := w.file.Write(w.buf); err != nil {
+		w.file.Truncate(w.size) // of a pipe this fails, and its reader has seen what it has seen
+		w.fail(outfile.WriteError(w.name, err))
+		return w.err
+	}
+	w.size += int64(len(w.buf))
+	written.printed.Add(int64(len(w.buf)))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+func (w *readWriter) end() error {
+	if !w.begun && w.err == nil {
+		w.begin()
+	}
+	w.buf = w.enc.end(w.buf)
+	if w.flush() == nil {
+		w.fail(w.file.Finish(w.size))
+	}
+	w.fail(w.file.Close())
+	return lasting(w.err)
+}
+
+func (w *readWriter) abort() { w.end() }
+
+// lasting lets the error of a closed pipe be said: what goes through it is a file, which is not
+// whole then.
+func lasting(err error) error {
+	if errors.Is(err, errNobodyReads) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+func (w *readWriter) notices() []string { return w.enc.notices() }

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// oddFile is a pcapng file with what xdpcap never writes: custom options, comments, blocks of
+// unknown types, an interface with microseconds and an offset, and the simplest kind of packet.
+func oddFile(order binary.AppendByteOrder, withUnknown bool) []byte {
+	var file []byte
+	block := func(typ uint32, body ...[]byte) {
+		all := bytes.Join(body, nil)
+		n := uint32(12 + len(all))
+		file = order.AppendUint32(order.AppendUint32(file, typ), n)
+		file = order.AppendUint32(append(file, all...), n)
+	}
+	option := func(code uint16, value ...byte) []byte {
+		b := order.AppendUint16(order.AppendUint16(nil, code), uint16(len(value)))
+		return append(append(b, value...), make([]byte, -len(value)&3)...)
+	}
+	u32s := func(values ...uint32) (b []byte) {
+		for _, v := range values {
+			b = order.AppendUint32(b, v)
+		}
+		return b
+	}
+	custom := option(2988, append(u32s(32473), "text"...)...)
+	verdict := option(7, append([]byte{2}, order.AppendUint64(nil, uint64(capture.Drop))...)...)
+	block(0x0a0d0d0a, u32s(0x1a2b3c4d), order.AppendUint16(nil, 1), order.AppendUint16(nil, 0), order.AppendUint64(nil, 1<<64-1),
+		option(1, []byte("section")...), custom)
+	block(1, order.AppendUint16(nil, 1), []byte{0, 0}, u32s(4), option(2, []byte("odd0")...), option(14, order.AppendUint64(nil, 5)...), custom)
+	block(4, order.AppendUint16(nil, 1), order.AppendUint16(nil, 6), []byte{192, 0, 2, 1, 'a', 0, 0, 0, 0, 0, 0, 0}, option(2, []byte("dns")...))
+	const stamp = uint64(1700000000000001)
+	block(6, u32s(0, uint32(stamp>>32), uint32(stamp&0xffffffff), 4, 60), []byte("wxyz"), option(1, []byte("one")...), option(1, []byte("two")...),
+		verdict, option(6, u32s(9)...), option(5, order.AppendUint64(nil, 1<<60)...), option(3, 1, 2, 3, 4, 5), option(4711, 7, 7, 7), custom,
+		option(2, u32s(1)...))
+	block(3, u32s(60), []byte("wxyz"))
+	if withUnknown {
+		block(0x4711, []byte("none knows this"), []byte{0})
+	}
+	block(5, u32s(0, uint32(stamp>>32), uint32(stamp&0xffffffff)), option(4, order.AppendUint64(nil, 3)...))
+	return file
+}
+
+func writeBytes(t *testing.T, data []byte) string { return writeFile(t, string(data)) }
+
+func readBytes(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Of one file -w copies every byte, whatever stands in it.
+func TestReadWriteCopies(t *testing.T) {
+	own := readBytes(t, writeSample(t, entrySource, exitSource).path)
+	little, big := oddFile(binary.LittleEndian, true), oddFile(binary.BigEndian, true)
+	for name, file := range map[string][]byte{"own": own, "odd": little, "big-endian": big, "sections": slices.Concat(big, little, own)} {
+		out := tempFile(t)
+		mustRead(t, "-w", out, writeBytes(t, file))
+		if diff := cmp.Diff(file, readBytes(t, out)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	// What does not match is left out, and nothing else.
+	in, out := writeBytes(t, own), tempFile(t)
+	mustRead(t, "-w", out, in, "icmp")
+	if got, want := mustRead(t, "-v", out), mustRead(t, "-v", in, "icmp"); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	if got, want := accountsOf(t, out), accountsOf(t, in); got != want {
+		t.Errorf("the accounts are %s, not %s", got, want)
+	}
+}
+
+// accountsOf are the lines about the accounts in a file.
+func accountsOf(t *testing.T, path string) string {
+	t.Helper()
+	_, accounts, _ := strings.Cut(mustRead(t, "--stats", path), ": ")
+	return accounts
+}
+
+// Several files become one in which everything is: times, verdicts, ids, comments, unknown options,
+// names and statistics, whatever byte order they had. tshark agrees.
+func TestReadWriteMerges(t *testing.T) {
+	one := writeSample(t, entrySource, exitSource).path
+	little, big := writeBytes(t, oddFile(binary.LittleEndian, true)), writeBytes(t, oddFile(binary.BigEndian, false))
+	classic := tempFile(t)
+	mustRead(t, "--format", "pcap", "-w", classic, one)
+	out := tempFile(t)
+	mustRead(t, "-w", out, big, one, little, classic)
+	fields := func(files ...string) (all []string) {
+		for _, file := range files {
+			text := outputOf(t, "tshark", "-n", "-r", file, "-T", "fields", "-E", "occurrence=a", "-e", "frame.time_epoch", "-e", "frame.len",
+				"-e", "frame.cap_len", "-e", "frame.interface_name", "-e", "frame.comment", "-e", "frame.packet_flags", "-e", "frame.drop_count",
+				"-e", "frame.packet_id", "-e", "frame.interface_queue", "-e", "frame.verdict.ebpf_xdp", "-o", "frame.generate_md5_hash:TRUE", "-e", "frame.md5_hash")
+			text = strings.ReplaceAll(text, "\tunknown\t", "\t\t") // what tshark calls an interface of pcapng without a name
+			all = append(all, strings.Split(strings.TrimSpace(text), "\n")...)
+		}
+		for i, line := range all {
+			// The copy of a packet without a time has that of the packet before it.
+			if _, rest, _ := strings.Cut(line, "\t"); strings.HasPrefix(rest, "60\t4\t") && !strings.Contains(rest, "one") {
+				all[i] = rest
+			}
+			all[i] = strings.TrimSuffix(all[i], "\n")
+		}
+		slices.Sort(all)
+		return all
+	}
+	want, got := fields(big, one, little, classic), fields(out)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	data := readBytes(t, out)
+	for _, piece := range []string{"\x67\x12\x03\x00\x07\x07\x07\x00", "\x03\x00\x05\x00\x01\x02\x03\x04\x05", "none knows this", "\x01\x00\x06\x00\xc0\x00\x02\x01a\x00",
+		"\x07\x00\x09\x00\x02\x01\x00\x00\x00\x00\x00\x00\x00", "\xac\x0b\x08\x00\xd9\x7e\x00\x00text"} {
+		if !bytes.Contains(data, []byte(piece)) {
+			t.Errorf("% x is missing", piece)
+		}
+	}
+	if text := mustRead(t, "--stats", out); strings.Count(text, ": 3 seen") != 1 && strings.Count(text, ": 6 seen") != 1 {
+		t.Error(text)
+	}
+	outputOf(t, "capinfos", out)
+}
+
+// Of a big-endian section a block of an unknown type cannot be merged: that is said.
+func TestReadWriteLeavesOut(t *testing.T) {
+	big, out := writeBytes(t, oddFile(binary.BigEndian, true)), tempFile(t)
+	_, stderr, status := runRead(t, nil, "-w", out, big, big)
+	if status != 0 || stderr != "xdpcap: left out 2 blocks of type 18193, of which xdpcap does not know what has to be changed in a merged file\n" {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+// A pcap file has one link type.
+func TestReadWritePcap(t *testing.T) {
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	for i, linkType := range []uint16{113, 1} {
+		b = pcapng.AppendInterface(b, &pcapng.Interface{LinkType: linkType})
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Interface: uint32(i), Data: make([]byte, 60), WireLen: 60})
+	}
+	in, out := writeBytes(t, b), tempFile(t)
+	_, stderr, status := runRead(t, nil, "--format", "pcap", "-w", out, in)
+	if status != 1 || !strings.Contains(stderr, "a pcap file has packets of one link type, and these have link type LINUX_SLL (113) and link type EN10MB (1)") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	// A file without packets has a header.
+	mustRead(t, "--format", "pcap", "-w", out, writeSample(t, plainSource).path, "tcp port 1")
+	if info := outputOf(t, "capinfos", "-tE", out); !strings.Contains(info, "nanosecond") || !strings.Contains(info, "Ethernet") {
+		t.Error(info)
+	}
+}
+
+// What is read is never written over, also through a link.
+func TestReadWriteOverInput(t *testing.T) {
+	file := writeSample(t, plainSource).path
+	before := readBytes(t, file)
+	link := tempFile(t)
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{file, link} {
+		if _, stderr, status := runRead(t, nil, "-w", out, file); status != 1 || !strings.Contains(stderr, "choose another one") {
+			t.Errorf("-w %s: exit status %d: %s", out, status, stderr)
+		}
+	}
+	if !bytes.Equal(before, readBytes(t, file)) {
+		t.Error("the file has changed")
+	}
+}
+
+// A full disk leaves whole blocks.
+func TestReadWriteFull(t *testing.T) {
+	file := writeSample(t, plainSource).path
+	_, stderr, status := runRead(t, nil, "-w", "/dev/full", file)
+	if status != 1 || !strings.Contains(stderr, "write packets to /dev/full: no space left on device") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	if n := strings.Count(stderr, "\n"); n != 1 {
+		t.Error(fmt.Sprint(n, " lines: ", stderr))
+	}
+}
