@@ -9,8 +9,8 @@ import (
 
 // Run runs a program that passes Check, such as those of CompileRaw and ParseRaw, on a packet of
 // which data was kept, of wireLen bytes. It returns what the program returns: 0 where the packet
-// does not match, which is also so where the program looks behind the end of data. Run may be called
-// concurrently.
+// does not match, which is also so where the program looks behind the end of data. Run may be
+// called concurrently.
 func Run(prog []bpf.RawInstruction, data []byte, wireLen uint32) uint32 {
 	return cbpf.Interpret(prog, data, wireLen)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// flowKeys are those of a flow: one direction of a conversation, as in count --flows. Where there is
-// none, all are missing.
+// flowKeys are those of a flow: one direction of a conversation, as in count --flows. Where there
+// is none, all are missing.
 type flowKeys struct {
 	Family          string `json:"family,omitempty"`
 	Protocol        string `json:"protocol,omitempty"`
@@ -29,9 +29,9 @@ func newFlowKeys(f meter.Flow) flowKeys {
 	}
 }
 
-// frameFlow finds the flow of an Ethernet frame: its IP addresses behind any VLAN tags, the protocol
-// behind extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have no ports,
-// so that all of them are in one flow. It is false where there is no IP header.
+// frameFlow finds the flow of an Ethernet frame: its IP addresses behind any VLAN tags, the
+// protocol behind extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have
+// no ports, so that all of them are in one flow. It is false where there is no IP header.
 func frameFlow(frame []byte) (flow meter.Flow, ok bool) {
 	at := 12
 	for at+2 <= len(frame) {

@@ -28,8 +28,8 @@ func NewMerge(files []*File) *Merge {
 }
 
 // Next returns the next block, which is valid until the call after it. A file with an error ends
-// with what stands before it, while the others go on. The error is io.EOF at the end of all, or then
-// has all errors of files.
+// with what stands before it, while the others go on. The error is io.EOF at the end of all, or
+// then has all errors of files.
 func (m *Merge) Next() (*Block, error) {
 	for len(m.fresh) > 0 {
 		f := m.fresh[0]

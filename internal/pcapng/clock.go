@@ -59,8 +59,8 @@ func (c Clock) Time(stamp uint64) int64 {
 	return c.moved(ns)
 }
 
-// Stamp is the stamp of a time that Time has returned, as far as nanoseconds tell it. It is 0 before
-// the first one.
+// Stamp is the stamp of a time that Time has returned, as far as nanoseconds tell it. It is 0
+// before the first one.
 func (c Clock) Stamp(ns int64) uint64 {
 	ns -= c.offset * 1e9
 	if ns < 0 || c.times == 0 {
