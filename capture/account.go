@@ -1,6 +1,9 @@
 package capture
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // An Account says what became of every packet that reached a source. All numbers are cumulative
 // since Open. Once the session has ended,
@@ -71,7 +74,7 @@ type programAccount struct {
 // A ledger keeps what the reader counts of each source and joins it with what the programs count.
 // Its methods belong to the reader's goroutine, except accounts, which any goroutine may call.
 type ledger struct {
-	limit    uint64   // packets to capture; 0 = no limit
+	limit    uint64   // packets to capture
 	counts   Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
 	captured uint64   // the sum of Captured over counts
 
@@ -80,7 +83,11 @@ type ledger struct {
 	final     Accounts // nil until the session has ended
 }
 
+// newLedger returns a ledger of so many packets at most; 0 = no limit.
 func newLedger(sources int, limit uint64) *ledger {
+	if limit == 0 {
+		limit = math.MaxUint64
+	}
 	return &ledger{limit: limit, counts: make(Accounts, sources), published: make(Accounts, sources)}
 }
 
@@ -88,7 +95,7 @@ func newLedger(sources int, limit uint64) *ledger {
 // which is false once the limit has been reached.
 func (l *ledger) take(source, bytes int) bool {
 	a := &l.counts[source]
-	if l.isFull() {
+	if l.captured == l.limit {
 		a.NotSampled++
 		return false
 	}
@@ -99,7 +106,7 @@ func (l *ledger) take(source, bytes int) bool {
 }
 
 // isFull tells whether as many packets were captured as were asked for.
-func (l *ledger) isFull() bool { return l.limit != 0 && l.captured >= l.limit }
+func (l *ledger) isFull() bool { return l.captured == l.limit }
 
 // reject counts a record that failed the check, for the source that the record names or, where
 // there is no such source, for the first one. The record may name a wrong source, so close counts

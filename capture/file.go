@@ -73,8 +73,8 @@ func (f *File) Begin(d Description) error {
 	return nil
 }
 
-// Write adds a packet, as Writer.Write does.
-func (f *File) Write(p *Packet) error { return f.writer.Write(p) }
+// Write adds packets, as Writer.Write does.
+func (f *File) Write(packets []Packet) error { return f.writer.Write(packets) }
 
 // Flush lets what was added be written, as Writer.Flush does. Twice a second it lets the goroutine
 // that writes look what has become of the file.

@@ -9,14 +9,15 @@ import (
 )
 
 // An Output is where [Session.Run] puts packets: a file, a terminal, another process. Run calls it
-// from one goroutine: Begin first, then Write for each packet with a Flush whenever it has time,
+// from one goroutine: Begin first, then Write for all packets with a Flush whenever it has time,
 // and End last, also after any of them has returned an error, which ends the session. While no
 // packets come, Flush is called at least ten times a second, so that an output can find out that it
 // has failed. An output that was not begun, because another one failed, is not ended either.
 type Output interface {
 	Begin(Description) error
-	// Write must keep nothing of the packet: its bytes are overwritten afterwards.
-	Write(*Packet) error
+	// Write takes packets in their order. It must keep nothing of them: they and their bytes are
+	// overwritten afterwards.
+	Write([]Packet) error
 	// Flush hands on what was held back. It need not wait until that has arrived.
 	Flush() error
 	// End takes the session's final accounts and returns the output's own, in which packets that it

@@ -11,10 +11,11 @@ func (m *memory) Begin(d Description) error {
 	return nil
 }
 
-func (m *memory) Write(p *Packet) error {
-	kept := *p
-	kept.Data = append([]byte(nil), p.Data...)
-	m.packets = append(m.packets, kept)
+func (m *memory) Write(packets []Packet) error {
+	for _, p := range packets {
+		p.Data = append([]byte(nil), p.Data...)
+		m.packets = append(m.packets, p)
+	}
 	return nil
 }
 

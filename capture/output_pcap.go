@@ -32,10 +32,15 @@ func (e *pcapEncoder) header(b []byte) []byte {
 	return e.out
 }
 
-func (e *pcapEncoder) packet(b []byte, p *Packet) []byte {
-	e.out = b
-	e.w.WritePacket(p.CaptureInfo(), p.Data)
-	return e.out
+func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int) {
+	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+maxOverhead); n++ {
+		p := &packets[n]
+		e.out = c.blocks
+		e.w.WritePacket(p.CaptureInfo(), p.Data)
+		c.blocks = e.out
+		c.place(p)
+	}
+	return n
 }
 
 func (e *pcapEncoder) trailer(b []byte, _ Accounts) []byte { return b }

@@ -63,31 +63,32 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 	return all
 }
 
-func (e *pcapngEncoder) packet(b []byte, p *Packet) []byte {
-	block := &e.block // filled field by field, for the reason given in cursor.packet
-	block.Interface = uint32(p.Source)
-	block.Time = uint64(p.Time)
-	block.WireLen = uint32(p.WireLen)
-	block.Data = p.Data
-	block.Flags = pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Source])
-	block.Fields = e.fields[p.Source]
-	block.Queue = p.Queue
-	block.ID = p.ID
-	block.Verdict = uint32(p.Verdict)
-	block.Dropped = p.Dropped
-	if p.ClockSetBack != 0 {
-		return e.packetAfterSetBack(b, p.ClockSetBack)
+func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
+	block := &e.block
+	for ; n < len(packets); n++ {
+		p := &packets[n]
+		if !c.hasRoom(len(p.Data) + maxOverhead) {
+			break
+		}
+		// The fields are set one by one, for the reason given in reader.take.
+		block.Interface = uint32(p.Source)
+		block.Time = uint64(p.Time)
+		block.WireLen = uint32(p.WireLen)
+		block.Data = p.Data
+		block.Flags = pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Source])
+		block.Fields = e.fields[p.Source]
+		block.Queue = p.Queue
+		block.ID = p.ID
+		block.Verdict = uint32(p.Verdict)
+		block.Dropped = p.Dropped
+		if p.ClockSetBack != 0 {
+			block.Comment = fmt.Sprintf("the wall clock was set back by %v before this packet", p.ClockSetBack)
+		}
+		c.blocks = pcapng.AppendPacket(c.blocks, block)
+		block.Comment = ""
+		c.place(p)
 	}
-	return pcapng.AppendPacket(b, block)
-}
-
-// packetAfterSetBack appends the packet before which the wall clock was set back, with a comment
-// that says so.
-func (e *pcapngEncoder) packetAfterSetBack(b []byte, by time.Duration) []byte {
-	e.block.Comment = fmt.Sprintf("the wall clock was set back by %v before this packet", by)
-	b = pcapng.AppendPacket(b, &e.block)
-	e.block.Comment = ""
-	return b
+	return n
 }
 
 func (e *pcapngEncoder) trailer(b []byte, accounts Accounts) []byte {

@@ -62,7 +62,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 	}
 	rings, err := p.sampler.transport.rings()
 	for _, r := range rings {
-		p.cursors = append(p.cursors, newCursor(r, len(p.hooks)))
+		p.cursors = append(p.cursors, newCursor(r))
 	}
 	if p.late = err; err != nil && changes == nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func (p *programTest) samples() (samples []samplerSample, packets [][]byte) {
 	for _, c := range p.cursors {
 		c.ring.refill()
 		for {
-			found := c.advance()
+			r, found := c.advance(len(p.hooks))
 			if found == nothing {
 				break
 			}
@@ -116,8 +116,8 @@ func (p *programTest) samples() (samples []samplerSample, packets [][]byte) {
 				p.t.Error("an invalid record")
 				continue
 			}
-			samples = append(samples, *c.rec)
-			packets = append(packets, append([]byte(nil), c.data...))
+			samples = append(samples, *r.samplerSample)
+			packets = append(packets, append([]byte(nil), r.data...))
 		}
 		c.ring.release()
 	}

@@ -54,28 +54,25 @@ type reader struct {
 	err error // what read returns from now on
 }
 
-// read waits for the next packet and puts it into p. When the programs are detached it returns the
-// packets that were on their way, and then io.EOF. It allocates nothing.
-func (r *reader) read(p *Packet) error {
-	for {
-		if r.err != nil {
-			return r.err
-		}
+// read waits for packets, puts as many into the slice as are at hand and it has room for, and
+// returns how many. They are valid until the next call. When the programs are detached it returns
+// the packets that were on their way, and then io.EOF. It allocates nothing.
+func (r *reader) read(packets []Packet) (int, error) {
+	for r.err == nil {
 		if !r.merge.isReady() {
 			r.err = r.round()
-			continue
-		}
-		if r.take(p) {
-			return nil
+		} else if n := r.take(packets); n > 0 {
+			return n, nil
 		}
 	}
+	return 0, r.err
 }
 
 // addRings takes up the rings of CPUs that have none yet.
 func (r *reader) addRings() error {
 	rings, err := r.transport.rings()
 	for _, ring := range rings {
-		r.merge.cursors = append(r.merge.cursors, newCursor(ring, r.lost.sources))
+		r.merge.cursors = append(r.merge.cursors, newCursor(ring))
 		if added := r.poller.add(ring.fd()); err == nil {
 			err = added
 		}
@@ -83,20 +80,38 @@ func (r *reader) addRings() error {
 	return err
 }
 
-// take fills p with the oldest packet. It reports false for one that is not to be handed over.
-func (r *reader) take(p *Packet) bool {
-	c := r.merge.first()
-	taken := r.ledger.take(int(c.rec.Source), len(c.data))
-	if taken {
-		c.packet(p, r.clock.stamp(c.rec.TimeNs))
-		p.Dropped = r.lost.since(c.rec)
-		p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+// take fills the slice with the oldest packets, and returns how many there are. Of those that are
+// counted, some may not be handed over.
+func (r *reader) take(packets []Packet) (n int) {
+	for n < len(packets) {
+		records := r.merge.next(len(packets) - n)
+		if len(records) == 0 {
+			break
+		}
+		for i := range records {
+			rec := &records[i]
+			if !r.ledger.take(int(rec.Source), len(rec.data)) {
+				continue
+			}
+			// The fields are set one by one, because the compiler builds a literal elsewhere and
+			// copies it, which costs as much as the rest.
+			p := &packets[n]
+			p.Data = rec.data
+			p.Time = r.clock.stamp(rec.TimeNs)
+			p.WireLen = int(rec.WireLen)
+			p.Source = int(rec.Source)
+			p.Queue = rec.RxQueue
+			p.ID = rec.PacketId
+			p.Verdict = Verdict(rec.Verdict)
+			p.Dropped = r.lost.since(rec.samplerSample)
+			p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+			n++
+		}
 	}
-	r.merge.next()
-	if taken && r.ledger.isFull() {
+	if r.ledger.isFull() {
 		r.stop()
 	}
-	return taken
+	return n
 }
 
 // round waits until there is a packet whose place in the order is final, or the session has ended.

@@ -7,46 +7,44 @@ const (
 	maxPadding = 8 // records are padded to a multiple of eight bytes
 )
 
-// decode returns the head of a record of bpf/sampler.c and the packet bytes behind it, both as they
-// lie in raw. It reports false for anything that the program cannot have sent; the head is nil then
-// where raw is too short to have one.
-func decode(raw []byte) (*samplerSample, []byte, bool) {
+// A record is one of bpf/sampler.c. Head and bytes lie in the memory of a ring.
+type record struct {
+	*samplerSample        // nil where it has none, and is not valid
+	data           []byte // the packet's bytes
+	valid          bool   // the program can have sent it
+}
+
+// decode makes r the record in raw, and checks it.
+func (r *record) decode(raw []byte) {
+	r.valid = false
 	if len(raw) < sampleSize {
-		return nil, nil, false
+		r.samplerSample, r.data = nil, nil
+		return
 	}
 	// Perf aligns records to 4 bytes only. All processors that Go makes programs for on Linux load
 	// an integer from there, too.
 	s := (*samplerSample)(unsafe.Pointer(unsafe.SliceData(raw)))
+	r.samplerSample = s
 	end := sampleSize + int(s.Length)
 	if s.Cookie != uint16(samplerLimitSAMPLE_COOKIE) || s.Length > uint32(MaxSnapLen) || s.Length > s.WireLen {
-		return s, nil, false
+		return
 	}
 	if uint(len(raw)-end) >= maxPadding { // also where the difference is negative
-		return s, nil, false
+		return
 	}
-	return s, raw[sampleSize:end], true
+	r.data, r.valid = raw[sampleSize:end], true
 }
 
-// put moves the cursor onto the record in raw, which stays in use. It reports false for a record
-// that fails the check.
-func (c *cursor) put(raw []byte) (ok bool) {
-	c.rec, c.data, ok = decode(raw)
-	return ok && int(c.rec.Source) < c.sources
+// source is the index of the source that the record names, or 0.
+func (r *record) source() int {
+	if r.samplerSample == nil {
+		return 0
+	}
+	return int(r.Source)
 }
 
-// packet turns the record under the cursor into p, with the time that its stamp means.
-func (c *cursor) packet(p *Packet, time int64) {
-	// The fields are set one by one, because the compiler builds a literal elsewhere and copies it,
-	// which costs as much as the rest of this function.
-	s := c.rec
-	p.Data = c.data
-	p.Time = time
-	p.WireLen = int(s.WireLen)
-	p.Source = int(s.Source)
-	p.Queue = s.RxQueue
-	p.ID = s.PacketId
-	p.Verdict = Verdict(s.Verdict)
-}
+// isOf tells whether the record is valid in a session with so many sources.
+func (r *record) isOf(sources int) bool { return r.valid && int(r.Source) < sources }
 
 // losses has what the last record of each CPU and source said about lost packets. A CPU may have
 // several rings, one after the other or beside each other.
@@ -59,11 +57,18 @@ type losses struct {
 // It is to be called once for each record, in the order of time.
 func (l *losses) since(s *samplerSample) uint64 {
 	cpu := int(s.PacketId >> samplerLimitID_CPU_SHIFT)
-	for cpu >= len(l.byCPU) {
-		l.byCPU = append(l.byCPU, make([]uint64, l.sources))
+	if cpu >= len(l.byCPU) {
+		l.add(cpu)
 	}
 	last := &l.byCPU[cpu][s.Source]
 	before := *last
 	*last = s.Lost
 	return s.Lost - min(before, s.Lost) // less than before only in a damaged record
+}
+
+// add makes room for a CPU.
+func (l *losses) add(cpu int) {
+	for cpu >= len(l.byCPU) {
+		l.byCPU = append(l.byCPU, make([]uint64, l.sources))
+	}
 }

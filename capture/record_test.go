@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-func record(s samplerSample, packet []byte) []byte {
+func recordOf(s samplerSample, packet []byte) []byte {
 	head := *(*[sampleSize]byte)(unsafe.Pointer(&s))
 	return append(head[:], packet...)
 }
@@ -31,14 +31,15 @@ func packetOf(n int, seed byte) []byte {
 // The decoder takes exactly what the program can have sent.
 func FuzzDecode(f *testing.F) {
 	packet := packetOf(60, 1)
-	f.Add(record(sampleOf(packet, 1), packet))
+	f.Add(recordOf(sampleOf(packet, 1), packet))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s, data, ok := decode(raw)
-		if !ok {
+		var r record
+		if r.decode(raw); !r.valid {
 			return
 		}
-		again := record(*s, data)
+		s, data := r.samplerSample, r.data
+		again := recordOf(*s, data)
 		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
 			t.Errorf("%x was decoded to %x", raw, again)
 		}

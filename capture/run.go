@@ -17,11 +17,13 @@ import (
 func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, s.Stop)()
 	begun, failed := s.begin(outputs)
+	packets := make([]Packet, groupSize)
 	if failed == nil {
-		failed = s.write(outputs)
+		failed = s.write(outputs, packets)
 	}
 	s.Stop()
-	for p := new(Packet); s.reader.read(p) == nil; {
+	for err := error(nil); err == nil; {
+		_, err = s.reader.read(packets)
 	}
 	final, err := s.Accounts()
 	ended := errors.Join(s.ended(), err)
@@ -51,7 +53,8 @@ func (s *Session) begin(outputs []Output) (tried int, err error) {
 }
 
 // write moves packets to the outputs until the session ends, and returns the error of an output.
-func (s *Session) write(outputs []Output) (err error) {
+// It needs memory for as many packets as are to be moved at a time.
+func (s *Session) write(outputs []Output, packets []Packet) (err error) {
 	s.reader.idle = func() {
 		if err != nil {
 			return
@@ -63,20 +66,22 @@ func (s *Session) write(outputs []Output) (err error) {
 		s.laps.lap(writing)
 	}
 	defer func() { s.reader.idle = nil }()
-	var p Packet
-	for s.reader.read(&p) == nil && err == nil {
+	for {
+		n, ended := s.reader.read(packets)
+		if err != nil {
+			return err
+		}
+		if ended != nil {
+			return flush(outputs)
+		}
 		s.laps.lap(reading)
 		for _, out := range outputs {
-			if err := out.Write(&p); err != nil {
+			if err := out.Write(packets[:n]); err != nil {
 				return err
 			}
 		}
 		s.laps.lap(writing)
 	}
-	if err == nil {
-		err = flush(outputs)
-	}
-	return err
 }
 
 func flush(outputs []Output) error {
@@ -93,11 +98,17 @@ func flush(outputs []Output) error {
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()
-		var p Packet
-		for s.reader.read(&p) == nil {
+		packets := make([]Packet, groupSize)
+		for {
+			n, err := s.reader.read(packets)
+			if err != nil {
+				break
+			}
 			s.laps.lap(reading)
-			if !yield(&p, nil) {
-				return
+			for i := range packets[:n] {
+				if !yield(&packets[i], nil) {
+					return
+				}
 			}
 			s.laps.lap(writing)
 		}

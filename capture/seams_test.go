@@ -19,7 +19,7 @@ func TestSeams(t *testing.T) {
 	recordAt := func(ns uint64, source uint16) []byte {
 		s := sampleOf(packet, ns)
 		s.Source, s.PacketId = source, ns
-		return record(s, packet)
+		return recordOf(s, packet)
 	}
 	rings := []*listRing{
 		{records: [][]byte{recordAt(10, 0), recordAt(40, 1)}},
@@ -75,7 +75,7 @@ func TestFaultyRing(t *testing.T) {
 	damaged := func(change func(*samplerSample)) []byte {
 		s := sampleOf(packet, 10)
 		change(&s)
-		return record(s, packet)
+		return recordOf(s, packet)
 	}
 	good := damaged(func(*samplerSample) {})
 	noSource := damaged(func(s *samplerSample) { s.Source = 7 })
@@ -139,7 +139,7 @@ func TestRingsLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := &listRing{records: [][]byte{record(sampleOf(packet, uint64(now)), packet)}}
+	later := &listRing{records: [][]byte{recordOf(sampleOf(packet, uint64(now)), packet)}}
 	rings := &listTransport{[]listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
 	var notices []string
 	o, err := Options{

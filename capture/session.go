@@ -100,7 +100,7 @@ func (s *Session) openReader() (err error) {
 	r := &s.reader
 	*r = reader{
 		transport: s.sampler.transport,
-		merge:     merge{reject: s.ledger.reject},
+		merge:     merge{sources: len(s.sources), reject: s.ledger.reject},
 		lost:      losses{sources: len(s.sources)},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,

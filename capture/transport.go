@@ -80,17 +80,17 @@ func (o *Options) transport() newTransport {
 }
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
-// last record; refill notices what it has written, and next goes along that record by record.
+// last record; refill notices what it has written, and next goes along that, many records at once.
 type ring interface {
 	// isSettled tells that a record which is not in the ring yet will have a stamp that is later
 	// than this call, or at most promptTime earlier.
 	isSettled() bool
 	// refill notices what the kernel has written since the last call.
 	refill()
-	// next goes on to the next record and returns its bytes. They, and those of the record before,
-	// must stay valid until release. A record whose bytes cannot be told is invalid.
-	next() ([]byte, found)
-	// release lets the kernel write where everything before the last record of next lies.
+	// next decodes the next records into the elements of a slice, and returns how many: 0 where
+	// there is none. They refer to the ring's memory, and stay valid until next is called again.
+	next(records []record) int
+	// release lets the kernel write where everything before the records of the last next lies.
 	release()
 	// arm lets the ring ask to be read from now on, when it fills up. It returns false where the
 	// ring may be full before it asks.
@@ -109,13 +109,13 @@ type walk struct {
 	size  uint64  // bytes of the ring
 	freed *uint64 // where the kernel sees the tail
 
-	start uint64 // where the record that next returned last begins
-	end   uint64 // where it ends
+	start uint64 // where the records of the last next begin
+	end   uint64 // where they end
 	head  uint64 // what refill found written
 	tail  uint64 // what release freed
 }
 
-// release frees everything before the record that next returned last.
+// release frees everything before the records of the last next.
 func (w *walk) release() {
 	if w.tail != w.start {
 		w.tail = w.start
@@ -123,25 +123,14 @@ func (w *walk) release() {
 	}
 }
 
-// begin begins a call of next. The caller may still look at the record that was returned last, but
-// no longer at those before it.
+// begin begins a call of next, after which nobody needs the records of the call before.
 func (w *walk) begin() {
-	if w.start-w.tail > w.size/8 {
+	w.start = w.end
+	if w.start-w.tail > w.share() {
 		w.release()
 	}
 }
 
-// advance goes to where the next record begins, and tells whether there is one.
-func (w *walk) advance() bool {
-	w.start = w.end
-	return w.start != w.head
-}
-
-// found is what a ring's next came upon.
-type found int
-
-const (
-	nothing found = iota // there is no other record
-	valid
-	invalid
-)
+// share is how many bytes of the ring a call of next leaves behind it until release, and about how
+// many it returns at most, so that most of the ring is free for the kernel.
+func (w *walk) share() uint64 { return w.size / 8 }

@@ -44,13 +44,12 @@ func (r *listRing) isSettled() bool { return false }
 func (r *listRing) refill()  {}
 func (r *listRing) release() {}
 
-func (r *listRing) next() ([]byte, found) {
-	if len(r.records) == 0 {
-		return nil, nothing
+func (r *listRing) next(records []record) (n int) {
+	for ; n < len(records) && len(r.records) > 0; n++ {
+		records[n].decode(r.records[0])
+		r.records = r.records[1:]
 	}
-	record := r.records[0]
-	r.records = r.records[1:]
-	return record, valid
+	return n
 }
 
 func (r *listRing) arm() bool { return true }

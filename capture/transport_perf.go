@@ -136,33 +136,40 @@ func (r *perfRing) arm() bool { return r.head-r.tail <= r.size/ringParts }
 
 // next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
 // the program counts what is lost.
-func (r *perfRing) next() ([]byte, found) {
+func (r *perfRing) next(records []record) (n int) {
 	r.begin()
-	for r.advance() {
+	end, limit := r.end, r.start+r.share()
+	for n < len(records) && end != r.head && end <= limit {
 		// Records are multiples of eight bytes: a header never continues at the beginning.
-		at := r.start & uint64(len(r.data)-1)
-		kind := binary.LittleEndian.Uint32(r.data[at:])
-		size := uint64(binary.LittleEndian.Uint16(r.data[at+6:]))
-		if size < perfHeaderSize || size > r.head-r.start {
-			r.end = r.head // nothing tells where the next record begins
-			return nil, invalid
+		at := end & uint64(len(r.data)-1)
+		header := binary.LittleEndian.Uint64(r.data[at:])
+		kind, size := uint32(header), header>>48
+		if size < perfHeaderSize || size > r.head-end {
+			records[n] = record{}
+			n++
+			end = r.head // nothing tells where the next record begins
+			break
 		}
-		r.end = r.start + size
+		end += size
 		if kind != unix.PERF_RECORD_SAMPLE {
 			continue
 		}
 		raw := r.bytes(at, size)[perfHeaderSize:]
-		if len(raw) < 4 || uint64(binary.LittleEndian.Uint32(raw)) != uint64(len(raw)-4) {
-			return nil, invalid
+		if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
+			records[n].decode(raw[4:])
+		} else {
+			records[n] = record{}
 		}
-		return raw[4:], valid
+		n++
 	}
-	return nil, nothing
+	r.end = end
+	return n
 }
 
 const perfHeaderSize = 8
 
-// bytes returns a record in one piece.
+// bytes returns a record in one piece. Of the records of one next, only one continues at the
+// beginning.
 func (r *perfRing) bytes(at, size uint64) []byte {
 	if at+size <= uint64(len(r.data)) {
 		return r.data[at : at+size]

@@ -19,17 +19,39 @@ type fakePerf struct {
 }
 
 // newFakePerf returns a fakePerf and a cursor on its ring.
-func newFakePerf(size, sources int) (*fakePerf, *cursor) {
+func newFakePerf(size int) (*fakePerf, *cursor) {
 	k := &fakePerf{data: make([]byte, size)}
-	return k, newCursor(newPerfRing(&k.meta, k.data), sources)
+	return k, newCursor(newPerfRing(&k.meta, k.data))
 }
 
-// advance moves the cursor on, and tells what it came upon.
-func (c *cursor) advance() found {
-	raw, f := c.ring.next()
-	if f == valid && !c.put(raw) {
-		return invalid
+// found is what a cursor came upon.
+type found int
+
+const (
+	nothing found = iota // there is no other record
+	valid
+	invalid
+)
+
+// advance takes the next record of a session with so many sources.
+func (c *cursor) advance(sources int) (*record, found) {
+	if len(c.left) == 0 {
+		c.left = c.group[:c.ring.next(c.group[:])]
 	}
+	if len(c.left) == 0 {
+		return nil, nothing
+	}
+	r := &c.left[0]
+	c.left = c.left[1:]
+	if !r.isOf(sources) {
+		return nil, invalid
+	}
+	return r, valid
+}
+
+// find is what the cursor comes upon next.
+func (c *cursor) find() found {
+	_, f := c.advance(1)
 	return f
 }
 
@@ -60,7 +82,7 @@ func (k *fakePerf) sample(s samplerSample, packet []byte) bool {
 // rawSample is a PERF_SAMPLE_RAW payload: its size, the record, and padding that is counted in the
 // size.
 func rawSample(s samplerSample, packet []byte) []byte {
-	rec := record(s, packet)
+	rec := recordOf(s, packet)
 	for (4+len(rec))%8 != 0 {
 		rec = append(rec, 0xee)
 	}
@@ -68,53 +90,66 @@ func rawSample(s samplerSample, packet []byte) []byte {
 }
 
 // Records of all lengths come out as they went in, however they lie across the end of the ring, and
-// the two packets in the reader's hands are never overwritten.
+// the packets in the reader's hands are never overwritten.
 func TestPerfRing(t *testing.T) {
-	k, c := newFakePerf(4096, 1)
-	checkRing(t, c, k.sample, func() { k.put(unix.PERF_RECORD_LOST, make([]byte, 16)) })
+	k, c := newFakePerf(4096)
+	checkRing(t, c.ring, k.sample, func() { k.put(unix.PERF_RECORD_LOST, make([]byte, 16)) })
 	if k.meta.Data_tail != k.meta.Data_head {
 		t.Errorf("tail %d, head %d: not everything was freed", k.meta.Data_tail, k.meta.Data_head)
 	}
 }
 
-// checkRing puts records of random lengths into the ring that the cursor is on, by put, which tells
-// whether there was room, and reads them now and then. between may put something else in after a
-// record.
-func checkRing(t *testing.T, c *cursor, put func(samplerSample, []byte) bool, between func()) {
+// checkRing puts records of random lengths into a ring by put, which tells whether there was room,
+// and reads them now and then. between may put something else in after a record.
+func checkRing(t *testing.T, r ring, put func(samplerSample, []byte) bool, between func()) {
 	t.Helper()
 	var want, got [][]byte
-	read := func() {
-		var held, wantHeld []byte // what the reader may still look at
-		c.ring.release()
-		for c.ring.refill(); c.advance() == valid; {
-			if !bytes.Equal(held, wantHeld) {
-				t.Fatal("the packet before was overwritten")
-			}
-			held, wantHeld = c.data, bytes.Clone(c.data)
-			got = append(got, wantHeld)
-		}
-	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 5000 {
-		packet := packetOf(1+random.IntN(1500), byte(i))
-		if put(sampleOf(packet, uint64(i)), packet) {
+	write := func(longest int) {
+		packet := packetOf(1+random.IntN(longest), byte(len(want)))
+		if put(sampleOf(packet, 1), packet) {
 			want = append(want, packet)
 		}
 		if random.IntN(3) == 0 {
 			between()
 		}
-		if random.IntN(2) == 0 {
-			read()
+	}
+	read := func(most int) {
+		var records [4]record
+		for r.refill(); most > 0; most-- {
+			n := r.next(records[:])
+			if n == 0 {
+				break
+			}
+			r.release()
+			for range random.IntN(min(20, most)) { // the kernel goes on writing where it may
+				write(100)
+			}
+			for _, rec := range records[:n] {
+				if !rec.valid {
+					t.Fatal("a record is invalid")
+				}
+				got = append(got, bytes.Clone(rec.data))
+			}
 		}
 	}
-	read()
+	for range 5000 {
+		write(1500)
+		if random.IntN(2) == 0 {
+			read(3)
+		}
+	}
+	for len(got) < len(want) {
+		read(1)
+	}
 	if len(want) < 1000 {
 		t.Errorf("only %d records fitted", len(want))
 	}
 	if !slices.EqualFunc(want, got, bytes.Equal) {
 		t.Errorf("%d packets went in, %d came out, not the same", len(want), len(got))
 	}
-	c.ring.release()
+	r.next(nil)
+	r.release()
 }
 
 // A broken record is counted and passed over; what follows is read.
@@ -138,11 +173,11 @@ func TestPerfRingInvalid(t *testing.T) {
 		"raw size 0": append([]byte{0, 0, 0, 0}, rawSample(good, packet)[4:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, c := newFakePerf(4096, 1)
+			k, c := newFakePerf(4096)
 			k.put(unix.PERF_RECORD_SAMPLE, payload)
 			k.sample(good, packet)
 			c.ring.refill()
-			if got := []found{c.advance(), c.advance(), c.advance()}; !slices.Equal(got, []found{invalid, valid, nothing}) {
+			if got := []found{c.find(), c.find(), c.find()}; !slices.Equal(got, []found{invalid, valid, nothing}) {
 				t.Errorf("found %v", got)
 			}
 		})
@@ -153,24 +188,24 @@ func TestPerfRingInvalid(t *testing.T) {
 // round and does not crash.
 func TestPerfRingCorruptSize(t *testing.T) {
 	for _, size := range []uint16{0, 7, 200, math.MaxUint16} {
-		k, c := newFakePerf(4096, 1)
+		k, c := newFakePerf(4096)
 		packet := packetOf(60, 1)
 		k.sample(sampleOf(packet, 1), packet)
 		binary.LittleEndian.PutUint16(k.data[6:], size)
 		c.ring.refill()
-		if got := []found{c.advance(), c.advance()}; !slices.Equal(got, []found{invalid, nothing}) {
+		if got := []found{c.find(), c.find()}; !slices.Equal(got, []found{invalid, nothing}) {
 			t.Errorf("size %d: found %v", size, got)
 		}
 		k.sample(sampleOf(packet, 2), packet)
 		c.ring.refill()
-		if c.advance() != valid || !bytes.Equal(c.data, packet) {
+		if r, _ := c.advance(1); r == nil || !bytes.Equal(r.data, packet) {
 			t.Errorf("size %d: the next record is lost", size)
 		}
 	}
 }
 
 func TestPerfRingDropped(t *testing.T) {
-	k, c := newFakePerf(4096, 2)
+	k, c := newFakePerf(4096)
 	packet := packetOf(60, 1)
 	var got []uint64
 	for _, at := range []struct {
@@ -182,8 +217,9 @@ func TestPerfRingDropped(t *testing.T) {
 		k.sample(s, packet)
 	}
 	l := losses{sources: 2}
-	for c.ring.refill(); c.advance() == valid; {
-		got = append(got, l.since(c.rec))
+	c.ring.refill()
+	for r, _ := c.advance(2); r != nil; r, _ = c.advance(2) {
+		got = append(got, l.since(r.samplerSample))
 	}
 	if diff := cmp.Diff([]uint64{0, 3, 5, 0, 1<<40 - 3}, got); diff != "" {
 		t.Error(diff)
@@ -220,7 +256,7 @@ func TestPerfTransportCPUs(t *testing.T) {
 		transport.list = func() []int { return step.online }
 		rings, err := transport.rings()
 		for _, r := range rings {
-			p.cursors = append(p.cursors, newCursor(r, 2))
+			p.cursors = append(p.cursors, newCursor(r))
 		}
 		if err != nil || len(rings) != step.want {
 			t.Errorf("%d rings were made with the CPUs %v online, want %d; %v", len(rings), step.online, step.want, err)
@@ -235,23 +271,23 @@ func TestPerfTransportCPUs(t *testing.T) {
 
 // Whatever is in the shared memory, the reader comes to an end and reads nothing outside it.
 func FuzzPerfRing(f *testing.F) {
-	k, _ := newFakePerf(4096, 1)
+	k, _ := newFakePerf(4096)
 	packet := packetOf(60, 1)
 	k.sample(sampleOf(packet, 1), packet)
 	f.Add(k.data[:256], uint64(k.meta.Data_head))
 	f.Add([]byte{9, 0, 0, 0, 0, 0, 8, 0}, uint64(8))
 	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
-		k, c := newFakePerf(4096, 1)
+		k, c := newFakePerf(4096)
 		copy(k.data, data)
 		k.meta.Data_head = head % 4096 &^ 7
 		c.ring.refill()
 		for n := 0; ; n++ {
-			found := c.advance()
+			r, found := c.advance(1)
 			if found == nothing {
 				break
 			}
-			if found == valid && (len(c.data) > MaxSnapLen || int(c.rec.Length) != len(c.data)) {
-				t.Fatalf("a packet of %d bytes, said to be %d", len(c.data), c.rec.Length)
+			if found == valid && (len(r.data) > MaxSnapLen || int(r.Length) != len(r.data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(r.data), r.Length)
 			}
 			if n > 4096/8 {
 				t.Fatal("it does not end")

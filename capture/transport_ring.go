@@ -237,20 +237,23 @@ func (r *sharedRing) arm() bool {
 	return atomic.LoadUint64(&r.shared.Head) < at
 }
 
-func (r *sharedRing) next() ([]byte, found) {
+func (r *sharedRing) next(records []record) (n int) {
 	r.begin()
-	if !r.advance() {
-		return nil, nothing
+	end, limit := r.end, r.start+r.share()
+	for ; n < len(records) && end != r.head && end <= limit; n++ {
+		at := end & (r.size - 1)
+		length := uint64((*samplerSample)(unsafe.Pointer(&r.data[at])).Length)
+		size := (uint64(sampleSize) + length + 7) &^ 7
+		if length > uint64(samplerLimitRING_MAX_SAMPLE_SIZE) || size > r.head-end {
+			records[n] = record{}
+			end = r.head // nothing tells where the next record begins
+			continue
+		}
+		records[n].decode(r.data[at : at+size])
+		end += size
 	}
-	at := r.start & (r.size - 1)
-	length := (*samplerSample)(unsafe.Pointer(&r.data[at])).Length
-	size := (uint64(sampleSize) + uint64(length) + 7) &^ 7
-	if uint64(length) > uint64(samplerLimitRING_MAX_SAMPLE_SIZE) || size > r.head-r.start {
-		r.end = r.head // nothing tells where the next record begins
-		return nil, invalid
-	}
-	r.end = r.start + size
-	return r.data[at : at+size], valid
+	r.end = end
+	return n
 }
 
 // A doorbell is a BPF ring buffer of one page that the programs put something into when a ring asks

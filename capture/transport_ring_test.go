@@ -22,11 +22,11 @@ type fakeProgram struct {
 }
 
 // newFakeProgram returns a fakeProgram and a cursor on its ring.
-func newFakeProgram(size, sources int) (*fakeProgram, *cursor) {
+func newFakeProgram(size int) (*fakeProgram, *cursor) {
 	words := make([]uint64, (int(samplerLimitRING_RECORDS_AT)+size+maxRingRecord)/8)
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 	r := newSharedRing(memory, size)
-	return &fakeProgram{shared: r.shared, data: r.data, size: r.size}, newCursor(r, sources)
+	return &fakeProgram{shared: r.shared, data: r.data, size: r.size}, newCursor(r)
 }
 
 // put writes a record, or reports false where there is no room.
@@ -40,13 +40,13 @@ func (k *fakeProgram) put(record []byte) bool {
 	return true
 }
 
-func (k *fakeProgram) sample(s samplerSample, packet []byte) bool { return k.put(record(s, packet)) }
+func (k *fakeProgram) sample(s samplerSample, packet []byte) bool { return k.put(recordOf(s, packet)) }
 
 // Records of all lengths come out as they went in, also those that go on behind the end of the
-// ring, and the two packets in the reader's hands are never overwritten.
+// ring, and the packets in the reader's hands are never overwritten.
 func TestSharedRing(t *testing.T) {
-	k, c := newFakeProgram(4096, 1)
-	checkRing(t, c, k.sample, func() {})
+	k, c := newFakeProgram(4096)
+	checkRing(t, c.ring, k.sample, func() {})
 	if k.shared.Tail != k.shared.Head {
 		t.Errorf("tail %d, head %d: not everything was freed", k.shared.Tail, k.shared.Head)
 	}
@@ -69,17 +69,18 @@ func TestSharedRingInvalid(t *testing.T) {
 		{"longer than any", func(s *samplerSample) { s.Length, s.WireLen = 1<<31, 1<<31 }, []found{invalid, nothing, nothing}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			k, c := newFakeProgram(4096, 1)
+			k, c := newFakeProgram(4096)
 			bad := good
 			test.change(&bad)
 			k.sample(bad, packet)
 			k.sample(good, packet)
 			c.ring.refill()
-			if got := []found{c.advance(), c.advance(), c.advance()}; !slices.Equal(got, test.want) {
+			if got := []found{c.find(), c.find(), c.find()}; !slices.Equal(got, test.want) {
 				t.Errorf("found %v, want %v", got, test.want)
 			}
 			k.sample(good, packet)
-			if c.ring.refill(); c.advance() != valid || !bytes.Equal(c.data, packet) {
+			c.ring.refill()
+			if r, _ := c.advance(1); r == nil || !bytes.Equal(r.data, packet) {
 				t.Error("what was written later is lost")
 			}
 		})
@@ -91,7 +92,7 @@ func TestSharedRingInvalid(t *testing.T) {
 func TestSharedRingArm(t *testing.T) {
 	packet := packetOf(200, 1) // 248 bytes with its head
 	for _, immediate := range []bool{false, true} {
-		k, c := newFakeProgram(4096, 1)
+		k, c := newFakeProgram(4096)
 		r := c.ring.(*sharedRing)
 		r.immediate = immediate
 		r.refill()
@@ -108,7 +109,7 @@ func TestSharedRingArm(t *testing.T) {
 		if r.arm() {
 			t.Errorf("immediate %v: a ring with %d new bytes does not say so", immediate, k.shared.Head)
 		}
-		for r.refill(); c.advance() == valid; {
+		for r.refill(); c.find() == valid; {
 		}
 		if r.release(); !r.arm() || k.shared.WakeAt != k.shared.Head+want {
 			t.Errorf("immediate %v: when all is read it asks at %d, want %d more than %d", immediate, k.shared.WakeAt, want, k.shared.Head)
@@ -118,7 +119,7 @@ func TestSharedRingArm(t *testing.T) {
 
 // A ring is settled when no record is being written that may be older than the question.
 func TestSharedRingSettled(t *testing.T) {
-	k, c := newFakeProgram(4096, 1)
+	k, c := newFakeProgram(4096)
 	r := c.ring.(*sharedRing)
 	if !r.isSettled() {
 		t.Error("a ring at rest is not settled")
@@ -227,7 +228,7 @@ func TestTransportAuto(t *testing.T) {
 
 // Whatever is in the shared memory, the reader comes to an end and reads nothing outside it.
 func FuzzSharedRing(f *testing.F) {
-	k, _ := newFakeProgram(4096, 1)
+	k, _ := newFakeProgram(4096)
 	packet := packetOf(60, 1)
 	k.sample(sampleOf(packet, 1), packet)
 	f.Add(k.data[:256], k.shared.Head)
@@ -235,17 +236,17 @@ func FuzzSharedRing(f *testing.F) {
 	binary.LittleEndian.PutUint32(length[4:], uint32(MaxSnapLen))
 	f.Add(length, uint64(48))
 	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
-		k, c := newFakeProgram(4096, 1)
+		k, c := newFakeProgram(4096)
 		copy(k.data, data)
 		k.shared.Head = head &^ 7
 		c.ring.refill()
 		for n := 0; ; n++ {
-			found := c.advance()
+			r, found := c.advance(1)
 			if found == nothing {
 				break
 			}
-			if found == valid && (len(c.data) > MaxSnapLen || int(c.rec.Length) != len(c.data)) {
-				t.Fatalf("a packet of %d bytes, said to be %d", len(c.data), c.rec.Length)
+			if found == valid && (len(r.data) > MaxSnapLen || int(r.Length) != len(r.data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(r.data), r.Length)
 			}
 			if n > 1000 {
 				break // head says that there is very much

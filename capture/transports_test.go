@@ -336,7 +336,16 @@ func (c *frameChecker) Flush() error                    { return nil }
 
 func (c *frameChecker) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }
 
-func (c *frameChecker) Write(p *capture.Packet) error {
+func (c *frameChecker) Write(packets []capture.Packet) error {
+	for i := range packets {
+		if err := c.take(&packets[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *frameChecker) take(p *capture.Packet) error {
 	if err := c.check(p); err != nil {
 		return fmt.Errorf("packet %d, %x: %w", c.packets.Load(), p.ID, err)
 	}

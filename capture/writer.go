@@ -34,8 +34,8 @@ type WriterOptions struct {
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
 
-	// Immediate writes each packet to the file at once. Otherwise packets collect in a buffer until
-	// it is full or Flush is called.
+	// Immediate lets each call of Write reach the file at once. Otherwise packets collect in a
+	// buffer until it is full or Flush is called.
 	Immediate bool
 }
 
@@ -55,11 +55,12 @@ type Writer struct {
 	stream  stream
 }
 
-// An encoder appends the blocks of one file format to a buffer. Each format is one file,
-// output_NAME.go, and a line in newEncoder.
+// An encoder makes the blocks of one file format. Each format is one file, output_NAME.go, and a
+// line in newEncoder.
 type encoder interface {
 	header(b []byte) []byte
-	packet(b []byte, p *Packet) []byte
+	// packets adds packets to a chunk as long as there is room, and returns how many.
+	packets(c *chunk, packets []Packet) int
 	trailer(b []byte, accounts Accounts) []byte
 }
 
@@ -94,18 +95,21 @@ func (w *Writer) Begin(d Description) (err error) {
 	return nil
 }
 
-// Write adds a packet. It keeps nothing of p and allocates nothing. After an error of the file has
-// become known, every call returns that error.
-func (w *Writer) Write(p *Packet) error {
-	c := w.queue.open
-	if w.queue.failed.Load() || !c.hasRoom(len(p.Data)+maxOverhead) {
+// Write adds packets. It keeps nothing of them and allocates nothing. After an error of the file
+// has become known, every call returns that error.
+func (w *Writer) Write(packets []Packet) error {
+	if err := w.queue.failure(); err != nil {
+		return err
+	}
+	for {
+		packets = packets[w.enc.packets(w.queue.open, packets):]
+		if len(packets) == 0 {
+			break
+		}
 		if err := w.queue.next(); err != nil {
 			return err
 		}
-		c = w.queue.open
 	}
-	c.blocks = w.enc.packet(c.blocks, p)
-	c.packets = append(c.packets, placed{end: c.end(), bytes: uint32(len(p.Data)), source: uint32(p.Source)})
 	if w.options.Immediate {
 		return w.queue.hand()
 	}

@@ -221,9 +221,15 @@ func (c *chunk) reset(start int64) {
 	c.published, c.written, c.start = batch{}, batch{}, start
 }
 
-// hasRoom tells whether one more packet fits whose block has at most so many bytes.
+// hasRoom tells whether one more packet fits whose block has at most so many bytes. A chunk without
+// packets takes any: appending to blocks moves them to larger memory.
 func (c *chunk) hasRoom(bytes int) bool {
-	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets)
+	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets) || len(c.packets) == 0
+}
+
+// place notes where the block of a packet ends, which was just added.
+func (c *chunk) place(p *Packet) {
+	c.packets = append(c.packets, placed{end: c.end(), bytes: uint32(len(p.Data)), source: uint32(p.Source)})
 }
 
 // end is where in the file the last block ends.

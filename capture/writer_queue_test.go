@@ -58,7 +58,7 @@ func TestQueueStall(t *testing.T) {
 		var read [2]Account
 		add := func() {
 			p := largePacket(int(read[0].Captured + read[1].Captured))
-			if err := w.Write(p); err != nil {
+			if err := w.Write([]Packet{*p}); err != nil {
 				t.Fatal(err)
 			}
 			read[p.Source].Captured++
@@ -114,7 +114,7 @@ func TestQueueFull(t *testing.T) {
 		go func() {
 			var err error
 			for i := 0; i < packets && err == nil; i++ {
-				err = w.Write(largePacket(i))
+				err = w.Write([]Packet{*largePacket(i)})
 			}
 			written <- err
 		}()
@@ -144,7 +144,7 @@ func TestQueueLargeBlock(t *testing.T) {
 	w := testWriter(&out, WriterOptions{})
 	for i, size := range []int{60, 2 * chunkSize, 60} {
 		data := packetOf(size, byte(i))
-		if err := w.Write(&Packet{Data: data, WireLen: size, Time: int64(i)}); err != nil {
+		if err := w.Write([]Packet{{Data: data, WireLen: size, Time: int64(i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestFileCloseStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5000 { // more than the pipe takes
-		if err := o.Write(largePacket(i)); err != nil {
+		if err := o.Write([]Packet{*largePacket(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestFileCloseStalled(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("Close waits for the reader")
 	}
-	if err := o.Write(largePacket(0)); err == nil {
+	if err := o.Write([]Packet{*largePacket(0)}); err == nil {
 		t.Error("a closed File takes packets")
 	}
 }

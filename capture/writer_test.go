@@ -59,7 +59,7 @@ func TestWriterAccount(t *testing.T) {
 		var all bytes.Buffer
 		w := testWriter(&all, WriterOptions{Format: format})
 		for i := range 50 {
-			if err := w.Write(testPacket(i)); err != nil {
+			if err := w.Write([]Packet{*testPacket(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -75,7 +75,7 @@ func TestWriterAccount(t *testing.T) {
 			var err error
 			for i := 0; i < 50 && err == nil; i++ {
 				p := testPacket(i)
-				err = w.Write(p)
+				err = w.Write([]Packet{*p})
 				read[p.Source].Captured++
 				read[p.Source].Seen++
 			}
@@ -132,7 +132,7 @@ func TestWriterCuts(t *testing.T) {
 	for i := range 50 {
 		p := testPacket(i)
 		counters[p.Source].Captured++
-		w.Write(p)
+		w.Write([]Packet{*p})
 	}
 	if err := w.queue.end(); !errors.Is(err, errNoRoom) {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestWriterMakesRoom(t *testing.T) {
 			var err error
 			for i := 0; i < packets && err == nil; i++ {
 				data := packetOf(size+blocks%7, byte(i))
-				err = w.Write(&Packet{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2})
+				err = w.Write([]Packet{{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2}})
 				read[i%2].Captured++
 				read[i%2].Seen++
 			}
@@ -278,7 +278,7 @@ func checkStatistics(t *testing.T, name string, file []byte, own Accounts) {
 func TestWriterNoRoomForHeader(t *testing.T) {
 	out := &disk{}
 	w := testWriter(out, WriterOptions{})
-	w.Write(testPacket(0))
+	w.Write([]Packet{*testPacket(0)})
 	own, err := w.End(Accounts{{Seen: 1, Captured: 1}, {}})
 	if !errors.Is(err, unix.ENOSPC) || out.Len() != 0 {
 		t.Errorf("%d bytes in the file, %v", out.Len(), err)
@@ -296,7 +296,7 @@ func TestWriterStatistics(t *testing.T) {
 	if _, err := w.End(want); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(testPacket(0)); !errors.Is(err, os.ErrClosed) {
+	if err := w.Write([]Packet{*testPacket(0)}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
 	r, err := pcapgo.NewNgReader(&out, pcapgo.DefaultNgReaderOptions)
@@ -321,7 +321,7 @@ func TestWholeBlocksPerWrite(t *testing.T) {
 	var out blocks
 	w := testWriter(&out, WriterOptions{})
 	for i := range 10_000 {
-		w.Write(testPacket(i))
+		w.Write([]Packet{*testPacket(i)})
 	}
 	w.End(make(Accounts, 2))
 	if out.writes < 3 || out.torn > 0 {
@@ -350,62 +350,69 @@ func (o *blocks) Write(b []byte) (int, error) {
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.
 type loop struct {
 	reader
-	ring *perfRing
+	ring    *perfRing
+	packets []Packet
 }
 
 func newLoop(size int) *loop {
-	k, c := newFakePerf(1<<20, 1)
+	k, c := newFakePerf(1 << 20)
 	packet := packetOf(size, 1)
 	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
 	}
 	return &loop{
-		reader: reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{sources: 1}, ledger: newLedger(1, 0)},
-		ring:   c.ring.(*perfRing),
+		reader: reader{
+			merge:  merge{cursors: []*cursor{c}, horizon: math.MaxUint64, sources: 1},
+			lost:   losses{sources: 1},
+			ledger: newLedger(1, 0),
+		},
+		ring:    c.ring.(*perfRing),
+		packets: make([]Packet, groupSize),
 	}
 }
 
-func (l *loop) next(tb testing.TB, p *Packet) {
+// next returns some packets.
+func (l *loop) next(tb testing.TB) []Packet {
 	if !l.merge.isReady() {
 		l.ring.start, l.ring.end, l.ring.tail = 0, 0, 0
 		l.merge.gather()
 	}
-	if err := l.read(p); err != nil {
+	n, err := l.read(l.packets)
+	if err != nil {
 		tb.Fatal(err)
 	}
+	return l.packets[:n]
 }
 
 func TestNoAllocations(t *testing.T) {
 	for _, format := range []Format{PCAPNG, PCAP} {
 		l := newLoop(64)
 		w := testWriter(io.Discard, WriterOptions{Format: format})
-		var p Packet
-		for range 100_000 { // until the buffers have grown to their final size
-			l.next(t, &p)
-			w.Write(&p)
+		for range 2_000 { // until the buffers have grown to their final size
+			w.Write(l.next(t))
 		}
-		n := testing.AllocsPerRun(10_000, func() {
-			l.next(t, &p)
-			if err := w.Write(&p); err != nil {
+		n := testing.AllocsPerRun(200, func() {
+			if err := w.Write(l.next(t)); err != nil {
 				t.Fatal(err)
 			}
 		})
 		if n != 0 {
-			t.Errorf("format %d: %v allocations per packet", format, n)
+			t.Errorf("format %d: %v allocations per %d packets", format, n, groupSize)
 		}
 	}
 }
 
+// BenchmarkReadWrite measures the time of a packet.
 func BenchmarkReadWrite(b *testing.B) {
 	for _, size := range []int{64, 1500} {
 		b.Run(map[int]string{64: "64B", 1500: "1500B"}[size], func(b *testing.B) {
 			l := newLoop(size)
 			w := testWriter(io.Discard, WriterOptions{})
-			var p Packet
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
-			for b.Loop() {
-				l.next(b, &p)
-				w.Write(&p)
+			for n := 0; n < b.N; {
+				packets := l.next(b)
+				w.Write(packets)
+				n += len(packets)
 			}
 		})
 	}

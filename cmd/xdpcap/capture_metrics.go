@@ -97,6 +97,6 @@ func programNumber(p capture.Program) string {
 type accountOnly struct{}
 
 func (accountOnly) Begin(capture.Description) error                      { return nil }
-func (accountOnly) Write(*capture.Packet) error                          { return nil }
+func (accountOnly) Write([]capture.Packet) error                         { return nil }
 func (accountOnly) Flush() error                                         { return nil }
 func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }

@@ -431,7 +431,7 @@ func TestWiresharkProfile(t *testing.T) {
 	for i := range packets {
 		packets[i].Data = testnet.UDPFrame(100, uint64(i))
 		packets[i].WireLen, packets[i].Time = 100, int64(i)*1e9
-		err = errors.Join(err, f.Write(&packets[i]))
+		err = errors.Join(err, f.Write(packets[i:i+1]))
 	}
 	_, failed := f.End(accounts)
 	if err := errors.Join(err, failed); err != nil {

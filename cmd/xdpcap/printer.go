@@ -38,11 +38,16 @@ func (p *printer) Begin(d capture.Description) error {
 	return nil
 }
 
-func (p *printer) Write(packet *capture.Packet) error {
-	p.lines = p.packets.append(p.lines, packet)
-	p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: packet.Source})
-	if len(p.lines) >= printSize {
-		return p.print()
+func (p *printer) Write(packets []capture.Packet) error {
+	for i := range packets {
+		packet := &packets[i]
+		p.lines = p.packets.append(p.lines, packet)
+		p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: packet.Source})
+		if len(p.lines) >= printSize {
+			if err := p.print(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

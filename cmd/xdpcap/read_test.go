@@ -81,7 +81,7 @@ func (w *writtenFile) writeTo(t *testing.T, out capture.Output) {
 		t.Fatal(err)
 	}
 	for i := range w.packets {
-		if err := out.Write(&w.packets[i]); err != nil {
+		if err := out.Write(w.packets[i : i+1]); err != nil {
 			t.Fatal(err)
 		}
 	}
