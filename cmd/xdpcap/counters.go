@@ -149,12 +149,12 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 			err = closing
 		}
 	}()
-	registry := newRegistry(collectors(all)...)
-	exp.serve(registry)
-	defer exp.close() // before the counters are closed, because a scrape reads them
 	if err := enterFollowing(o.keep); err != nil {
 		return err
 	}
+	registry := newRegistry(collectors(all)...)
+	exp.serve(registry)
+	defer exp.close() // before the counters are closed, because a scrape reads them
 	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
 	if exp != nil {
 		r.tell(exp.String())

@@ -59,6 +59,14 @@ func (f *jsonFlag) descriptor() int {
 	return -1
 }
 
+// path is that of a file that open opens; "" for a descriptor.
+func (f *jsonFlag) path() string {
+	if f.descriptor() >= 0 {
+		return ""
+	}
+	return f.file
+}
+
 // open returns stderr itself where the objects go there. A descriptor is used as it is: to open it
 // again by its name would empty a file behind it, and is not possible for a socket.
 func (f *jsonFlag) open() (*console, error) {

@@ -115,7 +115,7 @@ func TestCapabilities(t *testing.T) {
 			[]string{"there are no perf rings: " + paranoid + ": packets come by the transport ring"}},
 		{"Debian's setting, perf", "3", surroundings{Capabilities: three}, "--transport perf", "",
 			[]string{paranoid + ": run it as root (sudo), add cap_sys_admin ", "; --transport ring does without perf events"}},
-		{"perf there", "3", surroundings{Capabilities: append(three, unix.CAP_SYS_ADMIN)}, "--transport perf", "perf", nil},
+		{"perf there", "3", surroundings{Capabilities: append(three, unix.CAP_SYS_ADMIN)}, "--transport perf -B 256k", "perf", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			setParanoid(t, test.paranoid)

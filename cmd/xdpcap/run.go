@@ -81,7 +81,7 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.exporter.close()
-	if err := r.o.sandbox.plan(r.o.write, r.o.json.file); err != nil {
+	if err := r.o.sandbox.plan(r.o.write, r.o.json.path()); err != nil {
 		return nil, err
 	}
 	if r.o.write != "" || r.o.extcap.capture {
@@ -97,10 +97,10 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.session.Close()
+	r.started = time.Now()
 	if err := r.enterSandbox(); err != nil {
 		return nil, err
 	}
-	r.started = time.Now()
 	r.exporter.serve(newRegistry(newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))))
 	return r.follow(ctx)
 }

@@ -66,15 +66,20 @@ func (o *sandboxOptions) plan(files ...string) error {
 	return nil
 }
 
-// directoryOf returns the directory in which a file is, "" for what is no regular file.
+// directoryOf returns the directory in which a file is, "" for what is no regular file. Where the
+// directory has a time in its name, as -w may have, it is the one above.
 func directoryOf(file string) string {
-	if file == "" || isStdout(file) || file == onStderr {
+	if file == "" || isStdout(file) {
 		return ""
 	}
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return ""
 	}
-	return filepath.Dir(file)
+	dir := filepath.Dir(file)
+	if i := strings.IndexByte(dir, '%'); i >= 0 {
+		dir = filepath.Dir(dir[:i] + "time")
+	}
+	return dir
 }
 
 // enter gives up what the plan has not. What the process has made it gives to whom it becomes.
@@ -114,9 +119,9 @@ func (o *sandboxOptions) String() string {
 	case len(o.box.Writable) == 0:
 		where = "nowhere"
 	default:
-		where = strings.Join(o.box.Writable, ", ")
+		where = "in " + strings.Join(o.box.Writable, ", ") + " alone"
 	}
-	return who + ", no capabilities, new files are written " + where
+	return who + ", no capabilities, may open files for writing " + where
 }
 
 // followingNeeds are the capabilities that counters keep, to go on with a program that takes the

@@ -215,7 +215,7 @@ func TestBecomeUser(t *testing.T) {
 	t.Run("printing", func(t *testing.T) {
 		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
 		checkPowerless(t, p)
-		if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, new files are written nowhere\n") {
+		if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere\n") {
 			t.Error(said)
 		}
 	})

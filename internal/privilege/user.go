@@ -3,6 +3,7 @@ package privilege
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
 // A User is whom a process of root can become.
@@ -32,10 +34,10 @@ func LookUp(name string) (*User, error) {
 }
 
 // Sudoer is the user who called this process by sudo; nil = nobody did, or it was root, or this
-// process is not root's.
+// process cannot become that user.
 func Sudoer() *User {
 	uid, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 31)
-	if err != nil || uid == 0 || os.Getuid() != 0 {
+	if err != nil || uid == 0 || os.Getuid() != 0 || !holds(cap.SETUID) || !holds(cap.SETGID) {
 		return nil
 	}
 	if found, err := user.LookupId(os.Getenv("SUDO_UID")); err == nil {
@@ -60,6 +62,9 @@ func newUser(found *user.User) (u *User, err error) {
 		return nil, err
 	}
 	groups, err := found.GroupIds()
+	if errors.Is(err, fs.ErrNotExist) { // there is no /etc/group
+		groups, err = []string{found.Gid}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the groups of user %s: %w", u.Name, err)
 	}
