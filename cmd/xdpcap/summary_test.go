@@ -103,7 +103,7 @@ func TestJSONDescriptor(t *testing.T) {
 func TestJSONMistakes(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ args, want string }{
-		{"--json=/dev/fd/9", "--json=/dev/fd/9: xdpcap was started without this descriptor"},
+		{"--json=/dev/fd/987", "--json=/dev/fd/987: xdpcap was started without this descriptor"},
 		{"--json=/no/such/file", "--json: open /no/such/file: no such file or directory"},
 		{"--json=", `--json "": must be a file, or be left away for standard error`},
 		{"-D --json=counts", "-D prints to standard output: its --json takes no file"},
