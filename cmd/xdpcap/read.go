@@ -76,6 +76,11 @@ func newRead() *cobra.Command {
 		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
 	})
 	addGroup(f, "Lines", o.printing.flags)
+	// Where a capture writes to, and how much, is nothing for a command that reads what it has
+	// written.
+	for _, name := range []string{"write", "count"} {
+		f.Lookup(name).Annotations[typedKey] = []string{"true"}
+	}
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

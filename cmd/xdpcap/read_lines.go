@@ -18,24 +18,26 @@ import (
 type stdoutLines struct {
 	out   io.Writer
 	lines []byte
+	err   error // the first one
 }
 
 // more hands over the lines if they are many.
 func (l *stdoutLines) more() error {
 	if len(l.lines) < printSize {
-		return nil
+		return l.err
 	}
 	return l.flush()
 }
 
 func (l *stdoutLines) flush() error {
-	if len(l.lines) == 0 {
-		return nil
+	if len(l.lines) == 0 || l.err != nil {
+		return l.err
 	}
 	n, err := l.out.Write(l.lines)
 	written.printed.Add(int64(n))
 	l.lines = l.lines[:0]
-	return explainPrint(err)
+	l.err = explainPrint(err)
+	return l.err
 }
 
 // readLines prints a line for each packet.

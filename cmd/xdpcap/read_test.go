@@ -268,6 +268,19 @@ func TestReadIntoHead(t *testing.T) {
 	}
 }
 
+// What is set for captures does not make read overwrite the file of one, nor stop early.
+func TestReadSettings(t *testing.T) {
+	file := writeSample(t, plainSource)
+	out := tempFile(t)
+	t.Setenv("XDPCAP_WRITE", out)
+	t.Setenv("XDPCAP_COUNT", "1")
+	t.Setenv("XDPCAP_TIME_FORMAT", "1")
+	got := mustRead(t, file.path)
+	if _, err := os.Stat(out); err == nil || strings.Count(got, "\n") != len(file.packets) || !strings.HasPrefix(got, "ARP") {
+		t.Errorf("%v: %s", err, got)
+	}
+}
+
 // A file that was cut is read to its last whole block, which is said.
 func TestReadCutFile(t *testing.T) {
 	file := writeSample(t, plainSource)

@@ -74,6 +74,9 @@ func (w *readWriter) take(b *capfile.Block) (err error) {
 			return err
 		}
 	}
+	if w.err != nil {
+		return w.err // of a flush
+	}
 	if w.buf, err = w.enc.block(w.buf, b); err != nil {
 		return fmt.Errorf("-w %s: %w", w.name, err)
 	}

@@ -118,7 +118,13 @@ func settableFlags(root *cobra.Command) (names []string) {
 	return names
 }
 
-func settable(f *pflag.Flag) bool { return f != nil && f.Annotations[groupKey] != nil }
+func settable(f *pflag.Flag) bool {
+	return f != nil && f.Annotations[groupKey] != nil && f.Annotations[typedKey] == nil
+}
+
+// typedKey is the annotation of a flag that is not set outside of the command line, because what is
+// set for another command that has a flag of this name is not meant for it.
+const typedKey = "typed"
 
 // applySettings sets the flags of a command that its command line has not, nor anything that takes
 // their place.

@@ -13,9 +13,11 @@ import (
 	"io"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Kinds of errors of a file. What stands before the place of the error has been handed out.
+// Kinds of errors of a file, not a part of their text. What stands before the place of the error
+// has been handed out.
 var (
 	ErrCut     = errors.New("the file ends within a block") // as after a capture that was killed
 	ErrDamaged = errors.New("the file is damaged")
@@ -111,7 +113,7 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	magic, err := f.in.peek(4)
 	switch {
 	case len(magic) == 0 && errors.Is(err, io.EOF):
-		err = fmt.Errorf("%s is empty: %w", name, ErrUnknown)
+		err = xdp.Kind(ErrUnknown, "%s is empty", name)
 	case len(magic) < 4:
 		err = f.ends(err, len(magic))
 	case pcapng.IsSection(magic):
@@ -119,7 +121,7 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	case f.classic.recognise(magic):
 		err = f.openPCAP()
 	default:
-		err = fmt.Errorf("%s is neither pcapng nor pcap, but begins with the bytes % x: %w", name, magic, ErrUnknown)
+		err = xdp.Kind(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, magic)
 	}
 	if err != nil {
 		f.Close()
@@ -157,16 +159,16 @@ func (f *File) ends(err error, have int) error {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s is cut off behind %s, within the block at byte %d%s: %w",
-			f.Name, packets(f.packets), f.in.offset, f.unpacked(), ErrCut)
+		return xdp.Kind(ErrCut, "%s is cut off behind %s, within the block at byte %d%s",
+			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
 	return fmt.Errorf("read %s behind %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
 }
 
 // damaged is the error for a block that cannot be right.
 func (f *File) damaged(why error) error {
-	return fmt.Errorf("%s is damaged behind %s, at byte %d%s: %w: %w",
-		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why, ErrDamaged)
+	return xdp.Kind(ErrDamaged, "%s is damaged behind %s, at byte %d%s: %w",
+		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
 }
 
 func (f *File) unpacked() string {
