@@ -87,9 +87,11 @@ func TestDebian(t *testing.T) {
 		t.Error(lines)
 	}
 
-	t.Setenv("WIRESHARK_EXTCAP_DIR", filepath.Dir(built(t, "../bin/package/"+runtime.GOARCH+"/deb/usr/lib/*/wireshark/extcap/xdpcap")))
-	if list := run(t, "tshark", "-D"); !strings.Contains(list, "xdpcap-") {
-		t.Errorf("tshark does not list xdpcap: %s", list)
+	// Debian's Wireshark looks there.
+	_, rest, _ := strings.Cut(run(t, "tshark", "-G", "folders"), "Extcap path:")
+	dir, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+	if list := run(t, "chroot", root, dir+"/xdpcap", "--extcap-interfaces"); !strings.Contains(list, "extcap {version=") {
+		t.Errorf("%s/xdpcap --extcap-interfaces: %s", dir, list)
 	}
 
 	// What systemctl enable makes.
