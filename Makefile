@@ -8,7 +8,7 @@ FUZZTIME ?= 10s
 KERNEL   ?=
 RUN      ?=
 SETCAP   ?=
-VERSION  ?= $(shell packaging/version.sh)
+VERSION  := $(shell packaging/version.sh)
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
 export CGO_ENABLED = 0
