@@ -114,7 +114,7 @@ type Options struct {
 	Buffer int
 
 	// Immediate hands over each packet within about a millisecond, at the price of a wake-up for
-	// each. Otherwise packets are handed over in batches, after 50 ms at the latest.
+	// each. Otherwise packets are handed over in groups, after 50 ms at the latest.
 	Immediate bool
 
 	// Notice, if not nil, is told what a user should know at once although the session goes on. It

@@ -123,11 +123,11 @@ func (m *merge) isSettled() bool {
 	return true
 }
 
-// arm lets every ring ask to be read. It returns false where one may be full before it asks.
-func (m *merge) arm() bool {
-	armed := true
+// arm lets every ring ask to be read. It returns what may be counted on with all of them.
+func (m *merge) arm(at alarm) alarm {
+	armed := at
 	for _, c := range m.cursors {
-		armed = c.ring.arm() && armed
+		armed = min(armed, c.ring.arm(at))
 	}
 	return armed
 }

@@ -11,7 +11,7 @@ import (
 // An Output is where [Session.Run] puts packets: a file, a terminal, another process. Run calls it
 // from one goroutine: Begin first, then Write for all packets with a Flush whenever it has time,
 // and End last, also after any of them has returned an error, which ends the session. While no
-// packets come, Flush is called at least ten times a second, so that an output can find out that it
+// packets come, Flush is called about four times a second, so that an output can find out that it
 // has failed. An output that was not begun, because another one failed, is not ended either.
 type Output interface {
 	Begin(Description) error

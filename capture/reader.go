@@ -20,6 +20,9 @@ const (
 	// records that are younger than this are held back. It is more than a CPU needs to make its
 	// stores visible to others, and than the clocks of CPUs differ.
 	promptTime = 10 * time.Microsecond
+	// How long the reader sleeps at most where the first packet will wake it. The outputs have work
+	// to do now and then: see tendInterval.
+	idleInterval = 250 * time.Millisecond
 	// How often the reader looks for CPUs that have come online.
 	ringsInterval = time.Second
 )
@@ -116,10 +119,15 @@ func (r *reader) take(packets []Packet) (n int) {
 
 // round waits until there is a packet whose place in the order is final, or the session has ended.
 // It lets packets collect until a ring has filled up to its watermark or it is time to look anyway,
-// because a look costs as much as many packets.
+// because a look costs as much as many packets. Where a whole wait has brought nothing, the next
+// packet ends the next wait, if the rings can do that.
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
+	at := onPart
+	if r.immediate {
+		at = onRecord
+	}
 	for waited := r.immediate; !r.complete; {
 		if r.idle != nil {
 			r.idle()
@@ -150,15 +158,18 @@ func (r *reader) round() error {
 			r.complete, r.merge.horizon = true, math.MaxUint64
 		}
 		r.merge.gather()
-		armed := r.merge.arm()
+		if waited && len(r.merge.order) == 0 {
+			at = onRecord
+		}
+		armed := r.merge.arm(at)
 		switch ready := r.merge.isReady(); {
-		case ready && (waited || wasSet || r.complete || !armed):
+		case ready && (waited || wasSet || r.complete || armed == never):
 			return nil
 		case wasSet:
 			r.follow(settled)
 		case !r.complete:
 			waited = true
-			if err := r.wait(armed, settle); err != nil {
+			if err := r.wait(at, armed, settle); err != nil {
 				return err
 			}
 		}
@@ -178,13 +189,16 @@ func (r *reader) follow(settled int64) {
 	}
 }
 
-// wait sleeps until a ring has filled up to its watermark, it is time to look anyway, or the
-// session was stopped. Where records are at hand that are to be read as soon as they are older than
-// settle, it sleeps for no longer.
-func (r *reader) wait(armed bool, settle time.Duration) error {
+// wait sleeps until a ring asks to be read, it is time to look anyway, or the session was stopped.
+// at is what the rings were asked for, and armed what they can do. Where records are at hand that
+// are to be read as soon as they are older than settle, it sleeps for no longer.
+func (r *reader) wait(at, armed alarm, settle time.Duration) error {
 	timeout := flushInterval
-	if !armed || r.immediate && len(r.merge.order) > 0 {
+	switch {
+	case armed == never, at == onRecord && len(r.merge.order) > 0:
 		timeout = settle
+	case armed == onRecord:
+		timeout = idleInterval
 	}
 	r.laps.lap(reading)
 	defer r.laps.lap(waiting)

@@ -92,13 +92,22 @@ type ring interface {
 	next(records []record) int
 	// release lets the kernel write where everything before the records of the last next lies.
 	release()
-	// arm lets the ring ask to be read from now on, when it fills up. It returns false where the
-	// ring may be full before it asks.
-	arm() bool
+	// arm lets the ring ask to be read from now on: when it fills up or, where at is onRecord and
+	// the kind of ring can do that, at the next record. It returns what the reader may count on.
+	arm(at alarm) alarm
 	// fd is readable when the ring asks to be read; -1 where another ring's is, or none.
 	fd() int
 	close() error
 }
+
+// An alarm is when a ring asks to be read.
+type alarm int
+
+const (
+	never    alarm = iota // perhaps not before it is full
+	onPart                // when a part of it is filled
+	onRecord              // when a record comes
+)
 
 // ringParts says when a ring asks to be read: when one of so many parts of it has been filled.
 const ringParts = 4

@@ -52,8 +52,8 @@ func (r *listRing) next(records []record) (n int) {
 	return n
 }
 
-func (r *listRing) arm() bool { return true }
-func (r *listRing) fd() int   { return -1 }
+func (r *listRing) arm(alarm) alarm { return onPart }
+func (r *listRing) fd() int         { return -1 }
 
 func (r *listRing) close() error {
 	r.closed = true

@@ -131,8 +131,14 @@ func (r *perfRing) isSettled() bool { return false }
 
 func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
 
-// arm has nothing to do: the kernel asks each time when another part of the ring has been filled.
-func (r *perfRing) arm() bool { return r.head-r.tail <= r.size/ringParts }
+// arm has nothing to do: the kernel asks each time when another part of the ring has been filled,
+// or with Options.Immediate at each record, whatever at is.
+func (r *perfRing) arm(alarm) alarm {
+	if r.head-r.tail > r.size/ringParts {
+		return never
+	}
+	return onPart
+}
 
 // next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
 // the program counts what is lost.

@@ -20,9 +20,8 @@ import (
 // a value for each CPU, which begins with a samplerRing. On a CPU that has none the program counts
 // packets as lost.
 type ringTransport struct {
-	size      int  // bytes of records in each ring
-	immediate bool // each packet wakes the poller
-	notice    func(error)
+	size   int // bytes of records in each ring
+	notice func(error)
 	// fragments carries the packets of tracers that have several buffers; nil where none traces. A
 	// tracer can read only the first buffer itself, and bpf_xdp_output reads all.
 	fragments *perfTransport
@@ -41,7 +40,7 @@ type ringTransport struct {
 const maxRingSize = 256 << 20
 
 func newRingTransport(o *Options) transport {
-	t := &ringTransport{size: o.Buffer, immediate: o.Immediate, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs}
+	t := &ringTransport{size: o.Buffer, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs}
 	// Interfaces where a program runs are traced, and that is found out after this.
 	fragments := *o
 	fragments.Buffer = min(o.Buffer, fragmentsBuffer)
@@ -142,7 +141,6 @@ func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 func (t *ringTransport) rings() (rings []ring, err error) {
 	for ; t.served < t.cpus; t.served++ {
 		r := newSharedRing(t.memory(t.served), t.size)
-		r.immediate = t.immediate
 		if t.served == 0 {
 			r.bell = t.bell
 		}
@@ -183,10 +181,9 @@ func (t *ringTransport) close() error {
 // power of two, goes on behind them.
 type sharedRing struct {
 	walk
-	shared    *samplerRing
-	data      []byte // the records, and room for the end of the last one
-	immediate bool
-	bell      *doorbell // nil where another ring has it
+	shared *samplerRing
+	data   []byte    // the records, and room for the end of the last one
+	bell   *doorbell // nil where another ring has it
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
@@ -226,15 +223,18 @@ func (r *sharedRing) refill() {
 	r.head = atomic.LoadUint64(&r.shared.Head)
 }
 
-// arm asks for the bell when a part of the ring is filled, or at once. The program looks for that
-// after it has moved head, so one of the two sees what the other one did.
-func (r *sharedRing) arm() bool {
-	at := r.tail + r.size/ringParts
-	if r.immediate {
-		at = r.head + 1
+// arm asks for the bell when a part of the ring is filled, or at the next record. The program looks
+// for that after it has moved head, so one of the two sees what the other one did.
+func (r *sharedRing) arm(at alarm) alarm {
+	wakeAt := r.tail + r.size/ringParts
+	if at == onRecord {
+		wakeAt = r.head + 1
 	}
-	atomic.StoreUint64(&r.shared.WakeAt, at)
-	return atomic.LoadUint64(&r.shared.Head) < at
+	atomic.StoreUint64(&r.shared.WakeAt, wakeAt)
+	if atomic.LoadUint64(&r.shared.Head) >= wakeAt {
+		return never
+	}
+	return at
 }
 
 func (r *sharedRing) next(records []record) (n int) {

@@ -87,32 +87,28 @@ func TestSharedRingInvalid(t *testing.T) {
 	}
 }
 
-// A ring asks for its reader when a quarter of it is filled, or at once. Where that has happened
-// already, it says so.
+// A ring asks for its reader when a quarter of it is filled, or at a record. Where that has
+// happened already, it says so.
 func TestSharedRingArm(t *testing.T) {
 	packet := packetOf(200, 1) // 248 bytes with its head
-	for _, immediate := range []bool{false, true} {
+	for at, want := range map[alarm]uint64{onPart: 1024, onRecord: 1} {
 		k, c := newFakeProgram(4096)
 		r := c.ring.(*sharedRing)
-		r.immediate = immediate
 		r.refill()
-		want := uint64(1024)
-		if immediate {
-			want = 1
-		}
-		if !r.arm() || k.shared.WakeAt != want {
-			t.Errorf("immediate %v: an empty ring asks at %d, want %d", immediate, k.shared.WakeAt, want)
+		if got := r.arm(at); got != at || k.shared.WakeAt != want {
+			t.Errorf("alarm %d: an empty ring asks at %d, want %d, and says %d", at, k.shared.WakeAt, want, got)
 		}
 		for range 5 {
 			k.sample(sampleOf(packet, 1), packet)
 		}
-		if r.arm() {
-			t.Errorf("immediate %v: a ring with %d new bytes does not say so", immediate, k.shared.Head)
+		if got := r.arm(at); got != never {
+			t.Errorf("alarm %d: a ring with %d new bytes says %d", at, k.shared.Head, got)
 		}
 		for r.refill(); c.find() == valid; {
 		}
-		if r.release(); !r.arm() || k.shared.WakeAt != k.shared.Head+want {
-			t.Errorf("immediate %v: when all is read it asks at %d, want %d more than %d", immediate, k.shared.WakeAt, want, k.shared.Head)
+		r.release()
+		if got := r.arm(at); got != at || k.shared.WakeAt != k.shared.Head+want {
+			t.Errorf("alarm %d: when all is read it asks at %d, want %d more than %d", at, k.shared.WakeAt, want, k.shared.Head)
 		}
 	}
 }
