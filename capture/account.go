@@ -2,6 +2,7 @@ package capture
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -60,6 +61,45 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 		a.NotTaken += refused
 		a.Captured, a.Bytes = taken[i].Captured, taken[i].Bytes
 		own[i] = a
+	}
+	return own
+}
+
+// without returns what is left of the accounts when what before has is taken away.
+func (as Accounts) without(before Accounts) Accounts {
+	rest := slices.Clone(as)
+	for i, b := range before {
+		a := &rest[i]
+		a.Seen -= b.Seen
+		a.FilteredOut -= b.FilteredOut
+		a.NotSampled -= b.NotSampled
+		a.Lost -= b.Lost
+		a.NotTaken -= b.NotTaken
+		a.Invalid -= b.Invalid
+		a.Captured -= b.Captured
+		a.Bytes -= b.Bytes
+	}
+	return rest
+}
+
+// plus returns the sums, source by source.
+func (as Accounts) plus(more Accounts) Accounts {
+	sums := slices.Clone(as)
+	for i := range more {
+		sums[i].add(more[i])
+	}
+	return sums
+}
+
+// passedOver returns the accounts of an output that took only some of the packets that the session
+// captured, because it had been asked not to take more: the others are not sampled.
+func (as Accounts) passedOver(taken Accounts) Accounts {
+	own := as.Delivered(taken)
+	for i := range own {
+		refused := own[i].NotTaken - as[i].NotTaken
+		own[i].NotSampled += refused
+		own[i].Lost -= refused
+		own[i].NotTaken -= refused
 	}
 	return own
 }

@@ -44,4 +44,7 @@ var (
 	// does not notice that the last program that calls a hook map has gone, and takes a program for
 	// gone when the dispatcher that it is behind is exchanged.
 	ErrBlind = errors.New("the hook sees no packets any more")
+	// ErrEnough is what an output returns that has as many packets as it was asked for. It ends a
+	// session and is no error of it.
+	ErrEnough = errors.New("the output has as much as was asked for")
 )

@@ -2,35 +2,68 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A File is an Output that makes a capture file, as a [Writer] does, and looks after the file: an
-// error ends the session soon after the file was removed, renamed, replaced, or changed by another
-// program, or after the reader of a pipe has gone away. Of a file that is gone or that cannot be
-// read any more, all packets count as lost. A File belongs to one goroutine; only Size may be
-// called by any.
+// A File is an Output that makes a capture file, as a [Writer] does, or with OpenFiles a series of
+// them, and looks after the file: an error ends the session soon after the file was removed,
+// renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. Of
+// a file that is gone or that cannot be read any more, all packets count as lost. A File belongs to
+// one goroutine; only Size may be called by any.
+//
+// Each file of a series can be read by itself: it has the header, and the statistics of its own
+// packets. The captured packets of all of them are those of the account that End returns. The next
+// file is opened by the goroutine that writes, and needs no more than write permission in the
+// directory. The one before is brought to its disk by a third goroutine meanwhile.
 type File struct {
-	file   *outfile.File
-	writer *Writer
-	begun  bool
-	err    error // of the file, found by check
+	writer   *Writer
+	rotation Rotation
+	begun    bool
+
+	// This belongs to the goroutine that writes, from Begin until the queue has ended.
+	description Description
+	header      []byte
+	place       Place
+	written     int64    // the place in the queue up to which blocks were written
+	told        Accounts // what the statistics of the files before say together
+	taken       Accounts // by the files before
+	err         error    // after which nothing is written; of the kind ErrEnough if that was asked for
+	timer       *time.Timer
+	finisher    *finisher
+
+	mu      sync.Mutex
+	present *part // that is written to; nil when there are enough
+	closed  bool
+	size    int64 // bytes in the files before
 }
 
 // OpenFile opens the file at a path, or makes it, for its owner alone. A regular file is locked
 // against others that would write captures to it, and is left as it is until Begin empties it. The
 // name of the file in errors is its path unless the options have another one.
 func OpenFile(path string, o WriterOptions) (*File, error) {
-	f, err := outfile.Open(path)
+	return OpenFiles(Rotation{Path: func(Place) string { return path }}, o)
+}
+
+// OpenFiles opens the first file of a series as OpenFile does. In errors each file has its path as
+// its name.
+func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
+	f := &File{writer: NewWriter(nil, o), rotation: r}
+	f.place = r.first(time.Now().Round(0))
+	p, err := f.openPart(r.Path(f.place))
 	if err != nil {
 		return nil, err
 	}
-	if o.Name == "" {
-		o.Name = path
+	f.present = p
+	if (!r.isSingle() || r.Atomic) && !p.file.IsRegular() {
+		return nil, errors.Join(fmt.Errorf("open %s: it is not a regular file: choose another name", p.path), f.Close())
 	}
-	return newFile(f, NewWriter(f, o)), nil
+	return f, nil
 }
 
 // NewFile returns a File of one that is already open, such as standard output. It is not emptied,
@@ -40,36 +73,29 @@ func NewFile(f *os.File, o WriterOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newFile(opened, NewWriter(f, o)), nil
-}
-
-func newFile(opened *outfile.File, w *Writer) *File {
-	f := &File{file: opened, writer: w}
-	w.stream.check = f.check
-	return f
-}
-
-// check looks what has become of the file, until that is an error. It runs on the goroutine that
-// writes to the file. Nothing more is written where it could not be read.
-func (f *File) check() error {
-	if f.err == nil {
-		f.err = f.file.Check(f.writer.Size())
-	}
-	if errors.Is(f.err, outfile.ErrSpoiled) {
-		f.writer.stream.err = f.err
-	}
-	return f.err
+	made := &File{writer: NewWriter(nil, o)}
+	made.present = made.newPart(o.Name, o.Name, opened)
+	return made, nil
 }
 
 // Begin empties the file and makes its header.
 func (f *File) Begin(d Description) error {
-	if err := f.file.Begin(); err != nil {
+	p := f.present
+	if err := p.file.Begin(); err != nil {
 		return err
 	}
-	if err := f.writer.Begin(d); err != nil {
+	w := f.writer
+	w.enc = newEncoder(&d, &w.options)
+	f.description, f.header = d, w.enc.header(nil)
+	f.told, f.taken = make(Accounts, len(d.Sources)), make(Accounts, len(d.Sources))
+	f.finisher = newFinisher(&f.rotation)
+	f.start(p)
+	if err := w.beginQueue(f); err != nil {
+		f.finisher.end()
 		return err
 	}
 	f.begun = true
+	f.wakeInTime()
 	return nil
 }
 
@@ -83,45 +109,70 @@ func (f *File) Flush() error { return f.writer.Flush() }
 // End waits until the file has everything, as Writer.End does, and the disk has the file, and
 // closes it.
 func (f *File) End(final Accounts) (Accounts, error) {
-	nothing := final.Delivered(make(Accounts, len(final)))
 	if !f.begun {
-		return nothing, nil
+		return final.Delivered(make(Accounts, len(final))), nil
 	}
 	f.writer.queue.end()
-	f.check()
-	if errors.Is(f.err, outfile.ErrSpoiled) {
-		return nothing, errors.Join(f.err, f.Close())
+	f.stopTimer()
+	account := final.Delivered
+	err := f.err
+	if errors.Is(err, ErrEnough) {
+		account, err = final.passedOver, nil
 	}
-	own, err := f.writer.End(final)
-	if f.err != nil {
-		err = f.err // which came first
+	if p := f.present; p != nil {
+		p.last = true
+		ended := f.complete(func(taken Accounts) Accounts { return account(f.taken.plus(taken)).without(f.told) })
+		if err == nil && !errors.Is(ended, ErrEnough) {
+			err = ended
+		}
+		f.finisher.end()
+		if p.isSpoiled() {
+			f.taken = f.taken.without(p.stream.taken)
+		}
+		if p.err != nil {
+			err = p.err // which came first
+		}
 	}
-	finished := f.file.Finish(f.writer.Size())
-	if errors.Is(finished, outfile.ErrSpoiled) {
-		own = nothing
-	}
-	closed := f.Close()
-	for _, last := range []error{finished, closed} {
+	f.finisher.end()
+	for _, last := range []error{f.finisher.failure(), f.Close()} {
 		if err == nil {
 			err = last
 		}
 	}
-	return own, err
+	return account(f.taken), err
 }
 
-// Give makes a file that OpenFile has made belong to another user and group, by their ids. One that
-// was there before stays as it is.
-func (f *File) Give(uid, gid int) error { return f.file.Give(uid, gid) }
+// Give makes a file that OpenFile or OpenFiles has made belong to another user and group, by
+// their ids. One that was there before stays as it is. Those behind it belong to who this process
+// is then.
+func (f *File) Give(uid, gid int) error { return f.present.file.Give(uid, gid) }
 
-// Size is how many bytes the file has taken.
-func (f *File) Size() int64 { return f.writer.Size() }
+// Size is how many bytes the file has taken, or all files of the series.
+func (f *File) Size() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.present == nil {
+		return f.size
+	}
+	return f.size + f.present.stream.size.Load()
+}
 
 // Close closes the file if End has not: packets that it has not taken yet are lost. If OpenFile has
 // made the file and it was never begun, it is removed.
-func (f *File) Close() error {
-	err := f.file.Close()
+func (f *File) Close() (err error) {
+	f.mu.Lock()
+	f.closed = true
+	if f.present != nil {
+		err = f.present.file.Close()
+	}
+	f.mu.Unlock()
 	if f.begun {
 		f.writer.queue.end() // with the file closed, this does not wait for it
+		f.stopTimer()
+		f.finisher.end()
 	}
 	return err
 }
+
+// errEnough is the error with which a File ends the session because it was asked to.
+func errEnough(format string, args ...any) error { return xdp.Kind(ErrEnough, format, args...) }

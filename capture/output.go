@@ -32,6 +32,9 @@ type Description struct {
 	Started  time.Time // when the session began to attach
 	Hardware string    // the CPU's model
 	OS       string    // as `uname -srm` prints it
+
+	// Accounts returns the accounts so far, as Session.Accounts does; nil = they are not known.
+	Accounts func() (Accounts, error)
 }
 
 // Description describes the session.
@@ -42,6 +45,7 @@ func (s *Session) Description() Description {
 		Started:  s.started,
 		Hardware: machine.CPU(),
 		OS:       machine.Kernel(),
+		Accounts: s.Accounts,
 	}
 }
 

@@ -91,20 +91,23 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 	return n
 }
 
-func (e *pcapngEncoder) trailer(b []byte, accounts Accounts) []byte {
+func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {
 	now := uint64(time.Now().UnixNano())
-	for i, a := range accounts {
+	for i, a := range s.Accounts {
 		b = pcapng.AppendStatistics(b, &pcapng.Statistics{
 			Interface: uint32(i),
 			Time:      now,
-			Start:     uint64(e.d.Started.UnixNano()),
+			Start:     uint64(s.start.UnixNano()),
 			End:       now,
 			Received:  a.Seen,
 			Accepted:  a.Matched(),
 			Dropped:   a.Lost,
 			OSDropped: a.Dropped(),
 			Delivered: a.Captured,
+			Comment:   s.comment(i),
 		})
 	}
 	return b
 }
+
+func (e *pcapngEncoder) stamp(block []byte) int64 { return int64(pcapng.PacketTime(block)) }

@@ -21,6 +21,10 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 	if failed == nil {
 		failed = s.write(outputs, packets)
 	}
+	if errors.Is(failed, ErrEnough) {
+		s.notice(failed)
+		failed = nil
+	}
 	s.Stop()
 	for err := error(nil); err == nil; {
 		_, err = s.reader.read(packets)

@@ -3,9 +3,9 @@ package capture
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A Format is a capture file format.
@@ -30,6 +30,7 @@ func ParseFormat(s string) (Format, error) {
 // WriterOptions say how to write. The zero value of each field is its default.
 type WriterOptions struct {
 	Format      Format // PCAPNG
+	Compression Compression
 	Name        string // what errors call the file; "" = nothing
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
@@ -53,6 +54,7 @@ type Writer struct {
 	enc     encoder
 	queue   *queue // nil before Begin
 	stream  stream
+	started time.Time // when the session began
 }
 
 // An encoder makes the blocks of one file format. Each format is one file, output_NAME.go, and a
@@ -61,7 +63,29 @@ type encoder interface {
 	header(b []byte) []byte
 	// packets adds packets to a chunk as long as there is room, and returns how many.
 	packets(c *chunk, packets []Packet) int
-	trailer(b []byte, accounts Accounts) []byte
+	trailer(b []byte, s *statistics) []byte
+	// stamp is the time of the packet in a block, in nanoseconds since 1970. Any goroutine may
+	// call it.
+	stamp(block []byte) int64
+}
+
+// statistics are what stands at the end of a file.
+type statistics struct {
+	Accounts           // of the packets in this file
+	start    time.Time // of what is counted
+	session  Accounts  // of the packets in all files of the session until now; nil = no comment
+	since    time.Time // of what is counted in session
+	number   int       // of this file, from 0
+}
+
+// comment says what the numbers about a source are of, where there are several files.
+func (s *statistics) comment(source int) string {
+	if s.session == nil {
+		return ""
+	}
+	a := s.session[source]
+	return fmt.Sprintf("file %d of a capture since %s; in all files until now: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
+		s.number+1, s.since.UTC().Format(time.RFC3339), a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
 }
 
 func newEncoder(d *Description, o *WriterOptions) encoder {
@@ -78,21 +102,21 @@ const maxOverhead = 512
 // NewWriter returns an Output that writes a capture file to out, which it does not close. Errors
 // call the file by the name in the options.
 func NewWriter(out io.Writer, o WriterOptions) *Writer {
-	return &Writer{options: o, stream: stream{out: out, name: o.Name}}
+	return &Writer{options: o, stream: stream{out: out, name: o.Name, frames: newFrames(o.Compression)}}
 }
 
 // Begin makes the file's header, which reaches the file after the first Flush.
-func (w *Writer) Begin(d Description) (err error) {
+func (w *Writer) Begin(d Description) error {
+	w.started = d.Started
 	w.enc = newEncoder(&d, &w.options)
-	w.stream.taken = make(Accounts, len(d.Sources))
-	header := w.enc.header(nil)
-	w.stream.header = int64(len(header))
-	w.stream.recent.before = w.stream.header
-	if w.queue, err = newQueue(&w.stream, queueLimit(machine.AvailableMemory())); err != nil {
-		return err
-	}
-	w.queue.open.blocks = append(w.queue.open.blocks, header...)
-	return nil
+	w.stream.begin(w.enc.header(nil), 0, len(d.Sources))
+	return w.beginQueue(&w.stream)
+}
+
+// beginQueue lets blocks be written to out.
+func (w *Writer) beginQueue(out blockWriter) (err error) {
+	w.queue, err = newQueue(out, queueLimit(machine.AvailableMemory()))
+	return err
 }
 
 // Write adds packets. It keeps nothing of them and allocates nothing. After an error of the file
@@ -137,20 +161,11 @@ func (w *Writer) End(final Accounts) (Accounts, error) {
 		return final.Delivered(make(Accounts, len(final))), nil
 	}
 	err := w.queue.end()
-	s := &w.stream
-	own := final.Delivered(s.taken)
-	// A reader could not make sense of what stands behind a part of a block, or without the header.
-	for !s.torn && s.size.Load() >= s.header {
-		s.err = nil
-		trailer := w.enc.trailer(nil, own)
-		last := s.write(trailer, nil)
-		if err == nil {
-			err = last
-		}
-		if !outfile.IsFull(last) || !s.takeBack(int64(len(trailer))) {
-			break
-		}
-		own = final.Delivered(s.taken)
+	last := w.stream.end(func() []byte {
+		return w.enc.trailer(nil, &statistics{Accounts: final.Delivered(w.stream.taken), start: w.started})
+	})
+	if err == nil {
+		err = last
 	}
-	return own, err
+	return final.Delivered(w.stream.taken), err
 }

@@ -29,13 +29,13 @@ const (
 )
 
 // A queue takes blocks from the goroutine that encodes them to a goroutine of its own, which writes
-// them to a stream, so that a file that stalls keeps nobody waiting until the queue is full. Its
-// memory grows while blocks wait, and is given back once it is not needed any more. All methods
-// belong to the goroutine that encodes; run and what it calls are the other goroutine's, and so is
-// the stream until end returns.
+// them to a blockWriter, so that a file that stalls keeps nobody waiting until the queue is full.
+// Its memory grows while blocks wait, and is given back once it is not needed any more. All methods
+// but wake belong to the goroutine that encodes; run and what it calls are the other goroutine's,
+// and so is the blockWriter until end returns.
 type queue struct {
-	stream *stream
-	limit  int // chunks, at most
+	out   blockWriter
+	limit int // chunks, at most
 
 	open   *chunk      // the one that is being filled; nil after end
 	asked  time.Time   // when run was last asked to tend
@@ -50,7 +50,17 @@ type queue struct {
 	unused int       // how many of those in free were not used since the last call of tend
 	due    bool      // run is to tend
 	ending bool      // no blocks will be added any more
-	err    error     // the stream's first one
+	err    error     // the blockWriter's first one
+}
+
+// A blockWriter is what a queue writes to: a stream, or a File, which has one stream after the
+// other. After an error it writes nothing more.
+type blockWriter interface {
+	// write writes the blocks of these packets, and nothing else is in blocks.
+	write(blocks []byte, packets []placed) error
+	// tend looks after the file. It is called about twice a second, and after wake; idle tells that
+	// no blocks wait.
+	tend(idle bool) error
 }
 
 // A chunk is memory for blocks, and for the places of their packets in the file. The goroutine that
@@ -71,8 +81,8 @@ type batch struct {
 }
 
 // newQueue begins a queue of so many chunks at most. It is ended by end.
-func newQueue(s *stream, limit int) (*queue, error) {
-	q := &queue{stream: s, limit: limit, ended: make(chan struct{})}
+func newQueue(out blockWriter, limit int) (*queue, error) {
+	q := &queue{out: out, limit: limit, ended: make(chan struct{})}
 	q.work.L, q.room.L = &q.mu, &q.mu
 	first, err := newChunk()
 	if err != nil {
@@ -91,7 +101,7 @@ func queueLimit(available uint64) int {
 }
 
 // next hands over the open chunk and opens an empty one. It waits while the queue is full. It
-// returns the stream's error or, after end, os.ErrClosed.
+// returns the blockWriter's error or, after end, os.ErrClosed.
 func (q *queue) next() error {
 	if err := q.failure(); err != nil {
 		return err
@@ -105,7 +115,7 @@ func (q *queue) next() error {
 	return q.err
 }
 
-// hand lets everything that was added be written. It returns the stream's error.
+// hand lets everything that was added be written. It returns the blockWriter's error.
 func (q *queue) hand() error {
 	q.mu.Lock()
 	published := q.publish()
@@ -126,14 +136,19 @@ func (q *queue) ask() {
 		return
 	}
 	q.asked = now
+	q.wake()
+}
+
+// wake lets run tend. Any goroutine may call it.
+func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due = true
 	q.work.Signal()
 }
 
-// end waits until the stream has got everything or failed, and returns the stream's error. It may
-// be called again.
+// end waits until the blockWriter has got everything or failed, and returns its error. It may be
+// called again.
 func (q *queue) end() error {
 	if q.open != nil {
 		q.mu.Lock()
@@ -151,7 +166,7 @@ func (q *queue) end() error {
 	return q.err
 }
 
-// failure returns the stream's error or, after end, os.ErrClosed.
+// failure returns the blockWriter's error or, after end, os.ErrClosed.
 func (q *queue) failure() error {
 	if !q.failed.Load() {
 		return nil
@@ -264,7 +279,7 @@ func (q *queue) run() {
 func (q *queue) write(c *chunk) {
 	before, now := c.written, c.published
 	q.mu.Unlock()
-	err := q.stream.write(now.blocks[len(before.blocks):], now.packets[len(before.packets):])
+	err := q.out.write(now.blocks[len(before.blocks):], now.packets[len(before.packets):])
 	q.mu.Lock()
 	c.written = now
 	q.fail(err)
@@ -277,16 +292,18 @@ func (q *queue) tend() {
 	unneeded := slices.Clone(q.free[:n])
 	q.free = slices.Delete(q.free, 0, n)
 	q.unused = len(q.free)
+	first := q.used[0]
+	idle := len(q.used) == 1 && len(first.written.blocks) == len(first.published.blocks)
 	q.mu.Unlock()
 	for _, c := range unneeded {
 		unix.Munmap(c.mem)
 	}
-	err := q.stream.tend()
+	err := q.out.tend(idle)
 	q.mu.Lock()
 	q.fail(err)
 }
 
-// fail notes an error of the stream. The caller holds mu.
+// fail notes an error of the blockWriter. The caller holds mu.
 func (q *queue) fail(err error) {
 	if err != nil && q.err == nil {
 		q.err = err

@@ -10,17 +10,29 @@ type recent struct {
 	packets []placed
 }
 
-// placed says where a packet's block ends in the file, and what the packet adds to the accounts.
+// placed says where a packet's block ends, in the queue or in the file, and what the packet adds to
+// the accounts.
 type placed struct {
 	end           int64
 	bytes, source uint32
 }
 
-// add adds packets at the end. Of those before, it forgets the first ones when there are many.
-func (r *recent) add(packets []placed) {
-	r.packets = append(r.packets, packets...)
-	if len(r.packets) >= 2*minRecent {
-		n := len(r.packets) - minRecent
+// add adds packets at the end, whose places are counted from start on. Of those before, it forgets
+// the first ones when there are many. Packets that end at the same place are of one frame, and are
+// forgotten together.
+func (r *recent) add(packets []placed, start int64) {
+	for _, p := range packets {
+		p.end -= start
+		r.packets = append(r.packets, p)
+	}
+	if len(r.packets) < 2*minRecent {
+		return
+	}
+	n := len(r.packets) - minRecent
+	for n > 0 && r.packets[n-1].end == r.packets[n].end {
+		n--
+	}
+	if n > 0 {
 		r.before = r.packets[n-1].end
 		r.packets = r.packets[:copy(r.packets, r.packets[n:])]
 	}

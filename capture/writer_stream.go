@@ -2,6 +2,7 @@ package capture
 
 import (
 	"io"
+	"sort"
 	"sync/atomic"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -12,7 +13,10 @@ import (
 type stream struct {
 	out    io.Writer
 	name   string       // what errors call the file
-	header int64        // bytes of the file's header
+	frames *frames      // nil without compression
+	begins []byte       // the file's header, until it is written
+	header int64        // bytes that it takes in the file
+	start  int64        // the place in the queue at which the file would begin, without compression
 	size   atomic.Int64 // bytes that the file has taken
 	torn   bool         // the file ends with a part of a block, which could not be taken off again
 	recent recent
@@ -21,19 +25,77 @@ type stream struct {
 
 	// check finds what else has become of the file; nil = nothing.
 	check func() error
+	// grant returns how many of these bytes may be written now, and why it is not all of them;
+	// nil = all.
+	grant func(bytes int64) (int64, error)
+}
+
+// begin makes the stream of a new file: its header, and the place in the queue of the first block
+// behind that.
+func (s *stream) begin(header []byte, first int64, sources int) {
+	s.begins = header
+	s.start = first - int64(len(header))
+	s.taken = make(Accounts, sources)
+	if s.frames != nil {
+		s.frames.begin()
+	}
 }
 
 // write adds blocks, and counts the packets of those that the file took. If it took only part of a
-// block, that part is removed again where the file can Seek and Truncate.
+// block, that part is removed again where the file can Seek and Truncate. With compression, blocks
+// and packets are kept until there is a frame of them.
 func (s *stream) write(blocks []byte, packets []placed) error {
+	if s.begins != nil {
+		s.writeHeader()
+	}
 	if s.err != nil || len(blocks) == 0 {
 		return s.err
 	}
+	if s.frames == nil {
+		return s.put(blocks, packets)
+	}
+	s.frames.add(blocks, packets)
+	if s.frames.isFull() {
+		return s.seal()
+	}
+	return nil
+}
+
+// writeHeader writes the header, which is a frame of its own: without it nothing can be read.
+func (s *stream) writeHeader() {
+	header := s.begins
+	s.begins = nil
+	if s.frames != nil {
+		s.frames.add(header, nil)
+		header, _ = s.frames.seal()
+	}
+	s.header = int64(len(header))
+	s.recent.before = s.header
+	s.put(header, nil)
+}
+
+// seal writes what is kept for a frame.
+func (s *stream) seal() error {
+	if s.frames == nil || s.err != nil || len(s.frames.blocks) == 0 {
+		return s.err
+	}
+	packed, packets := s.frames.seal()
+	// None of a frame's packets is there before the whole frame is.
+	for i := range packets {
+		packets[i].end = s.start + s.size.Load() + int64(len(packed))
+	}
+	return s.put(packed, packets)
+}
+
+// put writes blocks or a frame.
+func (s *stream) put(blocks []byte, packets []placed) error {
 	start := s.size.Load()
+	blocks, packets, ended := s.granted(blocks, packets)
 	n, err := s.out.Write(blocks)
 	if err == nil && n < len(blocks) {
 		err = io.ErrShortWrite
 	}
+	s.err = ended
 	if err != nil {
 		s.err = outfile.WriteError(s.name, err)
 	}
@@ -47,24 +109,75 @@ func (s *stream) write(blocks []byte, packets []placed) error {
 		whole = max(start, s.header)
 	}
 	arrived := 0
-	for arrived < len(packets) && packets[arrived].end <= end {
+	for arrived < len(packets) && packets[arrived].end-s.start <= end {
 		p := &packets[arrived]
-		whole = max(whole, p.end)
+		whole = max(whole, p.end-s.start)
 		s.taken[p.source].Captured++
 		s.taken[p.source].Bytes += uint64(p.bytes)
 		arrived++
 	}
-	s.recent.add(packets[:arrived])
+	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
 }
 
-// tend looks what has become of the file.
-func (s *stream) tend() error {
+// granted leaves away the packets that may not be written any more, and tells why.
+func (s *stream) granted(blocks []byte, packets []placed) ([]byte, []placed, error) {
+	if s.grant == nil || len(packets) == 0 {
+		return blocks, packets, nil
+	}
+	room, ended := s.grant(int64(len(blocks)))
+	if ended == nil {
+		return blocks, packets, nil
+	}
+	start := s.size.Load()
+	n := sort.Search(len(packets), func(i int) bool { return packets[i].end-s.start > start+room })
+	if n == 0 {
+		return nil, nil, ended
+	}
+	return blocks[:packets[n-1].end-s.start-start], packets[:n], ended
+}
+
+// tend writes what is kept, and looks what has become of the file.
+func (s *stream) tend(bool) error {
+	if s.begins != nil {
+		s.writeHeader()
+	}
+	if err := s.seal(); err != nil {
+		return err
+	}
 	if s.check == nil {
 		return nil
 	}
 	return s.check()
+}
+
+// end adds what trailer makes, also after an error if the file still takes it. Packets at the end
+// of the file make room for it, which trailer sees in s.taken. It returns the first error that
+// there was.
+func (s *stream) end(trailer func() []byte) error {
+	s.write(nil, nil)
+	err := s.seal()
+	s.grant = nil
+	// A reader could not make sense of what stands behind a part of a block, or without the header.
+	for !s.torn && s.size.Load() >= s.header {
+		s.err = nil
+		last := trailer()
+		if s.frames != nil {
+			last = s.frames.end(nil, last)
+		}
+		if len(last) == 0 {
+			break
+		}
+		failed := s.put(last, nil)
+		if err == nil {
+			err = failed
+		}
+		if !outfile.IsFull(failed) || !s.takeBack(int64(len(last))) {
+			break
+		}
+	}
+	return err
 }
 
 // cut takes off what is behind the first size bytes of the file, and tells whether it could.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"os/signal"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +14,9 @@ import (
 func begin(g guard) (context.Context, error) {
 	close(begun)
 	// When the reader of standard output goes away, write returns an error instead of ending the
-	// process.
-	signal.Ignore(unix.SIGPIPE)
+	// process. The signal is caught and not ignored, because commands that are started would
+	// inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	if err := g.check(); err != nil {
 		return nil, err
 	}

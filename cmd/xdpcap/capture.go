@@ -42,11 +42,12 @@ type captureOptions struct {
 
 	mode, transportName string
 
-	xdpMode    capture.Mode
-	fileFormat capture.Format
-	transport  capture.Transport
-	hooks      []capture.Hook
-	verdicts   []capture.Verdict
+	xdpMode     capture.Mode
+	fileFormat  capture.Format
+	compression capture.Compression
+	transport   capture.Transport
+	hooks       []capture.Hook
+	verdicts    []capture.Verdict
 
 	list     bool
 	json     jsonFlag
@@ -55,6 +56,8 @@ type captureOptions struct {
 	printing printOptions
 	extcap   extcapOptions
 	sandbox  sandboxOptions
+	rotate   rotationOptions
+	series   *capture.Rotation // nil = one file
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -70,7 +73,11 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
-                                                one packet of 1000, for a minute`
+                                                one packet of 1000, for a minute
+  xdpcap -i eth0 -G 3600 -W 24 -w %F_%H.pcapng.zst
+                                                a day, a compressed file for each hour
+  xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
+                                                the last 50 files of 100 MB, fewer on a full disk`
 
 func newCapture(o *captureOptions) *cobra.Command {
 	cmd := &cobra.Command{
@@ -108,6 +115,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "Which packets", o.packetFlags)
 	addGroup(f, "How much", o.amountFlags)
 	addGroup(f, "Output", o.outputFlags)
+	addGroup(f, "Long captures", o.rotate.flags)
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
 	addPeerFlags(f)
@@ -160,7 +168,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
-	f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
+	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng or pcap (default by its suffix, and pcapng; .gz or .zst behind that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
@@ -247,10 +255,16 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 			return fmt.Errorf("--transport: %w", err)
 		}
 	}
-	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
-		return fmt.Errorf("--format: %w", err)
+	if !isStdout(o.write) {
+		o.fileFormat, o.compression = capture.FormatByName(o.write)
 	}
-	return nil
+	if given("format") {
+		if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
+			return fmt.Errorf("--format: %w", err)
+		}
+	}
+	o.series, err = o.rotation(given)
+	return err
 }
 
 func (o *captureOptions) session() capture.Options {
@@ -295,6 +309,7 @@ func (o *captureOptions) promiscuity() capture.Promiscuity {
 func (o *captureOptions) writer() capture.WriterOptions {
 	return capture.WriterOptions{
 		Format:      o.fileFormat,
+		Compression: o.compression,
 		Application: "xdpcap " + applicationVersion(),
 		CommandLine: commandLine(os.Args),
 		Immediate:   o.unbuffer,

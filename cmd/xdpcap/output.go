@@ -14,8 +14,8 @@ import (
 )
 
 // openOutput opens what -w names before anything is attached, so that nothing is attached if the
-// path cannot be written.
-func openOutput(path string, o capture.WriterOptions) (*capture.File, error) {
+// path cannot be written. series is nil for one file.
+func openOutput(path string, series *capture.Rotation, o capture.WriterOptions) (*capture.File, error) {
 	if isStdout(path) {
 		if term.IsTerminal(int(os.Stdout.Fd())) {
 			return nil, fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", path)
@@ -23,7 +23,10 @@ func openOutput(path string, o capture.WriterOptions) (*capture.File, error) {
 		o.Name = stdoutName
 		return capture.NewFile(os.Stdout, o)
 	}
-	f, err := capture.OpenFile(path, o)
+	if series == nil {
+		series = &capture.Rotation{Path: func(capture.Place) string { return path }}
+	}
+	f, err := capture.OpenFiles(*series, o)
 	if err != nil {
 		return nil, fmt.Errorf("-w: %w", err)
 	}

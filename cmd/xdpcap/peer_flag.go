@@ -42,12 +42,6 @@ var peerFlags = []peerFlag{
 	{name: "load-xdp-program", accepted: "xdpcap attaches a program of its own where none runs"},
 
 	{letter: "V", value: "file", instead: "say xdpcap read $(cat FILE)"},
-	{letter: "C", value: "size", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -C SIZE -w FILE"},
-	{letter: "G", value: "seconds", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -G SECONDS -w FILE"},
-	{letter: "W", value: "count", instead: "xdpcap writes one file: rotate it with -w - | tcpdump -r - -C SIZE -W COUNT -w FILE"},
-	{letter: "z", value: "command", instead: "xdpcap writes one file: run the command when xdpcap has ended"},
-	{letter: "a", name: "autostop", value: "condition", instead: "say --duration 60 for -a duration:60, and -c 1000 for -a packets:1000"},
-	{letter: "b", name: "ring-buffer", value: "option", instead: "xdpcap writes one file: rotate it with -w - | dumpcap -i - -b OPTION -w FILE"},
 	{letter: "E", value: "secret", instead: "xdpcap does not decrypt: write a file with -w, and read it with tcpdump -E or Wireshark"},
 	{letter: "M", value: "secret", instead: "xdpcap does not check TCP-MD5 digests: write a file with -w, and read it with tcpdump -M"},
 	{letter: "m", value: "module", instead: "xdpcap does not decode SNMP: write a file with -w, and read it with tcpdump -m"},

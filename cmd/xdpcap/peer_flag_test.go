@@ -71,6 +71,7 @@ func TestEveryFlag(t *testing.T) {
 		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
 		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
 		"direction": "in", "transport": "auto", "linktype": "EN10MB", "precision": "nano",
+		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
 	}
 	newRoot().Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
@@ -88,6 +89,10 @@ func TestEveryFlag(t *testing.T) {
 		case "interface", "hook", "list-interfaces", "read-file":
 		case "ebpf":
 			args = append(args, "-d")
+		case "file-size", "rotate-seconds", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files":
+			args = append(args, "-i", "none0", "-w", "out")
+		case "file-count":
+			args = append(args, "-i", "none0", "-w", "out", "-C", "1")
 		default:
 			args = append([]string{"-i", "none0"}, args...)
 		}
@@ -188,9 +193,9 @@ func TestTcpdumpLines(t *testing.T) {
 		{line("-n port 53"), "-i NAME"},
 		{line("-r file.pcap"), ""},
 		{line("-nn -r file.pcap tcp port 80"), ""},
-		{line("-i eth0 -C 100 -W 10 -w file.pcap"), "-C SIZE"},
-		{line("-i eth0 -G 3600 -w %F.pcap"), "-G SECONDS"},
-		{line("-i eth0 -w file.pcap -z gzip"), "when xdpcap has ended"},
+		{line("-i eth0 -C 100 -W 10 -w file.pcap"), ""},
+		{line("-i eth0 -G 3600 -w %F.pcap"), ""},
+		{line("-i eth0 -w file.pcap -z gzip"), ""},
 		{line("-I -i wlan0"), "tcpdump -I"},
 	} {
 		err := tryLine(test.args...)

@@ -58,6 +58,8 @@ type captureRun struct {
 	file     *capture.File // nil without -w
 	notices  notices
 	noticed  []string // the notices so far
+
+	finished *finishedFiles // nil where nothing is to be told of finished files
 }
 
 // run returns the accounts of the file or, without one, of what was printed. They are nil after an
@@ -81,7 +83,7 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.exporter.close()
-	if err := r.o.sandbox.plan(r.o.write, r.o.json.path()); err != nil {
+	if err := r.o.sandbox.plan(r.o.rotate.lasting(r.o.write), r.o.json.path()); err != nil {
 		return nil, err
 	}
 	if r.o.write != "" || r.o.extcap.capture {
@@ -110,7 +112,10 @@ func (r *captureRun) openFile(ctx context.Context) (*capture.File, error) {
 	if r.o.extcap.capture {
 		return openFifo(ctx, r.o.extcap.fifo, r.o.writer())
 	}
-	return openOutput(r.o.write, r.o.writer())
+	if err := r.watchFiles(); err != nil {
+		return nil, err
+	}
+	return openOutput(r.o.write, r.o.series, r.o.writer())
 }
 
 // enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
@@ -134,7 +139,34 @@ func (r *captureRun) follow(ctx context.Context) (capture.Accounts, error) {
 	if r.objects == nil {
 		writeCounts(r.text, all[0].Total())
 	}
+	if r.finished != nil {
+		r.finished.wait(reporter.note)
+	}
 	return all[0], err
+}
+
+// watchFiles lets what is to be told of finished files be told.
+func (r *captureRun) watchFiles() (err error) {
+	series := r.o.series
+	if series == nil {
+		return nil
+	}
+	output := os.Stderr
+	if r.text != stderr {
+		output = nil // it has JSON objects and errors only
+	}
+	if r.finished, err = newFinishedFiles(&r.o.rotate, output, r.notices.add); err != nil {
+		return err
+	}
+	series.Finished = func(path string) {
+		if r.o.rotate.printFiles {
+			r.finished.print(path)
+		}
+		if r.o.rotate.command != "" {
+			r.finished.run(path)
+		}
+	}
+	return nil
 }
 
 // printCounts prints the counts so far.

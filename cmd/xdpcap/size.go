@@ -24,7 +24,7 @@ func (s *size) Set(text string) error {
 		}
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt32 || strings.HasPrefix(digits, "+") {
+	if err != nil || n < 0 || n > math.MaxInt64/max(s.unit, 1<<30) || strings.HasPrefix(digits, "+") {
 		return fmt.Errorf("must be a number, which may end in k, M or G")
 	}
 	s.bytes = n * unit

@@ -138,15 +138,50 @@ func (f *File) Check(size int64) error {
 	return nil // also where the path cannot be looked up now
 }
 
+// IsRegular tells whether it is a regular file: no pipe, terminal or device.
+func (f *File) IsRegular() bool { return f.mode.IsRegular() }
+
 // Finish waits until the disk has a regular file, and checks it for the last time.
 func (f *File) Finish(size int64) error {
+	if err := f.Store(); err != nil {
+		return err
+	}
+	return f.Check(size)
+}
+
+// Store waits until the disk has a regular file. It may be called while another goroutine writes to
+// another file.
+func (f *File) Store() error {
 	if !f.mode.IsRegular() {
-		return f.Check(size)
+		return nil
 	}
 	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return fmt.Errorf("write %s to its disk: %w: packets may be missing from it", f.name, cause(err))
 	}
-	return f.Check(size)
+	return nil
+}
+
+// Rename gives a regular file of Open another path in the same file system, in the place of what
+// was there.
+func (f *File) Rename(path string) error {
+	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
+		return fmt.Errorf("rename %s to %s: what is there is not a regular file: choose another name", f.path, path)
+	}
+	if err := os.Rename(f.path, path); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", f.path, path, err.(*os.LinkError).Err)
+	}
+	f.path = path
+	return nil
+}
+
+// Free is how many bytes the file's disk has room for, for this user.
+func (f *File) Free() (int64, error) {
+	var s unix.Statfs_t
+	err := control(f.File, func(fd int) error { return unix.Fstatfs(fd, &s) })
+	if err != nil {
+		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", f.name, err)
+	}
+	return int64(s.Bavail) * s.Bsize, nil
 }
 
 // Close closes a file of Open. If Open has made it and it was never begun, it is removed.

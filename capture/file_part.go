@@ -1,0 +1,98 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// partial stands behind the name of a file that gets its own one when it is finished.
+const partial = ".partial"
+
+// A part is one file of a File. It belongs to the goroutine that writes until it is complete, and
+// then to the finisher.
+type part struct {
+	file    *outfile.File
+	stream  stream
+	path    string // when it is finished
+	packets uint64 // that were given to the stream
+	last    bool   // of the session: it must be where it was until it is on the disk
+	err     error  // of the file, found by check
+}
+
+// newPart returns a file that errors call by a name.
+func (f *File) newPart(path, name string, file *outfile.File) *part {
+	p := &part{file: file, path: path}
+	s := &p.stream
+	s.out, s.name, s.frames, s.check = file, name, f.writer.stream.frames, p.check
+	return p
+}
+
+// openPart opens the file that will have this path.
+func (f *File) openPart(path string) (*part, error) {
+	name := f.writer.options.Name
+	if name == "" || !f.rotation.isSingle() {
+		name = path
+	}
+	at := path
+	if f.rotation.Atomic {
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("open %s: it is not a regular file, which one that is finished could replace: choose another name", path)
+		}
+		at += partial
+	}
+	opened, err := outfile.Open(at)
+	if err != nil {
+		return nil, err
+	}
+	return f.newPart(path, name, opened), nil
+}
+
+// check looks what has become of the file, until that is an error. Nothing more is written where it
+// could not be read.
+func (p *part) check() error {
+	if p.err == nil {
+		p.err = p.file.Check(p.stream.size.Load())
+	}
+	if p.isSpoiled() {
+		p.stream.err = p.err
+	}
+	return p.err
+}
+
+// isSpoiled tells whether nobody can read the file.
+func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
+
+// write adds packets.
+func (p *part) write(blocks []byte, packets []placed) error {
+	p.packets += uint64(len(packets))
+	return p.stream.write(blocks, packets)
+}
+
+// bytes is how long the file is up to a block at this place in the queue. With compression, it is
+// what was written.
+func (p *part) bytes(place int64) int64 {
+	if p.stream.frames != nil {
+		return p.stream.size.Load()
+	}
+	return place - p.stream.start
+}
+
+// finish brings a complete file to its disk and under its name.
+func (p *part) finish(atomic bool) error {
+	err := p.file.Store()
+	if err == nil && p.last && p.err == nil {
+		err = p.check()
+	}
+	if atomic && p.err == nil {
+		if renamed := p.file.Rename(p.path); err == nil {
+			err = renamed
+		}
+	}
+	if closed := p.file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

@@ -1,0 +1,251 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+)
+
+// lateness is how long after the end of a period without packets the next file begins: packets that
+// were stamped before have arrived by then, as long as the reader is not held up.
+const lateness = 4 * flushInterval
+
+// trailerRoom is more than the statistics of a source take in a file.
+const trailerRoom = 1 << 10
+
+// write writes blocks to the present file, and to those behind it. It is called by the queue.
+func (f *File) write(blocks []byte, packets []placed) error {
+	for f.err == nil && len(packets) > 0 {
+		n, at := f.fitting(blocks, packets)
+		if n == 0 {
+			f.err = f.rotate(at)
+			continue
+		}
+		first := packets[len(packets)-1].end - int64(len(blocks))
+		f.written = packets[n-1].end
+		bytes := f.written - first
+		f.err = f.present.write(blocks[:bytes], packets[:n])
+		blocks, packets = blocks[bytes:], packets[n:]
+		if f.err == nil && f.isFull(f.written, f.present.packets) && f.rotation.Files == f.place.Number+1 {
+			f.err = f.rotate(time.Now().Round(0))
+		}
+	}
+	return f.err
+}
+
+// fitting returns how many of the packets belong into the present file. If that is none, a new file
+// begins at this time.
+func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
+	r, p := &f.rotation, f.present
+	if r.isSingle() {
+		return len(packets), at
+	}
+	until := int64(math.MaxInt64)
+	if r.Period > 0 {
+		until = r.until(f.place).UnixNano()
+	}
+	first := packets[len(packets)-1].end - int64(len(blocks))
+	begins := first
+	for i := range packets {
+		stamp := f.writer.enc.stamp(blocks[begins-first:])
+		if stamp >= until || f.isFull(begins, p.packets+uint64(i)) {
+			return i, time.Unix(0, stamp)
+		}
+		begins = packets[i].end
+	}
+	return len(packets), at
+}
+
+// isFull tells whether the present file, which has so many packets up to a place in the queue, has
+// as much as a file is to have.
+func (f *File) isFull(place int64, packets uint64) bool {
+	r := &f.rotation
+	return packets > 0 && (r.Size > 0 && f.present.bytes(place) > r.Size || r.Packets > 0 && packets >= r.Packets)
+}
+
+// tend looks after the present file, and begins the next one when its time has come. It is called
+// by the queue.
+func (f *File) tend(idle bool) error {
+	if f.err == nil {
+		f.err = f.finisher.failure()
+	}
+	if f.err != nil {
+		return f.err
+	}
+	// What was renamed takes everything that is in the queue.
+	if err := f.present.stream.tend(idle); err != nil {
+		f.err = f.present.stream.err
+		return err
+	}
+	if !idle || f.rotation.Period == 0 {
+		return nil
+	}
+	now := time.Now().Round(0)
+	switch late := now.Add(-lateness); {
+	case now.Before(f.place.Period):
+		f.place = f.rotation.setBack(f.place, now)
+		f.wakeInTime()
+	case !late.Before(f.rotation.until(f.place)):
+		f.err = f.rotate(late)
+	}
+	return f.err
+}
+
+// rotate ends the present file and begins the next one, unless there are enough.
+func (f *File) rotate(at time.Time) error {
+	if err := f.complete(f.lately); err != nil {
+		return err
+	}
+	next := f.rotation.next(f.place, at)
+	if n := f.rotation.Files; n > 0 && next.Number >= n {
+		return errEnough("as many files as were asked for are written: %d", n)
+	}
+	if err := f.open(next); err != nil {
+		return fmt.Errorf("begin file %d of the capture: %w", next.Number+1, err)
+	}
+	return nil
+}
+
+// open begins the file at a place.
+func (f *File) open(place Place) error {
+	path := f.rotation.Path(place)
+	f.finisher.release(path)
+	p, err := f.openPart(path)
+	if err != nil {
+		return err
+	}
+	if !p.file.IsRegular() {
+		return errors.Join(fmt.Errorf("open %s: it is not a regular file", path), p.file.Close())
+	}
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return errors.Join(os.ErrClosed, p.file.Close())
+	}
+	f.present = p
+	f.mu.Unlock()
+	f.place = place
+	if err := p.file.Begin(); err != nil {
+		return err
+	}
+	f.start(p)
+	f.wakeInTime()
+	return p.stream.tend(true)
+}
+
+// start makes a file the one that packets are written to from now on.
+func (f *File) start(p *part) {
+	p.stream.begin(f.header, f.written, len(f.description.Sources))
+	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
+		p.stream.grant = f.grant
+	}
+}
+
+// wakeInTime lets tend be called when the present period has ended.
+func (f *File) wakeInTime() {
+	if f.rotation.Period == 0 {
+		return
+	}
+	f.stopTimer()
+	f.timer = time.AfterFunc(time.Until(f.rotation.until(f.place))+lateness, f.writer.queue.wake)
+}
+
+func (f *File) stopTimer() {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+}
+
+// complete ends the present file, which account returns the account of by what it has taken, and
+// hands it to the finisher. It returns the file's first error.
+func (f *File) complete(account func(taken Accounts) Accounts) error {
+	p := f.present
+	if err := p.check(); p.isSpoiled() {
+		p.stream.taken = make(Accounts, len(p.stream.taken))
+		f.mu.Lock()
+		f.present = nil
+		f.mu.Unlock()
+		return errors.Join(err, p.file.Close())
+	}
+	var own Accounts
+	err := p.stream.end(func() []byte {
+		own = account(p.stream.taken)
+		s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number}
+		if f.place.Number == 0 {
+			s.start = f.description.Started
+		}
+		if !f.rotation.isSingle() {
+			s.session, s.since = f.told.plus(own), f.description.Started
+		}
+		return f.writer.enc.trailer(nil, s)
+	})
+	if own == nil { // it has no statistics
+		own = account(p.stream.taken)
+	}
+	f.told, f.taken = f.told.plus(own), f.taken.plus(p.stream.taken)
+	f.mu.Lock()
+	f.present = nil
+	f.size += p.stream.size.Load()
+	f.mu.Unlock()
+	f.finisher.add(p)
+	if p.err != nil {
+		return p.err
+	}
+	return err
+}
+
+// lately is the account of a file in the middle of the session. What came into a ring and not
+// into a file yet is seen in a later one.
+func (f *File) lately(taken Accounts) Accounts {
+	own := make(Accounts, len(taken))
+	for i, t := range taken {
+		own[i] = Account{Captured: t.Captured, Bytes: t.Bytes, Seen: t.Captured}
+	}
+	if f.description.Accounts == nil {
+		return own
+	}
+	now, err := f.description.Accounts()
+	if err != nil {
+		return own // those of the next file have it
+	}
+	for i := range own {
+		a, told := &own[i], &f.told[i]
+		// A record that is invalid may be counted for another source at the end.
+		a.FilteredOut = now[i].FilteredOut - told.FilteredOut
+		a.NotSampled = now[i].NotSampled - told.NotSampled
+		a.Lost = now[i].Lost - told.Lost
+		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Captured
+	}
+	return own
+}
+
+// grant tells how many of these bytes may be written to the present file, and why not all.
+func (f *File) grant(bytes int64) (int64, error) {
+	r := &f.rotation
+	reserve := trailerRoom * int64(len(f.description.Sources))
+	for {
+		room, err := int64(math.MaxInt64), error(nil)
+		if r.MaxBytes > 0 {
+			room = r.MaxBytes - f.finisher.bytes() - f.present.stream.size.Load()
+			err = errEnough("the files have as many bytes as were asked for at most: %d", r.MaxBytes)
+		}
+		if r.MinFree > 0 {
+			free, failed := f.present.file.Free()
+			if failed != nil {
+				return 0, failed
+			}
+			if free-r.MinFree < room {
+				room = free - r.MinFree
+				err = errEnough("%d bytes are free on the disk of %s, of which %d are to be left", free, f.present.path, r.MinFree)
+			}
+		}
+		if room -= reserve; room >= bytes {
+			return bytes, nil
+		}
+		if r.Keep == 0 || !f.finisher.removeOldest() {
+			return max(room, 0), err
+		}
+	}
+}

@@ -1,0 +1,323 @@
+package capture
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// at is a time of a day in UTC.
+func at(hour, minute, second int) time.Time {
+	return time.Date(2026, 11, 22, hour, minute, second, 0, time.UTC)
+}
+
+// A series that begins at 12:00:07 goes through these places when its files begin at these times.
+func TestRotationNext(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		rotation Rotation
+		begin    []time.Time
+		want     []Place // Number left out
+	}{
+		{
+			"no period", Rotation{Size: 1},
+			[]time.Time{at(12, 1, 0), at(12, 2, 0)},
+			[]Place{{Period: at(12, 0, 7), Began: at(12, 0, 7)}, {InPeriod: 1, Period: at(12, 1, 0), Began: at(12, 1, 0)}, {InPeriod: 2, Period: at(12, 2, 0), Began: at(12, 2, 0)}},
+		}, {
+			"from the start on", Rotation{Period: time.Minute, Origin: at(12, 0, 7)},
+			[]time.Time{at(12, 0, 30), at(12, 1, 7), at(12, 1, 8), at(12, 5, 0)},
+			[]Place{
+				{Period: at(12, 0, 7), Began: at(12, 0, 7)},
+				{InPeriod: 1, Period: at(12, 0, 7), Began: at(12, 0, 30)}, // by its size
+				{Period: at(12, 1, 7), Began: at(12, 1, 7)},
+				{InPeriod: 1, Period: at(12, 1, 7), Began: at(12, 1, 8)},
+				{Period: at(12, 4, 7), Began: at(12, 4, 7)}, // the machine slept
+			},
+		}, {
+			"multiples", Rotation{Period: time.Minute, Origin: time.Unix(0, 0).UTC()},
+			[]time.Time{at(12, 1, 0)},
+			[]Place{{Period: at(12, 0, 0), Began: at(12, 0, 7)}, {Period: at(12, 1, 0), Began: at(12, 1, 0)}},
+		}, {
+			"of each file", Rotation{Period: time.Minute},
+			[]time.Time{at(12, 0, 30), at(12, 1, 31), at(12, 5, 0)},
+			[]Place{
+				{Period: at(12, 0, 7), Began: at(12, 0, 7)},
+				{InPeriod: 1, Period: at(12, 0, 30), Began: at(12, 0, 30)},
+				{Period: at(12, 1, 30), Began: at(12, 1, 30)},
+				{Period: at(12, 5, 0), Began: at(12, 5, 0)},
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := []Place{test.rotation.first(at(12, 0, 7))}
+			for i, begin := range test.begin {
+				got = append(got, test.rotation.next(got[i], begin))
+				test.want[i+1].Number = i + 1
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	early := Rotation{Period: time.Minute, Origin: at(12, 0, 7)}
+	if got := early.setBack(Place{Number: 9, Period: at(12, 9, 7)}, at(11, 58, 0)); got.Number != 9 || !got.Period.Equal(at(11, 57, 7)) {
+		t.Errorf("after the clock was set back: %+v", got)
+	}
+}
+
+// readBack returns what a capture file of this name has in it, without compression.
+func readBack(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plain bytes.Buffer
+	switch _, c := FormatByName(path); c {
+	case Gzip:
+		r, failed := gzip.NewReader(bytes.NewReader(raw))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		_, err = plain.ReadFrom(r)
+	case Zstd:
+		r, failed := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		defer r.Close()
+		_, err = plain.ReadFrom(r)
+	default:
+		return raw
+	}
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+	}
+	return plain.Bytes()
+}
+
+// writeSeries writes packets, one each millisecond, to a series, and returns the paths of its
+// files in the order in which they were finished.
+func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []string, own Accounts, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	if r.Path == nil {
+		r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%03d-%s", p.Number, name)) }
+	}
+	r.Finished = func(path string) { paths = append(paths, path) }
+	format, compression := FormatByName(name)
+	f, err := OpenFiles(r, WriterOptions{Format: format, Compression: compression})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d := describeTwo()
+	session := make(Accounts, 2)
+	d.Accounts = func() (Accounts, error) { // in this one every other packet was lost in a ring
+		return Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
+	}
+	if err := f.Begin(d); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now().UnixNano()
+	var failed error
+	for i := range packets {
+		p := testPacket(i)
+		p.Time = start + int64(i)*int64(time.Millisecond)
+		session[p.Source].Captured++
+		session[p.Source].Bytes += uint64(len(p.Data))
+		if failed = f.Write([]Packet{*p}); failed != nil {
+			break
+		}
+		if i%100 == 99 {
+			if failed = f.Flush(); failed != nil {
+				break
+			}
+		}
+	}
+	for i := range session {
+		session[i].Lost, session[i].FilteredOut = 1000, 5
+		a := &session[i]
+		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
+	}
+	own, err = f.End(session)
+	if failed != nil && err == nil && !strings.Contains(failed.Error(), "asked for") {
+		err = failed
+	}
+	for _, a := range own {
+		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
+			t.Errorf("the account does not add up: %+v", a)
+		}
+	}
+	return paths, own, err
+}
+
+// Whatever ends a file, each packet is in one of them, in order.
+func TestSeries(t *testing.T) {
+	const packets = 5000
+	for _, name := range []string{"out.pcapng", "out.pcap", "out.pcapng.gz", "out.pcapng.zst", "out.pcap.zst"} {
+		for _, test := range []struct {
+			name     string
+			rotation Rotation
+			files    int // 0 = more than one
+		}{
+			{"single", Rotation{}, 1},
+			{"size", Rotation{Size: 5000}, 0},
+			{"packets", Rotation{Packets: 300}, (packets + 299) / 300},
+			{"period", Rotation{Period: 700 * time.Millisecond}, 0},
+			{"all", Rotation{Size: 100_000, Packets: 900, Period: 1500 * time.Millisecond, Atomic: true}, 0},
+		} {
+			t.Run(name+" "+test.name, func(t *testing.T) {
+				paths, own, err := writeSeries(t, test.rotation, name, packets)
+				if err != nil || own.Total().Captured != packets || own.Total().Lost != 2000 {
+					t.Errorf("account %+v, %v", own.Total(), err)
+				}
+				if !slices.IsSorted(paths) || test.files > 0 && len(paths) != test.files || test.files == 0 && len(paths) < 2 {
+					t.Errorf("want %d files: %v", test.files, paths)
+				}
+				format, _ := FormatByName(name)
+				last, n := int64(0), uint64(0)
+				for _, path := range paths {
+					first := int64(0)
+					in := uint64(0)
+					if err := forPackets(format, readBack(t, path), func(ns int64) {
+						if last != 0 && ns-last != int64(time.Millisecond) {
+							t.Errorf("%s: packet %d is %v behind the one before", path, n, time.Duration(ns-last))
+						}
+						if first == 0 {
+							first = ns
+						}
+						last, n, in = ns, n+1, in+1
+					}); err != nil {
+						t.Errorf("%s: %v", path, err)
+					}
+					if p := test.rotation.Packets; p > 0 && in > p {
+						t.Errorf("%s has %d packets", path, in)
+					}
+					if p := test.rotation.Period; p > 0 && last-first >= int64(p) {
+						t.Errorf("%s is about %v", path, time.Duration(last-first))
+					}
+				}
+				if n != packets {
+					t.Errorf("%d packets in %d files", n, len(paths))
+				}
+				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(paths[0]), "*")); len(left) != len(paths) {
+					t.Errorf("files %v", left)
+				}
+			})
+		}
+	}
+}
+
+// A series that is asked to end refuses packets that are then not sampled, instead of lost.
+func TestSeriesEnough(t *testing.T) {
+	for _, test := range []struct {
+		rotation Rotation
+		captured uint64
+	}{
+		{Rotation{Packets: 100, Files: 3}, 300},
+		{Rotation{Packets: 100, MaxBytes: 100_000}, 0},
+	} {
+		for _, name := range []string{"out.pcapng", "out.pcapng.zst"} {
+			paths, own, err := writeSeries(t, test.rotation, name, 5000)
+			got := own.Total()
+			if err != nil || got.NotTaken != 0 || got.Lost != 2000 || test.captured > 0 && got.Captured != test.captured {
+				t.Errorf("%+v: account %+v, %v", test.rotation, got, err)
+			}
+			size, n := int64(0), uint64(0)
+			for _, path := range paths {
+				info, err := os.Stat(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				size += info.Size()
+				n += countPackets(PCAPNG, readBack(t, path))
+			}
+			if n != got.Captured || test.rotation.MaxBytes > 0 && size > test.rotation.MaxBytes {
+				t.Errorf("%+v: %d packets and %d bytes in the files, account %+v", test.rotation, n, size, got)
+			}
+		}
+	}
+}
+
+// A ring keeps so many files, and removes none that it has not made.
+func TestSeriesRing(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other")
+	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%03d.pcapng", p.Number)) }
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	paths, own, err := writeSeries(t, Rotation{Packets: 100, Keep: 3, Path: path}, "out.pcapng", 1000)
+	if err != nil || own.Total().Captured != 1000 || len(paths) != 10 {
+		t.Errorf("%v, account %+v, %v", paths, own.Total(), err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if want := append(paths[7:], other); err != nil || !slices.Equal(left, want) {
+		t.Errorf("files %v, want %v", left, want)
+	}
+	// Two names that are used in turn.
+	turn := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("turn%d", p.Number%2)) }
+	if _, own, err = writeSeries(t, Rotation{Packets: 100, Keep: 2, Path: turn}, "out.pcapng", 1000); err != nil || own.Total().Captured != 1000 {
+		t.Errorf("account %+v, %v", own.Total(), err)
+	}
+	for i := range 2 {
+		if n := countPackets(PCAPNG, readBack(t, filepath.Join(dir, fmt.Sprintf("turn%d", i)))); n != 100 {
+			t.Errorf("file %d has %d packets", i, n)
+		}
+	}
+}
+
+// A directory that has gone, or a name that is taken by something else, ends the session with an
+// error, and what the files before have is theirs.
+func TestSeriesNextFails(t *testing.T) {
+	dir := t.TempDir()
+	path := func(p Place) string { return filepath.Join(dir, strings.Repeat("none/", p.Number/2), "out") }
+	paths, own, err := writeSeries(t, Rotation{Packets: 100, Path: func(p Place) string { return path(p) + fmt.Sprint(p.Number) }}, "out.pcapng", 5000)
+	if err == nil || !strings.Contains(err.Error(), "begin file 3 of the capture: open ") || own.Total().Captured != 200 || len(paths) != 2 {
+		t.Errorf("%v, account %+v, %v", paths, own.Total(), err)
+	}
+	for _, r := range []Rotation{{Size: 1}, {Atomic: true}} {
+		r.Path = func(Place) string { return os.DevNull }
+		if f, err := OpenFiles(r, WriterOptions{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
+// Files that are complete are finished while packets go on, and not all at once.
+func TestSeriesAtomicNames(t *testing.T) {
+	dir := t.TempDir()
+	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
+	f, err := OpenFiles(Rotation{Packets: 10, Atomic: true, Path: path}, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Begin(describeTwo()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 15 {
+		if err := f.Write([]Packet{*testPacket(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the first file", func() bool {
+		all, err := filepath.Glob(filepath.Join(dir, "*"))
+		return err == nil && slices.Equal(all, []string{filepath.Join(dir, "0.pcapng"), filepath.Join(dir, "1.pcapng.partial")})
+	})
+}

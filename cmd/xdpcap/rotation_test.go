@@ -1,0 +1,609 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A seriesFile is what a file of a series has in it.
+type seriesFile struct {
+	name       string
+	size       int64
+	numbers    []uint64 // of the frames
+	stamps     []time.Time
+	statistics pcapgo.NgInterfaceStatistics // zero in a pcap file
+	cut        error                        // where the file ends in the middle of something
+}
+
+// readSeries reads all files of a directory, in the order of what is in them.
+func readSeries(t *testing.T, dir string) (files []seriesFile) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		files = append(files, readSeriesFile(t, filepath.Join(dir, e.Name())))
+	}
+	slices.SortStableFunc(files, func(a, b seriesFile) int {
+		if len(a.numbers) == 0 || len(b.numbers) == 0 {
+			return 0
+		}
+		return int(a.numbers[0]) - int(b.numbers[0])
+	})
+	return files
+}
+
+func readSeriesFile(t *testing.T, path string) seriesFile {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := seriesFile{name: filepath.Base(path), size: int64(len(raw))}
+	var in io.Reader = bytes.NewReader(raw)
+	switch {
+	case bytes.HasPrefix(raw, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		in = d
+	case bytes.HasPrefix(raw, []byte{0x1f, 0x8b}):
+		if in, err = gzip.NewReader(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var plain bytes.Buffer
+	_, f.cut = io.Copy(&plain, in)
+	var r interface {
+		ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+	}
+	ng, err := pcapgo.NewNgReader(bytes.NewReader(plain.Bytes()), pcapgo.DefaultNgReaderOptions)
+	r = ng
+	if err != nil {
+		if r, err = pcapgo.NewReader(&plain); err != nil {
+			f.cut = err
+			return f
+		}
+	}
+	for {
+		data, ci, err := r.ReadPacketData()
+		if err != nil {
+			if err != io.EOF {
+				f.cut = err
+			}
+			break
+		}
+		if n, ok := testnet.Sequence(data); ok {
+			f.numbers = append(f.numbers, n)
+			f.stamps = append(f.stamps, ci.Timestamp)
+		}
+	}
+	if ng != nil && ng.NInterfaces() > 0 {
+		if i, err := ng.Interface(0); err == nil {
+			f.statistics = i.Statistics
+		}
+	}
+	return f
+}
+
+// checkSeries checks that the files have each of these frames once, in order, and that what is
+// written in them is what the summary says. first is the number of the first frame that is still in
+// a file.
+func checkSeries(t *testing.T, files []seriesFile, first uint64, s summary) {
+	t.Helper()
+	next := first
+	var received, dropped uint64
+	for _, f := range files {
+		if f.cut != nil {
+			t.Errorf("%s: %v", f.name, f.cut)
+		}
+		for _, n := range f.numbers {
+			if n != next {
+				t.Fatalf("%s has frame %d in the place of %d", f.name, n, next)
+			}
+			next++
+		}
+		if f.statistics.PacketsReceived != uint64(len(f.numbers)) && s.Lost+s.NotSampled == 0 && !strings.Contains(f.name, ".pcap") {
+			t.Errorf("%s: %d packets, statistics %+v", f.name, len(f.numbers), f.statistics)
+		}
+		received += f.statistics.PacketsReceived
+		dropped += f.statistics.PacketsDropped
+	}
+	if next != s.Captured {
+		t.Errorf("the files end before frame %d, summary %+v", next, s)
+	}
+	if first == 0 && len(files) > 0 && !files[0].statistics.StartTime.IsZero() && (received != s.Seen || dropped != s.Lost) {
+		t.Errorf("in all statistics together %d are received and %d dropped, summary %+v", received, dropped, s)
+	}
+}
+
+func names(files []seriesFile) (names []string) {
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// checkOpens lets Wireshark's tools open all files.
+func checkOpens(t *testing.T, dir string, files []string) {
+	t.Helper()
+	testnet.Require(t, "capinfos")
+	cmd := exec.Command("capinfos", append([]string{"-c"}, files...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("capinfos: %v: %s", err, out)
+	}
+}
+
+// trialSeconds is how long a trial of files by time lasts. XDPCAP_SECONDS=60 makes it longer.
+func trialSeconds() int {
+	n, err := strconv.Atoi(os.Getenv("XDPCAP_SECONDS"))
+	if err != nil {
+		return 3
+	}
+	return n
+}
+
+// Files by size, by time and by both have the names and the number that tcpdump's manual says, each
+// of the frames is in one of them, and each can be read by itself.
+func TestRotation(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const size, rate = 1000, 4000
+	for _, test := range []struct {
+		flags, file string
+		seconds     bool // the capture goes on for trialSeconds
+		check       func(t *testing.T, files []seriesFile)
+	}{
+		{flags: "-C 1", file: "out.pcapng", check: numbered("out.pcapng", 0, 0)},
+		{flags: "-C 1", file: "out.pcap", check: numbered("out.pcap", 0, 0)},
+		{flags: "-C 1 -W 20", file: "out.pcapng", check: numbered("out.pcapng", 2, 20)},
+		{flags: "-C 1 -W 3", file: "out.pcapng", check: numbered("out.pcapng", 1, 3)},
+		{flags: "-C 20k -W 3", file: "out.pcapng.zst", check: atMost(3)},
+		{flags: "-C 30k", file: "out.pcap.gz", check: atMost(100)},
+		{flags: "-b packets:1000", file: "out.pcapng", check: dumpcapNames},
+		{flags: "-b packets:500 -b files:4 -a files:9", file: "out.pcapng", check: atMost(4)},
+		{flags: "-G 1", file: "%s.pcapng", seconds: true, check: bySecond("%s.pcapng")},
+		{flags: "-G 1 --atomic", file: "%s.pcapng.zst", seconds: true, check: bySecond("%s.pcapng.zst")},
+		{flags: "-b interval:1", file: "out.pcapng", seconds: true, check: atLeast(3)},
+		{flags: "-G 1 -C 1", file: "%s.pcapng", seconds: true, check: bySecondAndSize(0)},
+		{flags: "-G 1 -C 1 -W 30", file: "%s.pcapng", seconds: true, check: bySecondAndSize(2)},
+	} {
+		t.Run(test.flags+" "+strings.TrimPrefix(test.file, "%"), func(t *testing.T) {
+			dir := t.TempDir()
+			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json", "--print-files")
+			printed, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer printed.Close()
+			p := listening(t, pair.Rx, w, args...)
+			w.Close()
+			told := make(chan string, 1)
+			go func() {
+				all, _ := io.ReadAll(printed)
+				told <- string(all)
+			}()
+			g := testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: 5000}
+			if test.seconds {
+				g.Rate, g.Count = rate, uint64(rate*trialSeconds())
+			}
+			testnet.Generate(t, pair, g)
+			var stderr string
+			if strings.Contains(test.flags, "-a ") {
+				_, stderr = p.wait()
+			} else {
+				stderr = p.interrupt()
+			}
+			s := account(t, stderr)
+			if s.Lost != 0 || s.Seen != g.Count && !strings.Contains(test.flags, "-a ") {
+				t.Fatalf("%d frames were sent, summary %+v", g.Count, s)
+			}
+			files := readSeries(t, dir)
+			first := uint64(0)
+			if len(files) > 0 && len(files[0].numbers) > 0 {
+				first = files[0].numbers[0]
+			}
+			if ring := strings.Contains(test.flags, "-W 3") || strings.Contains(test.flags, "files:4"); !ring && first != 0 {
+				t.Errorf("the first frame in a file is %d", first)
+			}
+			checkSeries(t, files, first, s)
+			checkOpens(t, dir, names(files))
+			test.check(t, files)
+			lines := strings.Fields(<-told)
+			if n := len(lines); n < len(files) || lines[n-1] != filepath.Join(dir, files[len(files)-1].name) {
+				t.Errorf("names printed: %v; files: %v", lines, names(files))
+			}
+		})
+	}
+}
+
+// numbered checks tcpdump's names with -C: a number with so many digits behind the name, which
+// begins again at a limit, and sizes.
+func numbered(name string, digits, limit int) func(*testing.T, []seriesFile) {
+	return func(t *testing.T, files []seriesFile) {
+		t.Helper()
+		total := int(files[len(files)-1].numbers[len(files[len(files)-1].numbers)-1]) + 1
+		perFile := len(files[0].numbers)
+		for _, f := range files {
+			n := int(f.numbers[0]) / perFile
+			if limit > 0 {
+				n %= limit
+			}
+			want := fmt.Sprintf("%s%0*d", name, digits, n)
+			if n == 0 && digits == 0 {
+				want = name
+			}
+			if f.name != want {
+				t.Errorf("the file from frame %d on is called %s, want %s", f.numbers[0], f.name, want)
+			}
+			// As with tcpdump, the packet that goes beyond the limit is the last of its file. The
+			// statistics come behind it.
+			if last := f.numbers[len(f.numbers)-1] == uint64(total-1); !last && (f.size <= 1e6 || f.size > 1e6+2500) {
+				t.Errorf("%s has %d bytes", f.name, f.size)
+			}
+		}
+		if limit > 0 && len(files) > limit {
+			t.Errorf("%d files: %v", len(files), names(files))
+		}
+	}
+}
+
+func atMost(n int) func(*testing.T, []seriesFile) {
+	return func(t *testing.T, files []seriesFile) {
+		t.Helper()
+		if len(files) < 2 || len(files) > n {
+			t.Errorf("%d files: %v", len(files), names(files))
+		}
+	}
+}
+
+func atLeast(n int) func(*testing.T, []seriesFile) {
+	return func(t *testing.T, files []seriesFile) {
+		t.Helper()
+		if len(files) < n {
+			t.Errorf("%d files: %v", len(files), names(files))
+		}
+	}
+}
+
+// dumpcapNames checks names like out_00001_20261122130501.pcapng.
+func dumpcapNames(t *testing.T, files []seriesFile) {
+	t.Helper()
+	for i, f := range files {
+		number, at, _ := strings.Cut(strings.TrimPrefix(f.name, "out_"), "_")
+		_, err := time.Parse("20060102150405.pcapng", at)
+		if n, _ := strconv.Atoi(number); n != i+1 || len(number) != 5 || err != nil || len(f.numbers) != 1000 {
+			t.Errorf("file %d is %s with %d packets: %v", i, f.name, len(f.numbers), err)
+		}
+	}
+	if len(files) != 5 {
+		t.Errorf("%d files: %v", len(files), names(files))
+	}
+}
+
+// bySecond checks that there is a file for each second, with the packets of that second.
+func bySecond(name string) func(*testing.T, []seriesFile) {
+	return func(t *testing.T, files []seriesFile) {
+		t.Helper()
+		slices.SortFunc(files, func(a, b seriesFile) int { return strings.Compare(a.name, b.name) })
+		for i, f := range files {
+			second := secondOf(f.name)
+			if i > 0 && second != secondOf(files[i-1].name)+1 {
+				t.Errorf("after %s comes %s", files[i-1].name, f.name)
+			}
+			if want := strings.ReplaceAll(name, "%s", strconv.FormatInt(second, 10)); f.name != want {
+				t.Errorf("%s, want %s", f.name, want)
+			}
+			checkStamps(t, f)
+		}
+		atLeast(trialSeconds())(t, files)
+	}
+}
+
+// secondOf is the number at the beginning of a name.
+func secondOf(name string) int64 {
+	stem, _, _ := strings.Cut(name, ".")
+	n, _ := strconv.ParseInt(stem, 10, 64)
+	return n
+}
+
+// checkStamps checks that all packets of a file are of the second that it is called by.
+func checkStamps(t *testing.T, f seriesFile) {
+	t.Helper()
+	for i, at := range f.stamps {
+		if at.Unix() != secondOf(f.name) {
+			t.Errorf("%s: packet %d is stamped %d.%09d", f.name, f.numbers[i], at.Unix(), at.Nanosecond())
+			return
+		}
+	}
+}
+
+// bySecondAndSize checks names of a second and a number of so many digits.
+func bySecondAndSize(digits int) func(*testing.T, []seriesFile) {
+	return func(t *testing.T, files []seriesFile) {
+		t.Helper()
+		second, n := int64(0), 0
+		for _, f := range files {
+			if len(f.numbers) == 0 {
+				continue
+			}
+			if s := secondOf(f.name); s != second {
+				second, n = s, 0
+			}
+			want := fmt.Sprintf("%d.pcapng%0*d", second, digits, n)
+			if n == 0 && digits == 0 {
+				want = fmt.Sprintf("%d.pcapng", second)
+			}
+			if f.name != want {
+				t.Errorf("%s, want %s", f.name, want)
+			}
+			checkStamps(t, f)
+			n++
+		}
+		atLeast(3*trialSeconds())(t, files)
+	}
+}
+
+// Without any packets, files begin within a second of their time, and -W ends the capture with
+// status 0 when so many are there.
+func TestRotationIdle(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-G", "1", "-W", strconv.Itoa(trialSeconds()), "-w", filepath.Join(dir, "%s.pcapng"), "--json")
+	status, stderr := p.wait()
+	files := readSeries(t, dir)
+	if status != 0 || len(files) != trialSeconds() || !strings.Contains(stderr, "as many files as were asked for are written") {
+		t.Errorf("exit status %d, files %v: %s", status, names(files), stderr)
+	}
+	bySecond("%s.pcapng")(t, files)
+	for _, f := range files[1:] {
+		var made unix.Statx_t
+		if err := unix.Statx(unix.AT_FDCWD, filepath.Join(dir, f.name), 0, unix.STATX_BTIME, &made); err != nil {
+			t.Fatal(err)
+		}
+		late := time.Unix(made.Btime.Sec, int64(made.Btime.Nsec)).Sub(time.Unix(secondOf(f.name), 0))
+		if made.Mask&unix.STATX_BTIME != 0 && (late < 0 || late > time.Second) {
+			t.Errorf("%s was made %v late", f.name, late)
+		}
+	}
+	account(t, stderr)
+}
+
+// A command gets the name of each finished file, and whatever it does keeps nobody waiting.
+func TestPostrotateCommand(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	script := filepath.Join(t.TempDir(), "script")
+	text := "#!/bin/sh\ngrep -q 'SigIgn:.*[02468ace]...$' /proc/self/status || echo ignores signals\nmv \"$1\" \"$1.nice$(nice)\"\n"
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "1", "-z", script, "-w", filepath.Join(dir, "out.pcapng"), "--json")
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 5000})
+	stderr := p.interrupt()
+	files := readSeries(t, dir)
+	checkSeries(t, files, 0, account(t, stderr))
+	if strings.Contains(stderr, "ignores") || len(files) < 5 {
+		t.Errorf("files %v: %s", names(files), stderr)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.name, ".nice19") {
+			t.Errorf("the command has not got %s, or not with the lowest priority", f.name)
+		}
+	}
+	// A command that fails says so once; one that is not there is refused before anything begins.
+	p = listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "1", "-z", "false", "-w", filepath.Join(dir, "out.pcapng"), "--json")
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 3000})
+	if stderr := p.interrupt(); !strings.Contains(stderr, "exit status 1") || !strings.Contains(stderr, "-z false: failed for 4 of 4 files") {
+		t.Errorf("%s", stderr)
+	}
+	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-z", "none-such", "-w", filepath.Join(dir, "out.pcapng")).wait()
+	if status != 1 || !strings.Contains(stderr, "-z none-such: executable file not found in $PATH") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+// A disk that is full ends the capture with whole files. --min-free ends it before, and in a ring
+// lets it go on without the oldest files.
+func TestRotationDiskFull(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const disk, minFree, frames = 12 << 20, 4 << 20, 12_000
+	for _, test := range []struct {
+		flags, file string
+		status      int
+		said        string
+	}{
+		{"-C 1", "out.pcapng", 1, "no space left on device"},
+		{"-C 1", "out.pcapng.zst", 1, "no space left on device"},
+		{"-C 1 --min-free 4M", "out.pcapng", 0, "of which 4194304 are to be left"},
+		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "of which 4194304 are to be left"},
+		{"-C 1 --max-bytes 5M", "out.pcapng", 0, "as many bytes as were asked for at most: 5242880"},
+		{"-C 1 --max-bytes 5M", "out.pcapng.zst", 0, "as many bytes as were asked for at most: 5242880"},
+		{"-C 1 -W 100 --min-free 4M", "out.pcapng", 0, ""},
+		{"-C 1 -W 100 --max-bytes 5M", "out.pcapng", 0, ""},
+		{"-b filesize:1000 -b files:100 --min-free 4M", "out.pcapng.zst", 0, ""},
+	} {
+		t.Run(test.flags+" "+test.file, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", disk)); err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Unmount(dir, unix.MNT_DETACH)
+			p := listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json")...)
+			sendIncompressible(t, pair, 1400, frames)
+			stderr := ""
+			if test.said == "" {
+				stderr = p.interrupt()
+			} else {
+				status := 0
+				if status, stderr = p.wait(); status != test.status || !strings.Contains(stderr, test.said) {
+					t.Errorf("exit status %d: %s", status, stderr)
+				}
+			}
+			s := account(t, stderr)
+			files := readSeries(t, dir)
+			checkOpens(t, dir, names(files))
+			first := files[0].numbers[0]
+			checkSeries(t, files, first, s)
+			if ring := test.said == ""; ring == (first == 0) || ring && s.Captured != frames {
+				t.Errorf("the files begin with frame %d, summary %+v", first, s)
+			}
+			if test.status == 0 && s.Lost != 0 || test.status == 1 && s.NotTaken == 0 {
+				t.Errorf("summary %+v", s)
+			}
+			var now unix.Statfs_t
+			if err := unix.Statfs(dir, &now); err != nil {
+				t.Fatal(err)
+			}
+			total := int64(0)
+			for _, f := range files {
+				total += f.size
+			}
+			if free := int64(now.Bavail) * now.Bsize; strings.Contains(test.flags, "min-free") && (free < minFree || free > minFree+3e6) {
+				t.Errorf("%d bytes are free", free)
+			}
+			if strings.Contains(test.flags, "max-bytes") && (total > 5<<20 || total < 3<<20) {
+				t.Errorf("%d bytes in %v", total, names(files))
+			}
+		})
+	}
+}
+
+// sendIncompressible sends numbered frames of which gzip and zstd make nothing shorter.
+func sendIncompressible(t *testing.T, pair *testnet.Pair, size int, count uint64) {
+	t.Helper()
+	sender := testnet.MustSender(t, pair)
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range count {
+		frame := testnet.UDPFrame(size, n)
+		for i := testnet.SequenceOffset + 8; i+8 <= len(frame); i += 8 {
+			binary.LittleEndian.PutUint64(frame[i:], random.Uint64())
+		}
+		if err := sender.Send(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Every finished file of a capture that was killed opens, and at most the last one is cut off.
+// XDPCAP_KILLS=50 kills more often.
+func TestRotationKilled(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	kills, err := strconv.Atoi(os.Getenv("XDPCAP_KILLS"))
+	if err != nil {
+		kills = 3
+	}
+	cut := 0
+	for i := range kills {
+		dir := t.TempDir()
+		file := []string{"out.pcapng.zst", "out.pcapng", "out.pcapng.gz"}[i%3]
+		flags := [][]string{{"-C", "200k"}, {"-C", "1"}, {"-b", "packets:500", "--atomic"}}[i/3%3]
+		p := listening(t, pair.Rx, nil, append(flags, "-i", pair.RxName, "-w", filepath.Join(dir, file))...)
+		stop := trickle(t, pair)
+		testnet.WaitFor(t, "files", func() bool {
+			all, _ := os.ReadDir(dir)
+			return len(all) > 3
+		})
+		time.Sleep(time.Duration(i*17%100) * time.Millisecond) // so that it is hit elsewhere
+		p.cmd.Process.Kill()
+		<-p.done
+		stop()
+		files := readSeries(t, dir)
+		next := files[0].numbers[0]
+		for j, f := range files {
+			for _, n := range f.numbers {
+				if n != next {
+					t.Fatalf("%s has frame %d in the place of %d", f.name, n, next)
+				}
+				next++
+			}
+			unfinished := f.statistics.StartTime.IsZero()
+			if unfinished {
+				cut++
+			}
+			if unfinished && j < len(files)-1 && len(f.numbers) > 0 {
+				t.Errorf("%s is not the last one of %v and was not finished: %v", f.name, names(files), f.cut)
+			}
+			if !unfinished && f.cut != nil {
+				t.Errorf("%s: %v", f.name, f.cut)
+			}
+		}
+		var finished []string
+		for _, f := range files {
+			if !f.statistics.StartTime.IsZero() {
+				finished = append(finished, f.name)
+			}
+		}
+		checkOpens(t, dir, finished)
+	}
+	t.Logf("%d kills, %d files not finished", kills, cut)
+}
+
+// Memory, descriptors and threads do not grow with the number of files.
+func TestRotationFlat(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-b", "packets:20", "-b", "files:10", "-w", filepath.Join(dir, "out.pcapng.zst"), "--json")
+	count := func(what string) int {
+		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, what))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	g := testnet.MustGenerator(t, pair)
+	var descriptors, threads [2]int
+	var used [2]int64
+	for i, frames := range []uint64{2000, 8000} { // 100 files, and 400 more
+		if _, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: frames, Rate: 10_000}); err != nil {
+			t.Fatal(err)
+		}
+		last := fmt.Sprintf("out_%05d_", []int{100, 500}[i])
+		testnet.WaitFor(t, last, func() bool {
+			all, _ := filepath.Glob(filepath.Join(dir, last+"*"))
+			return len(all) == 1 && count("fd") > 0 && len(all) > 0
+		})
+		descriptors[i], threads[i], used[i] = count("fd"), count("task"), memory(t, p)
+	}
+	t.Logf("descriptors %v, threads %v, bytes %v", descriptors, threads, used)
+	if descriptors[1] > descriptors[0]+maxUnfinishedFiles || threads[1] > threads[0]+4 || used[1] > used[0]+8<<20 {
+		t.Errorf("descriptors %v, threads %v, bytes %v", descriptors, threads, used)
+	}
+	s := account(t, p.interrupt())
+	files := readSeries(t, dir)
+	if len(files) != 10 {
+		t.Errorf("%d files: %v", len(files), names(files))
+	}
+	checkSeries(t, files, files[0].numbers[0], s)
+}
+
+// maxUnfinishedFiles may be open at one time more than at another.
+const maxUnfinishedFiles = 9
