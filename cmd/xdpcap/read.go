@@ -70,7 +70,7 @@ func newRead() *cobra.Command {
 	})
 	addGroup(f, "Output", func(f *pflag.FlagSet) {
 		nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
-		f.StringVar(&o.format, "format", "pcapng", "`format` of the file: pcapng or pcap")
+		f.StringVar(&o.format, "format", "", "`format` of the file: pcapng or pcap (default by its suffix, and pcapng)")
 		f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
 		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
@@ -96,6 +96,13 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
 	case o.print && o.stats:
 		return errors.New("--stats is printed instead of packets: leave --print away")
+	}
+	var compression capture.Compression
+	if o.fileFormat, compression = capture.FormatByName(o.write); compression != capture.NoCompression {
+		return fmt.Errorf("-w %s: read does not compress: write with -w - and pipe it into gzip or zstd", o.write)
+	}
+	if o.format == "" {
+		return nil
 	}
 	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
 		return fmt.Errorf("--format: %w", err)

@@ -168,7 +168,10 @@ func TestReadLikeTcpdump(t *testing.T) {
 	skipEmulated(t)
 	file := filepath.Join(t.TempDir(), "sample.pcap")
 	// Of HTTP, which carries the pushed segments, tcpdump prints lines that xdpcap does not know.
-	mustRead(t, "-w", file, "--format", "pcap", writeSample(t, plainSource).path, "not tcp[tcpflags] & tcp-push != 0")
+	mustRead(t, "-w", file, writeSample(t, plainSource).path, "not tcp[tcpflags] & tcp-push != 0")
+	if magic := readBytes(t, file)[:4]; !bytes.Equal(magic, []byte{0x4d, 0x3c, 0xb2, 0xa1}) {
+		t.Errorf("the file begins with % x: its name says pcap", magic)
+	}
 	t.Setenv("TZ", "UTC")
 	for _, args := range []string{
 		"-n", "-ne", "-nv", "-nX -c 5", "-nq tcp", "-ntt port 53 or arp", "-n vlan and icmp", "-n greater 80", "-n ip6 or not ip",
@@ -466,6 +469,7 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
 		{[]string{"--stats", "--print", "-w", "x", file}, "leave --print away"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
+		{[]string{"-w", "x.pcapng.zst", file}, "read does not compress"},
 	} {
 		stdout, stderr, status := runRead(t, nil, test.args...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, test.want) {
