@@ -17,6 +17,7 @@ type Account struct {
 	FilteredOut uint64 // the filter did not match
 	NotSampled  uint64 // passed over by a sampling option, or came after Options.Count was reached
 	Lost        uint64 // found no room in the ring, or were not taken by an output
+	NotRecorded uint64 // those of NotSampled that a Recorder had in memory and did not write
 	NotTaken    uint64 // those of Lost that an output did not take
 	Invalid     uint64 // records that failed the check of their cookie and length
 	Captured    uint64 // handed over
@@ -35,6 +36,7 @@ func (a *Account) add(b Account) {
 	a.NotSampled += b.NotSampled
 	a.Lost += b.Lost
 	a.NotTaken += b.NotTaken
+	a.NotRecorded += b.NotRecorded
 	a.Invalid += b.Invalid
 	a.Captured += b.Captured
 	a.Bytes += b.Bytes

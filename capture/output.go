@@ -32,6 +32,7 @@ type Description struct {
 	Started  time.Time // when the session began to attach
 	Hardware string    // the CPU's model
 	OS       string    // as `uname -srm` prints it
+	Recorded string    // why and when a [Recorder] wrote the file; "" = it is no recorder's
 
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = they are not known.
 	Accounts func() (Accounts, error)
@@ -61,6 +62,9 @@ func (d *Description) comment(commandLine string) string {
 		default:
 			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", src.Label(), src.Sampler, src.Hook, src.Target)
 		}
+	}
+	if d.Recorded != "" {
+		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
 	}
 	b.WriteString("sampling: " + d.Options.sampling() + "\n")
 	if len(d.Options.Verdicts) > 0 {

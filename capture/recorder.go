@@ -1,0 +1,359 @@
+package capture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MinRecorder is the least memory that a [Recorder] takes, in bytes: a few of the longest packets.
+const MinRecorder = 1 << 20
+
+// RecorderOptions say what a [Recorder] keeps and when it writes.
+type RecorderOptions struct {
+	Size     int           // bytes of memory for packets; each takes 56 besides its own; at least MinRecorder
+	Post     time.Duration // how long the recorder goes on with a file after its trigger
+	Triggers []Trigger
+	AtEnd    bool // write what is in memory at the end, too
+
+	// Open opens the file for the next recording, and returns its name for Done. It is called by
+	// another goroutine than the Recorder's methods, by one at a time.
+	Open func() (file *File, name string, err error)
+
+	// Done, if not nil, is told of each recording when its file is complete, by a goroutine of the
+	// recorder, and must return without waiting for anything.
+	Done func(Recording)
+}
+
+// A Trigger makes a recorder write.
+type Trigger struct {
+	Name  string             // for the comment in the file
+	Fires func(*Packet) bool // looks at each packet, in their order; must keep nothing of it
+}
+
+// A Recording is a file that a recorder has written.
+type Recording struct {
+	File    string
+	Trigger string    // what it was written for
+	Time    time.Time // when that happened
+	Further uint64    // how many triggers came while it was recorded, for which there is no other file
+	Packets uint64    // that reached the file
+}
+
+// A Recorder is an Output that keeps the last packets in memory, and writes them to a file when
+// something happens: when a packet fires one of the triggers, or when Trigger is called. The file
+// goes on for the time Post. A trigger that comes meanwhile is counted, and has no file of its own.
+// A packet is written once at most: the next recording begins after the last packet of the one
+// before, where that is still in memory.
+//
+// Packets that are overwritten in memory, or are there at the end, count as NotSampled in the
+// recorder's account, and as NotRecorded. A file's statistics are about the packets in it.
+//
+// The files are written by another goroutine, one after the other, while the one before is brought
+// to its disk. A recording that has to wait for more than that loses its oldest packets if the
+// memory is needed. Where the file takes packets more slowly than new ones come, Write waits for
+// it. Besides the memory for packets there is that of the queues of two files as long as files are
+// written: see [Writer].
+//
+// A Recorder belongs to one goroutine, except Trigger.
+type Recorder struct {
+	options     RecorderOptions
+	description Description
+	ring        *packetRing
+
+	asked    atomic.Pointer[Recording] // by Trigger
+	present  *recording                // that goes on; nil = none
+	deadline int64                     // when it ends, in nanoseconds since the epoch
+	queued   []*recording              // that write has not begun with
+
+	next        chan *recording
+	free        atomic.Bool // write waits for the next one
+	owns        atomic.Bool // write takes packets out of the ring
+	waiting     atomic.Bool // Write does, for room in the ring
+	wake, roomy chan struct{}
+	ended       chan struct{}
+
+	failure atomic.Pointer[error] // of a file
+	taken   Accounts              // Captured and Bytes in the files; write's until ended
+	refused []uint64              // packets that a file did not take, by source; likewise
+}
+
+// A recording is a part of the ring that is to be written.
+type recording struct {
+	Recording
+	end     atomic.Uint64 // the place in the ring where it ends; notYet = not known
+	further atomic.Uint64
+}
+
+const notYet = ^uint64(0)
+
+// maxQueued is how many recordings may wait to be written. Triggers that come then are counted.
+const maxQueued = 16
+
+// late is for how long a packet may be on its way from the kernel.
+const late = 200 * time.Millisecond
+
+// NewRecorder returns a recorder that has its memory. It is released by End or Close.
+func NewRecorder(o RecorderOptions) (*Recorder, error) {
+	if o.Size < MinRecorder {
+		return nil, fmt.Errorf("a recorder of %d bytes: must have at least %d", o.Size, MinRecorder)
+	}
+	ring, err := newPacketRing(o.Size)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{options: o, ring: ring, next: make(chan *recording, 1)}
+	r.wake, r.roomy = make(chan struct{}, 1), make(chan struct{}, 1)
+	r.free.Store(true)
+	return r, nil
+}
+
+// Trigger makes the recorder write what it has, and what comes within the time Post. It may be
+// called by any goroutine, and does not wait. Of several calls at once, one counts.
+func (r *Recorder) Trigger(name string) {
+	r.asked.Store(&Recording{Trigger: name, Time: time.Now()})
+}
+
+func (r *Recorder) Begin(d Description) error {
+	r.description = d
+	r.taken, r.refused = make(Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
+	r.ended = make(chan struct{})
+	go r.write()
+	return nil
+}
+
+// Write keeps a packet, and forgets the oldest ones to have room for it. It allocates nothing.
+func (r *Recorder) Write(p *Packet) error {
+	if r.present != nil {
+		r.deadline -= int64(p.ClockSetBack)
+		if p.Time > r.deadline {
+			r.finish()
+		}
+	}
+	bytes := room(len(p.Data))
+	for !r.ring.hasRoom(bytes) {
+		if r.owns.Load() {
+			r.waitForRoom(bytes)
+		} else {
+			r.ring.drop()
+		}
+	}
+	r.ring.put(p)
+	for i := range r.options.Triggers {
+		if t := &r.options.Triggers[i]; t.Fires(p) {
+			r.fire(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
+		}
+	}
+	return r.look()
+}
+
+// Flush begins and ends recordings in time while no packets come.
+func (r *Recorder) Flush() error {
+	if r.present != nil && time.Now().UnixNano() > r.deadline+int64(late) {
+		r.finish()
+	}
+	return r.look()
+}
+
+// look begins the recording that Trigger has asked for, hands the next one to write, and returns
+// the error of a file.
+func (r *Recorder) look() error {
+	if r.asked.Load() != nil {
+		r.fire(*r.asked.Swap(nil))
+	}
+	if len(r.queued) > 0 && r.free.Load() {
+		r.free.Store(false)
+		r.owns.Store(true)
+		r.next <- r.queued[0]
+		r.queued = slices.Delete(r.queued, 0, 1)
+	}
+	if err := r.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fire begins a recording of what is in the ring, unless one goes on.
+func (r *Recorder) fire(why Recording) {
+	switch {
+	case r.present != nil:
+		r.present.further.Add(1)
+	case len(r.queued) == maxQueued:
+		r.queued[maxQueued-1].further.Add(1)
+	default:
+		r.present, r.deadline = &recording{Recording: why}, why.Time.Add(r.options.Post).UnixNano()
+		r.present.end.Store(notYet)
+		r.queued = append(r.queued, r.present)
+	}
+}
+
+// finish ends the present recording after the packets that are in the ring now.
+func (r *Recorder) finish() {
+	r.present.end.Store(r.ring.head.Load())
+	r.present = nil
+	signal(r.wake)
+}
+
+// waitForRoom waits until write has made room for so many bytes, or takes nothing out any more.
+func (r *Recorder) waitForRoom(bytes uint64) {
+	r.waiting.Store(true)
+	defer r.waiting.Store(false)
+	signal(r.wake)
+	if !r.ring.hasRoom(bytes) && r.owns.Load() {
+		<-r.roomy
+	}
+}
+
+// signal wakes the goroutine that receives from c, now or when it does so next.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// End completes the files. The account has as Captured the packets that are in them.
+func (r *Recorder) End(final Accounts) (Accounts, error) {
+	if r.options.AtEnd {
+		r.fire(Recording{Trigger: "the end of the capture", Time: time.Now()})
+	}
+	if r.present != nil {
+		r.finish()
+	}
+	for _, next := range r.queued {
+		r.next <- next
+	}
+	close(r.next)
+	<-r.ended
+	r.Close()
+	var err error
+	if failed := r.failure.Load(); failed != nil {
+		err = *failed
+	}
+	return final.recorded(r.taken, r.refused), err
+}
+
+// Close releases the memory of a recorder that was not begun, or has ended.
+func (r *Recorder) Close() { r.ring.close() }
+
+// recorded returns the accounts of a recorder whose files took some of the packets that the session
+// captured, and refused others.
+func (as Accounts) recorded(taken Accounts, refused []uint64) Accounts {
+	own := make(Accounts, len(as))
+	for i, a := range as {
+		left := a.Captured - taken[i].Captured - refused[i]
+		a.NotSampled += left
+		a.NotRecorded += left
+		a.Lost += refused[i]
+		a.NotTaken += refused[i]
+		a.Captured, a.Bytes = taken[i].Captured, taken[i].Bytes
+		own[i] = a
+	}
+	return own
+}
+
+// write writes one recording after the other, until there will be no more. The file of the one
+// before is completed meanwhile.
+func (r *Recorder) write() {
+	defer close(r.ended)
+	var completing sync.WaitGroup
+	for next := range r.next {
+		written := r.writeOne(next)
+		completing.Wait()
+		completing.Go(func() { r.complete(written) })
+		r.free.Store(true)
+	}
+	completing.Wait()
+}
+
+// A written is a recording that was given to its file.
+type written struct {
+	*recording
+	file  *File    // nil where it could not be opened
+	given Accounts // of its packets
+	err   error
+}
+
+// writeOne gives a recording to a file of its own. After an error its packets are taken from the
+// ring all the same.
+func (r *Recorder) writeOne(next *recording) written {
+	w := written{recording: next, given: make(Accounts, len(r.description.Sources))}
+	w.file, w.File, w.err = r.options.Open()
+	if w.err == nil {
+		d := r.description
+		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
+		w.err = w.file.Begin(d)
+	}
+	var p Packet
+	var wrapped []byte
+	for r.hasMore(&w) {
+		r.ring.first(&p, &wrapped)
+		a := &w.given[p.Source]
+		a.Captured++
+		a.Bytes += uint64(len(p.Data))
+		a.Lost += p.Dropped
+		if w.err == nil {
+			w.err = w.file.Write(&p)
+		}
+		r.ring.drop()
+		if r.waiting.Load() {
+			signal(r.roomy)
+		}
+	}
+	r.owns.Store(false)
+	signal(r.roomy)
+	return w
+}
+
+// complete ends the file of a recording and counts what it has taken.
+func (r *Recorder) complete(w written) {
+	for i := range w.given {
+		w.given[i].Seen = w.given[i].Captured + w.given[i].Lost
+	}
+	own := w.given.Delivered(make(Accounts, len(w.given)))
+	if w.file != nil {
+		taken, err := w.file.End(w.given)
+		own, w.err = taken, cmp.Or(w.err, err)
+		w.file.Close() // where it was not begun
+	}
+	for i, a := range own {
+		r.taken[i].Captured += a.Captured
+		r.taken[i].Bytes += a.Bytes
+		r.refused[i] += w.given[i].Captured - a.Captured
+	}
+	if w.err != nil {
+		r.failure.CompareAndSwap(nil, &w.err)
+		return
+	}
+	if r.options.Done != nil {
+		w.Further, w.Packets = w.further.Load(), own.Total().Captured
+		r.options.Done(w.Recording)
+	}
+}
+
+// hasMore waits for the next packet of a recording, or for its end. Meanwhile it flushes the file.
+func (r *Recorder) hasMore(w *written) bool {
+	for {
+		end := w.end.Load() // before head, which it may be equal to
+		tail := r.ring.tail.Load()
+		switch {
+		case tail >= end: // Write may have overwritten all of it
+			return false
+		case tail < r.ring.head.Load():
+			return true
+		}
+		if w.err == nil {
+			w.err = w.file.Flush()
+		}
+		if w.err != nil {
+			r.failure.CompareAndSwap(nil, &w.err)
+		}
+		select {
+		case <-r.wake:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

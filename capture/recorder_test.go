@@ -1,0 +1,311 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A recorderTest is a recorder with its files in a directory of the test.
+type recorderTest struct {
+	*Recorder
+	t        *testing.T
+	dir      string
+	mu       sync.Mutex
+	done     []Recording
+	opened   int
+	hold     chan struct{} // what Open waits for; nil = nothing
+	packets  uint64        // that were written
+	dataSize int
+}
+
+const testPackets = 100 // bytes of each
+
+func newRecorderTest(t *testing.T, o RecorderOptions) *recorderTest {
+	t.Helper()
+	r := &recorderTest{t: t, dir: t.TempDir(), dataSize: testPackets}
+	o.Open = func() (*File, string, error) {
+		if r.hold != nil {
+			<-r.hold
+		}
+		r.opened++
+		file, err := OpenFile(r.path(r.opened), WriterOptions{})
+		return file, r.path(r.opened), err
+	}
+	o.Done = func(done Recording) {
+		r.mu.Lock()
+		r.done = append(r.done, done)
+		r.mu.Unlock()
+	}
+	var err error
+	if r.Recorder, err = NewRecorder(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Begin(Description{Sources: []Source{{Name: "eth0"}}, Options: Options{SnapLen: 2000}}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// waitFor waits until so many files are complete and the recorder is ready for the next one.
+func (r *recorderTest) waitFor(files int) {
+	r.t.Helper()
+	testnet.WaitFor(r.t, "the file to be complete", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.done) == files && r.free.Load()
+	})
+}
+
+func (r *recorderTest) path(n int) string { return filepath.Join(r.dir, fmt.Sprint(n)) }
+
+// write writes numbered packets, a microsecond after each other.
+func (r *recorderTest) write(n int) {
+	r.t.Helper()
+	data := make([]byte, r.dataSize)
+	for range n {
+		binary.BigEndian.PutUint64(data, r.packets)
+		p := Packet{Data: data, WireLen: len(data), Time: int64(r.packets) * 1000, ID: r.packets}
+		if err := r.Write(&p); err != nil {
+			r.t.Fatal(err)
+		}
+		r.packets++
+	}
+}
+
+// end ends the recorder, whose account must say that so many packets were written.
+func (r *recorderTest) end(written uint64) {
+	r.t.Helper()
+	a := Account{Seen: r.packets + 5, Lost: 5, Captured: r.packets, Bytes: r.packets * testPackets}
+	own, err := r.End(Accounts{a})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	want := Account{Seen: r.packets + 5, Lost: 5, Captured: written, Bytes: written * uint64(r.dataSize),
+		NotSampled: r.packets - written, NotRecorded: r.packets - written}
+	if own[0] != want {
+		r.t.Errorf("the account is %+v, want %+v", own[0], want)
+	}
+}
+
+// numbers are the numbers of the packets in a file, and the comment of its header.
+func (r *recorderTest) numbers(n int) (numbers []uint64, comment string) {
+	r.t.Helper()
+	file, err := os.ReadFile(r.path(n))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	reader, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for {
+		data, _, err := reader.ReadPacketData()
+		if err != nil {
+			break
+		}
+		numbers = append(numbers, binary.BigEndian.Uint64(data))
+	}
+	ifi, err := reader.Interface(0)
+	if s := ifi.Statistics; err != nil || s.PacketsReceived != uint64(len(numbers)) {
+		r.t.Errorf("file %d has the statistics %+v, %v", n, s, err)
+	}
+	return numbers, reader.SectionInfo().Comment
+}
+
+// checkFile checks that a file has exactly the packets from first to before end.
+func (r *recorderTest) checkFile(n int, first, end uint64, trigger string) {
+	r.t.Helper()
+	numbers, comment := r.numbers(n)
+	for i, number := range numbers {
+		if number != first+uint64(i) {
+			r.t.Fatalf("file %d: packet %d is number %d, the first is to be %d", n, i, number, first)
+		}
+	}
+	if uint64(len(numbers)) != end-first {
+		r.t.Errorf("file %d has the packets %d to %d, want those from %d to before %d", n, numbers[0], numbers[len(numbers)-1], first, end)
+	}
+	if want := "recorded because of: " + trigger; !strings.Contains(comment, want) {
+		r.t.Errorf("file %d: %q is not in its comment %q", n, want, comment)
+	}
+}
+
+// at is a trigger that fires at packets with one of these numbers.
+func at(numbers ...uint64) Trigger {
+	return Trigger{Name: fmt.Sprint("at ", numbers), Fires: func(p *Packet) bool {
+		for _, n := range numbers {
+			if p.ID == n {
+				return true
+			}
+		}
+		return false
+	}}
+}
+
+// A file has as many packets up to the one that has fired the trigger as fit into the memory, and
+// those of the time after it. What does not follow is in no file; what comes twice is in one.
+func TestRecorder(t *testing.T) {
+	const size = 1 << 20
+	kept := uint64(size / room(testPackets))
+	for _, post := range []uint64{0, 1, 7000} { // packets, a microsecond each
+		t.Run(fmt.Sprint(post), func(t *testing.T) {
+			r := newRecorderTest(t, RecorderOptions{Size: size, Post: time.Duration(post) * time.Microsecond, Triggers: []Trigger{at(40_000, 40_000+post, 50_000)}})
+			r.write(47_500)
+			r.waitFor(1)
+			r.write(12_500)
+			second := max(40_001+post, 50_001-kept)
+			r.end(kept + post + 50_001 + post - second)
+			r.checkFile(1, 40_001-kept, 40_001+post, "at [40000")
+			r.checkFile(2, second, 50_001+post, "at [40000")
+			want := uint64(1)
+			if post == 0 {
+				want = 0
+			}
+			if len(r.done) != 2 || r.done[0].Further != want || r.done[0].Packets != kept+post {
+				t.Errorf("recordings %+v", r.done)
+			}
+		})
+	}
+}
+
+// What Trigger asks for is written also while no packets come, and what is in memory at the end
+// where that is asked for. Without a trigger nothing is written.
+func TestRecorderAsked(t *testing.T) {
+	for _, atEnd := range []bool{false, true} {
+		r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, AtEnd: atEnd})
+		for asked := 1; asked <= 3; asked++ {
+			r.write(1000)
+			r.Trigger("SIGUSR2")
+			testnet.WaitFor(t, "the recording to begin", func() bool { r.Flush(); return r.present == nil && len(r.queued) == 0 })
+			testnet.WaitFor(t, "the recording to end", func() bool { r.Flush(); r.mu.Lock(); defer r.mu.Unlock(); return len(r.done) == asked })
+			r.checkFile(asked, uint64(asked-1)*1000, uint64(asked)*1000, "SIGUSR2, at ")
+		}
+		r.write(1000)
+		written := uint64(3000)
+		if atEnd {
+			written = 4000
+		}
+		r.end(written)
+		if atEnd {
+			r.checkFile(4, 3000, 4000, "the end of the capture, at ")
+		}
+	}
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder})
+	r.write(100_000)
+	r.end(0)
+	if r.opened > 0 {
+		t.Error("it has written without a trigger")
+	}
+}
+
+// While a file is not opened, nothing that is to be written is overwritten: Write waits. Recordings
+// that come meanwhile wait, too.
+func TestRecorderSlowFile(t *testing.T) {
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{at(9000)}})
+	r.hold = make(chan struct{})
+	blocked := make(chan struct{})
+	go func() {
+		defer close(blocked)
+		r.write(50_000)
+	}()
+	testnet.WaitFor(t, "Write to wait", func() bool { return r.waiting.Load() })
+	if head := r.ring.head.Load(); head > 9001*room(testPackets)+MinRecorder {
+		t.Errorf("%d bytes were kept before it waited", head)
+	}
+	close(r.hold)
+	<-blocked
+	kept := uint64(MinRecorder / room(testPackets))
+	r.end(50_000 - (9001 - kept))
+	r.checkFile(1, 9001-kept, 50_000, "at [9000], at ")
+}
+
+// Packets of all lengths wrap around the end of the memory, and all that is known of them is kept.
+func TestPacketRing(t *testing.T) {
+	ring, err := newPacketRing(MinRecorder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ring.close()
+	var wrapped []byte
+	first, next := 0, 0
+	made := func(n int) Packet {
+		return Packet{Data: bytes.Repeat([]byte{byte(n)}, 1+n*7919%2000), WireLen: n, Time: int64(n) << 40, Source: n % 3, Queue: uint32(n),
+			ID: uint64(n) << 50, Verdict: Verdict(n % 5), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}
+	}
+	for next < 10_000 {
+		p := made(next)
+		for ; !ring.hasRoom(room(len(p.Data))); first++ {
+			var got Packet
+			if first%2 == 0 {
+				ring.first(&got, &wrapped)
+				if want := made(first); !reflect.DeepEqual(want, got) {
+					t.Fatalf("packet %d is %+v, want %+v", first, got, want)
+				}
+			}
+			ring.drop()
+		}
+		ring.put(&p)
+		next++
+	}
+	if cap(wrapped) == 0 {
+		t.Error("no packet wrapped around the end")
+	}
+}
+
+// An error of a file ends the session, and its packets count as not taken.
+func TestRecorderError(t *testing.T) {
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Triggers: []Trigger{at(100)}})
+	r.options.Open = func() (*File, string, error) { return nil, "", errors.New("no disk") }
+	for i := range uint64(200) {
+		r.Write(&Packet{ID: i, Time: int64(i), Data: make([]byte, testPackets)})
+	}
+	testnet.WaitFor(t, "the error", func() bool { return r.Flush() != nil })
+	own, err := r.End(Accounts{{Seen: 200, Captured: 200, Bytes: 200 * testPackets}})
+	want := Account{Seen: 200, Lost: 101, NotTaken: 101, NotSampled: 99, NotRecorded: 99}
+	if err == nil || err.Error() != "no disk" || own[0] != want {
+		t.Errorf("%+v, %v", own, err)
+	}
+}
+
+// To keep a packet allocates nothing, with and without a recording.
+func TestRecorderNoAllocations(t *testing.T) {
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{at(1 << 40)}})
+	p := &Packet{Data: make([]byte, testPackets)}
+	for _, recording := range []bool{false, true} {
+		if n := testing.AllocsPerRun(20_000, func() { r.Write(p) }); n > 0 {
+			t.Errorf("%v allocations for a packet, recording: %v", n, recording)
+		}
+		p.Time = time.Now().UnixNano()
+		r.Trigger("SIGUSR2")
+	}
+	r.End(Accounts{{}})
+}
+
+func BenchmarkRecorder(b *testing.B) {
+	for _, size := range []int{MinRecorder, 256 << 20} {
+		b.Run(fmt.Sprint(size>>20), func(b *testing.B) {
+			r, err := NewRecorder(RecorderOptions{Size: size})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.Close()
+			p := &Packet{Data: make([]byte, 64)}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Write(p)
+			}
+		})
+	}
+}
