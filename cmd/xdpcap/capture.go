@@ -58,6 +58,7 @@ type captureOptions struct {
 	sandbox  sandboxOptions
 	rotate   rotationOptions
 	series   *capture.Rotation // nil = one file
+	recorder recorderOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -77,7 +78,9 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 -G 3600 -W 24 -w %F_%H.pcapng.zst
                                                 a day, a compressed file for each hour
   xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
-                                                the last 50 files of 100 MB, fewer on a full disk`
+                                                the last 50 files of 100 MB, fewer on a full disk
+  xdpcap -i eth0 --ring 256M --trigger aborted --post 5s -w crash.pcapng
+                                                what came before and after an exception`
 
 func newCapture(o *captureOptions) *cobra.Command {
 	cmd := &cobra.Command{
@@ -116,6 +119,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "How much", o.amountFlags)
 	addGroup(f, "Output", o.outputFlags)
 	addGroup(f, "Long captures", o.rotate.flags)
+	addGroup(f, "Flight recorder", o.recorder.flags)
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
 	addPeerFlags(f)
@@ -223,11 +227,14 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	case o.json.descriptor() == unix.Stdout && (o.print || isStdout(o.write) || o.write == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
+	if err := o.recorder.check(o.write, o.filter.vlanAware, given); err != nil {
+		return err
+	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
 	// Only an exit has a verdict, or a packet to look at as it comes out.
-	if (given("verdict") || o.filterAt == "exit") && !given("rx-capture") && o.hookMap == "" {
+	if (given("verdict") || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
 	for _, name := range o.hookNames {
@@ -238,6 +245,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		if !slices.Contains(o.hooks, h) {
 			o.hooks = append(o.hooks, h)
 		}
+	}
+	if o.recorder.needsVerdict && o.hookMap == "" && !slices.Contains(o.hooks, capture.Exit) {
+		return errors.New("--trigger: only what comes out of a program has a verdict: add --rx-capture exit")
 	}
 	slices.Sort(o.hooks) // the order of a packet's way
 	for _, name := range o.verdictNames {

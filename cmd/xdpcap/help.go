@@ -15,7 +15,8 @@ var notes = []note{
 	{"Sizes and times", "A size is a number that may end in k, M or G, which are 1024 and its powers. A time is a number of seconds, " +
 		"or has Go's units: 200ms, 10s, 1h30m."},
 	{"Signals", "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
-		"second changes nothing; one after that kills it if the ending hangs. SIGUSR1 prints a capture's counts so far."},
+		"second changes nothing; one after that kills it if the ending hangs. SIGUSR1 prints a capture's counts so far; " +
+		"SIGUSR2 makes the recorder of --ring write what it has."},
 	{"Exit status", "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},
 	{"Settings", "Flags can also be set in the environment, XDPCAP_INTERFACE=eth0, and in ~/.config/xdpcap/config or /etc/xdpcap.conf, " +
 		"interface = eth0; `xdpcap config --help` says how."},

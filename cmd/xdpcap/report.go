@@ -80,6 +80,9 @@ func writeCounts(out io.Writer, a capture.Account) {
 		packets(a.Captured), packets(a.Matched()), packets(a.Dropped()))
 	fmt.Fprintf(out, "xdpcap: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured\n",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
+	if a.NotRecorded > 0 {
+		say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
+	}
 	if a.NotTaken > 0 {
 		say(out, "%d of the lost packets were not taken by the output", a.NotTaken)
 	}

@@ -55,7 +55,8 @@ type captureRun struct {
 	exporter *exporter        // nil without --listen
 	session  *capture.Session // nil until the capture has begun
 	started  time.Time
-	file     *capture.File // nil without -w
+	file     *capture.File     // nil without -w
+	recorder *capture.Recorder // that writes files in its place; nil without --ring
 	notices  notices
 	noticed  []string // the notices so far
 
@@ -86,7 +87,13 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 	if err := r.o.sandbox.plan(r.o.rotate.lasting(r.o.write), r.o.json.path()); err != nil {
 		return nil, err
 	}
-	if r.o.write != "" || r.o.extcap.capture {
+	if r.o.recorder.size.bytes > 0 {
+		if err := r.openRecorder(); err != nil {
+			return nil, err
+		}
+		defer r.recorder.Close()
+		defer r.triggerBySignal()()
+	} else if r.o.write != "" || r.o.extcap.capture {
 		if r.file, err = r.openFile(ctx); err != nil {
 			return nil, err
 		}
@@ -186,6 +193,9 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 	if r.file != nil {
 		outputs = append(outputs, r.file)
 	}
+	if r.recorder != nil {
+		outputs = append(outputs, r.recorder)
+	}
 	if r.prints() {
 		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
 	}
@@ -196,7 +206,9 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 }
 
 // prints tells whether the packets are printed.
-func (r *captureRun) prints() bool { return r.o.print || r.file == nil && !r.o.account }
+func (r *captureRun) prints() bool {
+	return r.o.print || r.file == nil && r.recorder == nil && !r.o.account
+}
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {

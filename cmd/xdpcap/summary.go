@@ -33,6 +33,7 @@ type accountKeys struct {
 	Seen        uint64 `json:"seen"`
 	FilteredOut uint64 `json:"filtered_out"`
 	NotSampled  uint64 `json:"not_sampled"`
+	NotRecorded uint64 `json:"not_recorded"`
 	Lost        uint64 `json:"lost"`
 	NotTaken    uint64 `json:"not_taken"`
 	Invalid     uint64 `json:"invalid"`
@@ -45,6 +46,7 @@ func newAccountKeys(a capture.Account) accountKeys {
 		Seen:        a.Seen,
 		FilteredOut: a.FilteredOut,
 		NotSampled:  a.NotSampled,
+		NotRecorded: a.NotRecorded,
 		Lost:        a.Lost,
 		NotTaken:    a.NotTaken,
 		Invalid:     a.Invalid,

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// recordedNumbers are the numbers of the frames in a file of a recorder, which must follow each
+// other, and the time of each.
+func recordedNumbers(t *testing.T, path string) (numbers []uint64, times []time.Time) {
+	t.Helper()
+	records, _ := readFile(t, path)
+	for i, rec := range records {
+		n, ok := testnet.Sequence(rec.data)
+		if !ok || i > 0 && n != numbers[i-1]+1 {
+			t.Fatalf("%s: packet %d has the number %d behind %d", path, i, n, numbers[i-1])
+		}
+		numbers, times = append(numbers, n), append(times, rec.ci.Timestamp)
+	}
+	return numbers, times
+}
+
+// waitForFile waits until a recorder has said that it has written a file, and returns what it said.
+func waitForFile(t *testing.T, p *process, path string) (said string) {
+	t.Helper()
+	testnet.WaitFor(t, path, func() bool {
+		_, after, ok := strings.Cut(p.said(), "xdpcap: "+path+": ")
+		said, _, _ = strings.Cut(after, "\n")
+		return ok && strings.Contains(after, "\n")
+	})
+	return said
+}
+
+// A filter's file has exactly as many packets up to the one that matches as fit into the memory,
+// and those that came within the time after it, by both transports and at full rate.
+func TestRecorderAtRate(t *testing.T) {
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			file := tempFile(t)
+			const size, ring, post = 100, 2 << 20, 20 * time.Millisecond
+			frames := testnet.Volume(200_000)
+			fired := frames / 2
+			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--ring", "2M", "--post", post.String(), "--transport", transport,
+				"--trigger", fmt.Sprintf("udp[12:4] = %d", fired), "--json", "-B", ringFor(frames, size))
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Rate: 400_000})
+			first := strings.Replace(file, ".pcapng", "-1.pcapng", 1)
+			waitForFile(t, p, first)
+			s := account(t, p.interrupt())
+			numbers, times := recordedNumbers(t, first)
+			if s.Seen != frames || s.Lost != 0 || s.Captured != uint64(len(numbers)) || s.NotRecorded != s.NotSampled || len(s.Notices) != 1 {
+				t.Errorf("summary %+v, %d packets in the file", s, len(numbers))
+			}
+			before := min(uint64(ring/(56+104)), fired+1) // with the packet that fired
+			if numbers[0] != fired+1-before {
+				t.Errorf("the file begins with the number %d, want %d", numbers[0], fired+1-before)
+			}
+			end := times[before-1].Add(post)
+			if last := times[len(times)-1]; last.After(end) {
+				t.Errorf("the last packet came %v after the time", last.Sub(end))
+			}
+			if uint64(len(times)) == before && frames > 10_000 {
+				t.Error("no packets follow")
+			}
+			if info := outputOf(t, "capinfos", first); !strings.Contains(info, "recorded because of: udp[12:4] = ") {
+				t.Errorf("the file does not say why: %s", info)
+			}
+			if files, _ := filepath.Glob(filepath.Dir(file) + "/*"); len(files) != 1 {
+				t.Errorf("files: %v", files)
+			}
+		})
+	}
+}
+
+// Each SIGUSR2 makes a file of what has come since the one before, and none makes none. Files of a
+// recorder before are left alone. At the end what is left is written where --trigger end asks for
+// it.
+func TestRecorderSIGUSR2(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	name := func(n int) string { return strings.Replace(file, ".pcapng", fmt.Sprintf("-%d.pcapng", n), 1) }
+	if err := os.WriteFile(name(2), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--ring", "1M", "--trigger", "end", "--json")
+	var want []uint64
+	for i, n := range []int{1, 3, 4, 5} {
+		testnet.Send(t, pair, testnet.UDPFrame(100, uint64(2*i)), testnet.UDPFrame(100, uint64(2*i+1)))
+		want = []uint64{uint64(2 * i), uint64(2*i + 1)}
+		var said string
+		if n < 5 {
+			p.cmd.Process.Signal(unix.SIGUSR2)
+			said = waitForFile(t, p, name(n))
+		} else {
+			s := account(t, p.interrupt())
+			if said = s.Notices[3]; s.Captured != 8 || s.NotRecorded != 0 {
+				t.Errorf("summary %+v", s)
+			}
+		}
+		numbers, _ := recordedNumbers(t, name(n))
+		if diff := cmp.Diff(want, numbers); diff != "" {
+			t.Errorf("%s: %s", name(n), diff)
+		}
+		why := "SIGUSR2"
+		if n == 5 {
+			why = "the end of the capture"
+		}
+		if !strings.Contains(said, "2 packets recorded because of: "+why+", at ") {
+			t.Errorf("said: %s", said)
+		}
+	}
+	if old, _ := os.ReadFile(name(2)); string(old) != "old" {
+		t.Error("the old file was written over")
+	}
+
+	// Without a trigger there is no file.
+	p = listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file+"x", "--ring", "1M", "--json", "-c", "5")
+	for i := range uint64(5) {
+		testnet.Send(t, pair, testnet.UDPFrame(100, i))
+	}
+	_, stderr := p.wait()
+	if s := account(t, stderr); s.Captured != 0 || s.NotRecorded != 5 || s.Seen != 5 {
+		t.Errorf("summary %+v", s)
+	}
+	if files, _ := filepath.Glob(file + "x*"); len(files) > 0 {
+		t.Errorf("files: %v", files)
+	}
+}
+
+// A verdict, its rate, and a loss are triggers, too.
+func TestRecorderTriggers(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := attachTarget(t, pair, testnet.HookedFrags)
+	hook := pinHook(t, target.Hook())
+	pass, drop, abort := testnet.TxToRx().UDP(1000, 53, []byte("p")), testnet.TxToRx().UDP(1000, testnet.DropPort, []byte("d")),
+		testnet.TxToRx().UDP(1000, testnet.AbortPort, []byte("a"))
+	record := func(trigger string, packets int, send func(p *process)) {
+		t.Helper()
+		file := tempFile(t)
+		p := listening(t, pair.Rx, nil, "--hook", hook, "-w", file, "--ring", "1M", "--trigger", trigger, "--json", "-B", "128k")
+		send(p)
+		name := strings.Replace(file, ".pcapng", "-1.pcapng", 1)
+		said := waitForFile(t, p, name)
+		s := account(t, p.interrupt())
+		if records, _ := readFile(t, name); packets > 0 && len(records) != packets || uint64(len(records)) != s.Captured ||
+			!strings.Contains(said, "recorded because of: "+trigger+", at ") || len(s.Notices) < 1 {
+			t.Errorf("%s: %d packets, said %s, summary %+v", trigger, len(records), said, s)
+		}
+	}
+	record("aborted", 4, func(*process) { testnet.Send(t, pair, pass, drop, pass, abort) })
+	record("drop > 3/s", 5, func(*process) { testnet.Send(t, pair, drop, drop, abort, drop, drop) })
+	record("lost", 0, func(p *process) {
+		stopProcess(t, p)
+		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+		continueProcess(t, p)
+		testnet.WaitFor(t, "packets after the loss", func() bool {
+			testnet.Send(t, pair, pass)
+			return strings.Contains(p.said(), "recorded because")
+		})
+	})
+}
+
+// A rate is that of the last second, and fires once until it has fallen.
+func TestRateWindow(t *testing.T) {
+	trigger, needsVerdict, err := parseTrigger("drop>3/s", false)
+	if err != nil || !needsVerdict {
+		t.Fatalf("%v, %v", needsVerdict, err)
+	}
+	var p capture.Packet
+	at := func(ms int64, v capture.Verdict) bool {
+		p.Time, p.Verdict = ms*1e6, v
+		return trigger.Fires(&p)
+	}
+	for _, step := range []struct {
+		ms   int64
+		v    capture.Verdict
+		want bool
+	}{
+		{0, capture.Drop, false}, {300, capture.Drop, false}, {600, capture.Drop, false}, {900, capture.Pass, false},
+		{1001, capture.Drop, false}, // the first one is more than a second ago
+		{1100, capture.Drop, true}, {1150, capture.Drop, false},
+		{2500, capture.Pass, false}, // it has fallen
+		{2501, capture.Drop, false}, {2502, capture.Drop, false}, {2503, capture.Drop, false}, {2504, capture.Drop, true},
+		{100, capture.Drop, false}, // the clock was set back
+		{101, capture.Drop, false}, {102, capture.Drop, false}, {103, capture.Drop, true},
+	} {
+		if got := at(step.ms, step.v); got != step.want {
+			t.Errorf("at %d ms: %v", step.ms, got)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { at(200, capture.Drop) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// What makes no sense together is refused in one line.
+func TestRecorderMistakes(t *testing.T) {
+	skipEmulated(t)
+	for _, test := range []struct{ args, want string }{
+		{"--ring 64M", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
+		{"--ring 64M -w -", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
+		{"--ring 10k -w x", "--ring 10240: must be at least 1M"},
+		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},
+		{"--post 3 -w x", "--post: nothing is kept in memory: add --ring SIZE"},
+		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
+		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, lost, either of them as drop>1000/s, end, or a filter: `},
+		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only what comes out of a program has a verdict: add --rx-capture exit"},
+		{"--ring 1M -w /nonexistent/x", "-w: make files in /nonexistent: no such file or directory"},
+	} {
+		cmd := command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(out), "xdpcap: "+test.want) || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", test.args, err, out)
+		}
+	}
+}
+
+// Files are numbered before the suffix.
+func TestFileNames(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]string{"a": "a-1", "a.pcapng": "a-1.pcapng", "a.b.pcap": "a-1.b.pcap", ".hidden": ".hidden-1"} {
+		if got := fileNames(filepath.Join(dir, name))(); got != filepath.Join(dir, want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
