@@ -235,11 +235,15 @@ func newWireshark(t *testing.T) wireshark {
 	t.Helper()
 	testnet.Require(t, "tshark")
 	w := wireshark{t, t.TempDir()}
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, dir := range []string{".config", ".local/lib"} {
 		dir = filepath.Join(w.home, dir, "wireshark/extcap")
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
-			err = os.Symlink(os.Args[0], filepath.Join(dir, "xdpcap"))
+			err = os.Symlink(binary, filepath.Join(dir, "xdpcap"))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -379,8 +383,8 @@ func TestTsharkVerdicts(t *testing.T) {
 	}
 	cmd := w.tshark("-i", "xdpcap-traced1", "-f", "udp", "-c", strconv.Itoa(2*len(answers)), "-o", "extcap.xdpcap_traced1.rxcapture:exit",
 		"-T", "fields", "-e", "udp.dstport", "-e", "frame.verdict.ebpf_xdp")
-	var out bytes.Buffer
-	cmd.Stdout = &out
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := pair.Rx.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +395,7 @@ func TestTsharkVerdicts(t *testing.T) {
 		select {
 		case err := <-done:
 			if ended = true; err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v: %s", err, &stderr)
 			}
 		case <-time.After(50 * time.Millisecond):
 		}
