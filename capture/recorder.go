@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // MinRecorder is the least memory that a [Recorder] takes, in bytes: a few of the longest packets.
@@ -14,7 +16,7 @@ const MinRecorder = 1 << 20
 
 // RecorderOptions say what a [Recorder] keeps and when it writes.
 type RecorderOptions struct {
-	Size     int           // bytes of memory for packets; each takes 56 besides its own; at least MinRecorder
+	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 56 besides its own
 	Post     time.Duration // how long the recorder goes on with a file after its trigger
 	Triggers []Trigger
 	AtEnd    bool // write what is in memory at the end, too
@@ -100,6 +102,9 @@ const late = 200 * time.Millisecond
 func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	if o.Size < MinRecorder {
 		return nil, fmt.Errorf("a recorder of %d bytes: must have at least %d", o.Size, MinRecorder)
+	}
+	if available := machine.AvailableMemory(); uint64(o.Size) > available {
+		return nil, fmt.Errorf("a recorder of %d bytes: the machine has %d bytes of memory left", o.Size, available)
 	}
 	ring, err := newPacketRing(o.Size)
 	if err != nil {

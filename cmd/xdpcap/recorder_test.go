@@ -212,6 +212,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--ring 64M", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
 		{"--ring 64M -w -", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
 		{"--ring 10k -w x", "--ring 10240: must be at least 1M"},
+		{"--ring 9000G -w x", "--ring: a recorder of 9663676416000 bytes: the machine has "},
 		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},
 		{"--post 3 -w x", "--post: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
