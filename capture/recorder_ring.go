@@ -70,8 +70,8 @@ func (r *packetRing) put(p *Packet) {
 	r.head.Store(r.head.Load() + bytes)
 }
 
-// first reads the oldest packet, which must be there, into p. Its bytes are the ring's own or, where
-// they wrap around its end, those of *wrapped.
+// first reads the oldest packet, which must be there, into p. Its bytes are the ring's own or,
+// where they wrap around its end, those of *wrapped.
 func (r *packetRing) first(p *Packet, wrapped *[]byte) {
 	var h [packetHead]byte
 	r.read(r.tailAt, h[:])
