@@ -130,8 +130,20 @@ func (r *Recorder) Begin(d Description) error {
 	return nil
 }
 
-// Write keeps a packet, and forgets the oldest ones to have room for it. It allocates nothing.
-func (r *Recorder) Write(p *Packet) error {
+// Write keeps packets, and forgets the oldest ones to have room for them. It allocates nothing.
+func (r *Recorder) Write(packets []Packet) error {
+	for i := range packets {
+		r.keep(&packets[i])
+		if err := r.look(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep adds a packet to the ring. It ends the present recording before a packet that comes too late
+// for it, and begins one after a packet that fires a trigger.
+func (r *Recorder) keep(p *Packet) {
 	if r.present != nil {
 		r.deadline -= int64(p.ClockSetBack)
 		if p.Time > r.deadline {
@@ -152,7 +164,6 @@ func (r *Recorder) Write(p *Packet) error {
 			r.fire(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
 		}
 	}
-	return r.look()
 }
 
 // Flush begins and ends recordings in time while no packets come.
@@ -292,16 +303,17 @@ func (r *Recorder) writeOne(next *recording) written {
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
 	}
-	var p Packet
+	one := make([]Packet, 1)
+	p := &one[0]
 	var wrapped []byte
 	for r.hasMore(&w) {
-		r.ring.first(&p, &wrapped)
+		r.ring.first(p, &wrapped)
 		a := &w.given[p.Source]
 		a.Captured++
 		a.Bytes += uint64(len(p.Data))
 		a.Lost += p.Dropped
 		if w.err == nil {
-			w.err = w.file.Write(&p)
+			w.err = w.file.Write(one)
 		}
 		r.ring.drop()
 		if r.waiting.Load() {

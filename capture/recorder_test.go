@@ -78,7 +78,7 @@ func (r *recorderTest) write(n int) {
 	for range n {
 		binary.BigEndian.PutUint64(data, r.packets)
 		p := Packet{Data: data, WireLen: len(data), Time: int64(r.packets) * 1000, ID: r.packets}
-		if err := r.Write(&p); err != nil {
+		if err := r.Write([]Packet{p}); err != nil {
 			r.t.Fatal(err)
 		}
 		r.packets++
@@ -269,7 +269,7 @@ func TestRecorderError(t *testing.T) {
 	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Triggers: []Trigger{at(100)}})
 	r.options.Open = func() (*File, string, error) { return nil, "", errors.New("no disk") }
 	for i := range uint64(200) {
-		r.Write(&Packet{ID: i, Time: int64(i), Data: make([]byte, testPackets)})
+		r.Write([]Packet{{ID: i, Time: int64(i), Data: make([]byte, testPackets)}})
 	}
 	testnet.WaitFor(t, "the error", func() bool { return r.Flush() != nil })
 	own, err := r.End(Accounts{{Seen: 200, Captured: 200, Bytes: 200 * testPackets}})
@@ -282,12 +282,12 @@ func TestRecorderError(t *testing.T) {
 // To keep a packet allocates nothing, with and without a recording.
 func TestRecorderNoAllocations(t *testing.T) {
 	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{at(1 << 40)}})
-	p := &Packet{Data: make([]byte, testPackets)}
+	p := []Packet{{Data: make([]byte, testPackets)}}
 	for _, recording := range []bool{false, true} {
 		if n := testing.AllocsPerRun(20_000, func() { r.Write(p) }); n > 0 {
 			t.Errorf("%v allocations for a packet, recording: %v", n, recording)
 		}
-		p.Time = time.Now().UnixNano()
+		p[0].Time = time.Now().UnixNano()
 		r.Trigger("SIGUSR2")
 	}
 	r.End(Accounts{{}})
@@ -301,7 +301,7 @@ func BenchmarkRecorder(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer r.Close()
-			p := &Packet{Data: make([]byte, 64)}
+			p := []Packet{{Data: make([]byte, 64)}}
 			b.ReportAllocs()
 			for b.Loop() {
 				r.Write(p)

@@ -371,8 +371,8 @@ func TestTsharkPrivileges(t *testing.T) {
 	}
 }
 
-// Verdicts reach tshark as they are, through dumpcap and the fifo. Emulated machines, which alone
-// trace programs on every build machine, cannot let tshark start an extcap, so the test starts both.
+// Verdicts reach tshark as they are, through dumpcap and the fifo. Not all build machines trace
+// programs, and in the emulated ones tshark cannot start an extcap, so the test starts both.
 func TestExtcapVerdicts(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "traced1"})
