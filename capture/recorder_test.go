@@ -142,8 +142,8 @@ func (r *recorderTest) checkFile(n int, first, end uint64, trigger string) {
 	}
 }
 
-// at is a trigger that fires at packets with one of these numbers.
-func at(numbers ...uint64) Trigger {
+// firesAt is a trigger that fires at packets with one of these numbers.
+func firesAt(numbers ...uint64) Trigger {
 	return Trigger{Name: fmt.Sprint("at ", numbers), Fires: func(p *Packet) bool {
 		for _, n := range numbers {
 			if p.ID == n {
@@ -161,7 +161,7 @@ func TestRecorder(t *testing.T) {
 	kept := uint64(size / room(testPackets))
 	for _, post := range []uint64{0, 1, 7000} { // packets, a microsecond each
 		t.Run(fmt.Sprint(post), func(t *testing.T) {
-			r := newRecorderTest(t, RecorderOptions{Size: size, Post: time.Duration(post) * time.Microsecond, Triggers: []Trigger{at(40_000, 40_000+post, 50_000)}})
+			r := newRecorderTest(t, RecorderOptions{Size: size, Post: time.Duration(post) * time.Microsecond, Triggers: []Trigger{firesAt(40_000, 40_000+post, 50_000)}})
 			r.write(47_500)
 			r.waitFor(1)
 			r.write(12_500)
@@ -213,7 +213,7 @@ func TestRecorderAsked(t *testing.T) {
 // While a file is not opened, nothing that is to be written is overwritten: Write waits. Recordings
 // that come meanwhile wait, too.
 func TestRecorderSlowFile(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{at(9000)}})
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{firesAt(9000)}})
 	r.hold = make(chan struct{})
 	blocked := make(chan struct{})
 	go func() {
@@ -266,7 +266,7 @@ func TestPacketRing(t *testing.T) {
 
 // An error of a file ends the session, and its packets count as not taken.
 func TestRecorderError(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Triggers: []Trigger{at(100)}})
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Triggers: []Trigger{firesAt(100)}})
 	r.options.Open = func() (*File, string, error) { return nil, "", errors.New("no disk") }
 	for i := range uint64(200) {
 		r.Write([]Packet{{ID: i, Time: int64(i), Data: make([]byte, testPackets)}})
@@ -281,7 +281,7 @@ func TestRecorderError(t *testing.T) {
 
 // To keep a packet allocates nothing, with and without a recording.
 func TestRecorderNoAllocations(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{at(1 << 40)}})
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{firesAt(1 << 40)}})
 	p := []Packet{{Data: make([]byte, testPackets)}}
 	for _, recording := range []bool{false, true} {
 		if n := testing.AllocsPerRun(20_000, func() { r.Write(p) }); n > 0 {

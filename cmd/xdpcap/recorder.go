@@ -47,6 +47,14 @@ func (o *recorderOptions) check(write string, vlanAware bool, given func(flag st
 	case write == "" || isStdout(write):
 		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
 	}
+	for _, flag := range []struct{ name, shown string }{
+		{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
+		{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
+	} {
+		if given(flag.name) {
+			return fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag.shown)
+		}
+	}
 	for _, text := range o.words {
 		if strings.TrimSpace(text) == "end" {
 			o.atEnd = true
@@ -76,7 +84,7 @@ func (r *captureRun) openRecorder() (err error) {
 		AtEnd:    r.o.recorder.atEnd,
 		Open: func() (*capture.File, string, error) {
 			name := names()
-			file, err := openOutput(name, r.o.writer())
+			file, err := openOutput(name, nil, r.o.writer())
 			written.file.Store(file)
 			return file, name, err
 		},

@@ -211,6 +211,8 @@ func TestRecorderMistakes(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--ring 64M", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
 		{"--ring 64M -w -", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
+		{"--ring 1M -w x -C 10", "-C and --ring: each trigger makes a file: choose one"},
+		{"--ring 1M -w x -z gzip", "-z and --ring: each trigger makes a file: choose one"},
 		{"--ring 10k -w x", "--ring 10240: must be at least 1M"},
 		{"--ring 9000G -w x", "--ring: a recorder of 9663676416000 bytes: the machine has "},
 		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},
