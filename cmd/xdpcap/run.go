@@ -84,7 +84,7 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 		return nil, err
 	}
 	defer r.exporter.close()
-	if err := r.o.sandbox.plan(r.o.rotate.lasting(r.o.write), r.o.json.path()); err != nil {
+	if err := r.o.sandbox.plan(r.o.series != nil, r.o.rotate.lasting(r.o.write), r.o.json.path()); err != nil {
 		return nil, err
 	}
 	if r.o.recorder.size.bytes > 0 {

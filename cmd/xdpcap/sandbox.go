@@ -32,9 +32,9 @@ func noSandboxVar(f *pflag.FlagSet, off *bool) {
 	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
 }
 
-// plan decides what the capture keeps, before anything is opened. The files are what it writes,
-// "" for none.
-func (o *sandboxOptions) plan(files ...string) error {
+// plan decides what the capture keeps, before anything is opened. The files are what it writes, ""
+// for none; more says that others are made besides them later.
+func (o *sandboxOptions) plan(more bool, files ...string) error {
 	switch {
 	case o.off && o.user != "":
 		return errors.New("-Z and --no-sandbox: choose one")
@@ -47,8 +47,11 @@ func (o *sandboxOptions) plan(files ...string) error {
 			o.box.Writable = append(o.box.Writable, dir)
 		}
 	}
+	forbidden := func(u *privilege.User) int {
+		return slices.IndexFunc(o.box.Writable, func(dir string) bool { return !u.MayWrite(dir) })
+	}
 	if o.user == "" {
-		if u := privilege.Sudoer(); u != nil && !slices.ContainsFunc(o.box.Writable, func(dir string) bool { return !u.MayWrite(dir) }) {
+		if u := privilege.Sudoer(); u != nil && forbidden(u) < 0 {
 			o.box.User = u
 		}
 		return nil
@@ -58,16 +61,18 @@ func (o *sandboxOptions) plan(files ...string) error {
 	case err != nil:
 		return fmt.Errorf("-Z: %w", err)
 	case u.UID == os.Geteuid(): // it is already
+		return nil
 	case os.Geteuid() != 0:
 		return fmt.Errorf("-Z %s: only root can become another user: leave it away", o.user)
-	default:
-		o.box.User = u
 	}
+	if at := forbidden(u); more && at >= 0 {
+		return fmt.Errorf("-Z %s: this user may make no files in %s: choose another directory or user", o.user, o.box.Writable[at])
+	}
+	o.box.User = u
 	return nil
 }
 
-// directoryOf returns the directory in which a file is, "" for what is no regular file. Where the
-// directory has a time in its name, as -w may have, it is the one above.
+// directoryOf returns the directory in which a file is, "" for what is no regular file.
 func directoryOf(file string) string {
 	if file == "" || isStdout(file) {
 		return ""
@@ -75,11 +80,7 @@ func directoryOf(file string) string {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return ""
 	}
-	dir := filepath.Dir(file)
-	if i := strings.IndexByte(dir, '%'); i >= 0 {
-		dir = filepath.Dir(dir[:i] + "time")
-	}
-	return dir
+	return filepath.Dir(file)
 }
 
 // enter gives up what the plan has not. What the process has made it gives to whom it becomes.

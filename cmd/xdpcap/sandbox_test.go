@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -123,8 +124,46 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
+// A capture without rights goes on to the next file, and a program that it starts may write where
+// the files are, and nowhere else.
+func TestUnprivilegedRotation(t *testing.T) {
+	skipEmulated(t)
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir, elsewhere := directoryFor(t, somebody), directoryFor(t, somebody)
+	script := elsewhere + "/script"
+	text := "#!/bin/sh\necho done >$1.done\necho done >" + elsewhere + "/done\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	summary := dir + "/summary"
+	given := surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}
+	p := startCommand(t, pair.Rx, nil, given.command(t,
+		"-i", pair.RxName, "-w", dir+"/out", "-C", "20k", "-z", script, "--json="+summary)).listening()
+	checkPowerless(t, p)
+	const frames = 100
+	for n := range uint64(frames) {
+		testnet.Send(t, pair, testnet.UDPFrame(1000, n))
+	}
+	p.interrupt()
+	if s := account(t, contents(t, summary)); s.Captured != frames {
+		t.Errorf("summary %+v", s)
+	}
+	files, _ := filepath.Glob(dir + "/out*")
+	finished, _ := filepath.Glob(dir + "/out*.done")
+	if len(finished) < 5 || len(files) != 2*len(finished) {
+		t.Errorf("%q and %q", files, finished)
+	}
+	if _, err := os.Stat(elsewhere + "/done"); err == nil {
+		t.Error("the program has written elsewhere")
+	}
+}
+
 // Captures go on without perf events where nobody has insisted on them, and say so.
 func TestPerfRefused(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	refused := surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
 	for transport, notice := range map[string]string{
@@ -223,6 +262,7 @@ func TestBecomeUser(t *testing.T) {
 
 // What cannot be done is one line, before anything is attached.
 func TestSandboxRefusals(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		given surroundings
@@ -230,11 +270,12 @@ func TestSandboxRefusals(t *testing.T) {
 		want  string
 	}{
 		{surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
+		{surroundings{}, "-Z nobody -C 1M -w " + directoryFor(t, 0) + "/out", "-Z nobody: this user may make no files in "},
 		{surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
 		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: leave it away"},
 		{surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},
 	} {
-		args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull)
+		args := append([]string{"-i", pair.RxName, "-w", os.DevNull}, strings.Fields(test.args)...)
 		status, stderr := startCommand(t, pair.Rx, nil, test.given.command(t, args...)).wait()
 		oneLine(t, status, stderr, test.want)
 		checkDetached(t, pair)
@@ -243,6 +284,7 @@ func TestSandboxRefusals(t *testing.T) {
 
 // With --no-sandbox a capture keeps what it has.
 func TestNoSandbox(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	own := contents(t, "/proc/self/status")
 	_, own, _ = strings.Cut(own, "CapEff:")
@@ -257,6 +299,7 @@ func TestNoSandbox(t *testing.T) {
 
 // Counters keep what they need to go on with another program, and nothing else.
 func TestCountersKeep(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const kept = 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_SYS_ADMIN
 	for _, args := range [][]string{
