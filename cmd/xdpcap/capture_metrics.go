@@ -61,7 +61,7 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 	m.all = append(m.all,
 		metric[captureReading]{
 			name:  "xdpcap_output_file_bytes",
-			help:  "Size of the file that packets are written to; missing where there is none.",
+			help:  "Size of the file that packets are written to, or of all files of a rotation that are there; missing without a file.",
 			gauge: true,
 			values: func(c captureReading, send sendValue) {
 				if c.fileSize >= 0 {
