@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,13 +55,17 @@ type finding struct {
 func try(text string) int {
 	var in trial
 	err := json.Unmarshal([]byte(text), &in)
+	var held sync.WaitGroup
 	hold := make(chan struct{})
 	for range 4 { // threads that have been there before
+		held.Add(1)
 		go func() {
 			runtime.LockOSThread()
+			held.Done()
 			<-hold
 		}()
 	}
+	held.Wait()
 	if err == nil {
 		err = in.Enter()
 	}
