@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // commandPatience is how long the end of a capture waits for the commands of -z.
@@ -23,7 +23,6 @@ type finishedFiles struct {
 	path   string    // of the command; "" = none
 	name   string    // as -z has it
 	output io.Writer // the command's; nil = nobody's
-	note   func(error)
 
 	running chan struct{} // full while as many commands run as may
 	over    sync.WaitGroup
@@ -34,6 +33,9 @@ type finishedFiles struct {
 	started  int // commands
 	failed   int // of these
 	ended    int
+	first    error       // of a command, or of printing
+	told     bool        // whether first was told
+	note     func(error) // tells an error at once; nil in wait
 }
 
 // newFinishedFiles finds the command before anything is captured.
@@ -103,17 +105,21 @@ func (f *finishedFiles) command(file string) error {
 	cmd := exec.Command(f.path, file)
 	cmd.Stdout, cmd.Stderr = f.output, f.output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	// A process begins with the priority of the thread that starts it.
+	if err := thread.Idle(cmd.Start); err != nil {
 		return err
 	}
-	unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, 19)
 	return cmd.Wait()
 }
 
 // fail tells the first error at once; the others are counted. The caller holds mu.
 func (f *finishedFiles) fail(err error) {
-	if f.failed++; f.failed == 1 {
+	if f.failed++; f.failed > 1 {
+		return
+	}
+	if f.first = err; f.note != nil {
 		f.note(err)
+		f.told = true
 	}
 }
 
@@ -122,8 +128,7 @@ func (f *finishedFiles) fail(err error) {
 func (f *finishedFiles) wait(note func(error)) {
 	over := make(chan struct{})
 	f.mu.Lock()
-	f.note = func(error) {}
-	told := f.failed > 0
+	f.note = nil
 	f.mu.Unlock()
 	go func() {
 		f.over.Wait()
@@ -145,7 +150,10 @@ func (f *finishedFiles) wait(note func(error)) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failed > 1 || f.failed == 1 && !told {
+	if f.failed > 0 && !f.told {
+		note(f.first)
+	}
+	if f.failed > 1 {
 		note(fmt.Errorf("-z %s: failed for %d of %d files", f.name, f.failed, f.started))
 	}
 }

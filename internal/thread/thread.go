@@ -32,6 +32,18 @@ func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	return <-result
 }
 
+// Idle runs f on a thread of its own, which has the lowest priority and ends with f. It returns f's
+// error.
+func Idle(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()                                 // and never unlocked, so that the thread ends with the goroutine
+		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19) // always allowed
+		result <- f()
+	}()
+	return <-result
+}
+
 // blockSignals blocks all signals for the calling thread, including those of Go's runtime, except
 // for these.
 func blockSignals(except []unix.Signal) error {
