@@ -422,6 +422,7 @@ func TestComment(t *testing.T) {
 	d := describeTwo()
 	d.Options.Sample = 100
 	d.Options.Sink = true
+	d.Options.Transport = TransportPerf
 	for i := range d.Sources {
 		d.Sources[i].Mode = Native
 		d.Sources[i].Sampler = Program{ID: 7, Name: "sample_xdp"}
