@@ -35,6 +35,7 @@ type File struct {
 	taken       Accounts // by the files before
 	err         error    // after which nothing is written; of the kind ErrEnough if that was asked for
 	timer       *time.Timer
+	settled     time.Time // what Description.Settled told when tend was called last
 	finisher    *finisher
 
 	mu      sync.Mutex
@@ -95,7 +96,7 @@ func (f *File) Begin(d Description) error {
 		return err
 	}
 	f.begun = true
-	f.wakeInTime()
+	f.wakeAt(f.rotation.until(f.place))
 	return nil
 }
 

@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// lateness is how long after the end of a period without packets the next file begins: packets that
-// were stamped before have arrived by then, as long as the reader is not held up.
-const lateness = 4 * flushInterval
-
 // trailerRoom is more than the statistics of a source take in a file.
 const trailerRoom = 1 << 10
 
@@ -82,13 +78,21 @@ func (f *File) tend(idle bool) error {
 	if !idle || f.rotation.Period == 0 {
 		return nil
 	}
-	now := time.Now().Round(0)
-	switch late := now.Add(-lateness); {
+	now, until := time.Now().Round(0), f.rotation.until(f.place)
+	// This was read before the queue was found to be idle, so all that it tells of is written.
+	settled := f.settled
+	if f.settled = now; f.description.Settled != nil {
+		f.settled = f.description.Settled()
+	}
+	switch {
 	case now.Before(f.place.Period):
 		f.place = f.rotation.setBack(f.place, now)
-		f.wakeInTime()
-	case !late.Before(f.rotation.until(f.place)):
-		f.err = f.rotate(late)
+		f.wakeAt(f.rotation.until(f.place))
+	case now.Before(until):
+	case settled.Before(until):
+		f.wakeAt(now.Add(flushInterval))
+	default:
+		f.err = f.rotate(settled)
 	}
 	return f.err
 }
@@ -131,7 +135,7 @@ func (f *File) open(place Place) error {
 		return err
 	}
 	f.start(p)
-	f.wakeInTime()
+	f.wakeAt(f.rotation.until(f.place))
 	return p.stream.tend(true)
 }
 
@@ -143,13 +147,13 @@ func (f *File) start(p *part) {
 	}
 }
 
-// wakeInTime lets tend be called when the present period has ended.
-func (f *File) wakeInTime() {
+// wakeAt lets tend be called at a time, if files are to end by the clock.
+func (f *File) wakeAt(t time.Time) {
 	if f.rotation.Period == 0 {
 		return
 	}
 	f.stopTimer()
-	f.timer = time.AfterFunc(time.Until(f.rotation.until(f.place))+lateness, f.writer.queue.wake)
+	f.timer = time.AfterFunc(time.Until(t), f.writer.queue.wake)
 }
 
 func (f *File) stopTimer() {

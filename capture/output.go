@@ -36,6 +36,10 @@ type Description struct {
 
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = they are not known.
 	Accounts func() (Accounts, error)
+
+	// Settled returns up to which stamp all packets were handed over; nil = up to now, always. Any
+	// goroutine may call it.
+	Settled func() time.Time
 }
 
 // Description describes the session.
@@ -47,6 +51,7 @@ func (s *Session) Description() Description {
 		Hardware: machine.CPU(),
 		OS:       machine.Kernel(),
 		Accounts: s.Accounts,
+		Settled:  func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
 	}
 }
 

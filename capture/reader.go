@@ -39,6 +39,9 @@ type reader struct {
 	poller    *poller
 	immediate bool // Options.Immediate
 
+	// settled is up to which stamp all packets were handed over, in ns since the Unix epoch.
+	settled atomic.Int64
+
 	// detached is set when all programs were detached and none runs any more.
 	detached *atomic.Bool
 	// complete tells that the merge has all that the programs sent before that.
@@ -124,6 +127,7 @@ func (r *reader) take(packets []Packet) (n int) {
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
+	r.settle()
 	at := onPart
 	if r.immediate {
 		at = onRecord
@@ -145,15 +149,15 @@ func (r *reader) round() error {
 				r.notice(fmt.Errorf("packets on a CPU that has come online are lost: %w", err))
 			}
 		}
-		settle := settleTime
+		young := settleTime
 		if r.merge.isSettled() {
-			settle = promptTime
+			young = promptTime
 		}
-		settled := now - int64(settle)
-		r.merge.horizon = uint64(settled)
+		final := now - int64(young)
+		r.merge.horizon = uint64(final)
 		switch {
 		case wasSet: // the packets from before that are taken first, and keep the old time
-			r.merge.horizon = uint64(min(settled, r.clock.Until))
+			r.merge.horizon = uint64(min(final, r.clock.Until))
 		case detached:
 			r.complete, r.merge.horizon = true, math.MaxUint64
 		}
@@ -162,14 +166,18 @@ func (r *reader) round() error {
 			at = onRecord
 		}
 		armed := r.merge.arm(at)
-		switch ready := r.merge.isReady(); {
+		ready := r.merge.isReady()
+		if !ready {
+			r.settle()
+		}
+		switch {
 		case ready && (waited || wasSet || r.complete || armed == never):
 			return nil
 		case wasSet:
-			r.follow(settled)
+			r.follow(final)
 		case !r.complete:
 			waited = true
-			if err := r.wait(at, armed, settle); err != nil {
+			if err := r.wait(at, armed, young); err != nil {
 				return err
 			}
 		}
@@ -177,10 +185,17 @@ func (r *reader) round() error {
 	return r.end()
 }
 
+// settle publishes that all packets up to the horizon were handed over.
+func (r *reader) settle() {
+	if r.merge.horizon < math.MaxInt64 {
+		r.settled.Store(int64(r.merge.horizon) + r.clock.Offset)
+	}
+}
+
 // follow turns to the time that the wall clock was set to, once all packets from before that have
-// been taken: settled is up to when their order is final, in CLOCK_MONOTONIC ns.
-func (r *reader) follow(settled int64) {
-	if r.clock.Until >= settled {
+// been taken: final is up to when their order is final, in CLOCK_MONOTONIC ns.
+func (r *reader) follow(final int64) {
+	if r.clock.Until >= final {
 		time.Sleep(settleTime)
 		return
 	}
@@ -191,12 +206,12 @@ func (r *reader) follow(settled int64) {
 
 // wait sleeps until a ring asks to be read, it is time to look anyway, or the session was stopped.
 // at is what the rings were asked for, and armed what they can do. Where records are at hand that
-// are to be read as soon as they are older than settle, it sleeps for no longer.
-func (r *reader) wait(at, armed alarm, settle time.Duration) error {
+// are to be read as soon as they are older than young, it sleeps for no longer.
+func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	timeout := flushInterval
 	switch {
 	case armed == never, at == onRecord && len(r.merge.order) > 0:
-		timeout = settle
+		timeout = young
 	case armed == onRecord:
 		timeout = idleInterval
 	}

@@ -72,6 +72,7 @@ func TestEveryFlag(t *testing.T) {
 		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
 		"direction": "in", "transport": "auto", "linktype": "EN10MB", "precision": "nano",
 		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
+		"trigger": "aborted",
 	}
 	newRoot().Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
@@ -89,8 +90,10 @@ func TestEveryFlag(t *testing.T) {
 		case "interface", "hook", "list-interfaces", "read-file":
 		case "ebpf":
 			args = append(args, "-d")
-		case "file-size", "rotate-seconds", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files":
+		case "file-size", "rotate-seconds", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files", "ring":
 			args = append(args, "-i", "none0", "-w", "out")
+		case "trigger", "post":
+			args = append(args, "-i", "none0", "-w", "out", "--ring", "1M")
 		case "file-count":
 			args = append(args, "-i", "none0", "-w", "out", "-C", "1")
 		default:
