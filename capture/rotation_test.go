@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -320,4 +321,47 @@ func TestSeriesAtomicNames(t *testing.T) {
 		all, err := filepath.Glob(filepath.Join(dir, "*"))
 		return err == nil && slices.Equal(all, []string{filepath.Join(dir, "0.pcapng"), filepath.Join(dir, "1.pcapng.partial")})
 	})
+}
+
+// A period does not end before all packets that were stamped in it have been handed over, however
+// long that takes.
+func TestPeriodWaits(t *testing.T) {
+	begin := time.Now()
+	const period = 300 * time.Millisecond
+	path := func(p Place) string { return fmt.Sprintf("%s/%d", t.Name(), p.Number) }
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir(t.Name(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFiles(Rotation{Path: path, Period: period, Origin: begin}, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var settled atomic.Pointer[time.Time]
+	settled.Store(&begin)
+	d := describeTwo()
+	d.Settled = func() time.Time { return *settled.Load() }
+	if err := f.Begin(d); err != nil {
+		t.Fatal(err)
+	}
+	flushUntil := func(what string, done func() bool) {
+		t.Helper()
+		testnet.WaitFor(t, what, func() bool { return f.Flush() != nil || done() })
+	}
+	flushUntil("the period to be long over", func() bool { return time.Since(begin) > 2*period })
+	p := testPacket(0)
+	p.Time = begin.Add(period / 2).UnixNano()
+	if err := f.Write([]Packet{*p}); err != nil {
+		t.Fatal(err)
+	}
+	later := begin.Add(period + time.Millisecond)
+	settled.Store(&later)
+	flushUntil("the second file", func() bool { _, err := os.Stat(path(Place{Number: 1})); return err == nil })
+	if _, err := f.End(make(Accounts, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if n := countPackets(PCAPNG, readBack(t, path(Place{}))); n != 1 {
+		t.Errorf("the first file has %d packets", n)
+	}
 }
