@@ -91,6 +91,7 @@ func TestReaderGoesAwayIdle(t *testing.T) {
 // Where no packet reaches the disk, the account counts all of them as lost; so it does where none
 // can be printed.
 func TestDiskFull(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -122,6 +123,7 @@ func TestDiskFull(t *testing.T) {
 // A file that cannot grow any more holds whole packets, as many as its account says, and ends with
 // its statistics.
 func TestDiskFillsUp(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -251,6 +253,7 @@ func memory(t *testing.T, p *process) int64 {
 // A file that others remove, rename or change ends the capture with an error, whether packets come
 // or not.
 func TestFileTampered(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	stop, coming := trickle(t, pair), true
 	for _, test := range []struct {

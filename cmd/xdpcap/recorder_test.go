@@ -44,6 +44,7 @@ func waitForFile(t *testing.T, p *process, path string) (said string) {
 // A filter's file has exactly as many packets up to the one that matches as fit into the memory,
 // and those that came within the time after it, by both transports and at full rate.
 func TestRecorderAtRate(t *testing.T) {
+	skipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -153,6 +153,7 @@ func generate(t *testing.T, pair *testnet.Pair, rate float64) {
 // As `timeout 1 xdpcap ...`, which signals its child and then the child's group, ends a capture
 // while packets come in.
 func TestTimeout(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	generate(t, pair, 200_000)
 	rounds := 10
