@@ -47,13 +47,8 @@ func (o *recorderOptions) check(write string, vlanAware bool, given func(flag st
 	case write == "" || isStdout(write):
 		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
 	}
-	for _, flag := range []struct{ name, shown string }{
-		{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
-		{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
-	} {
-		if given(flag.name) {
-			return fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag.shown)
-		}
+	if flag := givenRotation(given); flag != "" {
+		return fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
 	}
 	for _, text := range o.words {
 		if strings.TrimSpace(text) == "end" {

@@ -46,19 +46,29 @@ func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
 }
 
+// rotationFlags are the flags that ask for several files by themselves. -a does so only with some
+// of its values.
+var rotationFlags = []struct{ name, shown string }{
+	{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
+	{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
+}
+
+// givenRotation returns the first of the rotation's flags that was given, as messages name it, or
+// "". given tells which flags were set.
+func givenRotation(given func(flag string) bool) string {
+	for _, flag := range rotationFlags {
+		if given(flag.name) {
+			return flag.shown
+		}
+	}
+	return ""
+}
+
 // rotation is what the flags ask for, for files that are called by path; nil = one file, as it
 // comes. given tells which flags were set.
 func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotation, error) {
 	r := &o.rotate
-	asked := ""
-	for _, flag := range []struct{ name, shown string }{
-		{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
-		{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
-	} {
-		if given(flag.name) {
-			asked = cmp.Or(asked, flag.shown)
-		}
-	}
+	asked := givenRotation(given)
 	rotation := &capture.Rotation{
 		Size:     r.size.bytes,
 		Period:   r.every,
