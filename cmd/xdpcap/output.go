@@ -17,8 +17,8 @@ import (
 // path cannot be written. series is nil for one file.
 func openOutput(path string, series *capture.Rotation, o capture.WriterOptions) (*capture.File, error) {
 	if isStdout(path) {
-		if term.IsTerminal(int(os.Stdout.Fd())) {
-			return nil, fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", path)
+		if err := checkNoTerminal(path); err != nil {
+			return nil, err
 		}
 		o.Name = stdoutName
 		return capture.NewFile(os.Stdout, o)
@@ -35,6 +35,14 @@ func openOutput(path string, series *capture.Rotation, o capture.WriterOptions) 
 
 // isStdout tells whether -w names standard output.
 func isStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
+
+// checkNoTerminal refuses to write a capture file to a terminal. path is what -w names.
+func checkNoTerminal(path string) error {
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", path)
+	}
+	return nil
+}
 
 // progress is what the outputs have taken, by which an ending is seen to go on.
 type progress struct {

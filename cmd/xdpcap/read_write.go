@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/term"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -40,8 +38,8 @@ func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 	var err error
 	if isStdout(o.write) {
 		w.name = stdoutName
-		if term.IsTerminal(int(os.Stdout.Fd())) {
-			return nil, fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", o.write)
+		if err := checkNoTerminal(o.write); err != nil {
+			return nil, err
 		}
 		w.file, err = outfile.Opened(os.Stdout, stdoutName)
 	} else {
