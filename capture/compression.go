@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -23,13 +24,13 @@ const (
 func FormatByName(path string) (Format, Compression) {
 	_, format, compression := outfile.SplitName(path)
 	f, c := PCAPNG, NoCompression
-	if len(format) == len(".pcap") {
+	if strings.ToLower(format) == ".pcap" {
 		f = PCAP
 	}
-	switch len(compression) {
-	case len(".gz"):
+	switch strings.ToLower(compression) {
+	case ".gz":
 		c = Gzip
-	case len(".zst"):
+	case ".zst":
 		c = Zstd
 	}
 	return f, c
