@@ -30,16 +30,25 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - a.FilteredOut }
 
+// counters are all numbers of the account, for what is done with each of them alike.
+func (a *Account) counters() [9]*uint64 {
+	return [...]*uint64{
+		&a.Seen, &a.FilteredOut, &a.NotSampled, &a.Lost, &a.NotRecorded, &a.NotTaken, &a.Invalid, &a.Captured, &a.Bytes,
+	}
+}
+
 func (a *Account) add(b Account) {
-	a.Seen += b.Seen
-	a.FilteredOut += b.FilteredOut
-	a.NotSampled += b.NotSampled
-	a.Lost += b.Lost
-	a.NotTaken += b.NotTaken
-	a.NotRecorded += b.NotRecorded
-	a.Invalid += b.Invalid
-	a.Captured += b.Captured
-	a.Bytes += b.Bytes
+	more := b.counters()
+	for i, n := range a.counters() {
+		*n += *more[i]
+	}
+}
+
+func (a *Account) subtract(b Account) {
+	less := b.counters()
+	for i, n := range a.counters() {
+		*n -= *less[i]
+	}
 }
 
 // Accounts has one Account for each source of a session, in the order of Session.Sources.
@@ -71,15 +80,7 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 func (as Accounts) without(before Accounts) Accounts {
 	rest := slices.Clone(as)
 	for i, b := range before {
-		a := &rest[i]
-		a.Seen -= b.Seen
-		a.FilteredOut -= b.FilteredOut
-		a.NotSampled -= b.NotSampled
-		a.Lost -= b.Lost
-		a.NotTaken -= b.NotTaken
-		a.Invalid -= b.Invalid
-		a.Captured -= b.Captured
-		a.Bytes -= b.Bytes
+		rest[i].subtract(b)
 	}
 	return rest
 }
@@ -137,7 +138,7 @@ func newLedger(sources int, limit uint64) *ledger {
 // which is false once the limit has been reached.
 func (l *ledger) take(source, bytes int) bool {
 	a := &l.counts[source]
-	if l.captured == l.limit {
+	if l.isFull() {
 		a.NotSampled++
 		return false
 	}
