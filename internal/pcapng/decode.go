@@ -108,8 +108,11 @@ func u64(b []byte, big bool) uint64 {
 func (b *Block) u16(at int) uint16 { return u16(b.Raw[at:], b.Big) }
 func (b *Block) u32(at int) uint32 { return u32(b.Raw[at:], b.Big) }
 
-// time reads a time, whose upper half stands first.
-func (b *Block) time(at int) uint64 { return uint64(b.u32(at))<<32 | uint64(b.u32(at+4)) }
+// timeOf reads a time. Its upper half stands first, in either byte order.
+func timeOf(b []byte, big bool) uint64 { return uint64(u32(b, big))<<32 | uint64(u32(b[4:], big)) }
+
+// time reads the time that stands at an offset in Raw.
+func (b *Block) time(at int) uint64 { return timeOf(b.Raw[at:], b.Big) }
 
 // body is what stands between the first length and the second.
 func (b *Block) body() []byte { return b.Raw[8 : len(b.Raw)-4] }
@@ -303,9 +306,9 @@ func ParseStatistics(b Block) (s Statistics, known Counters) {
 		v := u64(value, b.Big)
 		switch code {
 		case isbStartTime:
-			s.Start = uint64(u32(value, b.Big))<<32 | uint64(u32(value[4:], b.Big))
+			s.Start = timeOf(value, b.Big)
 		case isbEndTime:
-			s.End = uint64(u32(value, b.Big))<<32 | uint64(u32(value[4:], b.Big))
+			s.End = timeOf(value, b.Big)
 		case isbIfRecv:
 			s.Received, known = v, known|HasReceived
 		case isbIfDrop:
