@@ -16,6 +16,11 @@ const AnyCPU = -1
 // in except. It returns f's error, and the thread ends with f. On such a thread ebpf.Program.Run
 // runs a program exactly as often as it is told to: a signal would end the system call after any
 // number of runs, and Program.Run would start again with all of them.
+//
+// Go's garbage collector cannot interrupt f either, because that takes a signal: it waits until f
+// calls a function that is not inlined, or blocks. So f must not wait in a loop that only looks at
+// memory, which another goroutine is to change: that goroutine may be waiting for the collector.
+// Such a loop calls runtime.Gosched.
 func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	result := make(chan error, 1)
 	go func() {

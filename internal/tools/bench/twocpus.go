@@ -95,9 +95,7 @@ func (l *lab) runOn(cpus int, prog *ebpf.Program, frame []byte, repeat int) (rat
 	for cpu := range cpus {
 		all.Go(func() {
 			ns[cpu], errs[cpu] = l.runProgram(prog, cpu, frame, nil, repeat, func() {
-				// These threads take no signals, so Go's runtime can stop them only where they
-				// call it. A loop that does not would wait for ever, for a thread that waits for
-				// the collector.
+				// Quiet's documentation says why this loop must call something.
 				for ready.Add(1); int(ready.Load()) < cpus; {
 					runtime.Gosched()
 				}
