@@ -86,8 +86,8 @@ func (r *reader) addRings() error {
 	return err
 }
 
-// take fills the slice with the oldest packets, and returns how many there are. Of those that are
-// counted, some may not be handed over.
+// take fills the slice with the oldest packets, and returns how many there are. Records that come
+// after as many packets as were asked for are counted, and left out.
 func (r *reader) take(packets []Packet) (n int) {
 	for n < len(packets) {
 		records := r.merge.next(len(packets) - n)

@@ -56,7 +56,7 @@ func (o *extcapOptions) flags(f *pflag.FlagSet) {
 	})
 }
 
-// An extcapVersion is true after Wireshark has given its version, of which nothing depends.
+// An extcapVersion is true after Wireshark has given its version, on which nothing depends.
 type extcapVersion bool
 
 func (v *extcapVersion) Set(string) error { *v = true; return nil }

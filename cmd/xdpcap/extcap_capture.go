@@ -21,7 +21,8 @@ func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 	if o.extcap.fifo == "" {
 		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
 	}
-	// Settings that are not for Wireshark are those about other outputs.
+	// The configuration file may set other outputs. They are switched off, because Wireshark reads
+	// the packets from the fifo alone.
 	o.write, o.print, o.account, o.json = "", false, false, jsonFlag{}
 	o.filter.words = nil
 	if text := o.extcap.filter(); text != "" {

@@ -229,8 +229,8 @@ type wireshark struct {
 	home string
 }
 
-// newWireshark makes the home. Wireshark 4.0 looks for extcaps among its settings, and newer ones
-// among its libraries.
+// newWireshark makes a user's home directory with a link to xdpcap in both directories in which
+// Wireshark looks for extcaps: 4.0 looks in .config, newer versions look in .local/lib.
 func newWireshark(t *testing.T) wireshark {
 	t.Helper()
 	testnet.Require(t, "tshark")

@@ -108,9 +108,9 @@ func readSeriesFile(t *testing.T, path string) seriesFile {
 	return f
 }
 
-// checkSeries checks that the files have each of these frames once, in order, and that what is
-// written in them is what the summary says. first is the number of the first frame that is still in
-// a file.
+// checkSeries checks that the files have each frame from number first on once, in order, that they
+// end with the last frame that the summary counts as captured, and that the statistics of all files
+// add up to the summary. first is above 0 where the oldest files were removed.
 func checkSeries(t *testing.T, files []seriesFile, first uint64, s summary) {
 	t.Helper()
 	next := first

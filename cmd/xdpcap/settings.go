@@ -122,8 +122,8 @@ func settable(f *pflag.Flag) bool {
 	return f != nil && f.Annotations[groupKey] != nil && f.Annotations[typedKey] == nil
 }
 
-// typedKey is the annotation of a flag that is not set outside of the command line, because what is
-// set for another command that has a flag of this name is not meant for it.
+// typedKey is the annotation of a flag that only the command line can set. Another command has a
+// flag of the same name with another meaning, and a setting of that name is meant for that one.
 const typedKey = "typed"
 
 // applySettings sets the flags of a command that its command line has not, nor anything that takes
