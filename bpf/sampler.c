@@ -21,6 +21,7 @@
 
 /* They keep the types in BTF, for bpf2go. */
 struct sample *const sample_type;
+struct extra *const extra_type;
 struct ring *const ring_type;
 
 /* A group is `one_in` packets that follow each other on one CPU. One of them is kept. */
@@ -113,6 +114,8 @@ volatile const __u32 source = 0; /* index into accounts */
 volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
+/* Whether records have a struct extra. */
+volatile const bool with_extra = false;
 volatile const bool filtering = false;
 /* Whether the filter asks for a packet's length. */
 volatile const bool filtering_length = false;
@@ -355,7 +358,8 @@ struct facts {
 	__u32 verdict;
 	__u32 ifindex;
 	__u32 rx_queue;
-	__u64 number; /* the running number of the hook's packets on this CPU */
+	__u64 number;		   /* the running number of the hook's packets on this CPU */
+	const struct extra *extra; /* must be there if with_extra */
 };
 
 static __always_inline __u64 make_id(__u64 cpu, __u64 number)
@@ -364,12 +368,25 @@ static __always_inline __u64 make_id(__u64 cpu, __u64 number)
 	       (number & ((1ULL << ID_HOOK_SHIFT) - 1));
 }
 
-static __always_inline void fill(struct sample *sample, const struct facts *facts,
+/* What of a record is before the packet's bytes. */
+struct header {
+	struct sample sample;
+	struct extra extra; /* where there is one */
+};
+
+static __always_inline __u64 header_size(void)
+{
+	return with_extra ? sizeof(struct header) : sizeof(struct sample);
+}
+
+static __always_inline void fill(struct header *header, const struct facts *facts,
 				 const struct account *account, __u64 length)
 {
-	sample->cookie = SAMPLE_COOKIE;
+	struct sample *sample = &header->sample;
+
+	sample->cookie = with_extra ? EXTRA_COOKIE : SAMPLE_COOKIE;
 	sample->source = source;
-	sample->length = length;
+	sample->length = header_size() - sizeof(*sample) + length;
 	sample->wire_len = facts->wire_len;
 	sample->verdict = facts->verdict;
 	sample->time_ns = bpf_ktime_get_ns();
@@ -377,6 +394,8 @@ static __always_inline void fill(struct sample *sample, const struct facts *fact
 	sample->ifindex = facts->ifindex;
 	sample->rx_queue = facts->rx_queue;
 	sample->lost = account->lost;
+	if (with_extra && facts->extra)
+		header->extra = *facts->extra;
 }
 
 /* copy copies what the record has of the packet. */
@@ -408,16 +427,16 @@ static __always_inline bool send_by_ring(void *ctx, enum context context,
 
 	if (!ring)
 		return false;
-	struct sample *sample = reserve(ring, sizeof(*sample) + length);
+	struct header *header = reserve(ring, header_size() + length);
 
-	if (!sample)
+	if (!header)
 		return false;
-	fill(sample, facts, account, length);
-	if (!copy(ctx, context, sample + 1, length)) {
+	fill(header, facts, account, length);
+	if (!copy(ctx, context, (void *)header + header_size(), length)) {
 		cancel(ring);
 		return false;
 	}
-	publish(ring, sizeof(*sample) + length);
+	publish(ring, header_size() + length);
 	return true;
 }
 
@@ -432,12 +451,12 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 	if (ring_size && is_for_ring(ctx, context, length)) {
 		sent = send_by_ring(ctx, context, account, facts, length);
 	} else {
-		struct sample sample;
+		struct header header;
 
-		if (length > PERF_MAX_SAMPLE_SIZE)
-			length = PERF_MAX_SAMPLE_SIZE;
-		fill(&sample, facts, account, length);
-		sent = !send_by_perf(ctx, context == XDP_BUFF, &sample, sizeof(sample), length);
+		if (length > PERF_MAX_RECORD - header_size())
+			length = PERF_MAX_RECORD - header_size();
+		fill(&header, facts, account, length);
+		sent = !send_by_perf(ctx, context == XDP_BUFF, &header, header_size(), length);
 	}
 	if (sent)
 		account->sampled++;

@@ -28,7 +28,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type sample -type ring -type account -type class -type flow sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type sample -type extra -type ring -type account -type class -type flow sampler ../bpf/sampler.c
 
 // MaxSnapLen is how many bytes of a packet can be captured at most, by the transport that carries
 // most: [Transport.MaxSnapLen] is that of each.
@@ -190,6 +190,10 @@ type Packet struct {
 	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Dropped uint64  // packets lost since the one before this from the same source and CPU
+
+	// GSOSize is the most bytes of data in a segment, where what the stack sends is yet to be cut
+	// into segments; 0 where it is not, or nothing is known.
+	GSOSize int
 
 	// ClockSetBack is by how much the wall clock was set back since the packet before; mostly 0.
 	// Time is less than that of a packet before only then.

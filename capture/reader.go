@@ -38,6 +38,7 @@ type reader struct {
 	ledger    *ledger
 	poller    *poller
 	immediate bool // Options.Immediate
+	snapLen   int  // Options.SnapLen
 
 	// settled is up to which stamp all packets were handed over, in ns since the Unix epoch.
 	settled atomic.Int64
@@ -96,6 +97,9 @@ func (r *reader) take(packets []Packet) (n int) {
 		}
 		for i := range records {
 			rec := &records[i]
+			if rec.extra != nil {
+				rec.restoreTag(r.snapLen)
+			}
 			if !r.ledger.take(int(rec.Source), len(rec.data)) {
 				continue
 			}
@@ -110,6 +114,10 @@ func (r *reader) take(packets []Packet) (n int) {
 			p.ID = rec.PacketId
 			p.Verdict = Verdict(rec.Verdict)
 			p.Dropped = r.lost.since(rec.samplerSample)
+			p.GSOSize = 0
+			if rec.extra != nil {
+				p.GSOSize = int(rec.extra.GsoSize)
+			}
 			p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
 			n++
 		}

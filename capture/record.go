@@ -1,22 +1,28 @@
 package capture
 
-import "unsafe"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 const (
 	sampleSize = int(unsafe.Sizeof(samplerSample{}))
+	extraSize  = int(unsafe.Sizeof(samplerExtra{}))
+	tagSize    = int(samplerLimitTAG_BYTES)
 	maxPadding = 8 // records are padded to a multiple of eight bytes
 )
 
-// A record is one of bpf/sampler.c. Head and bytes lie in the memory of a ring.
+// A record is one of bpf/sampler.c. All but valid lies in the memory of a ring.
 type record struct {
-	*samplerSample        // nil where it has none, and is not valid
-	data           []byte // the packet's bytes
-	valid          bool   // the program can have sent it
+	*samplerSample               // nil where it has none, and is not valid
+	extra          *samplerExtra // nil where the source sends none
+	data           []byte        // the packet's bytes
+	valid          bool          // the program can have sent it
 }
 
 // decode makes r the record in raw, and checks it.
 func (r *record) decode(raw []byte) {
-	r.valid = false
+	r.valid, r.extra = false, nil
 	if len(raw) < sampleSize {
 		r.samplerSample, r.data = nil, nil
 		return
@@ -25,14 +31,47 @@ func (r *record) decode(raw []byte) {
 	// an integer from there, too.
 	s := (*samplerSample)(unsafe.Pointer(unsafe.SliceData(raw)))
 	r.samplerSample = s
-	end := sampleSize + int(s.Length)
-	if s.Cookie != uint16(samplerLimitSAMPLE_COOKIE) || s.Length > uint32(MaxSnapLen) || s.Length > s.WireLen {
+	if s.Length > uint32(MaxSnapLen+extraSize) {
 		return
 	}
+	start, end := sampleSize, sampleSize+int(s.Length)
 	if uint(len(raw)-end) >= maxPadding { // also where the difference is negative
 		return
 	}
-	r.data, r.valid = raw[sampleSize:end], true
+	switch s.Cookie {
+	case uint16(samplerLimitSAMPLE_COOKIE):
+	case uint16(samplerLimitEXTRA_COOKIE):
+		if s.Length < uint32(extraSize) {
+			return
+		}
+		r.extra = (*samplerExtra)(unsafe.Pointer(&raw[sampleSize]))
+		start += extraSize
+	default:
+		return
+	}
+	if end-start > MaxSnapLen || uint32(end-start) > s.WireLen {
+		return
+	}
+	r.data, r.valid = raw[start:end], true
+}
+
+// restoreTag puts a VLAN tag that the kernel keeps beside the packet back to its place behind the
+// MAC addresses, and cuts the packet to snapLen bytes again. The addresses move into the room at
+// the end of struct extra. It is to be called once for each record.
+func (r *record) restoreTag(snapLen int) {
+	const macs = 12
+	if r.extra.TagProtocol == 0 {
+		return
+	}
+	r.WireLen += uint32(tagSize)
+	if len(r.data) < macs {
+		return // the packet was cut before the tag
+	}
+	data := unsafe.Slice((*byte)(unsafe.Pointer(&r.extra.Room)), tagSize+len(r.data))
+	copy(data, r.data[:macs])
+	binary.NativeEndian.PutUint16(data[macs:], r.extra.TagProtocol)
+	binary.BigEndian.PutUint16(data[macs+2:], r.extra.Tag)
+	r.data = data[:min(len(data), snapLen)]
 }
 
 // source is the index of the source that the record names, or 0.

@@ -39,6 +39,18 @@ const (
 	samplerClassOTHER     samplerClass = 65536
 )
 
+type samplerExtra struct {
+	_           structs.HostLayout
+	CardTimeNs  uint64
+	Hash        uint32
+	HashType    uint32
+	GsoSize     uint32
+	ToIfindex   uint32
+	TagProtocol uint16
+	Tag         uint16
+	Room        uint32
+}
+
 type samplerFlow struct {
 	_               structs.HostLayout
 	Source          [2]uint64
@@ -65,6 +77,8 @@ const (
 	samplerLimitID_HOOK_SHIFT        samplerLimit = 40
 	samplerLimitID_CPU_SHIFT         samplerLimit = 52
 	samplerLimitSAMPLE_COOKIE        samplerLimit = 30832
+	samplerLimitEXTRA_COOKIE         samplerLimit = 25976
+	samplerLimitTAG_BYTES            samplerLimit = 4
 	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65468
 	samplerLimitRING_MAX_SAMPLE_SIZE samplerLimit = 131070
 	samplerLimitRING_RECORDS_AT      samplerLimit = 128
@@ -121,6 +135,7 @@ const (
 	samplerProgSampleXdp      = "sample_xdp"
 	samplerVarChoosingFlows   = "choosing_flows"
 	samplerVarClassType       = "class_type"
+	samplerVarExtraType       = "extra_type"
 	samplerVarFiltering       = "filtering"
 	samplerVarFilteringLength = "filtering_length"
 	samplerVarFirstPackets    = "first_packets"
@@ -142,6 +157,7 @@ const (
 	samplerVarVerdict         = "verdict"
 	samplerVarVerdictCount    = "verdict_count"
 	samplerVarVerdicts        = "verdicts"
+	samplerVarWithExtra       = "with_extra"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -211,6 +227,7 @@ type samplerMapSpecs struct {
 type samplerVariableSpecs struct {
 	ChoosingFlows   *ebpf.VariableSpec `ebpf:"choosing_flows"`
 	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
+	ExtraType       *ebpf.VariableSpec `ebpf:"extra_type"`
 	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
 	FirstPackets    *ebpf.VariableSpec `ebpf:"first_packets"`
@@ -232,6 +249,7 @@ type samplerVariableSpecs struct {
 	Verdict         *ebpf.VariableSpec `ebpf:"verdict"`
 	VerdictCount    *ebpf.VariableSpec `ebpf:"verdict_count"`
 	Verdicts        *ebpf.VariableSpec `ebpf:"verdicts"`
+	WithExtra       *ebpf.VariableSpec `ebpf:"with_extra"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -283,6 +301,7 @@ func (m *samplerMaps) Close() error {
 type samplerVariables struct {
 	ChoosingFlows   *ebpf.Variable `ebpf:"choosing_flows"`
 	ClassType       *ebpf.Variable `ebpf:"class_type"`
+	ExtraType       *ebpf.Variable `ebpf:"extra_type"`
 	Filtering       *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
 	FirstPackets    *ebpf.Variable `ebpf:"first_packets"`
@@ -304,6 +323,7 @@ type samplerVariables struct {
 	Verdict         *ebpf.Variable `ebpf:"verdict"`
 	VerdictCount    *ebpf.Variable `ebpf:"verdict_count"`
 	Verdicts        *ebpf.Variable `ebpf:"verdicts"`
+	WithExtra       *ebpf.Variable `ebpf:"with_extra"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

@@ -104,6 +104,7 @@ func (s *Session) openReader() (err error) {
 		lost:      losses{sources: len(s.sources)},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
+		snapLen:   s.options.SnapLen,
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,

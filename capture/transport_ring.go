@@ -85,7 +85,7 @@ func (t *ringTransport) fit(cpus int) {
 }
 
 // maxRingRecord is how long a record can be.
-const maxRingRecord = (sampleSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
+const maxRingRecord = (sampleSize + extraSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
 // presentCPUs is one more than the highest number of a CPU that is there: also of one that is
 // offline, because it may come.
@@ -244,7 +244,7 @@ func (r *sharedRing) next(records []record) (n int) {
 		at := end & (r.size - 1)
 		length := uint64((*samplerSample)(unsafe.Pointer(&r.data[at])).Length)
 		size := (uint64(sampleSize) + length + 7) &^ 7
-		if length > uint64(samplerLimitRING_MAX_SAMPLE_SIZE) || size > r.head-end {
+		if length > uint64(maxRingRecord-sampleSize) || size > r.head-end {
 			records[n] = record{}
 			end = r.head // nothing tells where the next record begins
 			continue

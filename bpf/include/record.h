@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The record that capture reads: a struct sample, and behind it `length` bytes of the packet. */
+/*
+ * The record that capture reads: a struct sample, a struct extra where the cookie says so, and the
+ * packet's bytes.
+ */
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -9,9 +12,9 @@
 #include "transport_ring.h"
 
 struct sample {
-	__u16 cookie;	 /* SAMPLE_COOKIE */
+	__u16 cookie;	 /* SAMPLE_COOKIE, or EXTRA_COOKIE: a struct extra follows */
 	__u16 source;	 /* index into accounts */
-	__u32 length;	 /* packet bytes that follow, see enum limit */
+	__u32 length;	 /* bytes that follow: struct extra and packet, see enum limit */
 	__u32 wire_len;	 /* bytes of the packet in all its buffers */
 	__u32 verdict;	 /* what the program returned, where that is known */
 	__u64 time_ns;	 /* CLOCK_MONOTONIC */
@@ -24,6 +27,22 @@ _Static_assert(sizeof(struct sample) == 48, "capture and the program agree on th
 _Static_assert(sizeof(struct sample) % 8 == 0, "no implicit padding at the end");
 
 /*
+ * What only some sources know about a packet. The programs of the others send none, so that their
+ * records stay short: see with_extra.
+ */
+struct extra {
+	__u64 card_time_ns;  /* when the card received it, by the card's clock; 0 = unknown */
+	__u32 hash;	     /* over the packet's addresses */
+	__u32 hash_type;     /* the kernel's enum xdp_rss_hash_type; 0 = there is no hash */
+	__u32 gso_size;	     /* bytes of data in a segment; 0 = the packet is not to be cut */
+	__u32 to_ifindex;    /* the interface that the packet is sent out of; 0 = unknown */
+	__be16 tag_protocol; /* of a VLAN tag that is kept beside the packet; 0 = there is none */
+	__u16 tag;	     /* that tag */
+	__u32 room;	     /* where capture moves the addresses to, to put the tag back */
+};
+_Static_assert(sizeof(struct extra) == 32, "capture and the program agree on the size");
+
+/*
  * Where the parts of a packet id begin: the CPU in the upper 12 bits, then 12 bits for the hook,
  * and 40 bits for the running number of the hook's packets on that CPU. No two packets of a session
  * have the same id, except the two that are one packet at a program's entry and exit. The number
@@ -33,6 +52,8 @@ enum limit {
 	ID_HOOK_SHIFT = 40,
 	ID_CPU_SHIFT = 52,
 	SAMPLE_COOKIE = 0x7870, /* tells a record that is whole and ours from anything else */
+	EXTRA_COOKIE = 0x6578,	/* the same of a record with a struct extra */
+	TAG_BYTES = 4,		/* of a VLAN tag, in a packet and as room in struct extra */
 	PERF_MAX_SAMPLE_SIZE = PERF_MAX_RECORD - sizeof(struct sample),
 	RING_MAX_SAMPLE_SIZE = RING_MAX_PACKET,
 	RING_RECORDS_AT = RING_RECORDS,
