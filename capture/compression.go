@@ -36,6 +36,12 @@ func FormatByName(path string) (Format, Compression) {
 	return f, c
 }
 
+// HasFormatName tells whether a file's name has a suffix that FormatByName knows a format by.
+func HasFormatName(path string) bool {
+	_, format, _ := outfile.SplitName(path)
+	return format != ""
+}
+
 // frameSize is about how many bytes of blocks are compressed together. What was written can be read
 // up to the last whole frame when the process is killed.
 const frameSize = chunkSize

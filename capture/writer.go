@@ -16,6 +16,13 @@ const (
 	PCAP                 // the classic format, with nanoseconds: packets and nothing else
 )
 
+func (f Format) String() string {
+	if f == PCAP {
+		return "pcap"
+	}
+	return "pcapng"
+}
+
 // ParseFormat reads a format's name: "pcapng" or "pcap".
 func ParseFormat(s string) (Format, error) {
 	switch s {

@@ -19,7 +19,9 @@ import (
 type captureOptions struct {
 	interfaces []string
 	read       []string // files to read instead
-	write      string
+	writes     nameList
+	targets    []target // what the writes name
+	write      string   // which of them the flags about files mean: a file with a name, else "-"
 	format     string
 	print      bool
 
@@ -42,12 +44,10 @@ type captureOptions struct {
 
 	mode, transportName string
 
-	xdpMode     capture.Mode
-	fileFormat  capture.Format
-	compression capture.Compression
-	transport   capture.Transport
-	hooks       []capture.Hook
-	verdicts    []capture.Verdict
+	xdpMode   capture.Mode
+	transport capture.Transport
+	hooks     []capture.Hook
+	verdicts  []capture.Verdict
 
 	list     bool
 	json     jsonFlag
@@ -171,7 +171,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 }
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
-	nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
+	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output; repeat it for several")
 	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng or pcap (default by its suffix, and pcapng; .gz or .zst behind that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
@@ -203,6 +203,9 @@ func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // check finds what is wrong with the flags before anything is touched; given tells which were set.
 func (o *captureOptions) check(given func(flag string) bool) (err error) {
+	if err := o.readTargets(given); err != nil {
+		return err
+	}
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
@@ -220,14 +223,14 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
-	case o.account && (o.write != "" || o.print):
+	case o.account && (len(o.writes) > 0 || o.print):
 		return errors.New("--account keeps no packets: leave -w and --print away, or --account")
-	case o.print && isStdout(o.write):
+	case o.print && o.writesStdout():
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
-	case o.json.descriptor() == unix.Stdout && (o.print || isStdout(o.write) || o.write == "" && !o.account):
+	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
-	if err := o.recorder.check(o.write, o.filter.vlanAware, given); err != nil {
+	if err := o.checkRecorder(given); err != nil {
 		return err
 	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
@@ -263,14 +266,6 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if given("transport") {
 		if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
 			return fmt.Errorf("--transport: %w", err)
-		}
-	}
-	if !isStdout(o.write) {
-		o.fileFormat, o.compression = capture.FormatByName(o.write)
-	}
-	if given("format") {
-		if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
-			return fmt.Errorf("--format: %w", err)
 		}
 	}
 	o.series, err = o.rotation(given)
@@ -315,11 +310,11 @@ func (o *captureOptions) promiscuity() capture.Promiscuity {
 	return capture.PromiscuousAuto
 }
 
-// writer returns the options for writing the file.
-func (o *captureOptions) writer() capture.WriterOptions {
+// writer returns the options for writing a file.
+func (o *captureOptions) writer(t *target) capture.WriterOptions {
 	return capture.WriterOptions{
-		Format:      o.fileFormat,
-		Compression: o.compression,
+		Format:      t.format,
+		Compression: t.compression,
 		Application: "xdpcap " + applicationVersion(),
 		CommandLine: commandLine(os.Args),
 		Immediate:   o.unbuffer,

@@ -17,14 +17,16 @@ func listenVar(f *pflag.FlagSet, address *string) {
 // A captureReading is what a scrape of a capture is answered with.
 type captureReading struct {
 	accounts capture.Accounts
-	fileSize int64 // bytes; -1: there is no file
+	fileSize int64 // bytes of all files together; -1: there is none
 }
 
 // read is called by scrapes while the session runs, and while it ends.
 func (r *captureRun) read() (c captureReading, err error) {
 	c.fileSize = -1
-	if r.file != nil {
-		c.fileSize = r.file.Size()
+	for _, d := range r.opened {
+		if f, ok := d.(*capture.File); ok {
+			c.fileSize = max(c.fileSize, 0) + f.Size()
+		}
 	}
 	c.accounts, err = r.session.Accounts()
 	return c, err
@@ -61,7 +63,7 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 	m.all = append(m.all,
 		metric[captureReading]{
 			name:  "xdpcap_output_file_bytes",
-			help:  "Size of the file that packets are written to, or of all files of a rotation that are there; missing without a file.",
+			help:  "Size of the files that packets are written to, or of all files of a rotation that are there; missing without a file.",
 			gauge: true,
 			values: func(c captureReading, send sendValue) {
 				if c.fileSize >= 0 {

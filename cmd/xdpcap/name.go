@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -14,6 +15,22 @@ type name string
 func nameVar(f *pflag.FlagSet, n *string, flag, letter, usage string) {
 	f.VarP((*name)(n), flag, letter, usage)
 }
+
+// A nameList is the values of a flag that takes a name and may be repeated.
+type nameList []string
+
+func (n *nameList) Set(text string) error {
+	var one name
+	if err := one.Set(text); err != nil {
+		return err
+	}
+	*n = append(*n, text)
+	return nil
+}
+
+func (n *nameList) String() string { return strings.Join(*n, " ") }
+
+func (n *nameList) Type() string { return "name" }
 
 func (n *name) Set(text string) error {
 	if text == "" {

@@ -46,8 +46,9 @@ func checkNoTerminal(path string) error {
 
 // progress is what the outputs have taken, by which an ending is seen to go on.
 type progress struct {
-	file    atomic.Pointer[capture.File] // nil without -w
-	printed atomic.Int64                 // bytes
+	destinations atomic.Pointer[[]destination] // nil before they are open
+	recorded     atomic.Pointer[capture.File]  // the recorder's last one; nil = none
+	printed      atomic.Int64                  // bytes
 }
 
 var written progress
@@ -55,7 +56,10 @@ var written progress
 // bytes is how many bytes all outputs have taken together.
 func (p *progress) bytes() int64 {
 	n := p.printed.Load()
-	if f := p.file.Load(); f != nil {
+	if all := p.destinations.Load(); all != nil {
+		n += sizeOf(*all)
+	}
+	if f := p.recorded.Load(); f != nil {
 		n += f.Size()
 	}
 	return n

@@ -33,8 +33,9 @@ func (o *recorderOptions) flags(f *pflag.FlagSet) {
 	durationVar(f, &o.post, "post", 0, "write what follows within this `time`, too")
 }
 
-// check finds what is wrong with the flags; given tells which were set.
-func (o *recorderOptions) check(write string, vlanAware bool, given func(flag string) bool) error {
+// checkRecorder finds what is wrong with the flags; given tells which were set.
+func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
+	o, write := &c.recorder, c.write
 	switch {
 	case !given("ring") && given("trigger"):
 		return errors.New("--trigger: nothing is kept in memory: add --ring SIZE")
@@ -46,6 +47,8 @@ func (o *recorderOptions) check(write string, vlanAware bool, given func(flag st
 		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), capture.MinRecorder>>20)
 	case write == "" || isStdout(write):
 		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
+	case len(c.files()) > 1:
+		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.files()))
 	}
 	if flag := givenRotation(given); flag != "" {
 		return fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
@@ -55,7 +58,7 @@ func (o *recorderOptions) check(write string, vlanAware bool, given func(flag st
 			o.atEnd = true
 			continue
 		}
-		t, needsVerdict, err := parseTrigger(text, vlanAware)
+		t, needsVerdict, err := parseTrigger(text, c.filter.vlanAware)
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}
@@ -79,8 +82,8 @@ func (r *captureRun) openRecorder() (err error) {
 		AtEnd:    r.o.recorder.atEnd,
 		Open: func() (*capture.File, string, error) {
 			name := names()
-			file, err := openOutput(name, nil, r.o.writer())
-			written.file.Store(file)
+			file, err := openOutput(name, nil, r.o.writer(r.o.file()))
+			written.recorded.Store(file)
 			return file, name, err
 		},
 		Done: func(done capture.Recording) { r.notices.add(recorded{done}) },

@@ -157,7 +157,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		case <-tick:
 			if accounts, err := r.session.Accounts(); err == nil {
 				a := accounts.Total()
-				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, r.file.Size()))
+				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, sizeOf(r.opened)))
 				before = a.Captured
 			}
 		}

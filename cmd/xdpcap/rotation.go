@@ -92,6 +92,8 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 		return nil, nil
 	case o.write == "":
 		return nil, fmt.Errorf("%s: there is no file: add -w FILE", asked)
+	case len(o.files()) > 1:
+		return nil, fmt.Errorf("%s: -w names %d files: choose one that goes on in others", asked, len(o.files()))
 	case isStdout(o.write):
 		return nil, fmt.Errorf("%s: standard output is one file, with no end: write to a file with -w FILE", asked)
 	case given("file-size") && r.size.bytes == 0:
@@ -110,6 +112,8 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 		return nil, errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
 	case rotation.Files > 1 && !rotates:
 		return nil, errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case r.printFiles && o.writesStdout():
+		return nil, errors.New("--print-files and -w - both need standard output: choose one")
 	case r.printFiles && o.print:
 		return nil, errors.New("--print-files and --print both need standard output: choose one")
 	case r.printFiles && o.json.descriptor() == unix.Stdout:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,15 +30,18 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 	if o.extcap.capture {
 		r.text, r.losses = io.Discard, stderr
 	}
-	var accounts capture.Accounts
 	if err = mistake; err == nil {
-		accounts, err = r.run(cmd)
+		err = r.run(cmd)
 	}
 	if !o.json.given {
 		return err
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
 		err = o.json.explain(o.filter.words, err)
+	}
+	var accounts capture.Accounts
+	if len(r.accounts) > 0 {
+		accounts = r.accounts[0]
 	}
 	if failed := r.printSummary(accounts, err); failed != nil {
 		return errors.Join(err, failed)
@@ -55,22 +59,23 @@ type captureRun struct {
 	exporter *exporter        // nil without --listen
 	session  *capture.Session // nil until the capture has begun
 	started  time.Time
-	file     *capture.File     // nil without -w
-	recorder *capture.Recorder // that writes files in its place; nil without --ring
+	recorder *capture.Recorder // that writes files in place of -w's; nil without --ring
+	opened   []destination
+	outputs  []namedOutput      // the destinations and the recorder, in the order of -w
+	accounts []capture.Accounts // of the outputs, at the end
 	notices  notices
 	noticed  []string // the notices so far
 
 	finished *finishedFiles // nil where nothing is to be told of finished files
 }
 
-// run returns the accounts of the file or, without one, of what was printed. They are nil after an
-// error that kept the capture from beginning.
-func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err error) {
+// run sets the accounts, unless an error kept the capture from beginning.
+func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.readFilter(cmd); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.o.check(cmd.Flags().Changed); err != nil {
-		return nil, err
+		return err
 	}
 	g := guard{interfaces: r.o.interfaces, yes: r.o.yes}
 	if r.o.sink {
@@ -78,78 +83,118 @@ func (r *captureRun) run(cmd *cobra.Command) (accounts capture.Accounts, err err
 	}
 	ctx, err := begin(g)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if r.exporter, err = newExporter(r.o.listen); err != nil {
-		return nil, err
+		return err
 	}
 	defer r.exporter.close()
-	if err := r.o.sandbox.plan(r.o.series != nil, r.o.rotate.lasting(r.o.write), r.o.json.path()); err != nil {
-		return nil, err
+	var files []string
+	for _, name := range r.o.files() {
+		files = append(files, r.o.rotate.lasting(name))
 	}
-	if r.o.recorder.size.bytes > 0 {
-		if err := r.openRecorder(); err != nil {
-			return nil, err
-		}
-		defer r.recorder.Close()
+	files = append(files, r.o.json.path())
+	if err := r.o.sandbox.plan(r.o.series != nil, files...); err != nil {
+		return err
+	}
+	defer r.closeOutputs()
+	if err := r.openOutputs(ctx); err != nil {
+		return err
+	}
+	if r.recorder != nil {
 		defer r.triggerBySignal()()
-	} else if r.o.write != "" || r.o.extcap.capture {
-		if r.file, err = r.openFile(ctx); err != nil {
-			return nil, err
-		}
-		defer r.file.Close()
-		written.file.Store(r.file)
 	}
 	options := r.o.session()
 	options.Notice = r.notices.add
 	if r.session, err = capture.Open(options); err != nil {
-		return nil, err
+		return err
 	}
 	defer r.session.Close()
 	r.started = time.Now()
 	if err := r.enterSandbox(); err != nil {
-		return nil, err
+		return err
 	}
 	r.exporter.serve(newRegistry(newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))))
 	return r.follow(ctx)
 }
 
-// openFile opens where packets are written to.
-func (r *captureRun) openFile(ctx context.Context) (*capture.File, error) {
+// openOutputs opens where packets are written to.
+func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.o.extcap.capture {
-		return openFifo(ctx, r.o.extcap.fifo, r.o.writer())
+		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.o.writer(&target{}))
+		if err == nil {
+			r.add(r.o.extcap.fifo, fifo)
+		}
+		return err
 	}
 	if err := r.watchFiles(); err != nil {
-		return nil, err
+		return err
 	}
-	return openOutput(r.o.write, r.o.series, r.o.writer())
+	for i := range r.o.targets {
+		t := &r.o.targets[i]
+		if r.o.recorder.size.bytes > 0 && t.isFile() {
+			if err := r.openRecorder(); err != nil {
+				return err
+			}
+			r.outputs = append(r.outputs, namedOutput{r.recorder, t.name})
+			continue
+		}
+		d, err := r.openTarget(t)
+		if err != nil {
+			return err
+		}
+		r.add(t.name, d)
+	}
+	return nil
+}
+
+// add adds a destination that is open.
+func (r *captureRun) add(name string, d destination) {
+	r.opened = append(r.opened, d)
+	r.outputs = append(r.outputs, namedOutput{d, name})
+	all := slices.Clone(r.opened)
+	written.destinations.Store(&all)
+}
+
+// closeOutputs releases what End has not, or what was never begun.
+func (r *captureRun) closeOutputs() {
+	for _, d := range r.opened {
+		d.Close()
+	}
+	if r.recorder != nil {
+		r.recorder.Close()
+	}
 }
 
 // enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
 // at.
 func (r *captureRun) enterSandbox() error {
-	made := []interface{ Give(uid, gid int) error }{&r.o.json}
-	if r.file != nil {
-		made = append(made, r.file)
+	made := []giver{&r.o.json}
+	for _, d := range r.opened {
+		if g, ok := d.(giver); ok {
+			made = append(made, g)
+		}
 	}
 	return r.o.sandbox.enter(made...)
 }
 
 // follow captures until the session ends, and ends the messages about it.
-func (r *captureRun) follow(ctx context.Context) (capture.Accounts, error) {
+func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter := r.reporter()
 	reporter.start()
 	ctx, cancel := forDuration(ctx, r.o.duration)
 	defer cancel()
-	all, err := r.session.Run(ctx, r.outputs()...)
-	reporter.end() // the file is whole before this waits for a reader of stderr
+	all, err := r.session.Run(ctx, r.allOutputs()...)
+	reporter.end() // the files are whole before this waits for a reader of stderr
+	r.accounts = all
 	if r.objects == nil {
-		writeCounts(r.text, all[0].Total())
+		writeCounts(r.text, r.accounts[0].Total())
+		r.writeOutputs()
 	}
 	if r.finished != nil {
 		r.finished.wait(reporter.note)
 	}
-	return all[0], err
+	return err
 }
 
 // watchFiles lets what is to be told of finished files be told.
@@ -188,13 +233,10 @@ func (r *captureRun) printCounts() {
 	}
 }
 
-// outputs are where the packets go: the file first.
-func (r *captureRun) outputs() (outputs []capture.Output) {
-	if r.file != nil {
-		outputs = append(outputs, r.file)
-	}
-	if r.recorder != nil {
-		outputs = append(outputs, r.recorder)
+// allOutputs are where the packets go: first what -w names, in its order.
+func (r *captureRun) allOutputs() (outputs []capture.Output) {
+	for _, out := range r.outputs {
+		outputs = append(outputs, out.Output)
 	}
 	if r.prints() {
 		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
@@ -207,11 +249,11 @@ func (r *captureRun) outputs() (outputs []capture.Output) {
 
 // prints tells whether the packets are printed.
 func (r *captureRun) prints() bool {
-	return r.o.print || r.file == nil && r.recorder == nil && !r.o.account
+	return r.o.print || len(r.outputs) == 0 && !r.o.account
 }
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {
-	live := r.file != nil && !r.o.printing.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
+	live := len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
 	return &reporter{captureRun: r, live: live}
 }

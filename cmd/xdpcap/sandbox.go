@@ -84,7 +84,7 @@ func directoryOf(file string) string {
 }
 
 // enter gives up what the plan has not. What the process has made it gives to whom it becomes.
-func (o *sandboxOptions) enter(made ...interface{ Give(uid, gid int) error }) error {
+func (o *sandboxOptions) enter(made ...giver) error {
 	if o.box == nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ type summary struct {
 	Duration    float64         `json:"duration_s"`
 	Transport   string          `json:"transport,omitempty"`
 	Interfaces  []sourceSummary `json:"interfaces"`
+	Outputs     []outputSummary `json:"outputs,omitempty"` // at the end, where there are several
 	Notices     []string        `json:"notices,omitempty"`
 	Error       string          `json:"error,omitempty"`
 }
@@ -27,6 +28,45 @@ type sourceSummary struct {
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
 	accountKeys
+}
+
+// outputSummary is what one of several outputs has taken of the packets of all sources.
+type outputSummary struct {
+	Output   string `json:"output"` // as -w has it
+	Captured uint64 `json:"captured"`
+	Bytes    uint64 `json:"bytes"`
+	NotTaken uint64 `json:"not_taken"`
+}
+
+// A summarizer is a destination that adds what it knows besides to its summary.
+type summarizer interface{ summarize(*outputSummary) }
+
+// outputSummaries tell what each of several outputs has taken. They are known at the end.
+func (r *captureRun) outputSummaries() (all []outputSummary) {
+	if len(r.outputs) < 2 || r.accounts == nil {
+		return nil
+	}
+	for i, out := range r.outputs {
+		a := r.accounts[i].Total()
+		s := outputSummary{Output: out.name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
+		if more, ok := out.Output.(summarizer); ok {
+			more.summarize(&s)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// writeOutputs prints what each of several outputs has taken.
+func (r *captureRun) writeOutputs() {
+	for _, s := range r.outputSummaries() {
+		say(r.text, "%s", s)
+	}
+}
+
+func (s outputSummary) String() string {
+	text := fmt.Sprintf("%s: %s captured, %d not taken", printable(s.Output), packets(s.Captured), s.NotTaken)
+	return text
 }
 
 type accountKeys struct {
@@ -66,7 +106,7 @@ func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
 
 // printSummary prints the object of --json. Without accounts, all numbers in it are 0.
 func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error {
-	s := summary{Interfaces: []sourceSummary{}, Notices: r.noticed}
+	s := summary{Interfaces: []sourceSummary{}, Outputs: r.outputSummaries(), Notices: r.noticed}
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()
