@@ -11,9 +11,11 @@ import (
 	"strings"
 )
 
-// wanted are the modules of the interfaces that tests make, and of the guest's own interface. A
-// module that is built into the kernel needs no loading.
-var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3"}
+// wanted are the modules of the interfaces that tests make, of the guest's own interface, and of
+// egress, where kernels without tcx need them. A module that is built into the kernel needs no
+// loading.
+var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
+	"sch_ingress", "cls_bpf"}
 
 // A module is the uncompressed file of a kernel module.
 type module struct {

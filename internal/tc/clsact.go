@@ -1,0 +1,272 @@
+package tc
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// The filters of xdpcap have one of these names, and handles from firstHandle on, each capture its
+// own. The second name says that an xdpcap made the qdisc: the last of them removes it.
+const (
+	filterName      = "xdpcap"
+	filterNameOwner = "xdpcap:clsact"
+
+	firstHandle = 0x78646301 // the bytes of "xdc", and 1
+	lastHandle  = 0x786463ff
+)
+
+// A clsactFilter is a program in a filter of the qdisc clsact. The kernel keeps it when the process
+// dies; that it is a leftover then, the next process knows by its handle, which nobody has claimed.
+type clsactFilter struct {
+	netlink *netlink.Handle
+	ifindex int
+
+	priority uint16
+	handle   uint32
+	id       int    // of the program
+	claim    *claim // of the handle
+	turn     *turn  // for the end
+	before   int    // filters of others with smaller priorities
+	owner    bool   // an xdpcap made the qdisc
+}
+
+func attachClsact(prog *ebpf.Program, ifindex int) (*clsactFilter, error) {
+	own, err := xdp.Identify(prog)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the program's id: %w", err)
+	}
+	c := &clsactFilter{ifindex: ifindex, id: int(own.ID)}
+	if c.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return nil, fmt.Errorf("open a netlink socket: %w", err)
+	}
+	if err := c.attach(prog); err != nil {
+		return nil, errors.Join(err, c.detach())
+	}
+	return c, nil
+}
+
+func (c *clsactFilter) attach(prog *ebpf.Program) (err error) {
+	if c.turn, err = newTurn(c.ifindex); err != nil {
+		return err
+	}
+	begin, err := newTurn(c.ifindex)
+	if err != nil {
+		return err
+	}
+	defer begin.end()
+	begin.wait()
+	if err := c.makeQdisc(); err != nil {
+		return err
+	}
+	if err := c.removeLeftovers(); err != nil {
+		return err
+	}
+	if err := c.claimHandle(); err != nil {
+		return err
+	}
+	others, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	if err != nil {
+		return err
+	}
+	c.priority, c.before = choosePriority(others)
+	if err := c.netlink.FilterAdd(c.filter(prog.FD())); err != nil {
+		return explainRefusal("add a BPF filter", err)
+	}
+	return nil
+}
+
+// makeQdisc makes the qdisc where none is.
+func (c *clsactFilter) makeQdisc() error {
+	there, err := c.netlink.QdiscList(c.link())
+	if err != nil {
+		return fmt.Errorf("list its qdiscs: %w", err)
+	}
+	for _, q := range there {
+		switch {
+		case q.Attrs().Parent != netlink.HANDLE_CLSACT:
+		case q.Type() == "clsact":
+			return nil
+		default:
+			return fmt.Errorf("the qdisc %s has the place of clsact, which can do what it does: "+
+				"replace it by clsact, and put its filters in there", q.Type())
+		}
+	}
+	err = c.netlink.QdiscAdd(c.qdisc())
+	if errors.Is(err, unix.EEXIST) { // somebody was faster
+		return nil
+	}
+	if err != nil {
+		return explainRefusal("make the qdisc clsact", err)
+	}
+	c.owner = true
+	return nil
+}
+
+// removeLeftovers removes the filters of captures that were killed, and learns from all of xdpcap
+// whether the qdisc is one that xdpcap made.
+func (c *clsactFilter) removeLeftovers() error {
+	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	if err != nil {
+		return err
+	}
+	for _, f := range there {
+		ours, ok := f.(*netlink.BpfFilter)
+		if !ok || !isOurs(ours) {
+			continue
+		}
+		c.owner = c.owner || ours.Name == filterNameOwner
+		claim, err := claimHandle(c.ifindex, ours.Handle)
+		if err != nil {
+			return err
+		}
+		if claim == nil { // its capture runs
+			continue
+		}
+		err = c.netlink.FilterDel(ours)
+		claim.release()
+		if err != nil {
+			return explainRefusal("remove the filter of a capture that was killed", err)
+		}
+	}
+	return nil
+}
+
+// claimHandle takes the first handle that no other capture has.
+func (c *clsactFilter) claimHandle() (err error) {
+	for c.handle = firstHandle; c.handle <= lastHandle; c.handle++ {
+		if c.claim, err = claimHandle(c.ifindex, c.handle); err != nil || c.claim != nil {
+			return err
+		}
+	}
+	return errors.New("there are as many captures as can be told apart: end another one")
+}
+
+func isOurs(f *netlink.BpfFilter) bool {
+	return (f.Name == filterName || f.Name == filterNameOwner) && f.Handle >= firstHandle && f.Handle <= lastHandle
+}
+
+// choosePriority returns the smallest priority that takes a BPF filter for all protocols, because
+// all filters that have it are such ones, and how many filters have smaller ones. Among filters of
+// one priority the one that came last sees a packet first.
+func choosePriority(others []netlink.Filter) (priority uint16, before int) {
+	for priority = 1; priority < math.MaxUint16; priority++ {
+		if !slices.ContainsFunc(others, func(f netlink.Filter) bool {
+			return f.Attrs().Priority == priority && (f.Type() != "bpf" || f.Attrs().Protocol != unix.ETH_P_ALL)
+		}) {
+			break
+		}
+	}
+	for _, f := range others {
+		if f.Attrs().Priority < priority {
+			before++
+		}
+	}
+	return priority, before
+}
+
+func (c *clsactFilter) behind() int { return c.before }
+
+func (c *clsactFilter) check() error {
+	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	if err != nil || slices.ContainsFunc(there, c.is) {
+		return nil // that the kernel does not answer says nothing about the filter
+	}
+	return errors.New("somebody has removed the filter, or the qdisc clsact")
+}
+
+// detach removes the filter if it is still the one that was added, and the qdisc if an xdpcap made
+// it and it has no filters any more.
+func (c *clsactFilter) detach() error {
+	if c.turn != nil {
+		c.turn.wait()
+		defer c.turn.end()
+	}
+	err := c.remove()
+	if c.claim != nil {
+		c.claim.release()
+	}
+	c.netlink.Close()
+	return err
+}
+
+func (c *clsactFilter) remove() error {
+	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(there, c.is) {
+		if err := c.netlink.FilterDel(c.filter(-1)); err != nil {
+			return fmt.Errorf("%w: it stays until the next capture there, or: tc filter del dev IFACE egress pref %d handle %#x bpf",
+				explainRefusal("remove the filter", err), c.priority, c.handle)
+		}
+	}
+	if !c.owner {
+		return nil
+	}
+	for _, parent := range []uint32{netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_MIN_INGRESS} {
+		if there, err = c.filters(parent); err != nil || len(there) > 0 {
+			return err
+		}
+	}
+	err = c.netlink.QdiscDel(c.qdisc())
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) { // it has gone, or the interface
+		return nil
+	}
+	if err != nil {
+		return explainRefusal("remove the qdisc clsact", err)
+	}
+	return nil
+}
+
+// filters lists the filters on one side. There are none where the qdisc or the interface has gone.
+func (c *clsactFilter) filters(parent uint32) ([]netlink.Filter, error) {
+	for tries := 0; ; tries++ {
+		there, err := c.netlink.FilterList(c.link(), parent)
+		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 { // somebody changes them
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the filters: %w", err)
+		}
+		return there, nil
+	}
+}
+
+func (c *clsactFilter) is(f netlink.Filter) bool {
+	b, ok := f.(*netlink.BpfFilter)
+	return ok && b.Handle == c.handle && b.Priority == c.priority && b.Id == c.id
+}
+
+func (c *clsactFilter) filter(fd int) *netlink.BpfFilter {
+	name := filterName
+	if c.owner {
+		name = filterNameOwner
+	}
+	return &netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: c.ifindex,
+			Parent:    netlink.HANDLE_MIN_EGRESS,
+			Priority:  c.priority,
+			Handle:    c.handle,
+			Protocol:  unix.ETH_P_ALL,
+		},
+		Fd: fd, Name: name, DirectAction: true,
+	}
+}
+
+func (c *clsactFilter) qdisc() netlink.Qdisc {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: c.ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+}
+
+func (c *clsactFilter) link() netlink.Link {
+	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: c.ifindex}}
+}

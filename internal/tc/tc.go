@@ -1,0 +1,138 @@
+// Package tc runs a program of ours for the packets that an interface sends: at its egress, by tcx
+// (Linux 6.6 and later) or by a filter of the clsact qdisc. Nobody's verdict is changed: the
+// program returns -1, which tcx calls TCX_NEXT and clsact TC_ACT_UNSPEC, and what comes next
+// decides.
+//
+// All functions work in the network namespace of the calling thread. Methods go on in that one, on
+// whichever thread.
+package tc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Kind is the way in which a program is attached at egress.
+type Kind int
+
+const (
+	TCX    Kind = iota // a bpf_link, first of all programs; it ends with the process
+	Clsact             // a filter of the qdisc clsact; a killed process leaves it behind
+)
+
+var kindNames = [...]string{TCX: "tcx", Clsact: "clsact"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// NeedsNetAdmin tells whether it takes CAP_NET_ADMIN to detach, in the process that does it.
+func (k Kind) NeedsNetAdmin() bool { return k == Clsact }
+
+// ErrNoEgress is the kind of error where this kernel lets no program see what an interface sends.
+var ErrNoEgress = errors.New("no program can be attached at the egress of the interface")
+
+// An Attachment is a program at the egress of an interface. Check may be called concurrently, Close
+// once and last.
+type Attachment struct {
+	kind  Kind
+	ifi   xdp.Interface
+	watch *xdp.HookWatch
+	place place
+}
+
+// A place is where a program is attached, in one of the kinds.
+type place interface {
+	// check returns why the program does not run there any more, or nil.
+	check() error
+	// behind is how many filters of others saw the packets before, when the program was attached.
+	behind() int
+	// detach ends it. It does nothing where somebody else has done it.
+	detach() error
+}
+
+// AttachEgress runs prog, of the type SchedCLS, for every packet that the interface sends, until
+// the Attachment is closed. It takes tcx where the kernel has it, and clsact elsewhere. The program
+// is the first one that sees a packet, except behind filters of clsact that have the first priority
+// and are no BPF programs for all protocols: see String. After an error nothing is left behind. The
+// error is an ErrNoEgress where the kernel has neither. It needs CAP_NET_ADMIN.
+//
+// Where a process with a clsact filter was killed, the next one that attaches one to the same
+// interface, in the same network namespace, removes what it left.
+func AttachEgress(prog *ebpf.Program, ifi xdp.Interface) (*Attachment, error) {
+	a, err := attachAs(TCX, prog, ifi)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		a, err = attachAs(Clsact, prog, ifi)
+	}
+	return a, err
+}
+
+func attachAs(kind Kind, prog *ebpf.Program, ifi xdp.Interface) (*Attachment, error) {
+	a := &Attachment{kind: kind, ifi: ifi}
+	var err error
+	if a.watch, err = xdp.WatchHook(ifi.Index); err != nil {
+		return nil, err
+	}
+	if kind == TCX {
+		a.place, err = attachTCX(prog, ifi.Index)
+	} else {
+		a.place, err = attachClsact(prog, ifi.Index)
+	}
+	if err != nil {
+		a.watch.Close()
+		return nil, fmt.Errorf("attach a program at the egress of %s by %v: %w", ifi.Name, kind, err)
+	}
+	return a, nil
+}
+
+// Kind is the way in which the program is attached.
+func (a *Attachment) Kind() Kind { return a.kind }
+
+// String is the kind, and how many filters of others came before when the program was attached:
+// what they drop, it does not see.
+func (a *Attachment) String() string {
+	switch n := a.place.behind(); n {
+	case 0:
+		return a.kind.String()
+	case 1:
+		return a.kind.String() + ", behind a filter of somebody else"
+	default:
+		return fmt.Sprintf("%v, behind %d filters of others", a.kind, n)
+	}
+}
+
+// Check returns why the program does not see any more what the interface sends, or nil. The error
+// is an xdp.ErrGone where the interface has left the namespace. It needs no privilege.
+func (a *Attachment) Check() error {
+	if err := a.watch.CheckExists(); err != nil {
+		return err
+	}
+	if err := a.place.check(); err != nil {
+		return fmt.Errorf("at the egress of %s: %w", a.ifi.Name, err)
+	}
+	return nil
+}
+
+// Close detaches the program. With clsact it needs CAP_NET_ADMIN: see [Kind.NeedsNetAdmin].
+func (a *Attachment) Close() error {
+	a.watch.Close()
+	if err := a.place.detach(); err != nil {
+		return fmt.Errorf("detach the program from the egress of %s: %w", a.ifi.Name, err)
+	}
+	return nil
+}
+
+// explainRefusal says why the kernel did not do what was tried, where its number alone does not.
+func explainRefusal(tried string, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%s: %w: missing privileges: CAP_NET_ADMIN; run it as root (sudo)", tried, unix.EPERM)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+		return xdp.Kind(ErrNoEgress, "%s: %w: this kernel has neither tcx, which came with Linux 6.6, nor the modules for clsact: "+
+			"modprobe -a sch_ingress cls_bpf", tried, err)
+	}
+	return fmt.Errorf("%s: %w", tried, err)
+}

@@ -1,0 +1,47 @@
+package tc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// A tcxLink is a program in the list that the kernel goes through for each packet. The link is the
+// only thing that keeps it there, so it goes with the process.
+type tcxLink struct{ link link.Link }
+
+// attachTCX puts the program before all that are there. One that comes later may ask to be put
+// before it, as it may itself.
+func attachTCX(prog *ebpf.Program, ifindex int) (*tcxLink, error) {
+	l, err := link.AttachTCX(link.TCXOptions{
+		Interface: ifindex,
+		Program:   prog,
+		Attach:    ebpf.AttachTCXEgress,
+		Anchor:    link.Head(),
+	})
+	if errors.Is(err, unix.ERANGE) {
+		return nil, fmt.Errorf("%w: it runs as many programs there as the kernel takes: end another one", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &tcxLink{l}, nil
+}
+
+func (t *tcxLink) behind() int { return 0 }
+
+func (t *tcxLink) check() error {
+	info, err := t.link.Info()
+	if err != nil {
+		return nil // that the kernel does not answer says nothing about the link
+	}
+	if tcx := info.TCX(); tcx != nil && tcx.Ifindex == 0 {
+		return errors.New("somebody has detached the tcx link")
+	}
+	return nil
+}
+
+func (t *tcxLink) detach() error { return t.link.Close() }
