@@ -21,6 +21,11 @@ type placed struct {
 // the first ones when there are many. Packets that end at the same place are of one frame, and are
 // forgotten together.
 func (r *recent) add(packets []placed, start int64) {
+	if n := firstOfLast(packets); n > 0 { // then no others are needed
+		r.before = packets[n-1].end - start
+		r.packets = r.packets[:0]
+		packets = packets[n:]
+	}
 	for _, p := range packets {
 		p.end -= start
 		r.packets = append(r.packets, p)
@@ -28,14 +33,20 @@ func (r *recent) add(packets []placed, start int64) {
 	if len(r.packets) < 2*minRecent {
 		return
 	}
-	n := len(r.packets) - minRecent
-	for n > 0 && r.packets[n-1].end == r.packets[n].end {
-		n--
-	}
-	if n > 0 {
+	if n := firstOfLast(r.packets); n > 0 {
 		r.before = r.packets[n-1].end
 		r.packets = r.packets[:copy(r.packets, r.packets[n:])]
 	}
+}
+
+// firstOfLast returns which is the first of the last minRecent packets, or of those in the same
+// frame. It returns 0 where there are no others.
+func firstOfLast(packets []placed) int {
+	n := max(len(packets)-minRecent, 0)
+	for n > 0 && packets[n-1].end == packets[n].end {
+		n--
+	}
+	return n
 }
 
 // last returns the fewest packets at the end of a file of this size that take up as much room, or
