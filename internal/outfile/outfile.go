@@ -92,8 +92,11 @@ func (f *File) Give(uid, gid int) error {
 	return nil
 }
 
-// Begin empties a regular file.
+// Begin empties a regular file, and widens a pipe.
 func (f *File) Begin() error {
+	if f.mode&os.ModeNamedPipe != 0 {
+		widen(f.File)
+	}
 	if f.isOurs() {
 		if err := f.Truncate(0); err != nil {
 			return WriteError(f.name, err)

@@ -292,6 +292,9 @@ func TestPipe(t *testing.T) {
 	if err := errors.Join(f.Begin(), f.Check(5), second.Begin()); err != nil {
 		t.Error(err)
 	}
+	if size, err := unix.FcntlInt(reader.Fd(), unix.F_GETPIPE_SZ, 0); size != pipeSize || err != nil {
+		t.Errorf("the pipe holds %d bytes (%v)", size, err)
+	}
 	reader.Close()
 	for _, err := range []error{f.Check(5), f.Finish(5)} {
 		if !errors.Is(err, unix.EPIPE) {

@@ -20,6 +20,21 @@ func ReaderGone(f *os.File) bool {
 	return gone
 }
 
+// pipeSize is as large as any user may make a pipe where the system's limit was not changed.
+const pipeSize = 1 << 20
+
+// widen lets a pipe hold more than the 64 KiB that it begins with, so that its two ends run less
+// often in turn. A pipe that the kernel does not widen serves as it is.
+func widen(f *os.File) {
+	control(f, func(fd int) error {
+		size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)
+		if err == nil && size < pipeSize {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
+		}
+		return err
+	})
+}
+
 // control calls do with the file's descriptor, which stays open meanwhile. In contrast to Fd, it
 // leaves the descriptor in the mode it is in.
 func control(f *os.File, do func(fd int) error) error {
