@@ -38,6 +38,7 @@ const (
 	ifRxSpeed     = 17
 
 	epbFlags     = 2
+	epbHash      = 3
 	epbDropCount = 4
 	epbPacketID  = 5
 	epbQueue     = 6
@@ -57,6 +58,9 @@ const byteOrderMagic = 0x1a2b3c4d
 
 // verdictXDP is the first octet of an epb_verdict that comes from XDP.
 const verdictXDP = 2
+
+// hashToeplitz is the first octet of an epb_hash that is a card's, for receive side scaling.
+const hashToeplitz = 5
 
 // maxOption is the longest length that the 16 bits of an option can have.
 const maxOption = 1<<16 - 1

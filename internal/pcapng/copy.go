@@ -162,6 +162,10 @@ func (t turner) option(blockType uint32, code uint16, value []byte, at int) {
 		switch code {
 		case epbFlags, epbDropCount, epbPacketID, epbQueue:
 			t.turn(at, len(value))
+		case epbHash:
+			if len(value) == 5 && value[0] == hashToeplitz { // the others are bytes
+				t.turn(at+1, 4)
+			}
 		case epbVerdict:
 			if len(value) == 9 && value[0] != 0 { // 0 is the hardware's, of any format
 				t.turn(at+1, 8)

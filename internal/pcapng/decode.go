@@ -276,6 +276,8 @@ func (p *Packet) parseOptions(o options) {
 			p.ID, p.Fields = u64(value, o.big), p.Fields|HasID
 		case code == epbQueue && len(value) == 4:
 			p.Queue, p.Fields = u32(value, o.big), p.Fields|HasQueue
+		case code == epbHash && len(value) == 5 && value[0] == hashToeplitz:
+			p.Hash, p.Fields = u32(value[1:], o.big), p.Fields|HasHash
 		case code == epbVerdict && len(value) == 9 && value[0] == verdictXDP:
 			p.Verdict, p.Fields = uint32(u64(value[1:], o.big)), p.Fields|HasVerdict
 		}

@@ -50,6 +50,9 @@ func TestDecode(t *testing.T) {
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Error(diff)
 	}
+	if err := ParsePacket(blocks[3], 0, &p); err != nil || p.Hash != 0x11223344 || p.Fields != HasQueue|HasID|HasHash {
+		t.Errorf("%+v, %v", p, err)
+	}
 	s, known := ParseStatistics(blocks[8])
 	wantStatistics := Statistics{
 		Interface: 1, Time: sampleTime + 9e9, Start: sampleTime - 1e9, End: sampleTime + 8e9,
@@ -92,10 +95,12 @@ func TestBigEndian(t *testing.T) {
 		t.Error(diff)
 	}
 	var p, want Packet
-	ParsePacket(blocksOf(t, file)[4], 0, &p)
-	ParsePacket(blocksOf(t, little)[4], 0, &want)
-	if diff := cmp.Diff(want, p); diff != "" {
-		t.Error(diff)
+	for i := 3; i <= 6; i++ {
+		ParsePacket(blocksOf(t, file)[i], 0, &p)
+		ParsePacket(blocksOf(t, little)[i], 0, &want)
+		if diff := cmp.Diff(want, p); diff != "" {
+			t.Error(diff)
+		}
 	}
 	unknown := Block{Type: 77, Big: true, Raw: make([]byte, 16)}
 	if got, ok := AppendCopy(nil, unknown); ok || got != nil {

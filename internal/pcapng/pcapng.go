@@ -101,6 +101,7 @@ const (
 	HasQueue Fields = 1 << iota
 	HasID
 	HasVerdict
+	HasHash
 )
 
 // Packet is an Enhanced Packet Block.
@@ -113,15 +114,16 @@ type Packet struct {
 	ID        uint64 // epb_packetid, with HasID: the same packet has the same number everywhere
 	Queue     uint32 // epb_queue, with HasQueue
 	Verdict   uint32 // epb_verdict, with HasVerdict: an XDP action
+	Hash      uint32 // epb_hash, with HasHash: the card's Toeplitz hash, as a number
 	Flags     uint32 // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = left out
-	Fields    Fields // a sum of HasQueue, HasID, HasVerdict
+	Fields    Fields // a sum of HasQueue, HasID, HasVerdict, HasHash
 	Comment   string // opt_comment; empty = left out
 }
 
 // maxPacketOverhead is the most that a Packet takes besides its data and a comment, which is rare:
-// 28 bytes of head, 3 of padding, 56 of options, opt_endofopt and the second length. pad stores one
+// 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second length. pad stores one
 // byte more for a moment, which fits into the space of what follows.
-const maxPacketOverhead = 28 + 3 + 56 + 4 + 4
+const maxPacketOverhead = 28 + 3 + 68 + 4 + 4
 
 // AppendPacket appends p as an Enhanced Packet Block. It is called for every packet: the slice is
 // made long enough once, and every option is one or two stores.
@@ -139,6 +141,11 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	}
 	if p.Flags != 0 {
 		b = appendOption32(b, epbFlags, p.Flags)
+	}
+	if p.Fields&HasHash != 0 {
+		// The octet for Toeplitz, the hash in the section's byte order, and 3 bytes of padding.
+		b = le.AppendUint64(b, epbHash|5<<16|hashToeplitz<<32|uint64(p.Hash)<<40)
+		b = le.AppendUint32(b, p.Hash>>24)
 	}
 	if p.Dropped != 0 {
 		b = appendOption64(b, epbDropCount, p.Dropped)

@@ -98,20 +98,22 @@ func TestGolden(t *testing.T) {
 		{"packet, whole", func(b []byte) []byte {
 			return AppendPacket(b, &Packet{
 				Interface: 1, Time: 0x1122334455667788, WireLen: 5, Data: []byte{1, 2, 3, 4, 5}, Flags: Inbound | Broadcast,
-				Dropped: 7, ID: 0x0102030405060708, Queue: 3, Verdict: 0xaabbccdd, Fields: HasQueue | HasID | HasVerdict, Comment: "c",
+				Dropped: 7, ID: 0x0102030405060708, Queue: 3, Verdict: 0xaabbccdd, Hash: 0x99887766,
+				Fields: HasQueue | HasID | HasVerdict | HasHash, Comment: "c",
 			})
 		}, `
-			06000000 6c000000
+			06000000 78000000
 			01000000 44332211 88776655 05000000 05000000
 			0102030405 000000
 			0100 0100 63 000000
 			0200 0400 0d000000
+			0300 0500 05 66778899 000000
 			0400 0800 0700000000000000
 			0500 0800 0807060504030201
 			0600 0400 03000000
 			0700 0900 02 ddccbbaa00000000 000000
 			0000 0000
-			6c000000`},
+			78000000`},
 		{"packet, zeros that are known", func(b []byte) []byte {
 			return AppendPacket(b, &Packet{Fields: HasQueue | HasID | HasVerdict})
 		}, `
@@ -231,7 +233,7 @@ func TestReception(t *testing.T) {
 func fullPacket(size int) *Packet {
 	return &Packet{
 		Interface: 1, Time: 1700000000123456789, WireLen: 1500, Data: make([]byte, size), Flags: Inbound | Unicast,
-		Dropped: 1, ID: 42, Queue: 3, Verdict: 2, Fields: HasQueue | HasID | HasVerdict,
+		Dropped: 1, ID: 42, Queue: 3, Verdict: 2, Hash: 7, Fields: HasQueue | HasID | HasVerdict | HasHash,
 	}
 }
 
