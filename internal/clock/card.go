@@ -1,0 +1,180 @@
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Card is the clock of a network card, a PTP hardware clock, which ticks by itself. Measure
+// compares it with CLOCK_MONOTONIC, and Monotonic turns its stamps by the last two comparisons, so
+// that it also follows a clock that runs faster or slower. One goroutine may call Measure, and any
+// Last and Monotonic.
+type Card struct {
+	Name string // of its device, such as /dev/ptp0
+
+	compare func() (Comparison, error)
+	close   func() error
+	now     atomic.Pointer[relation]
+}
+
+// A Comparison is what two clocks said at the same moment, in ns.
+type Comparison struct {
+	Card, Monotonic int64
+	Within          time.Duration // how long it took: it is wrong by at most half of that
+}
+
+// A relation is how the clocks relate to each other since the last comparison.
+type relation struct {
+	Comparison
+	rate float64 // ns of CLOCK_MONOTONIC for each ns of the card, less 1
+}
+
+// maxDrift is more than the clocks of healthy cards differ from the system's in their rate. Where
+// two comparisons show more, somebody has set one of the clocks between them.
+const maxDrift = 500e-6
+
+// OpenCard opens the clock with this number, and compares it once. It needs the right to read
+// /dev/ptpN, which only root has unless udev gives it to others, and from then on none.
+func OpenCard(number int) (*Card, error) {
+	name := fmt.Sprintf("/dev/ptp%d", number)
+	device, err := os.OpenFile(name, os.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the clock of the card: %w", err)
+	}
+	c, err := NewCard(name, func() (Comparison, error) { return compare(int(device.Fd())) })
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	c.close = device.Close
+	return c, nil
+}
+
+// NewCard returns a clock that is compared by a function, and compares it once.
+func NewCard(name string, compare func() (Comparison, error)) (*Card, error) {
+	c := &Card{Name: name, compare: compare, close: func() error { return nil }}
+	if err := c.Measure(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Measure compares the clocks. After an error the last comparison goes on to count.
+func (c *Card) Measure() error {
+	got, err := c.compare()
+	if err != nil {
+		return fmt.Errorf("compare %s with the system's clock: %w", c.Name, err)
+	}
+	next := &relation{Comparison: got}
+	if last := c.now.Load(); last != nil && got.Card > last.Card {
+		passed := got.Card - last.Card
+		rate := float64(got.Monotonic-last.Monotonic-passed) / float64(passed)
+		if math.Abs(rate) <= maxDrift {
+			next.rate = rate
+		}
+	}
+	c.now.Store(next)
+	return nil
+}
+
+// Last returns the last comparison, and by how much the card's clock runs faster than the system's:
+// 1e-6 is a microsecond per second.
+func (c *Card) Last() (last Comparison, faster float64) {
+	r := c.now.Load()
+	return r.Comparison, -r.rate
+}
+
+// Monotonic turns a time of the card into CLOCK_MONOTONIC, both in ns.
+func (c *Card) Monotonic(stamp int64) int64 {
+	r := c.now.Load()
+	since := stamp - r.Card
+	return r.Comparison.Monotonic + since + int64(float64(since)*r.rate)
+}
+
+// Close closes the device.
+func (c *Card) Close() error { return c.close() }
+
+// compare compares the clock of a PTP device by the best way that its driver has: what the hardware
+// latches at one moment, what the driver reads between two looks at the system's clock, or what
+// this process does.
+func compare(device int) (Comparison, error) {
+	c, err := comparePrecise(device)
+	if err != nil {
+		c, err = compareExtended(device)
+	}
+	if err == nil {
+		return withMonotonic(c)
+	}
+	return compareBracketed(unix.FdToClockID(device))
+}
+
+// comparePrecise has CLOCK_REALTIME in place of CLOCK_MONOTONIC, and so has compareExtended: these
+// are what the kernel compares.
+func comparePrecise(device int) (Comparison, error) {
+	p, err := unix.IoctlPtpSysOffsetPrecise(device)
+	if err != nil {
+		return Comparison{}, err
+	}
+	return Comparison{Card: nanoseconds(p.Device), Monotonic: nanoseconds(p.Realtime)}, nil
+}
+
+func compareExtended(device int) (Comparison, error) {
+	e, err := unix.IoctlPtpSysOffsetExtended(device, readings)
+	if err != nil {
+		return Comparison{}, err
+	}
+	return narrowest(e.Ts[:readings]), nil
+}
+
+// narrowest chooses the comparison that took the shortest time, of triples of the system's clock,
+// the card's, and the system's again.
+func narrowest(triples [][3]unix.PtpClockTime) (best Comparison) {
+	best.Within = math.MaxInt64
+	for _, t := range triples {
+		before, card, after := nanoseconds(t[0]), nanoseconds(t[1]), nanoseconds(t[2])
+		if within := time.Duration(after - before); within < best.Within {
+			best = Comparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
+		}
+	}
+	return best
+}
+
+func nanoseconds(t unix.PtpClockTime) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// withMonotonic turns the CLOCK_REALTIME of a comparison into CLOCK_MONOTONIC.
+func withMonotonic(c Comparison) (Comparison, error) {
+	offset, now, err := Offset()
+	c.Monotonic -= offset
+	if err == nil && differ(c.Monotonic, now, int64(time.Second)) {
+		err = errors.New("the wall clock was set meanwhile")
+	}
+	return c, err
+}
+
+// compareBracketed reads a clock between two readings of CLOCK_MONOTONIC.
+func compareBracketed(clock int32) (best Comparison, err error) {
+	best.Within = math.MaxInt64
+	for range readings {
+		before, err := Monotonic()
+		if err != nil {
+			return best, err
+		}
+		card, err := read(clock)
+		if err != nil {
+			return best, err
+		}
+		after, err := Monotonic()
+		if err != nil {
+			return best, err
+		}
+		if within := time.Duration(after - before); within < best.Within {
+			best = Comparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
+		}
+	}
+	return best, nil
+}
