@@ -31,8 +31,9 @@ runs there), else 1.
   privileges    held, missing: capabilities; memlock_bytes: null = no limit; perf_event_paranoid:
                 null = unknown; landlock_abi: 0 = the kernel has none; user_namespace
   interface     null without -i; name, driver, type, up, mtu, rx_queues (0 = unknown); the checks
-                native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list,
-                null = unknown; program: null = none, else id, name, mode and the check traceable
+                native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list
+                of timestamp, hash, vlan_tag, null = unknown; ptp_clock: the card's, /dev/ptp0,
+                null = none; program: null = none, else id, name, mode and the check traceable
   features      checks: capture_native, capture_generic, capture_beside_program, hook, filter,
                 sample_flows, stats_count, latency, monitor, transport_perf, transport_ring`
 
@@ -250,6 +251,11 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 		kfuncs = "unknown; the kernel tells since 6.7"
 	}
 	t.fact("metadata kfuncs", kfuncs)
+	clock := "none, or the driver does not tell"
+	if ifi.Clock != nil {
+		clock = *ifi.Clock
+	}
+	t.fact("PTP clock", clock)
 	if ifi.Program == nil {
 		t.fact("program", "none")
 		return

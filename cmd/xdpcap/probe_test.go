@@ -95,7 +95,7 @@ func decodeProbe(t *testing.T, s string) (p probeJSON) {
 }
 
 func fixedReport() *support.Report {
-	on, off, limit, paranoid := true, false, uint64(8<<20), 3
+	on, off, limit, paranoid, clock := true, false, uint64(8<<20), 3, "/dev/ptp0"
 	refused := support.Check{Key: "fentry", Answer: support.No, Reason: "this kernel refuses fentry and fexit programs " +
 		"(operation not permitted) despite the capabilities", Remedy: "use another kernel; --hook works without them"}
 	beside := refused
@@ -104,7 +104,7 @@ func fixedReport() *support.Report {
 		Kernel:     support.Kernel{Release: "6.1.0", Machine: "x86_64", Checks: support.Checks{{Key: "btf", Answer: support.Yes}, refused}},
 		Privileges: support.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit, Paranoid: &paranoid, Landlock: 7},
 		Interface: &support.Interface{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on,
-			Native: support.Check{Answer: support.Yes, Reason: "the driver reports it"}, Kfuncs: []string{"hash"},
+			Native: support.Check{Answer: support.Yes, Reason: "the driver reports it"}, Kfuncs: []string{"timestamp", "hash"}, Clock: &clock,
 			Program: &support.AttachedProgram{ID: 7, Name: "firewall", Mode: "native", Traceable: refused}},
 		Features: support.Checks{{Key: support.FeatureNative, Answer: support.Yes}, beside},
 	}
@@ -140,7 +140,7 @@ func TestProbeKeys(t *testing.T) {
 		{got, "can_capture features interface kernel privileges"},
 		{got["kernel"], "checks machine release"},
 		{got["privileges"], "held landlock_abi memlock_bytes missing perf_event_paranoid user_namespace"},
-		{got["interface"], "driver lro metadata_kfuncs mtu name native_xdp program rx_queues rx_vlan_offload type up xdp_frags"},
+		{got["interface"], "driver lro metadata_kfuncs mtu name native_xdp program ptp_clock rx_queues rx_vlan_offload type up xdp_frags"},
 	} {
 		keys := strings.Join(slices.Sorted(maps.Keys(test.of.(map[string]any))), " ")
 		if diff := cmp.Diff(test.want, keys); diff != "" {

@@ -19,6 +19,7 @@ type Interface struct {
 	LRO     *bool            `json:"lro"`             // nil = unknown
 	VLAN    *bool            `json:"rx_vlan_offload"` // nil = unknown
 	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
+	Clock   *string          `json:"ptp_clock"`       // nil = none
 	Program *AttachedProgram `json:"program"`         // nil = none
 }
 
@@ -44,6 +45,10 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		Kfuncs: told.kfuncs(),
 	}
 	c.LRO, c.VLAN = ifi.Offloads()
+	if n, ok := ifi.PTPClock(); ok {
+		name := fmt.Sprintf("/dev/ptp%d", n)
+		c.Clock = &name
+	}
 	if len(ifi.Programs) > 0 {
 		p := ifi.Programs[0]
 		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: traceable(p, ifi.Mode)}

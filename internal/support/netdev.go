@@ -18,8 +18,16 @@ const (
 	netdevXDPActRxSG        = 1 << 5
 )
 
+// The metadata that a driver may give to XDP programs of its devices. The first two are Linux
+// 6.3's, the VLAN tag is 6.8's.
+const (
+	MetadataTimestamp = "timestamp"
+	MetadataHash      = "hash"
+	MetadataVLAN      = "vlan_tag"
+)
+
 // metadataNames are the names of the bits of netdevAttrXDPRxMetadata.
-var metadataNames = []string{"timestamp", "hash", "vlan_tag"}
+var metadataNames = []string{MetadataTimestamp, MetadataHash, MetadataVLAN}
 
 // netdevFeatures are the bits that a driver reports. nil = the kernel is too old to tell.
 type netdevFeatures struct {
@@ -66,6 +74,10 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 	}
 	return f
 }
+
+// Metadata are the names of what the interface's driver gives to XDP programs that are bound to it;
+// nil = it is not known, which only Linux 6.7 and later tell.
+func Metadata(ifindex int) []string { return askNetdev(ifindex).kfuncs() }
 
 // kfuncs are the names of the metadata that XDP programs can ask the driver for with kernel
 // functions (kfuncs).

@@ -27,6 +27,7 @@ type Interface struct {
 	Up       bool             // administratively up
 	State    string           // operational state after RFC 2863: "up", "down", "unknown", ...
 	Driver   string           // as `ethtool -i` names it, or ""
+	Device   string           // what is behind it, as its bus names it: 0000:01:00.0; "" = nothing
 	Speed    uint64           // bit/s, 0 = unknown
 	RxQueues int              // receive queues that the driver can have, in use or not
 	Mode     Mode             // the mode that the attached program runs in
@@ -139,6 +140,7 @@ func describe(l netlink.Link) Interface {
 		Up:    a.Flags&net.FlagUp != 0,
 		State: a.OperState.String(),
 
+		Device:   a.ParentDev,
 		RxQueues: max(a.NumRxQueues, 1),
 	}
 	if e, err := openEthtool(a.Name); err == nil {

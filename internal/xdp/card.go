@@ -1,0 +1,100 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsHardware tells whether there is a device behind the interface, on a bus of the machine or of
+// its hypervisor. What a driver of another one tells of a packet, such as veth's, is software's.
+func (ifi *Interface) IsHardware() bool { return ifi.Device != "" }
+
+// PTPClock is the number N of the card's clock, /dev/ptpN. It is false where there is none, or the
+// driver does not tell.
+func (ifi *Interface) PTPClock() (number int, ok bool) {
+	e, err := openEthtool(ifi.Name)
+	if err != nil {
+		return 0, false
+	}
+	defer e.close()
+	info, err := unix.IoctlGetEthtoolTsInfo(e.fd, e.name)
+	if err != nil || info.Phc_index < 0 {
+		return 0, false
+	}
+	return int(info.Phc_index), true
+}
+
+// toeplitz is ETH_RSS_HASH_TOP of include/linux/ethtool.h.
+const toeplitz = 1 << 0
+
+// HasToeplitz tells whether the card computes Toeplitz hashes for receive side scaling. It is false
+// where the driver does not tell.
+func (ifi *Interface) HasToeplitz() bool {
+	e, err := openEthtool(ifi.Name)
+	if err != nil {
+		return false
+	}
+	defer e.close()
+	rss := struct { // ethtool_rxfh
+		cmd, context          uint32
+		tableSize, keySize    uint32 // 0: neither is asked for
+		function, transformed uint8
+		_                     [2]uint8
+		_                     uint32
+	}{cmd: unix.ETHTOOL_GRSSH}
+	return e.ask(unsafe.Pointer(&rss)) && rss.function == toeplitz
+}
+
+// A Stamping lets a card stamp all packets that it receives, until it is closed. A process that is
+// killed leaves the card so. Close needs CAP_NET_ADMIN.
+type Stamping struct {
+	name   string
+	before unix.HwTstampConfig
+}
+
+// ErrStamping: the card cannot be asked to stamp all packets. It may stamp some, or all anyway.
+var ErrStamping = errors.New("the card's driver does not let packets be stamped on request")
+
+// StampAll lets the interface's card stamp all packets. The Stamping is nil where it did so before.
+func StampAll(ifi *Interface) (*Stamping, error) {
+	e, err := openEthtool(ifi.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	before, err := unix.IoctlGetHwTstamp(e.fd, e.name)
+	if err != nil { // what it was could not be put back
+		return nil, Kind(ErrStamping, "ask how the card of %s stamps packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCGHWTSTAMP", err))
+	}
+	if before.Rx_filter == unix.HWTSTAMP_FILTER_ALL {
+		return nil, nil
+	}
+	s := &Stamping{name: ifi.Name, before: *before}
+	all := *before
+	all.Rx_filter = unix.HWTSTAMP_FILTER_ALL
+	if err := unix.IoctlSetHwTstamp(e.fd, e.name, &all); err != nil {
+		return nil, Kind(ErrStamping, "let the card of %s stamp all packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCSHWTSTAMP", err))
+	}
+	if all.Rx_filter != unix.HWTSTAMP_FILTER_ALL { // the driver tells what it has made of it
+		return nil, errors.Join(Kind(ErrStamping, "let the card of %s stamp all packets: driver %s stamps only some", ifi.Name, ifi.Driver), s.Close())
+	}
+	return s, nil
+}
+
+// Close puts back what was set before.
+func (s *Stamping) Close() error {
+	e, err := openEthtool(s.name)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	before := s.before
+	if err := unix.IoctlSetHwTstamp(e.fd, e.name, &before); err != nil {
+		return fmt.Errorf("put back how the card of %s stamps packets: %w", s.name, os.NewSyscallError("SIOCSHWTSTAMP", err))
+	}
+	return nil
+}
