@@ -45,8 +45,7 @@ func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
 	first := packets[len(packets)-1].end - int64(len(blocks))
 	begins := first
 	for i := range packets {
-		stamp := f.writer.enc.stamp(blocks[begins-first:])
-		if stamp >= until || f.isFull(begins, p.packets+uint64(i)) {
+		if stamp := packets[i].time; stamp >= until || f.isFull(begins, p.packets+uint64(i)) {
 			return i, time.Unix(0, stamp)
 		}
 		begins = packets[i].end

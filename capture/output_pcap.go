@@ -1,8 +1,6 @@
 package capture
 
 import (
-	"encoding/binary"
-
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 )
@@ -46,8 +44,3 @@ func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int) {
 }
 
 func (e *pcapEncoder) trailer(b []byte, _ *statistics) []byte { return b }
-
-func (e *pcapEncoder) stamp(block []byte) int64 {
-	sec, ns := binary.LittleEndian.Uint32(block), binary.LittleEndian.Uint32(block[4:])
-	return int64(sec)*1e9 + int64(ns)
-}

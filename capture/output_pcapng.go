@@ -109,5 +109,3 @@ func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {
 	}
 	return b
 }
-
-func (e *pcapngEncoder) stamp(block []byte) int64 { return int64(pcapng.PacketTime(block)) }

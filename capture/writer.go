@@ -71,9 +71,6 @@ type encoder interface {
 	// packets adds packets to a chunk as long as there is room, and returns how many.
 	packets(c *chunk, packets []Packet) int
 	trailer(b []byte, s *statistics) []byte
-	// stamp is the time of the packet in a block, in nanoseconds since 1970. Any goroutine may
-	// call it.
-	stamp(block []byte) int64
 }
 
 // statistics are what stands at the end of a file.

@@ -244,7 +244,7 @@ func (c *chunk) hasRoom(bytes int) bool {
 
 // place notes where the block of a packet ends, which was just added.
 func (c *chunk) place(p *Packet) {
-	c.packets = append(c.packets, placed{end: c.end(), bytes: uint32(len(p.Data)), source: uint32(p.Source)})
+	c.packets = append(c.packets, placed{end: c.end(), time: p.Time, bytes: uint32(len(p.Data)), source: uint32(p.Source)})
 }
 
 // end is where in the file the last block ends.

@@ -14,6 +14,7 @@ type recent struct {
 // the accounts.
 type placed struct {
 	end           int64
+	time          int64 // Packet.Time: files begin and end by it
 	bytes, source uint32
 }
 

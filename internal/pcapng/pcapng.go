@@ -165,11 +165,6 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	return finish(b, start, options)
 }
 
-// PacketTime is the Time of a Packet that AppendPacket has appended, by its block.
-func PacketTime(block []byte) uint64 {
-	return uint64(le.Uint32(block[12:]))<<32 | uint64(le.Uint32(block[16:]))
-}
-
 // Statistics is an Interface Statistics Block. The counters are cumulative from Start. All of them
 // are written, also those that are 0.
 type Statistics struct {
