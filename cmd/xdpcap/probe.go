@@ -27,15 +27,15 @@ runs there), else 1.
   can_capture   true or false, as the exit status
   kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array,
                 perf_event, shared_rings, lru_hash, prog_array, xdp_helpers, fentry, fexit,
-                trampolines, tp_btf, tracing_helpers
+                trampolines, tp_btf, tracing_helpers, egress
   privileges    held, missing: capabilities; memlock_bytes: null = no limit; perf_event_paranoid:
                 null = unknown; landlock_abi: 0 = the kernel has none; user_namespace
   interface     null without -i; name, driver, type, up, mtu, rx_queues (0 = unknown); the checks
                 native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list
                 of timestamp, hash, vlan_tag, null = unknown; ptp_clock: the card's, /dev/ptp0,
                 null = none; program: null = none, else id, name, mode and the check traceable
-  features      checks: capture_native, capture_generic, capture_beside_program, hook, filter,
-                sample_flows, stats_count, latency, monitor, transport_perf, transport_ring`
+  features      checks: capture_native, capture_generic, capture_beside_program, hook, capture_sent,
+                filter, sample_flows, stats_count, latency, monitor, transport_perf, transport_ring`
 
 func newProbe() *cobra.Command {
 	var name string
@@ -170,6 +170,7 @@ func writeProbe(w io.Writer, r *support.Report) error {
 		{"capture, generic", support.FeatureGeneric},
 		{"capture beside a program", support.FeatureBeside},
 		{"capture from --hook", support.FeatureHook},
+		{"capture of what is sent", support.FeatureSent},
 		{"filters in the kernel", support.FeatureFilter},
 		{"sampling by flow", support.FeatureFlows},
 		{"stats, count", support.FeatureMeters},
@@ -204,6 +205,7 @@ func writeProbeKernel(t *probeTable, k support.Kernel) {
 		{"trampolines", "trampolines"},
 		{"tp_btf programs", "tp_btf"},
 		{"helpers in tracing", "tracing_helpers"},
+		{"programs at egress", "egress"},
 	} {
 		t.check(c.label, k.Checks.Get(c.key))
 	}

@@ -58,7 +58,8 @@ func TestProbe(t *testing.T) {
 	}
 	_, stdout, _ = probe(t, pair, "-i", pair.RxName, "--json")
 	free := decodeProbe(t, stdout)
-	if !free.CanCapture || free.Interface.Program != nil || free.Features["capture_generic"].Answer != "yes" {
+	if !free.CanCapture || free.Interface.Program != nil || free.Features["capture_generic"].Answer != "yes" ||
+		free.Features["capture_sent"].Answer != "yes" || !strings.HasPrefix(free.Features["capture_sent"].Reason, "by ") {
 		t.Errorf("without a program: %s", stdout)
 	}
 	checkDetached(t, pair)

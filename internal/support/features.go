@@ -15,6 +15,7 @@ const (
 	FeatureGeneric = "capture_generic"        // by a program of its own, in the kernel's stack
 	FeatureBeside  = "capture_beside_program" // by tracing a running program
 	FeatureHook    = "hook"                   // by programs in a hook map
+	FeatureSent    = "capture_sent"           // what an interface sends, at its egress
 	FeatureFilter  = "filter"                 // filters that run in the kernel
 	FeatureFlows   = "sample_flows"           // choosing packets by their flow
 	FeatureMeters  = "stats_count"            // counting: of a running program, else by one of its own
@@ -41,6 +42,7 @@ func (r *Report) features(l limits) Checks {
 		all(FeatureGeneric, load, r.port(), r.vacant()),
 		all(FeatureBeside, trace, k.Get("tracing_helpers"), rings, target, r.port()),
 		all(FeatureHook, load, k.Get("prog_array"), pinning(l)),
+		r.sent(rings),
 		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
 		all(FeatureFlows, rights, k.Get("xdp"), k.Get("lru_hash"), k.Get("xdp_helpers")),
 		r.meters(all("", trace, target)),
@@ -49,6 +51,16 @@ func (r *Report) features(l limits) Checks {
 		perf,
 		ring,
 	}
+}
+
+// sent is whether what the interface sends can be captured. The reason of a yes says how.
+func (r *Report) sent(rings Check) Check {
+	egress := r.egress()
+	c := all(FeatureSent, r.rights(), egress, rings, r.port())
+	if c.Answer == Yes {
+		c.Reason = egress.Reason
+	}
+	return c
 }
 
 // meters is whether packets can be counted: where a program runs by tracing it, otherwise by a

@@ -3,6 +3,7 @@ package support
 import (
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +12,7 @@ import (
 )
 
 var kernelKeys = []string{"btf", "jit", "xdp", "xdp_frags", "isa_v3", "perf_event_array", "perf_event", "shared_rings", "lru_hash", "prog_array",
-	"xdp_helpers", "fentry", "fexit", "trampolines", "tp_btf", "tracing_helpers"}
+	"xdp_helpers", "fentry", "fexit", "trampolines", "tp_btf", "tracing_helpers", "egress"}
 
 // ableReport is the report for root, on a kernel that can do everything, of an interface without a
 // program.
@@ -37,6 +38,10 @@ func TestFeatures(t *testing.T) {
 	}
 	occupy := func(r *Report, _ *limits) {
 		r.Interface.Program = &AttachedProgram{ID: 7, Name: "lb", Mode: "native", Traceable: yes("traceable")}
+	}
+	clsact := func(r *Report, _ *limits) {
+		i := slices.IndexFunc(r.Kernel.Checks, func(c Check) bool { return c.Key == "egress" })
+		r.Kernel.Checks[i].Reason = "by clsact"
 	}
 	page := uint64(os.Getpagesize())
 	lockable := func(bytes uint64) func(*Report, *limits) {
@@ -78,7 +83,16 @@ func TestFeatures(t *testing.T) {
 		{"no shared memory", lacks("shared_rings"), true, answers{FeatureRing: lack("shared_rings")}},
 		{"no rings at all", func(r *Report, l *limits) { lacks("perf_event")(r, l); lacks("shared_rings")(r, l) }, false, answers{
 			FeatureNative: lack("perf_event"), FeatureGeneric: lack("perf_event"), FeatureHook: lack("perf_event"),
-			FeatureBeside: lack("perf_event"), FeaturePerf: lack("perf_event"), FeatureRing: lack("shared_rings")}},
+			FeatureBeside: lack("perf_event"), FeatureSent: lack("perf_event"), FeaturePerf: lack("perf_event"), FeatureRing: lack("shared_rings")}},
+		{"no egress", lacks("egress"), true, answers{FeatureSent: lack("egress")}},
+		{"egress by clsact", clsact, true, answers{FeatureSent: {Answer: Yes, Reason: "by clsact"}}},
+		{"another qdisc in the place of clsact", func(r *Report, l *limits) {
+			clsact(r, l)
+			r.Interface.qdisc = no("", "another qdisc", "")
+		}, true, answers{FeatureSent: no("", "another qdisc", "")}},
+		{"another qdisc, and no need of clsact", func(r *Report, l *limits) {
+			r.Interface.qdisc = no("", "another qdisc", "")
+		}, true, nil},
 		{"no helpers in XDP", lacks("xdp_helpers"), false, answers{FeatureNative: lack("xdp_helpers"), FeatureGeneric: lack("xdp_helpers"),
 			FeatureHook: lack("xdp_helpers"), FeatureFlows: lack("xdp_helpers")}},
 		{"no XDP", lacks("xdp"), false, answers{FeatureNative: lack("xdp"), FeatureGeneric: lack("xdp"), FeatureHook: lack("xdp"),
@@ -86,7 +100,7 @@ func TestFeatures(t *testing.T) {
 		{"no BPF file system", func(_ *Report, l *limits) { l.bpfFS = false }, true,
 			answers{FeatureHook: no("", "no BPF file system is mounted", "mount -t bpf bpf /sys/fs/bpf")}},
 		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
-			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureFilter: missing,
+			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureSent: missing, FeatureFilter: missing,
 			FeatureFlows: missing, FeatureMeters: missing, FeatureLatency: missing, FeatureMonitor: missing,
 			FeaturePerf: missing, FeatureRing: missing}},
 		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = 0 }, true,
@@ -103,7 +117,7 @@ func TestFeatures(t *testing.T) {
 		{"occupied, no CAP_SYS_ADMIN", func(r *Report, l *limits) { occupy(r, l); r.Privileges.held = 0 }, false, answers{
 			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: hidden, FeatureMeters: hidden, FeatureLatency: hidden}},
 		{"down", func(r *Report, _ *limits) { r.Interface.Up = false }, false,
-			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureMeters: down, FeatureLatency: down}},
+			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureSent: down, FeatureMeters: down, FeatureLatency: down}},
 		{"no native mode", func(r *Report, _ *limits) { r.Interface.Native = no("native_xdp", "none", "generic") }, true,
 			answers{FeatureNative: no("", "none", "generic")}},
 		{"an MTU beyond one buffer", func(r *Report, _ *limits) {
@@ -121,7 +135,7 @@ func TestFeatures(t *testing.T) {
 			test.change(r, &l)
 			r.decide(l)
 			var want Checks
-			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor, FeaturePerf, FeatureRing} {
+			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureSent, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor, FeaturePerf, FeatureRing} {
 				c, changed := test.want[key]
 				if !changed {
 					c.Answer = Yes

@@ -21,6 +21,8 @@ type Interface struct {
 	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
 	Clock   *string          `json:"ptp_clock"`       // nil = none
 	Program *AttachedProgram `json:"program"`         // nil = none
+
+	qdisc Check // see Report.egress
 }
 
 // An AttachedProgram is the XDP program of an interface.
@@ -45,6 +47,7 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		Kfuncs: told.kfuncs(),
 	}
 	c.LRO, c.VLAN = ifi.Offloads()
+	c.qdisc = qdisc(ifi)
 	if n, ok := ifi.PTPClock(); ok {
 		name := fmt.Sprintf("/dev/ptp%d", n)
 		c.Clock = &name

@@ -25,7 +25,7 @@ type Kernel struct {
 	Machine string `json:"machine"`
 
 	// Keys: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array, perf_event, shared_rings, lru_hash,
-	// prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers.
+	// prog_array, xdp_helpers, fentry, fexit, trampolines, tp_btf, tracing_helpers, egress.
 	Checks Checks `json:"checks"`
 }
 
@@ -90,6 +90,7 @@ func probeKernel() (Kernel, error) {
 		tracing[0], tracing[1], tracing[2],
 		checkLoad("tp_btf", "programs at tracepoints with BTF", loadTracepoint(asm.Mov.Imm(asm.R0, 0)), "CONFIG_DEBUG_INFO_BTF=y"),
 		checkHelpers("tracing_helpers", tracingHelpers, haveTracingHelper),
+		checkEgress(),
 	}
 	return k, nil
 }

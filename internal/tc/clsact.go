@@ -85,19 +85,9 @@ func (c *clsactFilter) attach(prog *ebpf.Program) (err error) {
 
 // makeQdisc makes the qdisc where none is.
 func (c *clsactFilter) makeQdisc() error {
-	there, err := c.netlink.QdiscList(c.link())
-	if err != nil {
-		return fmt.Errorf("list its qdiscs: %w", err)
-	}
-	for _, q := range there {
-		switch {
-		case q.Attrs().Parent != netlink.HANDLE_CLSACT:
-		case q.Type() == "clsact":
-			return nil
-		default:
-			return fmt.Errorf("the qdisc %s has the place of clsact, which can do what it does: "+
-				"replace it by clsact, and put its filters in there", q.Type())
-		}
+	there, err := hasClsact(c.netlink, c.ifindex)
+	if err != nil || there {
+		return err
 	}
 	err = c.netlink.QdiscAdd(c.qdisc())
 	if errors.Is(err, unix.EEXIST) { // somebody was faster
@@ -108,6 +98,26 @@ func (c *clsactFilter) makeQdisc() error {
 	}
 	c.owner = true
 	return nil
+}
+
+// hasClsact tells whether an interface has the qdisc. The error says so where another qdisc is in
+// its place.
+func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
+	there, err := h.QdiscList(device(ifindex))
+	if err != nil {
+		return false, fmt.Errorf("list its qdiscs: %w", err)
+	}
+	for _, q := range there {
+		switch {
+		case q.Attrs().Parent != netlink.HANDLE_CLSACT:
+		case q.Type() == "clsact":
+			return true, nil
+		default:
+			return false, fmt.Errorf("the qdisc %s has the place of clsact, which can do what it does: "+
+				"replace it by clsact, and put its filters in there", q.Type())
+		}
+	}
+	return false, nil
 }
 
 // removeLeftovers removes the filters of captures that were killed, and learns from all of xdpcap
@@ -229,7 +239,7 @@ func (c *clsactFilter) remove() error {
 // filters lists the filters on one side. There are none where the qdisc or the interface has gone.
 func (c *clsactFilter) filters(parent uint32) ([]netlink.Filter, error) {
 	for tries := 0; ; tries++ {
-		there, err := c.netlink.FilterList(c.link(), parent)
+		there, err := c.netlink.FilterList(device(c.ifindex), parent)
 		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 { // somebody changes them
 			continue
 		}
@@ -267,6 +277,6 @@ func (c *clsactFilter) qdisc() netlink.Qdisc {
 		LinkIndex: c.ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
 }
 
-func (c *clsactFilter) link() netlink.Link {
-	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: c.ifindex}}
+func device(ifindex int) netlink.Link {
+	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
 }

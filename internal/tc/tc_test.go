@@ -240,7 +240,7 @@ func TestAttachEgress(t *testing.T) {
 	})
 }
 
-// The kernel's newest kind is taken.
+// The kernel's newest kind is taken, which can be known before.
 func TestKindOfKernel(t *testing.T) {
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	want := tc.TCX
@@ -262,8 +262,12 @@ func TestKindOfKernel(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if a.Kind() != want {
-			t.Errorf("attached by %v, want %v", a.Kind(), want)
+		found, err := tc.Find(mustCounter(t, "ours", next).Program)
+		if err != nil {
+			t.Error(err)
+		}
+		if a.Kind() != want || found != want {
+			t.Errorf("attached by %v, found %v, want %v", a.Kind(), found, want)
 		}
 		return a.Close()
 	})
@@ -369,6 +373,34 @@ func TestQdiscStaysForOthers(t *testing.T) {
 	addFilter(t, p, mustCounter(t, "theirs", next), 7, unix.ETH_P_ALL)
 	mustClose(t, a)
 	expectState(t, "at the end", p, "clsact", "7 3 1 theirs")
+}
+
+// The qdisc ingress has the place of clsact, which is said before and when it is tried.
+func TestQdiscIngress(t *testing.T) {
+	requireKind(t, tc.Clsact)
+	p := testnet.MustPair(t, testnet.PairOptions{})
+	const want = "the qdisc ingress has the place of clsact, which can do what it does: replace it by clsact, and put its filters in there"
+	err := p.Tx.Do(func() error {
+		if err := tc.CheckQdisc(p.TxIndex); err != nil {
+			t.Errorf("without: %v", err)
+		}
+		if err := netlink.QdiscAdd(&netlink.Ingress{QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_INGRESS}}); err != nil {
+			return err
+		}
+		if err := tc.CheckQdisc(p.TxIndex); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attach(p, tc.Clsact, mustCounter(t, "ours", next)); err == nil ||
+		err.Error() != "attach a program at the egress of tx0 by clsact: "+want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	expectState(t, "after the error", p, "ingress")
 }
 
 // Several captures on one interface work side by side, and the last one takes everything away, in

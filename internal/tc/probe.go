@@ -1,0 +1,81 @@
+package tc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Find tells in which kind AttachEgress attaches programs on this kernel. It attaches none. The
+// error is an ErrNoEgress where there is no kind. prog is a program of the type SchedCLS, which is
+// tried at an interface that does not exist.
+func Find(prog *ebpf.Program) (Kind, error) {
+	_, err := attachTCX(prog, math.MaxInt32)
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return TCX, nil
+	case !errors.Is(err, ebpf.ErrNotSupported):
+		return 0, fmt.Errorf("try to attach a program by tcx: %w", err)
+	}
+	release, err := kernelRelease()
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range []string{"sch_ingress", "cls_bpf"} {
+		if !hasModule("/", release, name) {
+			return 0, xdp.Kind(ErrNoEgress, "this kernel has neither tcx nor the module %s", name)
+		}
+	}
+	return Clsact, nil
+}
+
+func kernelRelease() (string, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "", fmt.Errorf("ask for the kernel's version: %w", err)
+	}
+	return unix.ByteSliceToString(name.Release[:]), nil
+}
+
+// hasModule tells whether the kernel has a module: loaded, in itself, or where it finds it by
+// itself once it is asked for. Where nobody has a list of the modules, it is taken to be there.
+func hasModule(root, release, name string) bool {
+	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {
+		return true
+	}
+	file := regexp.MustCompile(`(?m)/` + name + `\.ko(\.\w+)?(:|$)`)
+	lists := 0
+	for _, list := range []string{"modules.builtin", "modules.dep"} {
+		text, err := os.ReadFile(filepath.Join(root, "lib/modules", release, list))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		lists++
+		if file.Match(text) {
+			return true
+		}
+	}
+	return lists == 0
+}
+
+// CheckQdisc returns an error where an interface has no place for the qdisc clsact, which kernels
+// without tcx need.
+func CheckQdisc(ifindex int) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open a netlink socket: %w", err)
+	}
+	defer h.Close()
+	_, err = hasClsact(h, ifindex)
+	return err
+}
