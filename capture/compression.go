@@ -20,12 +20,15 @@ const (
 )
 
 // FormatByName returns the format and the compression that belong to the suffixes of a file's name:
-// .pcap, and anything else is pcapng; .gz or .zst behind that.
+// .pcap, .json or .jsonl, and anything else is pcapng; .gz or .zst behind that.
 func FormatByName(path string) (Format, Compression) {
 	_, format, compression := outfile.SplitName(path)
 	f, c := PCAPNG, NoCompression
-	if strings.ToLower(format) == ".pcap" {
+	switch strings.ToLower(format) {
+	case ".pcap":
 		f = PCAP
+	case ".json", ".jsonl":
+		f = JSON
 	}
 	switch strings.ToLower(compression) {
 	case ".gz":
@@ -124,8 +127,9 @@ func (p gzipPacker) end(dst, blocks []byte) []byte {
 // 4.0 does not find the beginning of a second one that is more than 128 KiB behind that of the
 // file.
 type zstdPacker struct {
-	w   *zstd.Encoder
-	out bytes.Buffer
+	w     *zstd.Encoder
+	out   bytes.Buffer
+	begun bool // the file's frame has its header
 }
 
 func newZstdPacker() *zstdPacker {
@@ -137,12 +141,16 @@ func newZstdPacker() *zstdPacker {
 	return p
 }
 
-func (p *zstdPacker) begin() { p.w.Reset(&p.out) }
+func (p *zstdPacker) begin() {
+	p.w.Reset(&p.out)
+	p.begun = false
+}
 
 func (p *zstdPacker) pack(dst, blocks []byte) []byte {
 	p.out.Reset()
 	p.w.Write(blocks) // a buffer takes everything
 	p.w.Flush()
+	p.begun = p.begun || p.out.Len() > 0
 	return append(dst, p.out.Bytes()...)
 }
 
@@ -150,10 +158,18 @@ func (p *zstdPacker) pack(dst, blocks []byte) []byte {
 // it is the last one, and there may be none of 0 bytes but that.
 func (p *zstdPacker) end(dst, blocks []byte) []byte {
 	const most, last = 128 << 10, 1
+	if !p.begun {
+		dst = append(dst, emptyFrame...)
+		p.begun = true
+	}
 	for ; len(blocks) > most; blocks = blocks[most:] {
 		dst = append(appendUint24(dst, most<<3), blocks[:most]...)
 	}
 	return append(appendUint24(dst, uint32(len(blocks))<<3|last), blocks...)
 }
+
+// emptyFrame begins a frame of a file without packets or a header: its magic number, and that its
+// content has 0 bytes.
+const emptyFrame = "\x28\xb5\x2f\xfd\x20\x00"
 
 func appendUint24(b []byte, v uint32) []byte { return append(b, byte(v), byte(v>>8), byte(v>>16)) }

@@ -3,6 +3,7 @@ package capture
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -14,25 +15,25 @@ type Format int
 const (
 	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: interfaces, queues, ids, losses and the account
 	PCAP                 // the classic format, with nanoseconds: packets and nothing else
+	JSON                 // a line for each packet, with what its headers say in place of its bytes
 )
 
 func (f Format) String() string {
-	if f == PCAP {
-		return "pcap"
+	if f < 0 || int(f) >= len(formatNames) {
+		return fmt.Sprintf("format %d", int(f))
 	}
-	return "pcapng"
+	return formatNames[f]
 }
 
-// ParseFormat reads a format's name: "pcapng" or "pcap".
+// ParseFormat reads a format's name: "pcapng", "pcap" or "json".
 func ParseFormat(s string) (Format, error) {
-	switch s {
-	case "pcapng":
-		return PCAPNG, nil
-	case "pcap":
-		return PCAP, nil
+	if at := slices.Index(formatNames[:], s); at >= 0 {
+		return Format(at), nil
 	}
-	return 0, fmt.Errorf("file format %q: must be pcapng or pcap", s)
+	return 0, fmt.Errorf("file format %q: must be pcapng, pcap or json", s)
 }
+
+var formatNames = [...]string{"pcapng", "pcap", "json"}
 
 // WriterOptions say how to write. The zero value of each field is its default.
 type WriterOptions struct {
@@ -93,8 +94,11 @@ func (s *statistics) comment(source int) string {
 }
 
 func newEncoder(d *Description, o *WriterOptions) encoder {
-	if o.Format == PCAP {
+	switch o.Format {
+	case PCAP:
 		return newPCAPEncoder(d)
+	case JSON:
+		return newJSONEncoder(d)
 	}
 	return newPCAPNGEncoder(d, o)
 }

@@ -38,6 +38,9 @@ func (s *stream) begin(header []byte, first int64, sources int) {
 	s.taken = make(Accounts, sources)
 	if s.frames != nil {
 		s.frames.begin()
+		if header == nil {
+			s.begins = []byte{} // what begins a compressed file is there also without packets
+		}
 	}
 }
 

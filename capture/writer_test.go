@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket"
@@ -55,7 +57,7 @@ func testPacket(i int) *Packet {
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
 func TestWriterAccount(t *testing.T) {
-	for _, format := range []Format{PCAPNG, PCAP} {
+	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		var all bytes.Buffer
 		w := testWriter(&all, WriterOptions{Format: format})
 		for i := range 50 {
@@ -103,6 +105,18 @@ func forPackets(format Format, file []byte, do func(ns int64)) error {
 		ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 	}
 	var err error
+	if format == JSON {
+		for line := range bytes.Lines(file) {
+			if line[len(line)-1] == '\n' {
+				var keys struct{ Time time.Time }
+				if err := json.Unmarshal(line, &keys); err != nil {
+					return err
+				}
+				do(keys.Time.UnixNano())
+			}
+		}
+		return nil
+	}
 	if format == PCAP {
 		r, err = pcapgo.NewReader(bytes.NewReader(file))
 	} else {
@@ -354,9 +368,10 @@ type loop struct {
 	packets []Packet
 }
 
-func newLoop(size int) *loop {
+func newLoop(size int) *loop { return newLoopOf(packetOf(size, 1)) }
+
+func newLoopOf(packet []byte) *loop {
 	k, c := newFakePerf(1 << 20)
-	packet := packetOf(size, 1)
 	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
 	}
 	return &loop{
@@ -384,8 +399,8 @@ func (l *loop) next(tb testing.TB) []Packet {
 }
 
 func TestNoAllocations(t *testing.T) {
-	for _, format := range []Format{PCAPNG, PCAP} {
-		l := newLoop(64)
+	for _, format := range []Format{PCAPNG, PCAP, JSON} {
+		l := newLoopOf(segment())
 		w := testWriter(io.Discard, WriterOptions{Format: format})
 		for range 2_000 { // until the buffers have grown to their final size
 			w.Write(l.next(t))
@@ -399,6 +414,78 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("format %d: %v allocations per %d packets", format, n, groupSize)
 		}
 	}
+}
+
+// BenchmarkFormats measures the time of a packet in each format, from the ring to /dev/null and, as
+// lines and as lines one by one, to a pipe.
+func BenchmarkFormats(b *testing.B) {
+	for _, format := range []Format{PCAPNG, PCAP, JSON} {
+		b.Run(format.String(), func(b *testing.B) { benchFormat(b, io.Discard, format) })
+	}
+	piped := func(b *testing.B, writer func(io.Writer) io.Writer) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		go io.Copy(io.Discard, r)
+		benchFormat(b, writer(w), JSON)
+		w.Close()
+	}
+	b.Run("pipe", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return lineWriter{w} }) })
+	b.Run("pipe, one write each", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return eachLine{w} }) })
+	b.Run("pipe, as it comes", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return w }) })
+}
+
+func benchFormat(b *testing.B, out io.Writer, format Format) {
+	l := newLoopOf(segment())
+	w := testWriter(out, WriterOptions{Format: format})
+	b.ReportAllocs()
+	for n := 0; n < b.N; {
+		packets := l.next(b)
+		w.Write(packets)
+		n += len(packets)
+	}
+	w.queue.end()
+}
+
+// segment is a TCP segment, of which a line says all that there is to say.
+func segment() []byte {
+	frame := testnet.UDPFrame(64, 0)
+	frame[23], frame[47] = 6, 0x12
+	return frame
+}
+
+// eachLine writes each line by itself.
+type eachLine struct{ io.Writer }
+
+func (w eachLine) Write(b []byte) (n int, err error) {
+	for line := range bytes.Lines(b) {
+		if _, err := w.Writer.Write(line); err != nil {
+			return n, err
+		}
+		n += len(line)
+	}
+	return n, nil
+}
+
+// Towards a pipe each write has whole lines, as many as PIPE_BUF holds; a longer line has its own.
+func TestLineWriter(t *testing.T) {
+	var writes writeSizes
+	lines := append(bytes.Repeat(append(bytes.Repeat([]byte("a"), 999), '\n'), 9), bytes.Repeat([]byte("b"), 5000)...)
+	lines = append(lines, '\n', 'c', '\n')
+	if n, err := (lineWriter{&writes}).Write(lines); n != len(lines) || err != nil {
+		t.Fatal(n, err)
+	}
+	if diff := cmp.Diff(writeSizes{4000, 4000, 1000, 5001, 2}, writes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+type writeSizes []int
+
+func (w *writeSizes) Write(b []byte) (int, error) {
+	*w = append(*w, len(b))
+	return len(b), nil
 }
 
 // BenchmarkReadWrite measures the time of a packet.

@@ -126,7 +126,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	o.extcap.flags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("rx-capture", completeList("entry", "exit"))
 	cmd.RegisterFlagCompletionFunc("verdict", completeList(xdp.VerdictNames()...))
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
@@ -172,7 +172,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output; repeat it for several")
-	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng or pcap (default by its suffix, and pcapng; .gz or .zst behind that compress)")
+	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst behind that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")

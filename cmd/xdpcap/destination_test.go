@@ -21,6 +21,8 @@ func TestTargets(t *testing.T) {
 	}{
 		{"-w a.pcap -w b.pcapng.zst -w -", "pcap, pcapng zstd, pcapng", "b.pcapng.zst"},
 		{"-w -", "pcapng", "-"},
+		{"-w a.pcapng -w - --format json", "pcapng, json", "a.pcapng"},
+		{"-w a.jsonl.gz -w a.json", "json gzip, json", "a.json"},
 		{"-w a.pcapng --format pcap", "pcap", "a.pcapng"},
 		{"-w a.pcapng -w - -w b --format pcap", "pcapng, pcap, pcap", "b"},
 		{"-w - -w a -C 1", "pcapng, pcapng", "a"},
@@ -45,7 +47,7 @@ func TestTargets(t *testing.T) {
 		{"-w a -w - --print", "--print and -w - both need standard output: write to a file, or do not print"},
 		{"-w a -w - -C 1 --print-files", "--print-files and -w - both need standard output: choose one"},
 		{"-w gopher://x", "-w gopher://x: no kind of output is called gopher"},
-		{"--format no", "--format: file format \"no\": must be pcapng or pcap"},
+		{"--format no", "--format: file format \"no\": must be pcapng, pcap or json"},
 	} {
 		if _, err := rotationOf(t, test.line); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.line, err, test.want)

@@ -68,7 +68,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --sample 0", []string{"--sample 0: must be at least 1"}},
 		{"-i rx0 --duration 0s", []string{"--duration 0s: must be a time above zero"}},
 		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
-		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng or pcap`}},
+		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng, pcap or json`}},
 		{"-i rx0 --account -w x.pcapng", []string{"--account keeps no packets"}},
 		{"-i rx0 --account --print", []string{"--account keeps no packets"}},
 		{"-i rx0 --listen nosuch", []string{"--listen nosuch: ", "give the address of this machine"}},

@@ -101,11 +101,13 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	if o.fileFormat, compression = capture.FormatByName(o.write); compression != capture.NoCompression {
 		return fmt.Errorf("-w %s: read does not compress: write with -w - and pipe it into gzip or zstd", o.write)
 	}
-	if o.format == "" {
-		return nil
+	if o.format != "" {
+		if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
+			return fmt.Errorf("--format: %w", err)
+		}
 	}
-	if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
-		return fmt.Errorf("--format: %w", err)
+	if o.fileFormat == capture.JSON {
+		return errors.New("read -w writes pcapng and pcap; read --json prints an object for each packet")
 	}
 	return nil
 }

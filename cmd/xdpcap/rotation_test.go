@@ -53,13 +53,9 @@ func readSeries(t *testing.T, dir string) (files []seriesFile) {
 	return files
 }
 
-func readSeriesFile(t *testing.T, path string) seriesFile {
+// unpack decompresses a file, if it is compressed. It returns the error with which that ends.
+func unpack(t *testing.T, out *bytes.Buffer, raw []byte) (err error) {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := seriesFile{name: filepath.Base(path), size: int64(len(raw))}
 	var in io.Reader = bytes.NewReader(raw)
 	switch {
 	case bytes.HasPrefix(raw, []byte{0x28, 0xb5, 0x2f, 0xfd}):
@@ -74,8 +70,19 @@ func readSeriesFile(t *testing.T, path string) seriesFile {
 			t.Fatal(err)
 		}
 	}
+	_, err = io.Copy(out, in)
+	return err
+}
+
+func readSeriesFile(t *testing.T, path string) seriesFile {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := seriesFile{name: filepath.Base(path), size: int64(len(raw))}
 	var plain bytes.Buffer
-	_, f.cut = io.Copy(&plain, in)
+	f.cut = unpack(t, &plain, raw)
 	var r interface {
 		ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // SplitName takes the suffixes off a path by which a capture file's format and compression are
-// known: format is ".pcapng", ".pcap" or "", and compression ".gz", ".zst" or "". The three parts
-// together are the path. Capital letters do not matter.
+// known: format is ".pcapng", ".pcap", ".json", ".jsonl" or "", and compression ".gz", ".zst" or
+// "". The three parts together are the path. Capital letters do not matter.
 func SplitName(path string) (stem, format, compression string) {
 	stem = path
 	stem, compression = cutSuffix(stem, ".gz", ".zst")
-	stem, format = cutSuffix(stem, ".pcapng", ".pcap")
+	stem, format = cutSuffix(stem, ".pcapng", ".pcap", ".json", ".jsonl")
 	return stem, format, compression
 }
 

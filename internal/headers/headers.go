@@ -1,0 +1,135 @@
+// Package headers finds what identifies a packet's conversation in the headers of an Ethernet
+// frame: VLANs, addresses, protocol and ports, and names for them.
+package headers
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// Protocols of IP that have ports, or a hash of their own.
+const (
+	ICMP    = 1
+	TCP     = 6
+	UDP     = 17
+	DCCP    = 33
+	ICMPv6  = 58
+	SCTP    = 132
+	UDPLite = 136
+)
+
+// maxVLANs is how many VLAN tags are remembered.
+const maxVLANs = 8
+
+// Headers are what the headers of a frame say, as far as its bytes go.
+type Headers struct {
+	Tags      int              // how many VLAN tags there are, at most 8 of which count
+	VLANs     [maxVLANs]uint16 // their ids, the outermost first
+	EtherType uint16           // behind the tags; 0 = there is a length in its place
+
+	// Family is 4 or 6 where there is a whole IP header. The protocol of IPv6 is that behind the
+	// extension headers.
+	Family              int
+	Protocol            uint8
+	Source, Destination netip.Addr
+
+	// Fragment tells that this is a part of a packet. It then has no Rest, not even of its first
+	// part, so that all parts of a packet look alike.
+	Fragment bool
+	Rest     []byte // the protocol's header and what follows; its memory is the frame's
+}
+
+// Parse reads a frame's headers. It is false where they end before the EtherType.
+func Parse(frame []byte, h *Headers) bool {
+	*h = Headers{}
+	for at := 12; at+2 <= len(frame); {
+		h.EtherType = binary.BigEndian.Uint16(frame[at:])
+		at += 2
+		switch h.EtherType {
+		case 0x8100, 0x88a8, 0x9100, 0x9200:
+			if at+2 > len(frame) {
+				return false
+			}
+			if h.Tags < maxVLANs {
+				h.VLANs[h.Tags] = binary.BigEndian.Uint16(frame[at:]) & 0xfff
+				h.Tags++
+			}
+			at += 2
+			continue
+		case 0x0800:
+			h.ipv4(frame[at:])
+		case 0x86dd:
+			h.ipv6(frame[at:])
+		}
+		if h.EtherType < 0x600 {
+			h.EtherType = 0
+		}
+		return true
+	}
+	return false
+}
+
+func (h *Headers) ipv4(b []byte) {
+	if len(b) < 20 || b[0]>>4 != 4 {
+		return
+	}
+	h.Family, h.Protocol = 4, b[9]
+	h.Source, h.Destination = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
+	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments follow, or this is not the first
+		h.Fragment = true
+		return
+	}
+	h.Rest = b[min(len(b), int(b[0]&0xf)*4):]
+}
+
+func (h *Headers) ipv6(b []byte) {
+	if len(b) < 40 || b[0]>>4 != 6 {
+		return
+	}
+	h.Family = 6
+	h.Source, h.Destination = netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
+	const hopByHop, routing, fragment, authentication, destination = 0, 43, 44, 51, 60
+	next, rest := b[6], b[40:]
+	for len(rest) >= 8 {
+		n := 8 + int(rest[1])*8
+		switch next {
+		case hopByHop, routing, destination:
+		case authentication:
+			n = 8 + int(rest[1])*4
+		case fragment:
+			if n = 8; binary.BigEndian.Uint16(rest[2:])&0xfff9 != 0 {
+				h.Fragment = true
+				n = len(rest) // of a fragment, what follows is no header
+			}
+		default:
+			n = 0
+		}
+		if n == 0 {
+			break
+		}
+		next, rest = rest[0], rest[min(n, len(rest)):]
+	}
+	h.Protocol = next
+	if !h.Fragment {
+		h.Rest = rest
+	}
+}
+
+// Ports are those of TCP, UDP, SCTP and the like; 0 where there are none.
+func (h *Headers) Ports() (source, destination uint16) {
+	switch h.Protocol {
+	case TCP, UDP, DCCP, SCTP, UDPLite:
+		if len(h.Rest) >= 4 {
+			return binary.BigEndian.Uint16(h.Rest), binary.BigEndian.Uint16(h.Rest[2:])
+		}
+	}
+	return 0, 0
+}
+
+// TCPFlags are the flags of a TCP header: FIN is 1, CWR 128. It is false where there is none.
+func (h *Headers) TCPFlags() (flags uint8, ok bool) {
+	if h.Protocol != TCP || len(h.Rest) < 14 {
+		return 0, false
+	}
+	return h.Rest[13], true
+}

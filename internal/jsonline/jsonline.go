@@ -1,0 +1,200 @@
+// Package jsonline writes packets as JSON, one line each. README.md says what the keys mean.
+package jsonline
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/headers"
+)
+
+// A Source is what all packets of a source have in common.
+type Source struct {
+	Interface string
+	Direction string // "in" or "out"
+	Hook      string
+	Program   string // "" = none is traced
+}
+
+// A Packet is what the line of a packet is made of.
+type Packet struct {
+	Source  int   // index into the sources
+	Time    int64 // nanoseconds since the Unix epoch
+	Data    []byte
+	WireLen int
+	Queue   uint32
+	ID      uint64
+	Verdict string // "" = it has none
+	Dropped uint64 // packets lost before it
+	GSOSize int    // 0 = none
+}
+
+// An Encoder belongs to one goroutine.
+type Encoder struct {
+	sources [][]byte // what the lines of each source have behind the time
+	overall int      // bytes that no line exceeds
+
+	second int64  // since the epoch, whose time this is
+	date   []byte // {"time":"2026-11-22T18:00:00.
+	h      headers.Headers
+}
+
+// maxKeys is more than what a line takes besides what its source has.
+const maxKeys = 1024
+
+// NewEncoder returns an encoder for packets of these sources.
+func NewEncoder(sources []Source) *Encoder {
+	e := &Encoder{second: -1}
+	longest := 0
+	for _, s := range sources {
+		b := appendText(nil, `","interface":`, s.Interface)
+		b = appendText(b, `,"direction":`, s.Direction)
+		b = appendText(b, `,"hook":`, s.Hook)
+		if s.Program != "" {
+			b = appendText(b, `,"program":`, s.Program)
+		}
+		e.sources = append(e.sources, b)
+		longest = max(longest, len(b))
+	}
+	e.overall = longest + maxKeys
+	return e
+}
+
+// appendText appends a key and a text, in which what is no UTF-8 becomes U+FFFD.
+func appendText(b []byte, key, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil { // never: a string can always be written
+		quoted = []byte(`""`)
+	}
+	return append(append(b, key...), quoted...)
+}
+
+// MaxLine is more than any line takes, in bytes.
+func (e *Encoder) MaxLine() int { return e.overall }
+
+// Append appends a packet's line with the newline at its end. It allocates nothing where dst has
+// room for MaxLine more bytes.
+func (e *Encoder) Append(dst []byte, p *Packet) []byte {
+	b := e.appendTime(dst, p.Time)
+	b = append(b, e.sources[p.Source]...)
+	if p.Verdict != "" {
+		b = append(append(append(b, `,"verdict":"`...), p.Verdict...), '"')
+	}
+	b = appendNumber(b, `,"queue":`, uint64(p.Queue))
+	b = appendNumber(b, `,"id":`, p.ID)
+	b = appendNumber(b, `,"lost_before":`, p.Dropped)
+	b = appendNumber(b, `,"length":`, uint64(p.WireLen))
+	b = appendNumber(b, `,"captured":`, uint64(len(p.Data)))
+	if p.GSOSize != 0 {
+		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))
+	}
+	b = e.appendHeaders(b, p.Data)
+	return append(b, '}', '\n')
+}
+
+func (e *Encoder) appendHeaders(b, frame []byte) []byte {
+	h := &e.h
+	if len(frame) >= 12 {
+		b = appendMAC(b, `,"source_mac":"`, frame[6:12])
+		b = appendMAC(b, `,"destination_mac":"`, frame[:6])
+	}
+	whole := headers.Parse(frame, h)
+	if h.Tags > 0 {
+		b = append(b, `,"vlans":[`...)
+		for i, id := range h.VLANs[:h.Tags] {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendUint(b, uint64(id), 10)
+		}
+		b = append(b, ']')
+	}
+	switch {
+	case !whole:
+		return b
+	case h.Family == 0:
+		return append(headers.AppendEtherType(append(b, `,"family":"other","protocol":"`...), h.EtherType), '"')
+	case h.Family == 4:
+		b = append(b, `,"family":"ipv4","protocol":"`...)
+	default:
+		b = append(b, `,"family":"ipv6","protocol":"`...)
+	}
+	b = append(b, headers.ProtocolName(h.Protocol)...)
+	source, destination := h.Ports()
+	b = h.Source.AppendTo(append(b, `","source":"`...))
+	b = append(b, '"')
+	if source != 0 {
+		b = appendNumber(b, `,"source_port":`, uint64(source))
+	}
+	b = h.Destination.AppendTo(append(b, `,"destination":"`...))
+	b = append(b, '"')
+	if destination != 0 {
+		b = appendNumber(b, `,"destination_port":`, uint64(destination))
+	}
+	if flags, ok := h.TCPFlags(); ok {
+		b = append(append(b, `,"tcp_flags":`...), flagLists[flags]...)
+	}
+	before := len(b)
+	const key = `,"community_id":"`
+	b = append(b, key...)
+	if b = h.AppendCommunityID(b); len(b) == before+len(key) {
+		return b[:before]
+	}
+	return append(b, '"')
+}
+
+// timeLayout is RFC 3339 up to the fraction of the second.
+const timeLayout = `{"time":"2006-01-02T15:04:05.`
+
+// appendTime begins a line with the time. Packets come many in a second, so what stands before the
+// fraction is kept.
+func (e *Encoder) appendTime(b []byte, ns int64) []byte {
+	second, fraction := ns/1e9, ns%1e9
+	if fraction < 0 {
+		second, fraction = second-1, fraction+1e9
+	}
+	if second != e.second || e.date == nil {
+		e.second = second
+		e.date = time.Unix(second, 0).UTC().AppendFormat(e.date[:0], timeLayout)
+	}
+	b = append(b, e.date...)
+	for unit := int64(1e8); unit > 0; unit /= 10 {
+		b = append(b, byte('0'+fraction/unit%10))
+	}
+	return append(b, 'Z')
+}
+
+func appendNumber(b []byte, key string, n uint64) []byte {
+	return strconv.AppendUint(append(b, key...), n, 10)
+}
+
+const digits = "0123456789abcdef"
+
+// appendMAC appends a key, which ends with the quote, and a MAC address.
+func appendMAC(b []byte, key string, mac []byte) []byte {
+	b = append(b, key...)
+	for i := range 6 {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = append(b, digits[mac[i]>>4], digits[mac[i]&0xf])
+	}
+	return append(b, '"')
+}
+
+// flagLists has a list of names for each octet of TCP flags.
+var flagLists = func() (lists [256]string) {
+	names := [8]string{"fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"}
+	for flags := range lists {
+		set := []string{}
+		for bit, name := range names {
+			if flags>>bit&1 == 1 {
+				set = append(set, name)
+			}
+		}
+		list, _ := json.Marshal(set)
+		lists[flags] = string(list)
+	}
+	return lists
+}()

@@ -1,0 +1,74 @@
+package jsonline
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var sources = []Source{
+	{Interface: "eth0", Direction: "in", Hook: "xdp"},
+	{Interface: "/sys/fs/bpf/\"a\"\n\xff", Direction: "in", Hook: "exit", Program: "balancer"},
+}
+
+// tcp is a TCP segment from 192.0.2.1:443 to 198.51.100.2:12345.
+var tcp = []byte{
+	0x02, 0, 0, 0, 0, 0xfe, 0x02, 0, 0, 0, 0, 0x0a, 0x08, 0x00,
+	0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2,
+	0x01, 0xbb, 0x30, 0x39, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x12, 0, 0, 0, 0, 0, 0,
+}
+
+// The lines are these, to the byte: others read them by their keys.
+func TestLines(t *testing.T) {
+	tagged := append(append(bytes.Clone(tcp[:12]), 0x88, 0xa8, 0x20, 0x64, 0x81, 0x00, 0x00, 0x07), tcp[12:]...)
+	fragment := bytes.Clone(tcp)
+	fragment[20] |= 0x20
+	for _, test := range []struct {
+		name   string
+		packet Packet
+		want   string
+	}{
+		{"tcp", Packet{Data: tagged, WireLen: 1500, Time: 1_790_000_000_000_000_001, Source: 1, Verdict: "drop", Queue: 3, ID: math.MaxUint64, Dropped: 5, GSOSize: 1448},
+			`{"time":"2026-09-21T14:13:20.000000001Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
+				`"verdict":"drop","queue":3,"id":18446744073709551615,"lost_before":5,"length":1500,"captured":62,"gso_size":1448,` +
+				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","vlans":[100,7],"family":"ipv4","protocol":"tcp","source":"192.0.2.1","source_port":443,` +
+				`"destination":"198.51.100.2","destination_port":12345,"tcp_flags":["syn","ack"],"community_id":"1:AoQee0n+by81nmtojrQZ1FLO0d0="}`},
+		{"fragment", Packet{Data: fragment, WireLen: 54, Time: 1_790_000_000_999_999_999},
+			`{"time":"2026-09-21T14:13:20.999999999Z","interface":"eth0","direction":"in","hook":"xdp",` +
+				`"queue":0,"id":0,"lost_before":0,"length":54,"captured":54,` +
+				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"ipv4","protocol":"tcp","source":"192.0.2.1","destination":"198.51.100.2"}`},
+		{"unknown", Packet{Data: append(bytes.Clone(tcp[:12]), 0x0f, 0x0f)},
+			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
+				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":14,` +
+				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"other","protocol":"0x0f0f"}`},
+		{"cut", Packet{Data: tcp[:5]},
+			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
+				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
+	} {
+		e := NewEncoder(sources)
+		line := e.Append(nil, &test.packet)
+		if diff := cmp.Diff(test.want+"\n", string(line)); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// Any packet becomes one line of JSON that is not longer than a line may be, without allocating.
+func FuzzAppend(f *testing.F) {
+	f.Add(make([]byte, 60), int64(0), uint64(1))
+	f.Add(tcp, int64(1_790_000_000_999_999_999), uint64(math.MaxUint64))
+	f.Add(bytes.Repeat(append(bytes.Clone(tcp[:12]), 0x81, 0, 0xff, 0xff), 40)[:200], int64(-1), uint64(7))
+	v6 := append(bytes.Clone(tcp[:12]), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 0, 1)
+	f.Add(append(v6, bytes.Repeat([]byte{0xab, 0xcd}, 60)...), int64(-1), uint64(7))
+	e := NewEncoder(sources)
+	f.Fuzz(func(t *testing.T, frame []byte, ns int64, n uint64) {
+		p := Packet{Data: frame, Time: ns, WireLen: int(n >> 1), Queue: uint32(n), ID: n, Dropped: n, Source: int(n & 1), Verdict: "redirect", GSOSize: int(n >> 1)}
+		line := e.Append(nil, &p)
+		if !json.Valid(line) || bytes.IndexByte(line, '\n') != len(line)-1 || len(line) > e.MaxLine() {
+			t.Errorf("%d bytes, at most %d: %s", len(line), e.MaxLine(), line)
+		}
+	})
+}
