@@ -1,0 +1,29 @@
+package pcapng
+
+// PacketInterface returns the Interface of a block that AppendPacket has made.
+func PacketInterface(block []byte) uint32 { return le.Uint32(block[8:]) }
+
+// PacketSize returns how many bytes of its packet a block has that AppendPacket has made.
+func PacketSize(block []byte) int { return int(le.Uint32(block[20:])) }
+
+// AppendDropped appends a block that AppendPacket has made with any of the Fields, and adds to the
+// packets that were lost before it.
+func AppendDropped(dst, block []byte, more uint64) []byte {
+	const fixed, endOfOptions = 28, 8 // bytes: with the second length
+	start, end := len(dst), len(block)-endOfOptions
+	for at := fixed + int(padded(uint32(PacketSize(block)))); at+4 <= end; at += 4 + int(padded(uint32(le.Uint16(block[at+2:])))) {
+		if le.Uint16(block[at:]) == epbDropCount && at+12 <= end {
+			dst = append(dst, block...)
+			count := dst[start+at+4:]
+			le.PutUint64(count, le.Uint64(count)+more)
+			return dst
+		}
+	}
+	dst = append(dst, block[:end]...)
+	dst = appendOption64(dst, epbDropCount, more)
+	dst = append(dst, block[end:]...)
+	n := uint32(len(dst) - start)
+	le.PutUint32(dst[start+4:], n)
+	le.PutUint32(dst[len(dst)-4:], n)
+	return dst
+}

@@ -1,0 +1,30 @@
+package pcapng
+
+import (
+	"bytes"
+	"testing"
+)
+
+// A block with more losses before it is the one that AppendPacket makes of the packet with them.
+func TestAppendDropped(t *testing.T) {
+	for size := range 9 {
+		for _, dropped := range []uint64{0, 3} {
+			for _, fields := range []Fields{HasID, HasQueue, HasID | HasQueue | HasVerdict | HasHash} {
+				p := Packet{Interface: 7, Data: make([]byte, size), Dropped: dropped, Fields: fields, Comment: "comment"}
+				block := AppendPacket(nil, &p)
+				if PacketInterface(block) != 7 || PacketSize(block) != size {
+					t.Errorf("interface %d, %d bytes, want %d", PacketInterface(block), PacketSize(block), size)
+				}
+				got := AppendDropped([]byte("before"), block, 5)[len("before"):]
+				b, err := ParseBlock(got, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var back Packet
+				if err := ParsePacket(b, 0, &back); err != nil || back.Dropped != dropped+5 || back.Fields != fields || !bytes.Equal(back.Data, p.Data) {
+					t.Errorf("%d bytes, fields %b: %+v", size, fields, back)
+				}
+			}
+		}
+	}
+}
