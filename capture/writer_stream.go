@@ -37,7 +37,7 @@ func (s *stream) begin(header []byte, first int64, sources int) {
 	s.start = first - int64(len(header))
 	s.taken = make(Accounts, sources)
 	if s.frames != nil {
-		s.frames.begin()
+		s.frames.Begin()
 		if header == nil {
 			s.begins = []byte{} // what begins a compressed file is there also without packets
 		}
@@ -167,7 +167,7 @@ func (s *stream) end(trailer func() []byte) error {
 		s.err = nil
 		last := trailer()
 		if s.frames != nil {
-			last = s.frames.end(nil, last)
+			last = s.frames.End(nil, last)
 		}
 		if len(last) == 0 {
 			break

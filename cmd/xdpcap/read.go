@@ -25,8 +25,9 @@ type readOptions struct {
 	stats    bool
 	printing printOptions
 
-	files      []string
-	fileFormat capture.Format
+	files       []string
+	fileFormat  capture.Format
+	compression capture.Compression
 }
 
 const readHelp = `read prints the packets of capture files as the capture prints them: with verdicts and, by -v, with
@@ -97,10 +98,7 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	case o.print && o.stats:
 		return errors.New("--stats is printed instead of packets: leave --print away")
 	}
-	var compression capture.Compression
-	if o.fileFormat, compression = capture.FormatByName(o.write); compression != capture.NoCompression {
-		return fmt.Errorf("-w %s: read does not compress: write with -w - and pipe it into gzip or zstd", o.write)
-	}
+	o.fileFormat, o.compression = capture.FormatByName(o.write)
 	if o.format != "" {
 		if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
 			return fmt.Errorf("--format: %w", err)

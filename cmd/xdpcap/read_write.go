@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/compress"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -15,10 +16,13 @@ type readWriter struct {
 	file  *outfile.File
 	name  string
 	buf   []byte // whole blocks
-	size  int64  // bytes in the file, all of them whole blocks
+	size  int64  // bytes in the file, all of them whole blocks, or frames of these
 	err   error  // the first one
 	begun bool
 	enc   readEncoder
+
+	packer compress.Packer // nil = the file is not compressed
+	packed []byte          // kept, so that none is allocated for each frame
 }
 
 // A readEncoder appends what a file format has of a block.
@@ -29,7 +33,7 @@ type readEncoder interface {
 	notices() []string
 }
 
-const writeSize = 256 << 10 // bytes that are written at a time
+const writeSize = compress.FrameSize // bytes that are written at a time
 
 // newReadWriter opens the file that -w names. Nothing is written to it before there is something
 // to write.
@@ -53,6 +57,12 @@ func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 		return nil, errors.Join(err, w.file.Close())
 	}
 	w.enc = newReadEncoder(o.fileFormat, in.files)
+	switch o.compression {
+	case capture.Gzip:
+		w.packer = compress.Gzip()
+	case capture.Zstd:
+		w.packer = compress.Zstd()
+	}
 	return w, nil
 }
 
@@ -86,6 +96,9 @@ func (w *readWriter) take(b *capfile.Block) (err error) {
 
 func (w *readWriter) begin() error {
 	w.begun = true
+	if w.packer != nil {
+		w.packer.Begin()
+	}
 	w.buf = w.enc.header(w.buf)
 	w.fail(w.file.Begin())
 	return w.err
@@ -102,15 +115,32 @@ func (w *readWriter) flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
 	}
-	if _, err := w.file.Write(w.buf); err != nil {
+	if w.packer == nil {
+		return w.write(w.buf)
+	}
+	w.packed = w.packer.Pack(w.packed[:0], w.buf)
+	return w.write(w.packed)
+}
+
+// write writes what the blocks have become, and begins with the next ones.
+func (w *readWriter) write(b []byte) error {
+	if _, err := w.file.Write(b); err != nil {
 		w.file.Truncate(w.size) // of a pipe this fails, and its reader has seen what it has seen
 		w.fail(outfile.WriteError(w.name, err))
 		return w.err
 	}
-	w.size += int64(len(w.buf))
-	written.printed.Add(int64(len(w.buf)))
+	w.size += int64(len(b))
+	written.printed.Add(int64(len(b)))
 	w.buf = w.buf[:0]
 	return nil
+}
+
+// flushLast writes the last blocks, and what ends a compressed file.
+func (w *readWriter) flushLast() error {
+	if w.flush() != nil || w.packer == nil {
+		return w.err
+	}
+	return w.write(w.packer.End(w.packed[:0], nil))
 }
 
 func (w *readWriter) end() error {
@@ -118,7 +148,7 @@ func (w *readWriter) end() error {
 		w.begin()
 	}
 	w.buf = w.enc.end(w.buf)
-	if w.flush() == nil {
+	if w.flushLast() == nil {
 		w.fail(w.file.Finish(w.size))
 	}
 	w.fail(w.file.Close())

@@ -165,6 +165,33 @@ func TestReadWritePcap(t *testing.T) {
 	}
 }
 
+// A name that ends in .gz or .zst compresses, and others can read that.
+func TestReadWriteCompresses(t *testing.T) {
+	one := readBytes(t, writeSample(t, exitSource).path)
+	long := bytes.Repeat(one, 1+2*writeSize/len(one)) // several frames
+	for name, file := range map[string][]byte{"short": one, "long": long} {
+		in := writeBytes(t, file)
+		for _, suffix := range []string{".gz", ".zst"} {
+			packed, again := tempFile(t)+suffix, tempFile(t)
+			mustRead(t, "-w", packed, in)
+			if n := len(readBytes(t, packed)); n > len(file)*3/4 {
+				t.Errorf("%s%s: %d bytes of %d", name, suffix, n, len(file))
+			}
+			mustRead(t, "-w", again, packed)
+			if !bytes.Equal(file, readBytes(t, again)) {
+				t.Errorf("%s%s: other bytes come back", name, suffix)
+			}
+			if name == "short" {
+				continue
+			}
+			shown := func(path string) string { return outputOf(t, "tshark", "-n", "-r", path) }
+			if diff := cmp.Diff(shown(in), shown(packed)); diff != "" {
+				t.Errorf("%s%s: %s", name, suffix, diff)
+			}
+		}
+	}
+}
+
 // What is read is never written over, also through a link.
 func TestReadWriteOverInput(t *testing.T) {
 	file := writeSample(t, plainSource).path
