@@ -415,7 +415,7 @@ int empty(struct xdp_md *ctx __attribute__((unused)))
 static __always_inline int count_entry(__u64 *args, enum variant variant)
 {
 	struct xdp_buff *xdp = (void *)args[0];
-	struct packet p = { .is_traced = true, .ctx = xdp };
+	struct packet p = { .context = XDP_BUFF, .ctx = xdp };
 	__u64 bytes = length_of(xdp);
 	struct layers l;
 

@@ -2,14 +2,16 @@
 /*
  * Samples packets at the XDP hook. Owner: the Go package capture.
  *
- * The programs here run as XDP programs of their own, or by fentry and fexit on one that runs
- * already. Each of them is a source of packets with an account of its own. Every packet of a source
- * leaves through exactly one of the account's counters. When no program runs, each account has
+ * The programs here run as XDP programs of their own, by fentry and fexit on one that runs already,
+ * or at egress. Each of them is a source of packets with an account of its own. Every packet of a
+ *source leaves through exactly one of the account's counters. When no program runs, each account
+ *has
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  */
 #include "include/build.h"
 #include <linux/bpf.h>
+#include <linux/pkt_cls.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -52,9 +54,13 @@ struct {
 	__type(value, struct account);
 } accounts SEC(".maps");
 
-/* Room for the first bytes of a traced packet, so that the filter can look at them. */
+/*
+ * Room for the first bytes of a packet that is traced or sent, so that the filter can look at them,
+ * and for a VLAN tag that comes between them.
+ */
 struct head {
 	__u8 bytes[HEAD_BYTES];
+	__u8 room[TAG_BYTES];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -142,15 +148,6 @@ volatile const bool recording_entry = false;
 /* How many bytes of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
 
-/*
- * What a program's ctx points to. Functions take it as a constant, so that only the code for this
- * kind is left after inlining.
- */
-enum context {
-	XDP_MD,	  /* of an XDP program */
-	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be looked at */
-};
-
 static __always_inline struct account *find_account(void)
 {
 	__u32 index = source;
@@ -209,8 +206,65 @@ static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *lengt
 	return head;
 }
 
+/* put_tag_back moves the MAC addresses to the beginning, and writes the tag behind them. */
+static __always_inline void put_tag_back(struct __sk_buff *skb, struct head *head)
+{
+	__u32 *words = (__u32 *)head->bytes;
+	__be16 *tag = (__be16 *)&words[3];
+
+	for (int i = 0; i < 3; i++)
+		words[i] = words[i + 1];
+	tag[0] = skb->vlan_proto;
+	tag[1] = bpf_htons(skb->vlan_tci);
+}
+
+/* copy_sent_head is copy_head at egress. A VLAN tag beside the packet is put back. */
+static __always_inline struct head *copy_sent_head(struct __sk_buff *skb, __u32 *length)
+{
+	__u32 zero = 0;
+	struct head *head = bpf_map_lookup_elem(&heads, &zero);
+
+	if (!head || !reach)
+		return head;
+	bool is_tagged = skb->vlan_present;
+	void *to = is_tagged ? head->bytes + TAG_BYTES : head->bytes;
+	__u64 n = skb->len, most = reach;
+
+	if (n > most)
+		n = most;
+	if (!n)
+		return head;
+	asm volatile("" : "+r"(n));
+	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
+	if (bpf_skb_load_bytes(skb, 0, to, n))
+		return head;
+	if (is_tagged) {
+		put_tag_back(skb, head);
+		n += TAG_BYTES;
+	}
+	*length = n > most ? most : n;
+	return head;
+}
+
+/* sent_length is the number of bytes of a packet at egress with its tag in place. */
+static __always_inline __u32 sent_length(struct __sk_buff *skb)
+{
+	return skb->len + (skb->vlan_present ? TAG_BYTES : 0);
+}
+
+static __always_inline bool is_sent_match(struct __sk_buff *skb)
+{
+	__u32 wire_len = filtering_length ? sent_length(skb) : 0;
+	__u32 length = 0;
+	struct head *head = copy_sent_head(skb, &length);
+
+	return head && filter_head(head, wire_len, length);
+}
+
 static __always_inline bool is_match(void *ctx, enum context context)
 {
+	if (context == SKB)
+		return is_sent_match(ctx);
 	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) : 0;
 	__u32 length = 0;
 
@@ -298,7 +352,7 @@ static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
 
 static __always_inline bool is_kept_flow(void *ctx, enum context context)
 {
-	struct packet p = { .is_traced = context == XDP_BUFF, .ctx = ctx };
+	struct packet p = { .context = context, .ctx = ctx };
 	struct flow_at_hook at = { .hook = hook };
 	struct flow *f = &at.flow;
 	struct layers l;
@@ -403,6 +457,8 @@ static __always_inline bool copy(void *ctx, enum context context, void *to, __u6
 {
 	if (context == XDP_MD)
 		return copy_packet(ctx, to, length);
+	if (context == SKB)
+		return copy_sent(ctx, to, length);
 	struct xdp_buff *xdp = ctx;
 
 	asm volatile("" : "+r"(length));
@@ -412,7 +468,7 @@ static __always_inline bool copy(void *ctx, enum context context, void *to, __u6
 /* is_for_ring tells whether a ring can carry the record: a tracer copies one buffer only. */
 static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 length)
 {
-	if (context == XDP_MD)
+	if (context != XDP_BUFF)
 		return true;
 	struct xdp_buff *xdp = ctx;
 
@@ -561,7 +617,7 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 	passage->decision = decide(xdp, XDP_BUFF, account);
 	account->seen++;
 	if (is_to_be_sent(account, passage->decision))
-		emit_traced(xdp, account, passage->packets, 0);
+		emit_traced(xdp, account, passage->packets, NO_VERDICT);
 	return 0;
 }
 
@@ -585,6 +641,38 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 	if (is_to_be_sent(account, decision))
 		emit_traced(xdp, account, passage->packets, returned);
 	return 0;
+}
+
+/*
+ * sample_egress runs before a packet is handed to a queue of the interface, so its queue is not
+ * known yet. What comes next, here or with others, decides what becomes of the packet.
+ */
+SEC("tc")
+int sample_egress(struct __sk_buff *skb)
+{
+	struct account *account = find_account();
+
+	if (!account)
+		return TC_ACT_UNSPEC;
+	account->seen++;
+	if (!is_to_be_sent(account, decide(skb, SKB, account)))
+		return TC_ACT_UNSPEC;
+	struct extra extra = { .gso_size = skb->gso_size };
+
+	if (skb->vlan_present) {
+		extra.tag_protocol = skb->vlan_proto;
+		extra.tag = skb->vlan_tci;
+	}
+	struct facts facts = {
+		.wire_len = skb->len,
+		.verdict = NO_VERDICT,
+		.ifindex = skb->ifindex,
+		.number = account->seen,
+		.extra = &extra,
+	};
+
+	emit(skb, SKB, account, &facts);
+	return TC_ACT_UNSPEC;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -46,6 +46,12 @@ type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
 
+	// Direction says which packets of the interfaces are captured. What is sent is seen at their
+	// egress: as the stack hands it over, before it is cut into segments and has its checksums.
+	// What an XDP program sends does not pass there. Of all the packets that are sent none has a
+	// verdict or a queue, so that Verdicts choose among the others only.
+	Direction Direction // In
+
 	// HookMap, in place of Interfaces, is the path of a pinned program array with a slot for each
 	// verdict, into which an XDP program makes a tail call before it returns: the convention of
 	// github.com/cloudflare/xdpcap. If the process is killed, the slots stay filled until the next
@@ -155,11 +161,26 @@ func newSource(ifi xdp.Interface, hook Hook) Source {
 // HasVerdict tells whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook == Exit || s.Hook == TailCall }
 
-// Label names the source as files and messages do: eth0, eth0:program@fentry, or the hook map's
-// path.
+// Direction is In or Out: whether the source's packets were received or sent.
+func (s *Source) Direction() Direction {
+	if s.Hook == Egress {
+		return Out
+	}
+	return In
+}
+
+// HasQueue tells whether the queue of the source's packets is known. That in which a packet will
+// be sent is chosen after egress.
+func (s *Source) HasQueue() bool { return s.Hook != Egress }
+
+// Label names the source as files and messages do: eth0, eth0@egress, eth0:program@fentry, or the
+// hook map's path.
 func (s *Source) Label() string {
-	if s.Hook == XDP || s.Hook == TailCall {
+	switch s.Hook {
+	case XDP, TailCall:
 		return s.Name
+	case Egress:
+		return s.Name + "@" + s.Hook.String()
 	}
 	return s.Name + ":" + s.Target.Name + "@f" + s.Hook.String()
 }
@@ -186,7 +207,7 @@ type Packet struct {
 	Time    int64   // nanoseconds since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
 	WireLen int     // bytes before the cut, all fragments of the buffer included
 	Source  int     // index into Session.Sources
-	Queue   uint32  // the interface's receive queue
+	Queue   uint32  // the interface's receive queue, see Source.HasQueue
 	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Dropped uint64  // packets lost since the one before this from the same source and CPU
@@ -218,9 +239,10 @@ const (
 	Entry                // what goes into a program that runs there, by fentry
 	Exit                 // what comes out of it, with its verdict, by fexit
 	TailCall             // what a program hands to its hook map, with the verdict it is about to return
+	Egress               // what the stack sends, before it comes to a queue of the interface
 )
 
-var hookNames = [...]string{"xdp", "entry", "exit", "tail call"}
+var hookNames = [...]string{"xdp", "entry", "exit", "tail call", "egress"}
 
 func (h Hook) String() string {
 	if h < 0 || int(h) >= len(hookNames) {

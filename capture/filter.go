@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -9,32 +10,46 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A classicFilter is a filter as classic BPF; nil = every packet.
 type classicFilter []bpf.RawInstruction
 
-// filter compiles the filter for one interface, since "ip broadcast" depends on its netmask.
-func (o *Options) filter(ifi xdp.Interface) (classicFilter, error) {
-	if o.FilterProgram != nil {
-		return o.FilterProgram, nil
-	}
-	if o.Filter == "" {
-		return nil, nil
+// matchesNone is a filter that matches no packet.
+var matchesNone = classicFilter{{Op: 0x6}} // ret #0
+
+// compile compiles the filter for one interface, since "ip broadcast" depends on its netmask, and
+// for each direction, since "inbound" does. One of two directions may be left without a match.
+func (o *Options) compile(p *place) (err error) {
+	if o.FilterProgram != nil || o.Filter == "" {
+		p.filter, p.sent = o.FilterProgram, o.FilterProgram
+		return nil
 	}
 	var mask net.IPMask
-	if ifi.Index != 0 { // packets of a hook map may be from any interface
-		var err error
-		if mask, err = ifi.Netmask(); err != nil {
-			return nil, err
+	if p.ifi.Index != 0 { // packets of a hook map may be from any interface
+		if mask, err = p.ifi.Netmask(); err != nil {
+			return err
 		}
 	}
-	prog, err := filter.CompileRaw(o.Filter, filter.Options{Netmask: mask, VLANAware: o.VLANAware})
-	if err != nil {
-		return nil, fmt.Errorf("filter expression: %w", err)
+	of := filter.Options{Netmask: mask, VLANAware: o.VLANAware}
+	var empty error // of one direction
+	for _, d := range []struct {
+		skip, outbound bool
+		to             *classicFilter
+	}{{o.Direction == Out, false, &p.filter}, {o.Direction == In, true, &p.sent}} {
+		if d.skip {
+			continue
+		}
+		of.Outbound = d.outbound
+		*d.to, err = filter.CompileRaw(o.Filter, of)
+		if errors.Is(err, filter.ErrNothing) && o.Direction == InOut && empty == nil {
+			*d.to, empty, err = matchesNone, err, nil
+		}
+		if err != nil {
+			return fmt.Errorf("filter expression: %w", err)
+		}
 	}
-	return prog, nil
+	return nil
 }
 
 // A packetFilter is a filter as eBPF, for one way of looking at packets. The zero value is none.
@@ -54,7 +69,8 @@ func (f classicFilter) direct() (packetFilter, error) {
 	return packetFilter{stub: "filter", body: body, length: filter.ReadsLength(f)}, err
 }
 
-// copied is the filter for tracing programs, which look at a copy of the packet's beginning.
+// copied is the filter for programs that trace or are at egress. They look at a copy of the
+// packet's beginning.
 func (f classicFilter) copied() (packetFilter, error) {
 	if f == nil {
 		return packetFilter{}, nil

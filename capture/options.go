@@ -20,7 +20,7 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in what was left out.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPlaces, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
+		(*Options).checkPlaces, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
 		(*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {

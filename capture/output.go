@@ -64,6 +64,8 @@ func (d *Description) comment(commandLine string) string {
 			fmt.Fprintf(&b, "%s: XDP programs like %s, called through this map\n", src.Name, src.Sampler)
 		case XDP:
 			fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", src.Name, src.Sampler, src.Mode)
+		case Egress:
+			fmt.Fprintf(&b, "%s: program %s at the egress of the interface\n", src.Label(), src.Sampler)
 		default:
 			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", src.Label(), src.Sampler, src.Hook, src.Target)
 		}

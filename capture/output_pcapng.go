@@ -15,6 +15,7 @@ type pcapngEncoder struct {
 	d       Description
 	options WriterOptions
 	macs    [][]byte        // by source
+	sent    []bool          // whether a source's packets were sent
 	fields  []pcapng.Fields // which are known, by source
 	block   pcapng.Packet   // kept, so that none is allocated per packet
 }
@@ -23,7 +24,11 @@ func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
 	e := &pcapngEncoder{d: *d, options: *o}
 	for _, src := range d.Sources {
 		e.macs = append(e.macs, src.MAC)
-		fields := pcapng.Fields(pcapng.HasQueue | pcapng.HasID)
+		e.sent = append(e.sent, src.Direction() == Out)
+		fields := pcapng.Fields(pcapng.HasID)
+		if src.HasQueue() {
+			fields |= pcapng.HasQueue
+		}
 		if src.HasVerdict() {
 			fields |= pcapng.HasVerdict
 		}
@@ -42,7 +47,7 @@ func (e *pcapngEncoder) header(b []byte) []byte {
 	for _, src := range e.d.Sources {
 		b = pcapng.AppendInterface(b, &pcapng.Interface{
 			Name:        src.Label(),
-			Description: src.Alias,
+			Description: description(&src),
 			Hardware:    src.Driver,
 			OS:          e.d.OS,
 			Filter:      e.d.Options.Filter,
@@ -54,6 +59,25 @@ func (e *pcapngEncoder) header(b []byte) []byte {
 		})
 	}
 	return b
+}
+
+// description is if_description: the interface's alias, and the hook where it is at egress.
+func description(src *Source) string {
+	switch {
+	case src.Hook != Egress:
+		return src.Alias
+	case src.Alias == "":
+		return src.Hook.String()
+	}
+	return src.Alias + ", " + src.Hook.String()
+}
+
+// flags is epb_flags. A packet that is sent to one station is unicast, whichever that is.
+func (e *pcapngEncoder) flags(p *Packet) uint32 {
+	if e.sent[p.Source] {
+		return pcapng.Outbound | pcapng.Reception(p.Data, p.Data[:min(len(p.Data), 6)])
+	}
+	return pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Source])
 }
 
 func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction) {
@@ -75,7 +99,7 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 		block.Time = uint64(p.Time)
 		block.WireLen = uint32(p.WireLen)
 		block.Data = p.Data
-		block.Flags = pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Source])
+		block.Flags = e.flags(p)
 		block.Fields = e.fields[p.Source]
 		block.Queue = p.Queue
 		block.ID = p.ID

@@ -9,7 +9,8 @@ import (
 // A place is an interface to capture on, or a hook map, with the filter for it.
 type place struct {
 	ifi    xdp.Interface // for a hook map it has a name only
-	filter classicFilter
+	filter classicFilter // for what it receives
+	sent   classicFilter // for what it sends
 }
 
 // places looks the interfaces up and compiles the filter for each.
@@ -30,7 +31,7 @@ func (o *Options) places() (places []place, err error) {
 		places = append(places, place{ifi: ifi})
 	}
 	for i := range places {
-		if places[i].filter, err = o.filter(places[i].ifi); err != nil {
+		if err := o.compile(&places[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -49,7 +50,24 @@ func (o *Options) hooks(places []place) (hooks []hook, err error) {
 	return hooks, nil
 }
 
-func (o *Options) hooksAt(p place) ([]hook, error) {
+// hooksAt chooses the hooks at one place: those for what it receives come first.
+func (o *Options) hooksAt(p place) (hooks []hook, err error) {
+	if o.Direction != Out {
+		if hooks, err = o.receivingHooks(p); err != nil {
+			return hooks, err
+		}
+	}
+	if o.Direction == In {
+		return hooks, nil
+	}
+	h, err := newEgressHook(p)
+	if err != nil {
+		return hooks, err
+	}
+	return append(hooks, h), nil
+}
+
+func (o *Options) receivingHooks(p place) ([]hook, error) {
 	if o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0) {
 		return newTraceHooks(p, o)
 	}

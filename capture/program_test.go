@@ -39,11 +39,11 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 	p := &programTest{t: t}
 	for i, name := range []string{"lo", "other"} {
 		ifi := xdp.Interface{Index: i + 1, Name: name}
-		f, err := o.filter(ifi)
-		if err != nil {
+		at := place{ifi: ifi}
+		if err := o.compile(&at); err != nil {
 			t.Fatal(err)
 		}
-		hooks, err := o.hooksAt(place{ifi, f})
+		hooks, err := o.hooksAt(at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,6 +84,9 @@ func (p *programTest) close() {
 }
 
 func (p *programTest) program(source int) *ebpf.Program {
+	if h, ok := p.hooks[source].(*egressHook); ok {
+		return h.program.Program
+	}
 	return p.hooks[source].(*xdpHook).program.Program
 }
 
@@ -146,9 +149,21 @@ func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
 }
 
 // For each packet the program returns this verdict, sends this record and counts exactly this.
-func TestProgram(t *testing.T) { eachTransport(t, testProgram) }
+func TestProgram(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport Transport) {
+		for _, d := range []Direction{In, Out} {
+			t.Run(d.String(), func(t *testing.T) { testProgram(t, transport, d) })
+		}
+	})
+}
 
-func testProgram(t *testing.T, transport Transport) {
+// maxSent is how many bytes BPF_PROG_RUN gives at least to a program at egress.
+const maxSent = 2048
+
+// next is TC_ACT_UNSPEC, with which a program at egress leaves the verdict to others.
+const next = xdp.Verdict(math.MaxUint32)
+
+func testProgram(t *testing.T, transport Transport, d Direction) {
 	for _, test := range []struct {
 		name    string
 		options Options
@@ -178,8 +193,13 @@ func testProgram(t *testing.T, transport Transport) {
 		{"snaplen is one", Options{SnapLen: 1}, 64, 1, xdp.Pass},
 		{"sink", Options{Sink: true}, 64, 64, xdp.Drop},
 	} {
+		if d == Out && (test.size > maxSent || test.options.Sink) {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
-			test.options.Transport = transport
+			if test.options.Transport, test.options.Direction = transport, d; d == Out {
+				test.verdict = next
+			}
 			b := newProgramTest(t, test.options)
 			packet := packetOf(test.size, 3)
 			before, err := clock.Monotonic()

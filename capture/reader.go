@@ -97,9 +97,7 @@ func (r *reader) take(packets []Packet) (n int) {
 		}
 		for i := range records {
 			rec := &records[i]
-			if rec.extra != nil {
-				rec.restoreTag(r.snapLen)
-			}
+			rec.restoreTag(r.snapLen)
 			if !r.ledger.take(int(rec.Source), len(rec.data)) {
 				continue
 			}

@@ -55,12 +55,15 @@ func (r *record) decode(raw []byte) {
 	r.data, r.valid = raw[start:end], true
 }
 
+// isToChange tells whether restoreTag will write into the record.
+func (r *record) isToChange() bool { return r.extra != nil && r.extra.TagProtocol != 0 }
+
 // restoreTag puts a VLAN tag that the kernel keeps beside the packet back to its place behind the
 // MAC addresses, and cuts the packet to snapLen bytes again. The addresses move into the room at
 // the end of struct extra. It is to be called once for each record.
 func (r *record) restoreTag(snapLen int) {
 	const macs = 12
-	if r.extra.TagProtocol == 0 {
+	if !r.isToChange() {
 		return
 	}
 	r.WireLen += uint32(tagSize)

@@ -69,6 +69,7 @@ type samplerFlowAtHook struct {
 type samplerHead struct {
 	_     structs.HostLayout
 	Bytes [4096]uint8
+	Room  [4]uint8
 }
 
 type samplerLimit uint32
@@ -84,6 +85,7 @@ const (
 	samplerLimitRING_RECORDS_AT      samplerLimit = 128
 	samplerLimitHEAD_BYTES           samplerLimit = 4096
 	samplerLimitTIME_SHIFT           samplerLimit = 4
+	samplerLimitNO_VERDICT           samplerLimit = 4294967295
 	samplerLimitMAX_VERDICTS         samplerLimit = 16
 	samplerLimitMAX_HOOKS            samplerLimit = 4096
 )
@@ -130,6 +132,7 @@ const (
 	samplerMapPassages        = "passages"
 	samplerMapRings           = "rings"
 	samplerMapSamples         = "samples"
+	samplerProgSampleEgress   = "sample_egress"
 	samplerProgSampleFentry   = "sample_fentry"
 	samplerProgSampleFexit    = "sample_fexit"
 	samplerProgSampleXdp      = "sample_xdp"
@@ -202,6 +205,7 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
+	SampleEgress *ebpf.ProgramSpec `ebpf:"sample_egress"`
 	SampleFentry *ebpf.ProgramSpec `ebpf:"sample_fentry"`
 	SampleFexit  *ebpf.ProgramSpec `ebpf:"sample_fexit"`
 	SampleXdp    *ebpf.ProgramSpec `ebpf:"sample_xdp"`
@@ -330,6 +334,7 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
+	SampleEgress *ebpf.Program `ebpf:"sample_egress"`
 	SampleFentry *ebpf.Program `ebpf:"sample_fentry"`
 	SampleFexit  *ebpf.Program `ebpf:"sample_fexit"`
 	SampleXdp    *ebpf.Program `ebpf:"sample_xdp"`
@@ -337,6 +342,7 @@ type samplerPrograms struct {
 
 func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
+		p.SampleEgress,
 		p.SampleFentry,
 		p.SampleFexit,
 		p.SampleXdp,

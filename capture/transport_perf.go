@@ -25,6 +25,7 @@ type perfRing struct {
 	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
 	data  []byte                  // a power of two long
 	wrap  []byte                  // for a record that continues at the beginning of data
+	own   []byte                  // for records of the last next that are to be changed
 }
 
 // A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
@@ -145,6 +146,7 @@ func (r *perfRing) arm(alarm) alarm {
 func (r *perfRing) next(records []record) (n int) {
 	r.begin()
 	end, limit := r.end, r.start+r.share()
+	r.own = r.own[:0]
 	for n < len(records) && end != r.head && end <= limit {
 		// Records are multiples of eight bytes: a header never continues at the beginning.
 		at := end & uint64(len(r.data)-1)
@@ -163,6 +165,9 @@ func (r *perfRing) next(records []record) (n int) {
 		raw := r.bytes(at, size)[perfHeaderSize:]
 		if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
 			records[n].decode(raw[4:])
+			if records[n].isToChange() {
+				records[n].decode(r.copyOf(raw[4:]))
+			}
 		} else {
 			records[n] = record{}
 		}
@@ -170,6 +175,14 @@ func (r *perfRing) next(records []record) (n int) {
 	}
 	r.end = end
 	return n
+}
+
+// copyOf returns a copy of a record that stays until the next call of next: the kernel lets nobody
+// write into the ring. Where the memory grows, the copies before stay where they are.
+func (r *perfRing) copyOf(raw []byte) []byte {
+	at := len(r.own)
+	r.own = append(r.own, raw...)
+	return r.own[at:]
 }
 
 const perfHeaderSize = 8

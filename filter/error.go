@@ -18,6 +18,9 @@ var (
 	// ErrInterface is the kind of an expression that chooses an interface, which only the caller
 	// can do.
 	ErrInterface = fault.ErrInterface
+	// ErrNothing is the kind of an expression that matches no packet: of this direction, where it
+	// says inbound or outbound.
+	ErrNothing = fault.ErrNothing
 )
 
 // Error says which word of an expression is to blame, for what, and what to write instead. Compile
@@ -28,7 +31,7 @@ type Error struct {
 	Word    string // the word to blame; empty at the end of Text, all of Text if it is no single word
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
-	Kind    error  // ErrUnsupported or ErrInterface; nil for all other errors
+	Kind    error  // ErrUnsupported, ErrInterface or ErrNothing; nil for all other errors
 }
 
 // Unwrap returns the kind.

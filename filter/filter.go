@@ -9,7 +9,8 @@
 //
 // # Differences from libpcap
 //
-//   - inbound is true and outbound is false: XDP sees received packets only.
+//   - inbound is true and outbound is false, or the other way round with Options.Outbound: the
+//     direction of packets is known before the filter sees them.
 //   - protochain, ifindex and names of Ethernet addresses (/etc/ethers), which gateway takes, too,
 //     are refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, but for
 //     protochain's program, which has a loop.
@@ -46,6 +47,7 @@ type Options struct {
 	SnapLen   int        // bytes a matching program returns; 0 = DefaultSnapLen
 	Netmask   net.IPMask // IPv4 netmask of the interface, for "ip broadcast"; nil = not known
 	Resolver  Resolver   // looks names up; nil = SystemResolver()
+	Outbound  bool       // the packets are sent ones: outbound is true, and inbound false
 	VLANAware bool       // match behind one or two VLAN tags, too, unless the expression names vlan
 }
 
@@ -78,11 +80,11 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, VLANAware: o.VLANAware})
+	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware})
 	if !verbatim {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
-			fault.Raise("", "expression rejects all packets")
+			fault.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
 		}
 	}
 	prog := assemble.Program(first)

@@ -53,13 +53,21 @@ struct flow {
 };
 _Static_assert(sizeof(struct flow) == 40, "a map's key has no padding");
 
+/* What a program's ctx points to. */
+enum context {
+	XDP_MD,	  /* of an XDP program */
+	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be looked at */
+	SKB,	  /* struct __sk_buff, of a program at egress */
+};
+
 /*
- * A packet that is looked at: in place by an XDP program, or in copies of its bytes by a program
- * that traces one. is_traced must be a constant, so that only one kind of access is compiled.
+ * A packet that is looked at: in place by an XDP program or one at egress, or in copies of its
+ * bytes by a program that traces one. `context` must be a constant, so that only one kind of access
+ * is compiled.
  */
 struct packet {
-	bool is_traced;
-	void *ctx; /* struct xdp_md, or struct xdp_buff if traced */
+	enum context context;
+	void *ctx;
 };
 
 static __always_inline const void *traced_bytes_at(const struct xdp_buff *xdp, __u64 at, void *copy,
@@ -72,10 +80,21 @@ static __always_inline const void *traced_bytes_at(const struct xdp_buff *xdp, _
 	return copy;
 }
 
+static __always_inline const void *sent_bytes_at(struct __sk_buff *skb, __u64 at, void *copy,
+						 __u64 size)
+{
+	const volatile struct __sk_buff *ctx = skb;
+	const void *from = (const void *)(long)ctx->data + at;
+
+	if (from + size <= (const void *)(long)ctx->data_end)
+		return from;
+	return bpf_skb_load_bytes(skb, at, copy, size) ? NULL : copy;
+}
+
 /*
  * bytes_at returns where `size` bytes at offset `at` can be read, in the packet or in `copy`, or
  * NULL if the packet ends before. The first of several buffers may be empty: then the kernel
- * copies the bytes, which it does for XDP programs alone.
+ * copies the bytes, which it does not for tracers. A VLAN tag beside the packet is not looked at.
  */
 static __always_inline const void *bytes_at(const struct packet *p, __u64 at, void *copy,
 					    __u64 size)
@@ -83,8 +102,10 @@ static __always_inline const void *bytes_at(const struct packet *p, __u64 at, vo
 	/* The verifier wants a limit for what is added to a packet's address. */
 	if (at > MAX_OFFSET)
 		return NULL;
-	if (p->is_traced)
+	if (p->context == XDP_BUFF)
 		return traced_bytes_at(p->ctx, at, copy, size);
+	if (p->context == SKB)
+		return sent_bytes_at(p->ctx, at, copy, size);
 
 	/*
 	 * The address is loaded anew for each header. If it were kept, the verifier would check
@@ -225,7 +246,17 @@ static __always_inline void walk(const struct packet *p, struct layers *l)
 /* find_xdp_layers is not inlined, so that the verifier walks once and not for each use of it. */
 __noinline int find_xdp_layers(struct xdp_md *ctx, struct layers *l)
 {
-	struct packet p = { .ctx = ctx };
+	struct packet p = { .context = XDP_MD, .ctx = ctx };
+
+	if (!l)
+		return 0;
+	walk(&p, l);
+	return 0;
+}
+
+__noinline int find_skb_layers(struct __sk_buff *ctx, struct layers *l)
+{
+	struct packet p = { .context = SKB, .ctx = ctx };
 
 	if (!l)
 		return 0;
@@ -235,8 +266,10 @@ __noinline int find_xdp_layers(struct xdp_md *ctx, struct layers *l)
 
 static __always_inline void find_layers(const struct packet *p, struct layers *l)
 {
-	if (p->is_traced)
+	if (p->context == XDP_BUFF)
 		walk(p, l);
+	else if (p->context == SKB)
+		find_skb_layers(p->ctx, l);
 	else
 		find_xdp_layers(p->ctx, l);
 }

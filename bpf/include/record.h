@@ -16,7 +16,7 @@ struct sample {
 	__u16 source;	 /* index into accounts */
 	__u32 length;	 /* bytes that follow: struct extra and packet, see enum limit */
 	__u32 wire_len;	 /* bytes of the packet in all its buffers */
-	__u32 verdict;	 /* what the program returned, where that is known */
+	__u32 verdict;	 /* what the program returned, or NO_VERDICT */
 	__u64 time_ns;	 /* CLOCK_MONOTONIC */
 	__u64 packet_id; /* CPU, hook and number: see enum limit */
 	__u32 ifindex;
@@ -59,7 +59,8 @@ enum limit {
 	RING_RECORDS_AT = RING_RECORDS,
 	HEAD_BYTES = 4096, /* a page: more than the first buffer of a packet can have */
 	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
-	MAX_VERDICTS = 16, /* how many verdicts can be asked for */
+	NO_VERDICT = 0xffffffff, /* where no program has decided */
+	MAX_VERDICTS = 16,	 /* how many verdicts can be asked for */
 	MAX_HOOKS = 1 << (ID_CPU_SHIFT - ID_HOOK_SHIFT),
 };
 

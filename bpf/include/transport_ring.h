@@ -112,9 +112,9 @@ static __always_inline void publish(struct ring *r, __u64 size)
  * copy_ends copies from `block` to twice as many bytes, as the first and the last `block` of them,
  * which may overlap. It looks at the packet directly, and returns false if that is not possible.
  */
-static __always_inline bool copy_ends(struct xdp_md *ctx, void *to, __u64 length, const int block)
+static __always_inline bool copy_ends(const void *from, const void *end, void *to, __u64 length,
+				      const int block)
 {
-	void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u64 rest = length - block;
 
 	/* Hides where rest comes from: the verifier does not know the bounds of length. */
@@ -132,32 +132,57 @@ static __always_inline bool copy_ends(struct xdp_md *ctx, void *to, __u64 length
 }
 
 /*
- * copy_part copies 1 to MAX_COPY bytes by a helper. Linux 6.1's verifier sees these bounds only
- * when the length is masked, in the very register that goes into the call.
+ * copy_short copies 32 to 512 bytes of what lies between `from` and `end`, as XDP programs and
+ * those at egress may: a call of a helper takes as long as to copy some 500 bytes like this.
  */
-static __always_inline bool copy_part(struct xdp_md *ctx, __u32 offset, void *to, __u64 length)
+static __always_inline bool copy_short(const void *from, const void *end, void *to, __u64 length)
+{
+	if (length >= 32 && length <= 64)
+		return copy_ends(from, end, to, length, 32);
+	if (length > 64 && length <= 128)
+		return copy_ends(from, end, to, length, 64);
+	if (length > 128 && length <= 256)
+		return copy_ends(from, end, to, length, 128);
+	if (length > 256 && length <= 512)
+		return copy_ends(from, end, to, length, 256);
+	return false;
+}
+
+/*
+ * copy_part copies 1 to MAX_COPY bytes by a helper; is_skb says which. Linux 6.1's verifier sees
+ * these bounds only when the length is masked, in the very register that goes into the call.
+ */
+static __always_inline bool copy_part(void *ctx, bool is_skb, __u32 offset, void *to, __u64 length)
 {
 	asm volatile("" : "+r"(length));
 	length = ((length - 1) & MAX_COPY) + 1;
+	if (is_skb)
+		return !bpf_skb_load_bytes(ctx, offset, to, length);
 	return !bpf_xdp_load_bytes(ctx, offset, to, length);
+}
+
+static __always_inline bool copy_long(void *ctx, bool is_skb, void *to, __u64 length)
+{
+	if (length <= MAX_COPY)
+		return copy_part(ctx, is_skb, 0, to, length);
+	return copy_part(ctx, is_skb, 0, to, MAX_COPY) &&
+	       copy_part(ctx, is_skb, MAX_COPY, to + MAX_COPY, length - MAX_COPY);
 }
 
 /* copy_packet copies the first 1 to RING_MAX_PACKET bytes of a packet. */
 static __always_inline bool copy_packet(struct xdp_md *ctx, void *to, __u64 length)
 {
-	/* A call of the helper takes as long as to copy some 500 bytes like this. */
-	if (length >= 32 && length <= 64 && copy_ends(ctx, to, length, 32))
-		return true;
-	if (length > 64 && length <= 128 && copy_ends(ctx, to, length, 64))
-		return true;
-	if (length > 128 && length <= 256 && copy_ends(ctx, to, length, 128))
-		return true;
-	if (length > 256 && length <= 512 && copy_ends(ctx, to, length, 256))
-		return true;
-	if (length <= MAX_COPY)
-		return copy_part(ctx, 0, to, length);
-	return copy_part(ctx, 0, to, MAX_COPY) &&
-	       copy_part(ctx, MAX_COPY, to + MAX_COPY, length - MAX_COPY);
+	const void *from = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+
+	return copy_short(from, end, to, length) || copy_long(ctx, false, to, length);
+}
+
+/* copy_sent is copy_packet for a program at egress. */
+static __always_inline bool copy_sent(struct __sk_buff *skb, void *to, __u64 length)
+{
+	const void *from = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+
+	return copy_short(from, end, to, length) || copy_long(skb, true, to, length);
 }
 
 #endif

@@ -37,13 +37,14 @@ type captureOptions struct {
 	promiscuous, notPromiscuous bool
 
 	hookNames, programs, verdictNames []string
-	filterAt, hookMap                 string
+	filterAt, hookMap, directionName  string
 
 	sample, sampleFlows uint32
 	first, maxRate      uint64
 
 	mode, transportName string
 
+	direction capture.Direction
 	xdpMode   capture.Mode
 	transport capture.Transport
 	hooks     []capture.Hook
@@ -109,7 +110,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 			if err := o.readFilter(cmd); err != nil {
 				return err
 			}
-			return o.filter.print(cmd.OutOrStdout(), o.snapLen.bytes)
+			return o.printFilter(cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -127,6 +128,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("rx-capture", completeList("entry", "exit"))
 	cmd.RegisterFlagCompletionFunc("verdict", completeList(xdp.VerdictNames()...))
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
@@ -138,6 +140,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 
 func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
+	f.StringVarP(&o.directionName, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
 	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
 	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
@@ -236,6 +239,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
+	if err := o.checkDirection(given); err != nil {
+		return err
+	}
 	// Only an exit has a verdict, or a packet to look at as it comes out.
 	if (given("verdict") || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}
@@ -275,6 +281,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 func (o *captureOptions) session() capture.Options {
 	return capture.Options{
 		Interfaces: o.interfaces,
+		Direction:  o.direction,
 		Mode:       o.xdpMode,
 		HookMap:    o.hookMap,
 

@@ -36,6 +36,10 @@ var extcapSettings = []extcapSetting{
 		extcapValue{"native", "native"},
 		extcapValue{"generic", "generic"})},
 	{flag: "promiscuous-mode", display: "Promiscuous mode", kind: "boolflag"},
+	{flag: "direction", display: "Packets", kind: "selector", values: oneOf(
+		extcapValue{"", "that it receives"},
+		extcapValue{"out", "that it sends"},
+		extcapValue{"inout", "both"})},
 
 	{flag: "extcap-capture-filter", display: "Filter", kind: "string", attributes: "{placeholder=every packet}"},
 	{flag: "vlan-aware", display: "Filter behind VLAN tags, too", kind: "boolflag"},

@@ -108,12 +108,13 @@ func withoutComments(text string) string {
 	return b.String()
 }
 
-// print does what -d asks for. It needs neither privileges nor an interface.
-func (o *filterOptions) print(out io.Writer, snapLen int64) error {
+// print does what -d asks for, for packets that are received or, if outbound, sent. It needs
+// neither privileges nor an interface.
+func (o *filterOptions) print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.program
 	if prog == nil {
 		var err error
-		prog, err = filter.CompileRaw(o.text, filter.Options{SnapLen: int(snapLen), VLANAware: o.vlanAware})
+		prog, err = filter.CompileRaw(o.text, filter.Options{SnapLen: int(snapLen), VLANAware: o.vlanAware, Outbound: outbound})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}

@@ -81,7 +81,7 @@ What differs at XDP from tcpdump on a socket:
 VLAN tags are still in the packet: "tcp port 443" does not match behind one. With --vlan-aware it
 does, behind one tag or two.
 
-Only received packets are there: inbound is true, and outbound is false.
+inbound and outbound are known before the filter runs, from -Q: in, out or inout.
 
 Of a packet in several buffers (jumbo frames) the filter sees the first one, and the whole length.
 

@@ -35,17 +35,21 @@ func newPacketLines(sources []capture.Source, f lineFormat) *packetLines {
 	return l
 }
 
-// originLabel names a source as lines do: eth0, eth0:program@exit, or the hook map's path.
+// originLabel names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
+// path.
 func originLabel(s *capture.Source) string {
-	if s.Hook == capture.XDP || s.Hook == capture.TailCall {
-		return s.Name
+	if s.Hook != capture.Entry && s.Hook != capture.Exit {
+		return s.Label()
 	}
 	return s.Name + ":" + s.Target.Name + "@" + s.Hook.String()
 }
 
 // append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, known: pcapng.HasQueue | pcapng.HasID}
+	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: p.GSOSize, known: pcapng.HasID}
+	if l.sources[p.Source].HasQueue() {
+		o.known |= pcapng.HasQueue
+	}
 	if l.sources[p.Source].HasVerdict() {
 		o.verdict, o.known = p.Verdict, o.known|pcapng.HasVerdict
 	}
@@ -64,11 +68,13 @@ type packetOrigin struct {
 	queue       uint32
 	verdict     capture.Verdict
 	id, dropped uint64
+	gsoSize     int           // 0 = it is no GSO packet, or that is not known
 	known       pcapng.Fields // which of queue, id and verdict
 }
 
 // appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
-// With -v it says what else is known: receive queue, packet id and what was lost before the packet.
+// With -v it says what else is known: receive queue, packet id, what was lost before the packet,
+// and how large the segments are that it is to be cut into.
 func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {
@@ -98,6 +104,9 @@ func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	}
 	if o.dropped > 0 {
 		add("%d lost before", o.dropped)
+	}
+	if o.gsoSize > 0 {
+		add("GSO size %d", uint64(o.gsoSize))
 	}
 	if len(b) > start {
 		b = append(b, ')')

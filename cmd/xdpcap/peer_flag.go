@@ -31,8 +31,6 @@ var peerFlags = []peerFlag{
 	{letter: "H", accepted: "there are no 802.11 frames at XDP"},
 	{letter: "O", name: "no-optimize", accepted: "it chooses the same packets"},
 	{name: "immediate-mode", accepted: "packets are handed over after 50 ms at the latest, and with -U at once"},
-	{letter: "Q", name: "direction", value: "direction", takes: []string{"in"}, accepted: "XDP sees received packets only",
-		instead: "XDP sees received packets only: say -Q in, and capture what is sent with tcpdump -Q out"},
 	{letter: "y", name: "linktype", value: "linktype", takes: []string{"EN10MB"}, accepted: "XDP sees Ethernet frames only",
 		instead: "XDP sees Ethernet frames only: say -y EN10MB"},
 	{name: "time-stamp-precision", value: "precision", takes: []string{"micro", "nano"},

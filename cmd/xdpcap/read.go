@@ -116,7 +116,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.filter.dump > 0 {
-		return o.filter.print(cmd.OutOrStdout(), 0)
+		return o.filter.print(cmd.OutOrStdout(), 0, false)
 	}
 	if err := o.check(cmd.Flags().Changed); err != nil {
 		return err

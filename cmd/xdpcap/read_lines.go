@@ -128,7 +128,7 @@ func (l *readLabels) add(i *capfile.Interface) {
 func (l *readLabels) of(i *capfile.Interface) readLabel { return l.by[i] }
 
 // newReadLabel takes the name of an interface apart, which capture.Source.Label has put together:
-// eth0, or eth0:program@fentry. One without a name is called by its file.
+// eth0, eth0@egress, or eth0:program@fentry. One without a name is called by its file.
 func newReadLabel(i *capfile.Interface) readLabel {
 	name := i.Name
 	if name == "" {
@@ -139,6 +139,9 @@ func newReadLabel(i *capfile.Interface) readLabel {
 		return readLabel{text: printable(name)}
 	}
 	label := readLabel{text: printable(name), name: name}
+	if rest, ok := strings.CutSuffix(name, "@"+capture.Egress.String()); ok {
+		label.name, label.hook = rest, capture.Egress.String()
+	}
 	for _, hook := range []capture.Hook{capture.Entry, capture.Exit} {
 		if rest, ok := strings.CutSuffix(name, "@f"+hook.String()); ok {
 			colon := strings.LastIndexByte(rest, ':')
@@ -200,7 +203,7 @@ type packetKeys struct {
 	Time      time.Time `json:"time"`
 	File      string    `json:"file,omitempty"`      // where several are read
 	Interface string    `json:"interface,omitempty"` // where the file names it
-	Hook      string    `json:"hook,omitempty"`      // entry or exit
+	Hook      string    `json:"hook,omitempty"`      // entry, exit or egress
 	Program   string    `json:"program,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"`
 	Queue     *uint32   `json:"queue,omitempty"`

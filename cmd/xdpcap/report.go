@@ -22,7 +22,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		switch {
 		case src.Hook == capture.TailCall:
 			say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
-		case src.Hook != capture.XDP:
+		case src.Hook == capture.Entry || src.Hook == capture.Exit:
 			say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
@@ -32,7 +32,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
 		say(out, "privileges: %v", privileges)
 	}
-	say(out, "listening on %s, XDP %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
+	say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
 }
 
@@ -52,19 +52,26 @@ func labels(sources []capture.Source) string {
 	return strings.Join(labels, ",")
 }
 
-// modes are the different ways in which the sources are captured: native, generic, entry or exit.
+// modes are the different ways in which the sources are captured: XDP native, generic, entry or
+// exit, and egress.
 func modes(sources []capture.Source) string {
-	var all []string
+	var all, xdp []string
 	for _, src := range sources {
 		mode := src.Mode.String()
 		if src.Hook != capture.XDP {
 			mode = src.Hook.String()
 		}
-		if !slices.Contains(all, mode) {
-			all = append(all, mode)
+		if src.Hook != capture.Egress && !slices.Contains(xdp, mode) {
+			xdp = append(xdp, mode)
 		}
 	}
-	return strings.Join(all, ",")
+	if xdp != nil {
+		all = append(all, "XDP "+strings.Join(xdp, ","))
+	}
+	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.Egress }) {
+		all = append(all, capture.Egress.String())
+	}
+	return strings.Join(all, " and ")
 }
 
 func packets(n uint64) string {

@@ -18,14 +18,16 @@ import (
 type Options struct {
 	SnapLen   uint32 // what a matching program returns
 	Netmask   []byte // 4 bytes, or none
+	Outbound  bool   // the packets are sent ones
 	VLANAware bool
 }
 
 // generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
 // load past the end of a packet ends the filter with "no match".
 type generator struct {
-	netmask uint32
-	hasMask bool
+	netmask  uint32
+	outbound bool
+	hasMask  bool
 
 	link     linkType
 	previous bool   // a Geneve header was just passed: its payload may be no Ethernet
@@ -57,7 +59,7 @@ type offset struct {
 
 // newGenerator makes a generator for frames with shift bytes of VLAN tags behind their addresses.
 func newGenerator(o Options, shift uint32) *generator {
-	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3}
+	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3, outbound: o.Outbound}
 	if len(o.Netmask) == 4 {
 		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
 	}
@@ -145,7 +147,7 @@ func (g *generator) expr(n syntax.Expr) *graph.Block {
 func (g *generator) special(s *syntax.Special) *graph.Block {
 	switch s.At.Kind {
 	case syntax.KindDirection:
-		return always(s.At.Num == 0) // XDP sees received packets only
+		return always(g.outbound == (s.At.Num == 1))
 	case syntax.KindLess:
 		return graph.Not(graph.New(cbpf.Jgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
 	case syntax.KindGreater:

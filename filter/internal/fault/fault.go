@@ -12,6 +12,7 @@ import (
 var (
 	ErrUnsupported = errors.New("this compiler cannot do it, a program compiled elsewhere can")
 	ErrInterface   = errors.New("the caller chooses the interface, a filter does not")
+	ErrNothing     = errors.New("the filter matches no packet")
 )
 
 // Fault says which word of an expression is to blame, and for what.

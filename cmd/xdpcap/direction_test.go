@@ -1,0 +1,607 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/tc"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// startTcpdump runs tcpdump on the pair's receiving interface until the returned function is
+// called, which returns what it has captured.
+func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []record) {
+	t.Helper()
+	testnet.Require(t, "tcpdump")
+	file := filepath.Join(t.TempDir(), "tcpdump.pcap")
+	cmd := exec.Command("tcpdump", "-i", pair.RxName, "-w", file, "-s", "0", "--immediate-mode", "-U", "-Z", "root", "-B", "8192")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 0, 4096)
+	for !bytes.Contains(said, []byte("listening on")) {
+		n, err := stderr.Read(said[len(said):cap(said)])
+		if said = said[:len(said)+n]; err != nil {
+			t.Fatalf("tcpdump: %s, %v", said, err)
+		}
+	}
+	return func() (records []record) {
+		cmd.Process.Signal(os.Interrupt)
+		io.Copy(io.Discard, stderr)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r, err := pcapgo.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			data, ci, err := r.ReadPacketData()
+			if err != nil {
+				return records
+			}
+			records = append(records, record{data, ci})
+		}
+	}
+}
+
+// converse makes a TCP connection through the pair. The receiving side sends much at once, which
+// it hands to the interface before it is cut into segments. All packets have come when it returns.
+func converse(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	address := &net.TCPAddr{IP: testnet.TxEndpoint.IPv4, Port: 9000}
+	var listener *net.TCPListener
+	err := pair.Tx.Do(func() (err error) {
+		listener, err = net.ListenTCP("tcp", address)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	answered := make(chan error, 1)
+	go func() { answered <- answer(listener) }()
+	var c *net.TCPConn
+	err = pair.Rx.Do(func() (err error) {
+		c, err = net.DialTCP("tcp", nil, address)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for size := 1; size <= 1400; size += 200 {
+		if _, err := c.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Write(make([]byte, 200_000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the last segment to come", func() bool {
+		var table []byte
+		err := pair.Tx.Do(func() (err error) {
+			table, err = os.ReadFile("/proc/thread-self/net/tcp")
+			return err
+		})
+		return err == nil && strings.Count(string(table), "\n") == 2 // a header, and the listener
+	})
+}
+
+// answer sends back what it receives in the first segments, and reads the rest.
+func answer(listener *net.TCPListener) error {
+	c, err := listener.AcceptTCP()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for size := 1; size <= 1400; size += 200 {
+		if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
+			return err
+		}
+		if _, err := c.Write(make([]byte, size)); err != nil {
+			return err
+		}
+	}
+	_, err = io.ReadAll(c)
+	return err
+}
+
+// isSent tells whether a frame is from the receiving side of a pair.
+func isSent(frame []byte) bool { return bytes.Equal(frame[6:12], testnet.RxEndpoint.MAC) }
+
+// A connection is captured as tcpdump sees it at the same interface: the same packets of both
+// directions, byte for byte, in the order of their stamps, also in rings of files, and the account
+// of each direction has exactly its packets.
+func TestDirections(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	dir := t.TempDir()
+	both, sent, few := filepath.Join(dir, "both.pcapng"), filepath.Join(dir, "sent.pcapng"), filepath.Join(dir, "few.pcapng")
+	captures := []*process{
+		listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", both, "--json", "--transport", "ring"),
+		listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", sent, "--json", "--transport", "perf", "tcp and outbound"),
+		listening(t, pair.Rx, nil, "-i", pair.RxName, "--direction", "OUT", "-b", "packets:7", "-w", few, "--json", "-s", "60"),
+	}
+	tcpdump := startTcpdump(t, pair)
+	converse(t, pair)
+
+	want := tcpdump()
+	var wanted [2][][]byte // received, sent
+	for _, r := range want {
+		wanted[directionOf(r)] = append(wanted[directionOf(r)], r.data)
+	}
+	var said []summary
+	for _, p := range captures {
+		said = append(said, account(t, p.interrupt()))
+	}
+	records, reader := readFile(t, both)
+	var got [2][][]byte
+	for i, r := range records {
+		if i > 0 && r.ci.Timestamp.Before(records[i-1].ci.Timestamp) {
+			t.Errorf("packet %d is older than the one before", i)
+		}
+		if r.ci.InterfaceIndex != directionOf(r) {
+			t.Errorf("packet %d is of interface %d", i, r.ci.InterfaceIndex)
+		}
+		got[directionOf(r)] = append(got[directionOf(r)], r.data)
+	}
+	for d, name := range []string{"received", "sent"} {
+		compareSorted(t, name, wanted[d], got[d])
+		if s := said[0].Interfaces[d].accountKeys; s.Seen != uint64(len(wanted[d])) || s.Captured != s.Seen {
+			t.Errorf("%s: %+v, tcpdump has %d", name, s, len(wanted[d]))
+		}
+	}
+	if ifi, err := reader.Interface(1); err != nil || ifi.Name != "rx0@egress" || ifi.Description != "egress" {
+		t.Errorf("interface %+v, %v", ifi, err)
+	}
+	if !slices.ContainsFunc(got[1], func(p []byte) bool { return len(p) > 1514 }) {
+		t.Error("no packet was captured before it was cut into segments")
+	}
+	directions := strings.Fields(outputOf(t, "tshark", "-n", "-r", both, "-T", "fields", "-e", "frame.packet_flags_direction", "-e", "frame.interface_id"))
+	for i := 0; i < len(directions); i += 2 {
+		if want := map[string]string{"0": "0x00000001", "1": "0x00000002"}[directions[i+1]]; directions[i] != want {
+			t.Fatalf("a packet of interface %s has the direction %s", directions[i+1], directions[i])
+		}
+	}
+
+	tcp := 0
+	for _, p := range wanted[1] {
+		if p[12] == 8 && p[13] == 0 {
+			tcp++
+		}
+	}
+	if s := said[1]; s.Seen != uint64(len(wanted[1])) || s.Captured != uint64(tcp) || s.FilteredOut != s.Seen-s.Captured {
+		t.Errorf("with a filter: %+v, want %d of %d", s.accountKeys, tcp, len(wanted[1]))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "few_*"))
+	if err != nil || len(files) != (len(wanted[1])+6)/7 {
+		t.Errorf("%d files of 7 packets each, of %d packets, %v", len(files), len(wanted[1]), err)
+	}
+	if s := said[2]; s.Captured != uint64(len(wanted[1])) || s.Seen != s.Captured {
+		t.Errorf("in many files: %+v", s.accountKeys)
+	}
+}
+
+func directionOf(r record) int {
+	if isSent(r.data) {
+		return 1
+	}
+	return 0
+}
+
+// compareSorted compares packets whose order may differ, because several CPUs sent them.
+func compareSorted(t *testing.T, name string, want, got [][]byte) {
+	t.Helper()
+	slices.SortFunc(want, bytes.Compare)
+	slices.SortFunc(got, bytes.Compare)
+	if len(want) != len(got) || len(want) == 0 {
+		t.Errorf("%s: %d packets, tcpdump has %d", name, len(got), len(want))
+	}
+	for i := range min(len(want), len(got)) {
+		if !bytes.Equal(want[i], got[i]) {
+			t.Fatalf("%s:\n%x, tcpdump has\n%x", name, got[i], want[i])
+		}
+	}
+}
+
+// sendBack sends frames from the receiving side of a pair.
+func sendBack(t *testing.T, pair *testnet.Pair, frames ...[]byte) {
+	t.Helper()
+	sendOn(t, pair, pair.RxName, frames...)
+}
+
+// sendOn sends them on an interface of that side.
+func sendOn(t *testing.T, pair *testnet.Pair, ifname string, frames ...[]byte) {
+	t.Helper()
+	s, err := testnet.NewSender(pair.Rx, ifname)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, f := range frames {
+		if err := s.Send(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sentBy is how many packets the pair's receiving interface has sent.
+func sentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByIndex(pair.RxIndex)
+		if err == nil {
+			n = l.Attrs().Statistics.TxPackets
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Frames of any kind and length are captured as they are sent, by both transports, and chosen by
+// filter, direction, sampling and snapshot length. Nothing of it keeps them from arriving.
+func TestSent(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
+	back := testnet.TxToRx().Reverse()
+	var frames [][]byte
+	for _, size := range []int{60, 61, 64, 65, 128, 129, 256, 300, 512, 513, 1514, 9014} {
+		frames = append(frames, back.UDP(1000, 53, make([]byte, size-42)))
+	}
+	plain := len(frames)
+	frames = append(frames,
+		back.UDPv6(1000, 53, []byte("payload")), back.ARPRequest(), testnet.VLAN(back.UDP(1000, 53, nil), 5),
+		testnet.QinQ(back.UDPv6(1000, 53, nil), 6, 7), back.TCP(testnet.Segment{SrcPort: 1000, DstPort: 80}))
+	n := uint64(len(frames))
+	captures := []struct {
+		args     string
+		captured uint64
+		p        *process
+		file     string
+	}{
+		{args: "-Q out --transport perf", captured: n},
+		{args: "-Q out --transport ring", captured: n},
+		{args: "-Q inout -s 33 --transport ring", captured: n},
+		{args: "-Q out -s 33", captured: n},
+		{args: "-Q out udp port 53", captured: uint64(plain) + 1},
+		{args: "-Q out vlan 5", captured: 1},
+		{args: "-Q out --vlan-aware udp port 53 and greater 100", captured: uint64(plain) - 4},
+		{args: "-Q out --first 1 ip", captured: 2},
+		{args: "-Q out --first 1 --transport ring ip6 or vlan", captured: 2},
+	}
+	for i := range captures {
+		c := &captures[i]
+		c.file = filepath.Join(t.TempDir(), "out.pcapng")
+		c.p = listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", c.file, "--json"}, strings.Fields(c.args)...)...)
+	}
+	before := sentBy(t, pair)
+	sendBack(t, pair, frames...)
+	testnet.WaitFor(t, "the frames to be sent", func() bool { return sentBy(t, pair)-before == n })
+	for _, c := range captures {
+		s := account(t, c.p.interrupt())
+		if s.Seen != n || s.Captured != c.captured {
+			t.Errorf("%s: %+v, want %d of %d", c.args, s.accountKeys, c.captured, n)
+		}
+		records, _ := readFile(t, c.file)
+		if len(records) != int(c.captured) {
+			t.Fatalf("%s: %d packets in the file", c.args, len(records))
+		}
+		if c.captured != n {
+			continue
+		}
+		for i, r := range records {
+			want := frames[i]
+			if strings.Contains(c.args, "-s 33") {
+				want = want[:33]
+			}
+			if !bytes.Equal(r.data, want) || r.ci.Length != len(frames[i]) {
+				t.Errorf("%s: packet %d of %d bytes is\n%x, want\n%x", c.args, i, r.ci.Length, r.data, want)
+			}
+		}
+	}
+}
+
+// tagSent lets what the receiving side sends next have a VLAN tag beside it, as a card that inserts
+// tags gets it: by a VLAN interface or, where the kernel has none, by a program at egress before
+// those that are there. It returns the interface to send on.
+func tagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		vlan := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "tagged", ParentIndex: pair.RxIndex, MTU: 1500}, VlanId: id}
+		if err := netlink.LinkAdd(vlan); !errors.Is(err, unix.EOPNOTSUPP) {
+			name = vlan.Name
+			return errors.Join(err, netlink.LinkSetUp(vlan))
+		}
+		name = pair.RxName
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: "push_tag",
+			Type: ebpf.SchedCLS,
+			Instructions: asm.Instructions{
+				asm.Mov.Imm(asm.R2, 0x0081), // 802.1Q, in network order
+				asm.Mov.Imm(asm.R3, int32(id)),
+				asm.FnSkbVlanPush.Call(),
+				asm.Mov.Imm(asm.R0, -1),
+				asm.Return(),
+			},
+			License: "GPL",
+		})
+		if err != nil {
+			return err
+		}
+		defer prog.Close()
+		a, err := tc.AttachEgress(prog, ifi)
+		if err == nil {
+			t.Cleanup(func() { a.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A VLAN tag beside the packet is put back where it is on the wire, in the file and for the filter.
+func TestSentTag(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	captures := []struct {
+		args     string
+		captured int
+		length   int
+		p        *process
+		file     string
+	}{
+		{args: "--transport perf", captured: 1, length: 68},
+		{args: "--transport ring", captured: 1, length: 68},
+		{args: "-s 14", captured: 1, length: 14},
+		{args: "-s 12", captured: 1, length: 12},
+		{args: "vlan 5 and udp dst port 53 and len == 68", captured: 1, length: 68},
+		{args: "ether[12:2] == 0x8100 and ether[14:2] == 5", captured: 1, length: 68},
+		{args: "--vlan-aware udp dst port 53", captured: 1, length: 68},
+		{args: "udp dst port 53"},
+		{args: "vlan 6"},
+	}
+	for i := range captures {
+		c := &captures[i]
+		c.file = filepath.Join(t.TempDir(), "out.pcapng")
+		args := append([]string{"-i", pair.RxName, "-Q", "out", "-w", c.file, "--json"}, strings.Fields(c.args)...)
+		c.p = listening(t, pair.Rx, nil, args...)
+	}
+	frame := testnet.TxToRx().Reverse().UDP(1000, 53, make([]byte, 22))
+	sendOn(t, pair, tagSent(t, pair, 5), frame)
+	want := testnet.VLAN(frame, 5)
+	for _, c := range captures {
+		s := account(t, c.p.interrupt())
+		if s.Seen != 1 || int(s.Captured) != c.captured || int(s.Bytes) != c.length {
+			t.Errorf("%s: %+v, want %d packets of %d bytes", c.args, s.accountKeys, c.captured, c.length)
+		}
+		records, _ := readFile(t, c.file)
+		for _, r := range records {
+			if !bytes.Equal(r.data, want[:c.length]) || r.ci.Length != len(want) {
+				t.Errorf("%s: %d bytes on the wire\n%x, want\n%x", c.args, r.ci.Length, r.data, want[:c.length])
+			}
+		}
+	}
+}
+
+// Where only one direction can match, the other has an account, and no packet in the file.
+func TestDirectionFilter(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		filter        string
+		received, out uint64
+	}{
+		{"outbound", 0, 2}, {"inbound", 1, 0}, {"inbound or udp", 1, 1}, {"udp", 1, 1},
+	} {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull, "--json", test.filter)
+		testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+		back := testnet.TxToRx().Reverse()
+		sendBack(t, pair, back.UDP(1000, 53, nil), back.ARPRequest())
+		s := account(t, p.interrupt())
+		in, out := s.Interfaces[0], s.Interfaces[1]
+		if in.Seen != 1 || out.Seen != 2 || in.Captured != test.received || out.Captured != test.out || in.Hook != "xdp" || out.Hook != "egress" {
+			t.Errorf("%s: %+v", test.filter, s.Interfaces)
+		}
+	}
+}
+
+// egressOf lists what is attached at the egress of the pair's receiving interface.
+func egressOf(t *testing.T, pair *testnet.Pair) (list []string) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
+		switch {
+		case errors.Is(err, ebpf.ErrNotSupported):
+		case err != nil:
+			return err
+		default:
+			for _, p := range attached.Programs {
+				list = append(list, fmt.Sprint("tcx ", p.ID))
+			}
+		}
+		rx, err := netlink.LinkByIndex(pair.RxIndex)
+		if err != nil {
+			return err
+		}
+		filters, err := netlink.FilterList(rx, netlink.HANDLE_MIN_EGRESS)
+		for _, f := range filters {
+			list = append(list, fmt.Sprint("clsact ", f.Attrs().Handle))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// A capture that was killed leaves nothing at egress, where the kernel has tcx, and else what the
+// next capture takes away.
+func TestKilledAtEgress(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	killed := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull)
+	before := egressOf(t, pair)
+	if len(before) != 1 {
+		t.Fatalf("while it runs: %v", before)
+	}
+	killed.cmd.Process.Kill()
+	<-killed.done
+	if strings.HasPrefix(before[0], "tcx") {
+		// The kernel frees what the process had after its parent knows that it has ended.
+		testnet.WaitFor(t, "the program to go", func() bool { return len(egressOf(t, pair)) == 0 })
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", os.DevNull, "--json")
+	sendBack(t, pair, testnet.TxToRx().Reverse().ARPRequest())
+	if s := account(t, p.interrupt()); s.Captured != 1 {
+		t.Errorf("the next capture: %+v", s.accountKeys)
+	}
+	if after := egressOf(t, pair); len(after) != 0 {
+		t.Errorf("after the end: %v", after)
+	}
+}
+
+// detachEgress takes the capture's program off as somebody else would.
+func detachEgress(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	links := new(link.Iterator)
+	defer links.Close()
+	for links.Next() {
+		info, err := links.Link.Info()
+		if err != nil || info.TCX() == nil || int(info.TCX().Ifindex) != pair.RxIndex {
+			continue
+		}
+		if prog, err := ebpf.NewProgramFromID(info.Program); err == nil {
+			name := prog.String()
+			prog.Close()
+			if !strings.Contains(name, "sample_egress") {
+				continue
+			}
+		}
+		if err := links.Link.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	err := pair.Rx.Do(func() error {
+		return netlink.QdiscDel(&netlink.GenericQdisc{
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: pair.RxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT},
+			QdiscType:  "clsact",
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A capture whose program at egress was taken off says so. It goes on as long as it sees what is
+// received.
+func TestEgressLeaves(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull, "--json")
+	detachEgress(t, pair)
+	testnet.WaitFor(t, "the capture to say that it is blind", func() bool {
+		return strings.Contains(p.said(), "rx0 is not captured any more: ")
+	})
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	p.cmd.Process.Signal(os.Interrupt)
+	checkBlind(t, p, "rx0 is not captured any more: ", "egress")
+	if s := account(t, p.said()); s.Interfaces[0].Captured != 1 {
+		t.Errorf("%+v", s.Interfaces)
+	}
+
+	p = listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", os.DevNull)
+	err := pair.Rx.Do(func() error {
+		rx, err := netlink.LinkByIndex(pair.RxIndex)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(rx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBlind(t, p, "interface rx0 was deleted")
+}
+
+// What is about received packets is refused where only those that are sent are captured.
+func TestDirectionFlags(t *testing.T) {
+	skipEmulated(t)
+	for args, want := range map[string]string{
+		"-Q both":                            `-Q: direction "both": must be in, out or inout`,
+		"-Q out --sink":                      "-Q out and --sink: that is about what is received",
+		"-Q out --verdict drop":              "-Q out and --verdict",
+		"-Q out --xdp-mode native":           "-Q out and --xdp-mode",
+		"-Q out -P":                          "-Q out and --promiscuous-mode",
+		"-Q out --ring 1M -w f --trigger tx": "-Q out and --trigger",
+		"-Q out inbound":                     "expression rejects all packets",
+		"-Q inout inbound and outbound":      "expression rejects all packets",
+	} {
+		pair := append([]string{"-i", "lo"}, strings.Fields(args)...)
+		cmd := command(pair...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, %s", args, err, out)
+		}
+	}
+	if out, err := command("--hook", "/none", "-Q", "out").CombinedOutput(); err == nil || !strings.Contains(string(out), "-Q out and --hook") {
+		t.Errorf("--hook: %v, %s", err, out)
+	}
+	dump := func(args string) string {
+		out, _ := command(strings.Fields(args)...).CombinedOutput()
+		return string(out)
+	}
+	for args, want := range map[string]string{
+		"-d -Q out outbound and udp": dump("-d inbound and udp"),
+		"-d -Q inout udp":            outputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-d", "udp"),
+		"-d -Q inout outbound":       "different filters",
+		"-d -Q out inbound":          "rejects all packets",
+	} {
+		if got := dump(args); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+	}
+}
