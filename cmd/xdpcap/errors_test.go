@@ -244,16 +244,7 @@ func TestMissingPrivileges(t *testing.T) {
 	}
 	file := filepath.Join(dir, "out.pcapng")
 	cmd := command("-i", pair.RxName, "-w", file)
-	// The test binary is in a directory that only root may enter, so the child gets it as an open
-	// file.
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer self.Close()
-	cmd.ExtraFiles = []*os.File{self}
-	cmd.Path = "/proc/self/fd/3"
-	cmd.Dir = "/"
+	openForAll(t, cmd, xdpcapPath)
 	cmd.Env = append(cmd.Env, "HOME=/root") // as sudo may leave it; its settings are closed to this user
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	var stderr bytes.Buffer

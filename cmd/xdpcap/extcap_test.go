@@ -235,15 +235,11 @@ func newWireshark(t *testing.T) wireshark {
 	t.Helper()
 	testnet.Require(t, "tshark")
 	w := wireshark{t, t.TempDir()}
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, dir := range []string{".config", ".local/lib"} {
 		dir = filepath.Join(w.home, dir, "wireshark/extcap")
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
-			err = os.Symlink(binary, filepath.Join(dir, "xdpcap"))
+			err = os.Symlink(xdpcapPath, filepath.Join(dir, "xdpcap"))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -336,8 +332,8 @@ func TestTsharkPrivileges(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	w := newWireshark(t)
 	const nobody = 65534
-	binary := filepath.Join(w.home, "xdpcap") // the test's own is where others cannot look
-	if out, err := exec.Command("cp", os.Args[0], binary).CombinedOutput(); err != nil {
+	binary := filepath.Join(w.home, "xdpcap") // the tests' own is where others cannot look
+	if out, err := exec.Command("cp", xdpcapPath, binary).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, dir := range []string{".config", ".local/lib"} {

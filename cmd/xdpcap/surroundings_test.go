@@ -46,24 +46,32 @@ func (s surroundings) command(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := command(args...)
 	cmd.Env = append(cmd.Env, inSurroundings+"="+string(text))
+	cmd.Path = os.Args[0] // enters the surroundings
 	if s.Capabilities == nil {
 		return cmd
 	}
-	// The test binary is in a directory that only root may enter, so the child gets it as an open
-	// file.
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { self.Close() })
-	cmd.ExtraFiles = []*os.File{self}
-	cmd.Path = "/proc/self/fd/3"
-	cmd.Dir = "/"
+	openForAll(t, cmd, os.Args[0], xdpcapPath)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential:  &syscall.Credential{Uid: uint32(somebody), Gid: uint32(somebody)},
 		AmbientCaps: s.Capabilities,
 	}
 	return cmd
+}
+
+// openForAll makes a command run the first of the files. The command gets them as open files, 3 and
+// what follows, because they are in directories that only root may enter.
+func openForAll(t *testing.T, cmd *exec.Cmd, files ...string) {
+	t.Helper()
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { file.Close() })
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+	}
+	cmd.Path = "/proc/self/fd/3"
+	cmd.Dir = "/"
 }
 
 // enterSurroundings enters the surroundings that the environment tells, and becomes xdpcap there.
@@ -73,9 +81,9 @@ func enterSurroundings() error {
 	if err := json.Unmarshal([]byte(os.Getenv(inSurroundings)), &s); err != nil {
 		return err
 	}
-	self := os.Args[0]
+	xdpcap := xdpcapPath
 	if s.Capabilities != nil {
-		self = "/proc/self/fd/3"
+		xdpcap = "/proc/self/fd/4"
 	}
 	if s.Ahead != 0 {
 		if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
@@ -98,7 +106,7 @@ func enterSurroundings() error {
 		}
 	}
 	os.Unsetenv(inSurroundings)
-	return syscall.Exec(self, os.Args, os.Environ())
+	return syscall.Exec(xdpcap, os.Args, os.Environ())
 }
 
 // hide mounts an empty file system over each directory, in a mount namespace of this thread.

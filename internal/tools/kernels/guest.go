@@ -145,7 +145,7 @@ func (t test) run(port io.Writer, p plan) {
 	dir := filepath.Join("/", sourceDir, t.Package)
 	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=20m", "-test.run="+p.Run)
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel}
+	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel, "XDPCAP=/bin/" + xdpcap}
 	// Output goes through a pipe, because tests must not see a terminal.
 	out := struct{ io.Writer }{port}
 	cmd.Stdout, cmd.Stderr = out, out

@@ -51,6 +51,7 @@ func writeInitramfs(path string, k kernel, p plan) (err error) {
 		return err
 	}
 	c.add("etc/passwd", unix.S_IFREG|0o644, 0, []byte(passwd))
+	c.addFile("bin/"+xdpcap, filepath.Join(testDir, xdpcap))
 	c.addTree(sourceDir+"/testdata", "testdata")
 	for i := range p.Tests {
 		t := &p.Tests[i]

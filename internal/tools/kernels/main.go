@@ -29,6 +29,9 @@ import (
 // the output of the console and of the tests.
 const workDir = "bin/linux"
 
+// testDir has what is tested, the same for all kernels.
+var testDir = filepath.Join(workDir, "tests")
+
 func main() {
 	if os.Getpid() == 1 {
 		guestMain()
@@ -53,7 +56,7 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 	if err != nil {
 		return err
 	}
-	tests, err := buildTests(ctx, filepath.Join(workDir, "tests"))
+	tests, err := buildTests(ctx, testDir)
 	if err != nil {
 		return err
 	}

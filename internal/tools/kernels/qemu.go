@@ -21,17 +21,17 @@ const processor = "max,-erms,-fsrm,-la57"
 // bootLine spares the guest the kernel's tests of its own ciphers.
 const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests"
 
-// command returns the command that runs the guest. There are two processors because tests send on one and read on the
-// other. One thread emulates both in turns. With a thread each, 6.12 once panicked in
-// bpf_dispatcher_xdp_func while both processors ran BPF_PROG_RUN, which patches that code: probably
-// one ran into what the other was patching.
+// command returns the command that runs the guest. There are two processors because tests send on
+// one and read on the other. One thread emulates both in turns. With a thread each, 6.12 once
+// panicked in bpf_dispatcher_xdp_func while both processors ran BPF_PROG_RUN, which patches that
+// code: probably one ran into what the other was patching.
 //
 // The network device is connected to a hub without another port. It is there for its driver, which
 // has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
 // page pools that the tracepoints see.
 func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, "qemu-system-x86_64",
-		"-accel", "tcg,thread=single", "-cpu", processor, "-smp", "2", "-m", "1024",
+		"-accel", "tcg,thread=single", "-cpu", processor, "-smp", "2", "-m", "1536",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-kernel", image, "-initrd", initramfs, "-append", bootLine,
 		"-netdev", "hubport,id=nobody,hubid=0", "-device", "vmxnet3,netdev=nobody,romfile=",

@@ -20,7 +20,10 @@ type test struct {
 	Binary  string
 }
 
-// buildTests builds the test binaries of the packages that need a kernel.
+// xdpcap is the program itself, which the tests of cmd/xdpcap run.
+const xdpcap = "xdpcap"
+
+// buildTests builds xdpcap, and the test binaries of the packages that need a kernel.
 func buildTests(ctx context.Context, dir string) ([]test, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -38,10 +41,13 @@ func buildTests(ctx context.Context, dir string) ([]test, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Stripped of what only a debugger reads, because they are copied into the guest's memory.
+	if _, err := output(ctx, "", "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, xdpcap), "./cmd/xdpcap"); err != nil {
+		return nil, err
+	}
 	var tests []test
 	for _, p := range chosen {
 		t := test{p.relative, filepath.Join(dir, strings.ReplaceAll(p.relative, "/", "-")+".test")}
-		// Stripped of what only a debugger reads, because it is copied into the guest's memory.
 		if _, err := output(ctx, "", "go", "test", "-c", "-ldflags=-s -w", "-o", t.Binary, p.ImportPath); err != nil {
 			return nil, err
 		}
