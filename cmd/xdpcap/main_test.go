@@ -23,10 +23,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Tests start processes of xdpcap, so that they see exit status and streams. XDPCAP names the binary
-// that make has built. It starts in less than half of the time of the test binary, which also has
-// all that only the tests import. Without it the test binary runs as xdpcap: it does when beXdpcap
-// is set.
+// Tests start processes of xdpcap, so that they see exit status and streams. XDPCAP names the
+// binary that make has built. It starts in less than half of the time of the test binary, which
+// also has all that only the tests import. Without it the test binary runs as xdpcap: it does when
+// beXdpcap is set.
 const beXdpcap = "XDPCAP_TEST_MAIN"
 
 // xdpcapPath is what the tests run as xdpcap.

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// processor has what fentry needs, which qemu's default processor has not. Without erms and fsrm the
-// kernel clears and copies memory by eight bytes at a time: the instructions that do it byte by byte
-// are quick in hardware, but qemu emulates every byte on its own. Without la57 page tables have four
-// levels, not five, which qemu walks each time that it does not know an address yet.
+// processor has what fentry needs, which qemu's default processor has not. Without erms and fsrm
+// the kernel clears and copies memory by eight bytes at a time: the instructions that do it byte by
+// byte are quick in hardware, but qemu emulates every byte on its own. Without la57 page tables
+// have four levels, not five, which qemu walks each time that it does not know an address yet.
 const processor = "max,-erms,-fsrm,-la57"
 
 // bootLine spares the guest the kernel's tests of its own ciphers.
