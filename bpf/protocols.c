@@ -6,12 +6,15 @@
  */
 #include "include/build.h"
 #include <linux/bpf.h>
+#include <linux/pkt_cls.h>
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
 #include "include/packet.h"
 #include "include/traced.h"
 #include "include/verdict.h"
+
+#define VLAN_HLEN 4 /* bytes of a VLAN tag */
 
 enum limit {
 	SIZES = 7, /* up to 64, 127, 255, 511, 1023, 1518 bytes, and jumbo */
@@ -118,18 +121,29 @@ struct {
  */
 static __noinline __u64 classify_rare(struct xdp_md *ctx)
 {
-	struct packet p = { .ctx = ctx };
+	struct packet p = { .context = XDP_MD, .ctx = ctx };
 	struct layers l;
 
 	find_layers(&p, &l);
 	return l.class;
 }
 
-/* classify finds the same class as find_layers, with fewer steps for the most common packets. */
-static __always_inline __u64 classify(struct xdp_md *ctx)
+/* classify_rare_sent is classify_rare at egress. */
+static __noinline __u64 classify_rare_sent(struct __sk_buff *skb)
 {
-	const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct packet p = { .context = SKB, .ctx = skb };
+	struct layers l;
 
+	find_layers(&p, &l);
+	return l.class;
+}
+
+/*
+ * classify_common finds the class of the most common packets in a few steps, and SLOTS for every
+ * other packet.
+ */
+static __always_inline __u64 classify_common(const void *data, const void *end)
+{
 	/*
 	 * One comparison is enough for IPv4 and IPv6: Ethernet pads a short IPv4 packet to 60
 	 * bytes, and the Ethernet and IPv6 headers have 54.
@@ -146,7 +160,23 @@ static __always_inline __u64 classify(struct xdp_md *ctx)
 				return V6 + next;
 		}
 	}
-	return classify_rare(ctx);
+	return SLOTS;
+}
+
+/* classify finds the same class as find_layers, with fewer steps for the most common packets. */
+static __always_inline __u64 classify(struct xdp_md *ctx)
+{
+	__u64 class = classify_common((void *)(long)ctx->data, (void *)(long)ctx->data_end);
+
+	return class == SLOTS ? classify_rare(ctx) : class;
+}
+
+/* classify_sent is classify at egress. */
+static __always_inline __u64 classify_sent(struct __sk_buff *skb)
+{
+	__u64 class = classify_common((void *)(long)skb->data, (void *)(long)skb->data_end);
+
+	return class == SLOTS ? classify_rare_sent(skb) : class;
 }
 
 static __always_inline void count_naive(__u32 class, __u64 bytes)
@@ -285,7 +315,15 @@ static __always_inline void count_extras(const struct packet *p, __u64 bytes)
 
 static __noinline int count_xdp_extras(struct xdp_md *ctx, __u64 bytes)
 {
-	struct packet p = { .ctx = ctx };
+	struct packet p = { .context = XDP_MD, .ctx = ctx };
+
+	count_extras(&p, bytes);
+	return 0;
+}
+
+static __noinline int count_sent_extras(struct __sk_buff *skb, __u64 bytes)
+{
+	struct packet p = { .context = SKB, .ctx = skb };
 
 	count_extras(&p, bytes);
 	return 0;
@@ -443,6 +481,40 @@ SEC("fentry/xdp")
 int entry_ultra(__u64 *args)
 {
 	return count_entry(args, ULTRA);
+}
+
+/*
+ * count_sent counts what the stack hands over: packets before they are cut into segments, and with
+ * the VLAN tag that the interface may have to put in.
+ */
+static __always_inline int count_sent(struct __sk_buff *skb, enum variant variant)
+{
+	__u64 bytes = skb->len;
+
+	if (skb->vlan_present)
+		bytes += VLAN_HLEN;
+	count(variant, classify_sent(skb), bytes);
+	if (extras)
+		count_sent_extras(skb, bytes);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int sent_naive(struct __sk_buff *skb)
+{
+	return count_sent(skb, NAIVE);
+}
+
+SEC("tc")
+int sent_percpu(struct __sk_buff *skb)
+{
+	return count_sent(skb, PERCPU);
+}
+
+SEC("tc")
+int sent_ultra(struct __sk_buff *skb)
+{
+	return count_sent(skb, ULTRA);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -16,6 +18,8 @@ type countOptions struct {
 	counterOptions
 	interfaces []string
 	program    string
+	directions string
+	direction  capture.Direction
 	variant    string
 	sizes      bool
 	flows      int
@@ -25,10 +29,15 @@ type countOptions struct {
 const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
 to two VLAN tags and IPv6 extension headers, of everything else the EtherType. A program that runs
 on the interface is traced at its entry and left as it is, with --program one of several behind a
-libxdp dispatcher; where none runs, count attaches one that passes every packet.`
+libxdp dispatcher; where none runs, count attaches one that passes every packet.
+
+-Q out counts what the interface sends, at egress, as the stack hands it over: a packet that the
+card cuts into segments is one. Programs of others there, by tcx or tc, see what they saw. -Q inout
+counts both directions, each by itself.`
 
 const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
+  xdpcap count -i eth0 -Q inout                 what it sends, too, in a table of its own
   xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
 
@@ -48,12 +57,14 @@ func newCount() *cobra.Command {
 	o.addFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func (o *countOptions) whereFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
+	f.StringVarP(&o.directions, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
 	programVar(f, &o.program)
 	modeVar(f, &o.mode)
 }
@@ -69,21 +80,32 @@ func runCount(o *countOptions) error {
 	if err != nil {
 		return err
 	}
-	return runCounters(&o.counterOptions, guard{}, o.interfaces, func(iface string) (*counters[meter.ProtocolCounts], error) {
-		options := options
-		options.Interface = iface
-		p, err := meter.OpenProtocols(options)
-		if err != nil {
-			return nil, err
+	var open []opener[meter.ProtocolCounts]
+	for _, d := range []capture.Direction{capture.In, capture.Out} {
+		if o.direction != d && o.direction != capture.InOut {
+			continue
 		}
-		return &counters[meter.ProtocolCounts]{
-			openMeter: p,
-			metrics:   countMetrics(o, p.Interface().Name),
-			newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
-				return newCountReport(o, p.Interface().Name, i)
-			},
-		}, nil
-	})
+		options := options
+		options.Sent = d == capture.Out
+		open = append(open, func(iface string) (*counters[meter.ProtocolCounts], error) { return openCount(o, d, options, iface) })
+	}
+	return runCounters(&o.counterOptions, guard{}, o.interfaces, open...)
+}
+
+// openCount begins to count in one direction.
+func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters[meter.ProtocolCounts], error) {
+	options.Interface = iface
+	p, err := meter.OpenProtocols(options)
+	if err != nil {
+		return nil, err
+	}
+	return &counters[meter.ProtocolCounts]{
+		openMeter: p,
+		metrics:   countMetrics(o, d, p.Interface().Name),
+		newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
+			return newCountReport(o, d, p.Interface().Name, i)
+		},
+	}, nil
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.
@@ -94,6 +116,12 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	}
 	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
 		return p, err
+	}
+	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directions)); err != nil {
+		return p, fmt.Errorf("-Q: %w", err)
+	}
+	if o.direction == capture.Out && o.program != "" {
+		return p, fmt.Errorf("--program %s: XDP programs see what is received: leave it away, or say -Q inout", o.program)
 	}
 	if o.flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
@@ -113,14 +141,14 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 
 // countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
 // was.
-func countMetrics(o *countOptions, iface string) metricSet[meter.ProtocolCounts] {
+func countMetrics(o *countOptions, d capture.Direction, iface string) metricSet[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
 	if o.perCPU {
 		byClass = append(byClass, "cpu")
 	}
 	bySize := []string{"size"}
-	m := metricSet[counts]{labels: map[string]string{"interface": iface}}
+	m := metricSet[counts]{labels: map[string]string{"interface": iface, "direction": d.String()}}
 	add := func(name, help string, labels []string, values func(counts, sendValue)) {
 		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
 	}

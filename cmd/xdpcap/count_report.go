@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -13,6 +14,7 @@ import (
 type countReport struct {
 	intervalKeys
 	Interface string         `json:"interface"`
+	Direction string         `json:"direction"` // in or out
 	Protocols []protocolRate `json:"protocols"` // most bytes first
 	Total     rate           `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
@@ -54,10 +56,11 @@ type flowOverflow struct {
 	rate
 }
 
-func newCountReport(o *countOptions, iface string, i meter.Interval[meter.ProtocolCounts]) *countReport {
+func newCountReport(o *countOptions, d capture.Direction, iface string, i meter.Interval[meter.ProtocolCounts]) *countReport {
 	r := &countReport{
 		intervalKeys: newIntervalKeys(i),
 		Interface:    iface,
+		Direction:    d.String(),
 		Protocols:    protocolRates(meter.ClassRates(i)),
 		Total:        newRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
 	}

@@ -39,11 +39,13 @@ type openMeter[S any] interface {
 	Close() error
 }
 
-// runCounters runs a counter command, from the check of its privileges to its totals. It calls open
-// for each interface when everything else is ready, so that nothing is attached if something else
-// is wrong. The interface is "" where the command counts for all together. Where none is named, the
-// command counts on all that there are at any time.
-func runCounters[S any](o *counterOptions, g guard, interfaces []string, open func(iface string) (*counters[S], error)) (err error) {
+// An opener begins to count on an interface, which is "" where the command counts for all together.
+type opener[S any] func(iface string) (*counters[S], error)
+
+// runCounters runs a counter command, from the check of its privileges to its totals. It calls each
+// opener for each interface when everything else is ready, so that nothing is attached if something
+// else is wrong. Where no interface is named, the command counts on all that there are at any time.
+func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ...opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 		say(stderr, "listening on %v", c)
 	}
 	if len(interfaces) == 0 {
-		r.discovery = newDiscovery(open, registry)
+		r.discovery = newDiscovery(registry, open...)
 		defer func() {
 			exp.close()
 			err = errors.Join(err, r.discovery.close(r))
@@ -94,12 +96,25 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open fu
 }
 
 // openCounters opens the counters of all interfaces, or none.
-func openCounters[S any](interfaces []string, open func(iface string) (*counters[S], error)) (all []*counters[S], err error) {
+func openCounters[S any](interfaces []string, open []opener[S]) (all []*counters[S], err error) {
 	if err := checkDistinct(interfaces); err != nil {
 		return nil, err
 	}
 	for _, name := range interfaces {
-		c, err := open(name)
+		opened, err := openOne(name, open)
+		if err != nil {
+			closeCounters(all)
+			return nil, err
+		}
+		all = append(all, opened...)
+	}
+	return all, nil
+}
+
+// openOne opens all counters of one interface, or none.
+func openOne[S any](iface string, open []opener[S]) (all []*counters[S], err error) {
+	for _, f := range open {
+		c, err := f(iface)
 		if err != nil {
 			closeCounters(all)
 			return nil, err

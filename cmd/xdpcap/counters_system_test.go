@@ -136,6 +136,49 @@ func TestCountMillion(t *testing.T) {
 	}
 }
 
+// What an interface receives and what it sends are counted by themselves, in tables, objects and
+// metrics alike, and nothing stays attached.
+func TestCountDirections(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p, output := counting(t, pair, "count", "-i", "rx0", "-Q", "inout", "--json", "--sizes", "--flows", "1", "-q", "--listen", "127.0.0.1:0")
+	_, after, _ := strings.Cut(p.said(), "metrics at ")
+	url, _, _ := strings.Cut(after, "\n")
+	testnet.Send(t, pair, testnet.UDPFrame(100, 1), testnet.UDPFrame(100, 2))
+	back, err := testnet.NewSender(pair.Rx, pair.RxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	if err := back.Send(testnet.TxToRx().Reverse().TCP(testnet.Segment{SrcPort: 1, DstPort: 2})); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`xdpcap_protocol_packets_total{direction="in",family="ipv4",interface="rx0",protocol="udp"} 2`,
+		`xdpcap_protocol_packets_total{direction="out",family="ipv4",interface="rx0",protocol="tcp"} 1`,
+	} {
+		testnet.WaitFor(t, want, func() bool { return strings.Contains(scrape(t, pair, url), want+"\n") })
+	}
+	p.interrupt()
+	got := ""
+	for line := range strings.Lines(output()) {
+		r := lastObject[countReport](t, line)
+		got += fmt.Sprint(r.Direction, " ", r.Total.Packets, " ", r.Total.Bytes, " ", r.Protocols[0].Protocol, " ", r.Flows[0].Source, "\n")
+	}
+	if want := "in 2 200 udp 192.0.2.1\nout 1 60 tcp 192.0.2.2\n"; got != want {
+		t.Errorf("%swant\n%s", got, want)
+	}
+	checkDetached(t, pair)
+
+	p, output = counting(t, pair, "count", "-i", "rx0", "-Q", "out")
+	if said := p.said(); !strings.Contains(said, "listening on rx0, sent, ") {
+		t.Error(said)
+	}
+	p.interrupt()
+	if !strings.Contains(output(), "total  rx0, sent, ") {
+		t.Error(output())
+	}
+}
+
 // A scrape and the printed report both have every packet.
 func TestScrapeBesideReader(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -375,6 +418,9 @@ func TestCounterErrors(t *testing.T) {
 		{"stats -i rx0 --xdp-mode fast", []string{`XDP mode "fast"`}},
 		{"stats -i rx0 extra", []string{`xdpcap stats takes no argument "extra": an interface is given as -i extra`}},
 		{"count -i rx0 --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},
+		{"count -i rx0 -Q sideways", []string{`-Q: direction "sideways": must be in, out or inout`}},
+		{"count -i rx0 -Q out --program lb", []string{"--program lb: XDP programs see what is received: leave it away, or say -Q inout"}},
+		{"stats -i rx0 -Q out", []string{"-Q: nobody knows a verdict of what an interface sends", "xdpcap count -Q out counts it"}},
 		{"count -i rx0 --flows -1", []string{"--flows -1: must be 0 or more"}},
 		{"count -i rx0 --variant naive --per-cpu", []string{"one counter for all CPUs", "take ultra or percpu"}},
 		{"stats -i rx0 -i rx0", []string{"interface rx0 is given twice"}},

@@ -158,7 +158,7 @@ func TestCountTables(t *testing.T) {
 		{"count-widest", intervalOf(meter.ProtocolCounts{}, widestProtocols()), everything},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			checkReport(t, test.name, newCountReport(&test.o, "rx0", test.interval))
+			checkReport(t, test.name, newCountReport(&test.o, capture.In, "rx0", test.interval))
 		})
 	}
 }
@@ -254,7 +254,7 @@ func allMetrics(t *testing.T) map[string]string {
 		for _, perQueue := range []bool{false, true} {
 			addMetrics(t, types, actionCounts(2), statsMetrics(&statsOptions{perQueue: perQueue, counterOptions: every}, "rx0"))
 		}
-		addMetrics(t, types, protocolCounts(2), countMetrics(&countOptions{sizes: true, flows: 5, counterOptions: every}, "rx0"))
+		addMetrics(t, types, protocolCounts(2), countMetrics(&countOptions{sizes: true, flows: 5, counterOptions: every}, capture.In, "rx0"))
 		addMetrics(t, types, eventCounts(2), monitorMetrics(&monitor{o: &monitorOptions{counterOptions: every}, iface: &xdp.Interface{Name: "rx0"}}))
 	}
 	addMetrics(t, types, observed(), latencyMetrics("rx0"))

@@ -15,7 +15,7 @@ import (
 // names none. It opens the counters of an interface that is new or has come up, and closes those of
 // one that has gone, whose metrics then end. It belongs to the goroutine of its run.
 type discovery[S any] struct {
-	open     func(iface string) (*counters[S], error)
+	open     []opener[S]
 	registry *prometheus.Registry
 	list     func() ([]xdp.Interface, error)
 	refused  map[int]refusedInterface // by index
@@ -32,7 +32,7 @@ type refusedInterface struct {
 // changes.
 const refusedFor = time.Minute
 
-func newDiscovery[S any](open func(iface string) (*counters[S], error), registry *prometheus.Registry) *discovery[S] {
+func newDiscovery[S any](registry *prometheus.Registry, open ...opener[S]) *discovery[S] {
 	return &discovery[S]{open: open, registry: registry, list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
 }
 
@@ -59,6 +59,9 @@ func (d *discovery[S]) look(r *counterRun[S]) {
 		return slices.ContainsFunc(ifis, func(i xdp.Interface) bool { return i.Index == index && i.Name == name })
 	}
 	for _, c := range slices.Clone(r.counted) {
+		if !slices.Contains(r.counted, c) {
+			continue // it has ended with another of its interface
+		}
 		if !find(c.index, c.name) {
 			d.drop(r, c, c.name+" has gone")
 			continue
@@ -85,7 +88,7 @@ func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
 	if before.state == state && time.Since(before.at) < refusedFor {
 		return
 	}
-	opened, err := d.open(ifi.Name)
+	opened, err := openOne(ifi.Name, d.open)
 	if err != nil {
 		if err.Error() != before.why {
 			r.tell(fmt.Sprintf("%s is not counted: %v", ifi.Name, err))
@@ -94,24 +97,31 @@ func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
 		return
 	}
 	delete(d.refused, ifi.Index)
-	c := newCounted(opened)[0]
-	c.index, c.name, c.collector = ifi.Index, ifi.Name, newCollector(c.Read, c.metrics)
-	if err := d.registry.Register(c.collector); err != nil {
-		r.tell(fmt.Sprintf("%s is not exported: %v", ifi.Name, errors.Join(err, c.Close())))
-		d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
-		return
+	for _, c := range newCounted(opened...) {
+		c.index, c.name, c.collector = ifi.Index, ifi.Name, newCollector(c.Read, c.metrics)
+		if err := d.registry.Register(c.collector); err != nil {
+			r.tell(fmt.Sprintf("%s is not exported: %v", ifi.Name, errors.Join(err, c.Close())))
+			d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
+			continue
+		}
+		r.counted = append(r.counted, c)
+		r.tell(fmt.Sprintf("listening on %v", c.counters))
 	}
-	r.counted = append(r.counted, c)
-	r.tell(fmt.Sprintf("listening on %v", c.counters))
 }
 
-// drop ends the counters of an interface, and says why.
-func (d *discovery[S]) drop(r *counterRun[S], c *counted[S], why string) {
+// drop ends all counters of the interface that one belongs to, and says why. They begin again
+// together, if they can.
+func (d *discovery[S]) drop(r *counterRun[S], one *counted[S], why string) {
 	r.tell(why)
-	if err := d.end(c); err != nil {
-		r.tell(err.Error())
-	}
-	r.counted = slices.DeleteFunc(r.counted, func(other *counted[S]) bool { return other == c })
+	r.counted = slices.DeleteFunc(r.counted, func(c *counted[S]) bool {
+		if c.index != one.index {
+			return false
+		}
+		if err := d.end(c); err != nil {
+			r.tell(err.Error())
+		}
+		return true
+	})
 }
 
 func (d *discovery[S]) end(c *counted[S]) error {

@@ -30,7 +30,7 @@ func TestDiscovery(t *testing.T) {
 		registry := newRegistry()
 		meters := make(map[string]*fakeMeter)
 		opened := make(map[string]int)
-		d := newDiscovery(func(name string) (*counters[uint64], error) {
+		d := newDiscovery(registry, func(name string) (*counters[uint64], error) {
 			opened[name]++
 			if name == "bad0" {
 				return nil, errors.New("bad0 has no room")
@@ -39,7 +39,7 @@ func TestDiscovery(t *testing.T) {
 			c := meters[name].counters()
 			c.metrics.labels = map[string]string{"interface": name}
 			return c, nil
-		}, registry)
+		})
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
 		r := &counterRun[uint64]{o: &counterOptions{listen: ":1"}, out: io.Discard, messages: &said, discovery: d}
 		step := func(now []xdp.Interface, want string) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -60,6 +61,8 @@ func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
 	modeVar(f, &o.mode)
+	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")
+	f.Lookup("direction").Hidden = true // it changes nothing
 }
 
 func (o *statsOptions) whatFlags(f *pflag.FlagSet) {
@@ -197,4 +200,19 @@ func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, 
 			}
 		}
 	}
+}
+
+// verdictDirection is the value of -Q, which is about what has verdicts.
+type verdictDirection struct{}
+
+func (verdictDirection) String() string { return capture.In.String() }
+func (verdictDirection) Type() string   { return "direction" }
+
+func (verdictDirection) Set(s string) error {
+	d, err := capture.ParseDirection(strings.ToLower(s))
+	if err == nil && d != capture.In {
+		err = refusal("nobody knows a verdict of what an interface sends, since XDP programs see what it receives: " +
+			"xdpcap count -Q " + d.String() + " counts it by protocol")
+	}
+	return err
 }

@@ -88,9 +88,13 @@ func (f *followed) Follow() (notice string, err error) {
 func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 	now, err := w.Look()
 	if errors.Is(err, xdp.ErrGone) {
-		err = xdp.Kind(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
+		err = gone(ifi)
 	}
 	return now, err
+}
+
+func gone(ifi xdp.Interface) error {
+	return xdp.Kind(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
 }
 
 func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,18 +22,27 @@ func classOf(h testnet.Headers) Class {
 }
 
 // Class and flow of every packet are what gopacket decodes, also of packets that were cut at any
-// length.
+// length, received or sent.
 func TestProtocolsAgreeWithGopacket(t *testing.T) {
-	b := newCountBench(t, ProtocolsOptions{Flows: true, flowTable: 4096})
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) { checkAgainstGopacket(t, sent) })
+	}
+}
+
+func checkAgainstGopacket(t *testing.T, sent bool) {
+	b := newCountBench(t, ProtocolsOptions{Flows: true, Sent: sent, flowTable: 4096})
 	classes, flows := make(map[string]Tally), make(map[Flow]Tally)
 	table := testnet.HeaderTable()
 	step := 1
 	if testnet.Emulated() {
-		step = 7
+		step = 14 // in each direction
 	}
 	for i, whole := range table {
 		for n := 14; n <= len(whole.Frame); n += step {
 			h := whole.Cut(n)
+			if sent && !isRunnable(h.Frame) {
+				continue
+			}
 			b.run(h.Frame, 1)
 			class, tally := classOf(h), Tally{1, uint64(n)}
 			addTo(classes, class.String(), tally)

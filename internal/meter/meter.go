@@ -9,7 +9,8 @@
 //
 // Where the interface has no XDP program, we attach one of ours, which counts. Where it has one, a
 // BPF trampoline (fentry or fexit) traces it and leaves it unmodified. A bpf_link holds either
-// attachment: the kernel detaches when the process ends, however it ends.
+// attachment: the kernel detaches when the process ends, however it ends. What an interface sends
+// is counted at its egress: see package tc.
 package meter
 
 // A Tally is a number of packets, and their bytes in all buffers.

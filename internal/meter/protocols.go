@@ -72,13 +72,18 @@ type ProtocolsOptions struct {
 	Flows     bool
 	Mode      xdp.Mode // the mode to attach our own program in, where the interface has none
 
+	// Sent counts what the interface sends, at its egress: as the stack hands it over, so packets
+	// that the network card cuts into segments count as one, and a VLAN tag that it puts in counts.
+	// Program and Mode are about XDP, and mean nothing then.
+	Sent bool
+
 	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = flowEntries and what protocols.c says
 }
 
 // Protocols counts packets per protocol. Its methods may be called concurrently, Close once and
 // last.
 type Protocols struct {
-	*attachment
+	attached
 	protocolMaps
 	sizes, flows bool
 
@@ -103,25 +108,52 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	p := &Protocols{sizes: o.Sizes, flows: o.Flows}
 	p.variant = o.Variant
 	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
-	if len(ifi.Programs) > 0 || o.Program != "" {
-		p.attachment, err = trace(ifi, o.Program, tracers{
+	if p.attached, err = p.attach(ifi, spec, o); err != nil {
+		return nil, errors.Join(err, p.protocolMaps.close())
+	}
+	return p, nil
+}
+
+// attached is where a meter's programs are: an attachment, or an egress.
+type attached interface {
+	Interface() xdp.Interface
+	Began() time.Time
+	Follow() (notice string, err error)
+	String() string
+	close() error
+}
+
+func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (attached, error) {
+	if !o.Sent && (len(ifi.Programs) > 0 || o.Program != "") {
+		return trace(ifi, o.Program, tracers{
 			spec:    spec,
 			names:   []string{"entry_" + o.Variant.String()},
 			load:    func(name string) (*ebpf.Program, error) { return p.load(spec, name) },
 			refused: ErrNotCountable,
 		})
+	}
+	prog, err := p.load(spec, o.program())
+	if err != nil {
+		return nil, support.ExplainLoad("load the counting program", err)
+	}
+	var at attached
+	if o.Sent {
+		at, err = attachEgress(ifi, prog)
 	} else {
-		var prog *ebpf.Program
-		if prog, err = p.load(spec, o.Variant.String()); err != nil {
-			err = support.ExplainLoad("load the counting program", err)
-		} else if p.attachment, err = attach(ifi, prog, o.Mode); err != nil {
-			prog.Close()
-		}
+		at, err = attach(ifi, prog, o.Mode)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.protocolMaps.close())
+		prog.Close()
 	}
-	return p, nil
+	return at, err
+}
+
+// program is the name of our own program that counts.
+func (o *ProtocolsOptions) program() string {
+	if o.Sent {
+		return "sent_" + o.Variant.String()
+	}
+	return o.Variant.String()
 }
 
 func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
@@ -244,7 +276,7 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 	defer p.mu.Unlock()
 	c, err := p.read(p.sizes, p.flows)
 	if err != nil {
-		return c, fmt.Errorf("read the counters of %s: %w", p.ifi.Name, err)
+		return c, fmt.Errorf("read the counters of %s: %w", p.Interface().Name, err)
 	}
 	p.rare.addTo(c.Classes)
 	o := &p.overflow
@@ -261,13 +293,13 @@ func (p *Protocols) Follow() (notice string, err error) {
 	err = p.rare.forget(&p.protocolMaps, time.Now())
 	p.mu.Unlock()
 	if err != nil {
-		return "", fmt.Errorf("make room for EtherTypes on %s: %w", p.ifi.Name, err)
+		return "", fmt.Errorf("make room for EtherTypes on %s: %w", p.Interface().Name, err)
 	}
-	return p.attachment.Follow()
+	return p.attached.Follow()
 }
 
 // String says where and how it counts: "eth0, XDP native, ultra".
-func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.attachment, p.variant) }
+func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.attached, p.variant) }
 
 // Close detaches the program and releases the counters.
-func (p *Protocols) Close() error { return errors.Join(p.attachment.close(), p.protocolMaps.close()) }
+func (p *Protocols) Close() error { return errors.Join(p.attached.close(), p.protocolMaps.close()) }

@@ -94,6 +94,9 @@ const (
 	protocolsProgSampledNaive  = "sampled_naive"
 	protocolsProgSampledPercpu = "sampled_percpu"
 	protocolsProgSampledUltra  = "sampled_ultra"
+	protocolsProgSentNaive     = "sent_naive"
+	protocolsProgSentPercpu    = "sent_percpu"
+	protocolsProgSentUltra     = "sent_ultra"
 	protocolsProgUltra         = "ultra"
 	protocolsVarClassType      = "class_type"
 	protocolsVarExtraType      = "extra_type"
@@ -159,6 +162,9 @@ type protocolsProgramSpecs struct {
 	SampledNaive  *ebpf.ProgramSpec `ebpf:"sampled_naive"`
 	SampledPercpu *ebpf.ProgramSpec `ebpf:"sampled_percpu"`
 	SampledUltra  *ebpf.ProgramSpec `ebpf:"sampled_ultra"`
+	SentNaive     *ebpf.ProgramSpec `ebpf:"sent_naive"`
+	SentPercpu    *ebpf.ProgramSpec `ebpf:"sent_percpu"`
+	SentUltra     *ebpf.ProgramSpec `ebpf:"sent_ultra"`
 	Ultra         *ebpf.ProgramSpec `ebpf:"ultra"`
 }
 
@@ -264,6 +270,9 @@ type protocolsPrograms struct {
 	SampledNaive  *ebpf.Program `ebpf:"sampled_naive"`
 	SampledPercpu *ebpf.Program `ebpf:"sampled_percpu"`
 	SampledUltra  *ebpf.Program `ebpf:"sampled_ultra"`
+	SentNaive     *ebpf.Program `ebpf:"sent_naive"`
+	SentPercpu    *ebpf.Program `ebpf:"sent_percpu"`
+	SentUltra     *ebpf.Program `ebpf:"sent_ultra"`
 	Ultra         *ebpf.Program `ebpf:"ultra"`
 }
 
@@ -280,6 +289,9 @@ func (p *protocolsPrograms) Close() error {
 		p.SampledNaive,
 		p.SampledPercpu,
 		p.SampledUltra,
+		p.SentNaive,
+		p.SentPercpu,
+		p.SentUltra,
 		p.Ultra,
 	)
 }
