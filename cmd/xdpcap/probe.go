@@ -34,8 +34,9 @@ runs there), else 1.
                 native_xdp, xdp_frags; lro, rx_vlan_offload: null = unknown; metadata_kfuncs: list
                 of timestamp, hash, vlan_tag, null = unknown; ptp_clock: the card's, /dev/ptp0,
                 null = none; program: null = none, else id, name, mode and the check traceable
-  features      checks: capture_native, capture_generic, capture_beside_program, hook, capture_sent,
-                filter, sample_flows, stats_count, latency, monitor, transport_perf, transport_ring`
+  features      checks: capture_native, capture_generic, capture_beside_program, hook,
+                capture_sent, filter, sample_flows, stats_count, latency, monitor,
+                transport_perf, transport_ring`
 
 func newProbe() *cobra.Command {
 	var name string
