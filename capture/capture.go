@@ -137,6 +137,12 @@ type Source struct {
 	Sampler Program // the program that samples
 	Target  Program // at Entry and Exit: the program that is traced
 
+	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact", with how
+	// many filters of others come before if there are any. NetAdmin says that it takes
+	// CAP_NET_ADMIN to detach, as with clsact.
+	Attached string
+	NetAdmin bool
+
 	// The properties of the interface, which are all zero for a hook map.
 	Index  int              // in its network namespace
 	Alias  string           // as `ip link set alias` has set it, or ""

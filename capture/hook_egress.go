@@ -44,6 +44,7 @@ func (h *egressHook) attach() (err error) {
 		return err
 	}
 	h.program.link = h.attached
+	h.source.Attached, h.source.NetAdmin = h.attached.String(), h.attached.Kind().NeedsNetAdmin()
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (d *Description) comment(commandLine string) string {
 		case XDP:
 			fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", src.Name, src.Sampler, src.Mode)
 		case Egress:
-			fmt.Fprintf(&b, "%s: program %s at the egress of the interface\n", src.Label(), src.Sampler)
+			fmt.Fprintf(&b, "%s: program %s at the egress of the interface, by %s\n", src.Label(), src.Sampler, src.Attached)
 		default:
 			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", src.Label(), src.Sampler, src.Hook, src.Target)
 		}

@@ -29,6 +29,11 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		}
 	}
 	if verbose {
+		for _, src := range sources {
+			if src.Attached != "" {
+				say(out, "%s: what it sends is seen by %s", src.Name, src.Attached)
+			}
+		}
 		say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
 		say(out, "privileges: %v", privileges)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -173,6 +174,11 @@ func (r *captureRun) enterSandbox() error {
 	for _, d := range r.opened {
 		if g, ok := d.(giver); ok {
 			made = append(made, g)
+		}
+	}
+	for _, src := range r.session.Sources() {
+		if src.NetAdmin {
+			r.o.sandbox.keep(unix.CAP_NET_ADMIN)
 		}
 	}
 	return r.o.sandbox.enter(made...)

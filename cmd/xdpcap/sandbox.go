@@ -83,6 +83,13 @@ func directoryOf(file string) string {
 	return filepath.Dir(file)
 }
 
+// keep leaves the process a capability that it needs at its end.
+func (o *sandboxOptions) keep(capability int) {
+	if o.box != nil && !slices.Contains(o.box.Keep, capability) {
+		o.box.Keep = append(o.box.Keep, capability)
+	}
+}
+
 // enter gives up what the plan has not. What the process has made it gives to whom it becomes.
 func (o *sandboxOptions) enter(made ...giver) error {
 	if o.box == nil {
@@ -122,7 +129,11 @@ func (o *sandboxOptions) String() string {
 	default:
 		where = "in " + strings.Join(o.box.Writable, ", ") + " alone"
 	}
-	return who + ", no capabilities, may open files for writing " + where
+	capabilities := "no capabilities"
+	if len(o.box.Keep) > 0 { // see keep
+		capabilities = "CAP_NET_ADMIN alone, which it takes to remove the filter of clsact"
+	}
+	return who + ", " + capabilities + ", may open files for writing " + where
 }
 
 // followingNeeds are the capabilities that counters keep, to go on with a program that takes the

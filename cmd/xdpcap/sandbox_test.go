@@ -124,6 +124,28 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
+// A capture of what is sent gives up everything, too, as another user as well, except what it takes
+// to remove a filter of clsact. Nothing stays attached.
+func TestUnprivilegedEgress(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-Z", "nobody", "-v")
+	capabilities, says := noCapability, "no capabilities"
+	if strings.Contains(p.said(), pair.RxName+": what it sends is seen by clsact\n") {
+		capabilities, says = "0000000000001000", "CAP_NET_ADMIN alone, which it takes to remove the filter of clsact"
+	}
+	want := []string{"CapBnd: " + noCapability, "CapEff: " + capabilities, "CapPrm: " + capabilities, "Uid: 65534 65534 65534 65534"}
+	if diff := cmp.Diff(want, rights(t, p, "CapPrm", "CapEff", "CapBnd", "Uid")); diff != "" {
+		t.Errorf("while capturing: %s", diff)
+	}
+	if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, "+says+", may open files for writing nowhere\n") {
+		t.Error(said)
+	}
+	if left := egressOf(t, pair); left != nil {
+		t.Errorf("after the end: %v", left)
+	}
+	checkDetached(t, pair)
+}
+
 // A capture without rights goes on to the next file, and a program that it starts may write where
 // the files are, and nowhere else.
 func TestUnprivilegedRotation(t *testing.T) {

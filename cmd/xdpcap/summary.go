@@ -24,7 +24,7 @@ type summary struct {
 type sourceSummary struct {
 	Interface string `json:"interface"` // or the hook map's path
 	Hook      string `json:"hook"`
-	Mode      string `json:"mode,omitempty"` // at the hook xdp
+	Mode      string `json:"mode,omitempty"` // at the hooks xdp and egress
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
 	accountKeys
@@ -97,8 +97,11 @@ func newAccountKeys(a capture.Account) accountKeys {
 
 func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
 	s := sourceSummary{Interface: src.Name, Hook: src.Hook.String(), accountKeys: newAccountKeys(a)}
-	if src.Hook == capture.XDP {
+	switch src.Hook {
+	case capture.XDP:
 		s.Mode = src.Mode.String()
+	case capture.Egress:
+		s.Mode = src.Attached
 	}
 	s.Program, s.ProgramID = src.Target.Name, src.Target.ID
 	return s

@@ -21,7 +21,7 @@ type Sandbox struct {
 	Writable []string
 
 	// Keep are capabilities, by their numbers in capabilities(7), that stay where the process has
-	// them. They go with the user that it was: a process with a User keeps none.
+	// them, also where it becomes another user. What it executes has none of them.
 	Keep []int
 }
 
@@ -41,7 +41,7 @@ func (s *Sandbox) Enter() error {
 		return fmt.Errorf("drop capabilities from the bounding set: %w", err)
 	}
 	if s.User != nil {
-		if err := s.User.become(); err != nil {
+		if err := s.User.become(len(s.Keep) > 0); err != nil {
 			return fmt.Errorf("become user %s: %w", s.User.Name, err)
 		}
 	}
@@ -91,8 +91,15 @@ func dropCapabilities(keep []int) error {
 	return left.SetProc() // ambient ones go with the inheritable ones
 }
 
-// become changes all threads to the user. That it keeps no capability is the kernel's doing.
-func (u *User) become() error {
+// become changes all threads to the user. The kernel takes all capabilities then, or with keep only
+// the effective ones, so that the permitted ones can be taken up again.
+func (u *User) become(keep bool) error {
+	if keep {
+		if _, err := cap.Prctlw(unix.PR_SET_KEEPCAPS, 1); err != nil {
+			return fmt.Errorf("keep capabilities: %w", err)
+		}
+		defer cap.Prctlw(unix.PR_SET_KEEPCAPS, 0) // for no other change of the user
+	}
 	if err := syscall.Setgroups(u.Groups); err != nil {
 		return fmt.Errorf("set its groups: %w", err)
 	}

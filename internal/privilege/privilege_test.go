@@ -200,6 +200,8 @@ func TestEnter(t *testing.T) {
 		{"root without rights", Sandbox{}, 0, finding{identity(none, "0", ""), append(within, "become root")}},
 		{"another user", Sandbox{User: &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{nobody, 7}}}, nobody,
 			finding{identity(none, "65534", " 7 65534"), within}},
+		{"one capability of another user", Sandbox{User: &User{Name: "nobody", UID: nobody, GID: nobody}, Keep: []int{unix.CAP_NET_ADMIN}}, nobody,
+			finding{identity(netAdmin, "65534", ""), within}},
 		{"one capability", Sandbox{Keep: []int{unix.CAP_NET_ADMIN}}, 0, finding{identity(netAdmin, "0", ""), append(within, "become root")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
