@@ -297,7 +297,10 @@ func TestSandboxRefusals(t *testing.T) {
 		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: leave it away"},
 		{surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},
 	} {
-		args := append([]string{"-i", pair.RxName, "-w", os.DevNull}, strings.Fields(test.args)...)
+		args := append([]string{"-i", pair.RxName}, strings.Fields(test.args)...)
+		if !slices.Contains(args, "-w") {
+			args = append(args, "-w", os.DevNull)
+		}
 		status, stderr := startCommand(t, pair.Rx, nil, test.given.command(t, args...)).wait()
 		oneLine(t, status, stderr, test.want)
 		checkDetached(t, pair)
