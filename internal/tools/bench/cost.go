@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -41,6 +42,7 @@ const (
 	atHookMap
 	atEntry
 	atExit
+	atEgress
 )
 
 // What the configurations are called that others are compared with.
@@ -48,6 +50,7 @@ const (
 	wholeName   = "whole packets"
 	sampleName  = "--sample 1000"
 	noMatchName = "filter that does not match"
+	egressName  = "-Q out: at egress"
 	clockName   = "reading the clock alone"
 	copyingName = "copying alone"
 	countName   = "counting alone"
@@ -68,6 +71,7 @@ var configs = []config{
 	{what: "--hook: a program's hook map", size: testnet.MinFrame, kept: 1, place: atHookMap},
 	{what: "entry of a program (fentry)", size: testnet.MinFrame, kept: 1, place: atEntry},
 	{what: "exit of a program (fexit)", size: testnet.MinFrame, kept: 1, place: atExit},
+	{what: egressName, size: testnet.MinFrame, kept: 1, place: atEgress},
 }
 
 // A lab is where XDP programs are run by BPF_PROG_RUN, which needs no traffic.
@@ -214,6 +218,22 @@ func (l *lab) attached() (prog *ebpf.Program, err error) {
 	return prog, err
 }
 
+// attachedAtEgress returns the program that sees what the interface sends, by tcx.
+func (l *lab) attachedAtEgress() (prog *ebpf.Program, err error) {
+	err = l.pair.Rx.Do(func() error {
+		found, err := link.QueryPrograms(link.QueryOptions{Target: l.pair.RxIndex, Attach: ebpf.AttachTCXEgress})
+		if err != nil {
+			return err
+		}
+		if len(found.Programs) == 0 {
+			return fmt.Errorf("%s has no program at its egress", rxName)
+		}
+		prog, err = ebpf.NewProgramFromID(found.Programs[0].ID)
+		return err
+	})
+	return prog, err
+}
+
 // captureCost measures xdpcap's own program while xdpcap runs, and reads what it sends.
 func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport string) (result []float64, err error) {
 	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c)}
@@ -222,6 +242,15 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 	switch c.place {
 	case atXDP:
 		// The program is known once xdpcap has attached it.
+	case atEgress:
+		empty, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
+		if err != nil {
+			return nil, err
+		}
+		defer empty.Close()
+		s.base, verdict = empty, xdp.Pass
+		args = append(args, "-Q", "out")
 	case atHookMap:
 		hook, remove, err := l.hookTargets(s)
 		if err != nil {
@@ -259,7 +288,11 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 		err = errors.Join(err, endErr)
 	}()
 	if s.prog == nil {
-		if s.prog, err = l.attached(); err != nil {
+		find := l.attached
+		if c.place == atEgress {
+			find = l.attachedAtEgress
+		}
+		if s.prog, err = find(); err != nil {
 			return nil, err
 		}
 		defer s.prog.Close()

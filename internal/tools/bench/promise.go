@@ -101,6 +101,13 @@ func (r *Report) promises() []promise {
 			bound: value(count.KernelNs), by: counts,
 		})
 	}
+	for _, transport := range transports {
+		ingress, egress := r.cost(wholeName, transport, short).KernelNs, r.cost(egressName, transport, short).KernelNs
+		all = append(all, promise{
+			what: transport + ": kernel cost at egress, of that at ingress", format: "%.2f x", limit: 1.1, atMost: true,
+			measured: ratio(value(egress), value(ingress)),
+		})
+	}
 	for i := range all {
 		p := &all[i]
 		p.unknown = p.unknown || p.measured == 0 && !p.isNone

@@ -58,6 +58,7 @@ missing figures:
     dumpcap, 64 bytes: not installed
     dumpcap, 1518 bytes: not installed
     whole packets, perf, 1518 bytes: interrupted
+    -Q out: at egress, ring, 64 bytes: no tcx
     two CPUs, perf: not tried
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
