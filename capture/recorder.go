@@ -60,7 +60,7 @@ type Recording struct {
 // it. Besides the memory for packets there is that of the queues of two files as long as files are
 // written: see [Writer].
 //
-// A Recorder belongs to one goroutine, except Trigger.
+// A Recorder belongs to one goroutine, except Trigger and Overwritten.
 type Recorder struct {
 	options     RecorderOptions
 	description Description
@@ -77,6 +77,8 @@ type Recorder struct {
 	waiting     atomic.Bool // Write does, for room in the ring
 	wake, roomy chan struct{}
 	ended       chan struct{}
+
+	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
 	failure atomic.Pointer[error] // of a file
 	taken   Accounts              // Captured and Bytes in the files; write's until ended
@@ -125,6 +127,8 @@ func (r *Recorder) Trigger(name string) {
 func (r *Recorder) Begin(d Description) error {
 	r.description = d
 	r.taken, r.refused = make(Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
+	overwritten := make([]atomic.Uint64, len(d.Sources))
+	r.overwritten.Store(&overwritten)
 	r.ended = make(chan struct{})
 	go r.write()
 	return nil
@@ -141,6 +145,17 @@ func (r *Recorder) Write(packets []Packet) error {
 	return nil
 }
 
+// Overwritten returns how many packets of each source have been overwritten in memory before they
+// were written, since Begin. They are a part of NotRecorded at the end. Any goroutine may call it.
+func (r *Recorder) Overwritten() (packets []uint64) {
+	if counted := r.overwritten.Load(); counted != nil {
+		for i := range *counted {
+			packets = append(packets, (*counted)[i].Load())
+		}
+	}
+	return packets
+}
+
 // keep adds a packet to the ring. It ends the present recording before a packet that comes too late
 // for it, and begins one after a packet that fires a trigger.
 func (r *Recorder) keep(p *Packet) {
@@ -155,6 +170,7 @@ func (r *Recorder) keep(p *Packet) {
 		if r.owns.Load() {
 			r.waitForRoom(bytes)
 		} else {
+			(*r.overwritten.Load())[r.ring.firstSource()].Add(1)
 			r.ring.drop()
 		}
 	}

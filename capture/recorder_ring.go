@@ -99,6 +99,12 @@ func (r *packetRing) first(p *Packet, wrapped *[]byte) {
 	r.read(at, p.Data)
 }
 
+// firstSource is the source of the oldest packet, which must be there.
+func (r *packetRing) firstSource() int {
+	// Places are multiples of 8, as is the length of the ring, so that these bytes do not wrap.
+	return int(binary.LittleEndian.Uint32(r.mem[r.after(r.tailAt, 8):]))
+}
+
 // drop removes the oldest packet, which must be there.
 func (r *packetRing) drop() {
 	// A place is a multiple of 8, so that its first bytes do not wrap around the end.

@@ -180,6 +180,20 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// What is overwritten before it was written is counted at once.
+func TestRecorderOverwritten(t *testing.T) {
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder})
+	if n := r.Overwritten(); n[0] != 0 {
+		t.Errorf("%d packets are overwritten before the first one", n)
+	}
+	fit := len(r.ring.mem) / int(room(r.dataSize))
+	r.write(fit + 100)
+	if n := r.Overwritten(); n[0] != 100 {
+		t.Errorf("%d packets are overwritten, want 100", n)
+	}
+	r.end(0)
+}
+
 // What Trigger asks for is written also while no packets come, and what is in memory at the end
 // where that is asked for. Without a trigger nothing is written.
 func TestRecorderAsked(t *testing.T) {

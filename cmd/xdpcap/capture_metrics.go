@@ -29,6 +29,11 @@ func (r *captureRun) read() (c captureReading, err error) {
 		}
 	}
 	c.accounts, err = r.session.Accounts()
+	if r.recorder != nil && err == nil {
+		for i, n := range r.recorder.Overwritten() {
+			c.accounts[i].NotRecorded = n
+		}
+	}
 	return c, err
 }
 
@@ -43,6 +48,7 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 		{"seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen }},
 		{"filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut }},
 		{"not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled }},
+		{"not_recorded_packets", "Packets that a recorder had in memory and overwrote before it wrote them.", func(a capture.Account) uint64 { return a.NotRecorded }},
 		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},
 		{"not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken }},
 		{"invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid }},

@@ -22,7 +22,7 @@ var twoSources = []capture.Source{
 // Each source has its own numbers, under its own labels; a capture without a file has no size of
 // one.
 func TestCaptureMetrics(t *testing.T) {
-	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
+	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
 	began := time.Unix(1700000000, 500_000_000)
 	m := captureMetrics(twoSources, capture.TransportRing, began)
 	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234}
@@ -35,6 +35,7 @@ func TestCaptureMetrics(t *testing.T) {
 		`xdpcap_seen_packets_total{hook="exit",interface="rx1",program="firewall",program_id="7"} 4`,
 		`xdpcap_filtered_out_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
 		`xdpcap_not_sampled_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 2`,
+		`xdpcap_not_recorded_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
 		`xdpcap_lost_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 3`,
 		`xdpcap_not_taken_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
 		`xdpcap_invalid_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 5`,

@@ -277,6 +277,7 @@ func TestMetrics(t *testing.T) {
 		"xdpcap_latency_lost_total":               counter,
 		"xdpcap_latency_seconds":                  histogram,
 		"xdpcap_lost_packets_total":               counter,
+		"xdpcap_not_recorded_packets_total":       counter,
 		"xdpcap_not_sampled_packets_total":        counter,
 		"xdpcap_not_taken_packets_total":          counter,
 		"xdpcap_output_file_bytes":                gauge,

@@ -138,7 +138,7 @@ func TestPrometheus(t *testing.T) {
 	a := s.Interfaces[0].accountKeys
 	for name, n := range map[string]uint64{
 		"seen_packets": a.Seen, "filtered_out_packets": a.FilteredOut, "not_sampled_packets": a.NotSampled, "lost_packets": a.Lost,
-		"not_taken_packets": a.NotTaken, "invalid_packets": a.Invalid, "captured_packets": a.Captured, "captured_bytes": a.Bytes,
+		"not_recorded_packets": a.NotRecorded, "not_taken_packets": a.NotTaken, "invalid_packets": a.Invalid, "captured_packets": a.Captured, "captured_bytes": a.Bytes,
 	} {
 		want["xdpcap_"+name+"_total rx0"] = fmt.Sprint(n)
 	}
