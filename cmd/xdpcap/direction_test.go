@@ -496,8 +496,9 @@ func TestKilledAtEgress(t *testing.T) {
 	}
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", os.DevNull, "--json")
 	sendBack(t, pair, testnet.TxToRx().Reverse().ARPRequest())
-	if s := account(t, p.interrupt()); s.Captured != 1 {
-		t.Errorf("the next capture: %+v", s.accountKeys)
+	s := account(t, p.interrupt())
+	if kind, _, _ := strings.Cut(before[0], " "); s.Captured != 1 || s.Interfaces[0].Mode != kind {
+		t.Errorf("the next capture, by %s: %+v", kind, s.Interfaces)
 	}
 	if after := egressOf(t, pair); len(after) != 0 {
 		t.Errorf("after the end: %v", after)

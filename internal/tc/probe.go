@@ -3,7 +3,6 @@ package tc
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -48,7 +47,7 @@ func kernelRelease() (string, error) {
 }
 
 // hasModule tells whether the kernel has a module: loaded, in itself, or where it finds it by
-// itself once it is asked for. Where nobody has a list of the modules, it is taken to be there.
+// itself once it is asked for. Where no list of the modules can be read, it is taken to be there.
 func hasModule(root, release, name string) bool {
 	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {
 		return true
@@ -57,7 +56,7 @@ func hasModule(root, release, name string) bool {
 	lists := 0
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		text, err := os.ReadFile(filepath.Join(root, "lib/modules", release, list))
-		if errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			continue
 		}
 		lists++
