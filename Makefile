@@ -21,7 +21,7 @@ GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
-HOST_PACKAGES     := prometheus systemd
+HOST_PACKAGES     := prometheus systemd pmacct jq
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19
@@ -62,7 +62,7 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@$(call forbid,./cmd/xdpcap,github.com/cilium)
-	@$(call forbid,./internal/pcapng,\.)
+	@$(call forbid,./internal/pcapng ./internal/sflow,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
 	@$(call forbid,./capture ./filter/... ./internal/xdp ./internal/tc ./internal/support,/meter$$|/cmd/)
 	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/tc ./internal/support,/capture$$|/cmd/)

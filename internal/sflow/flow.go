@@ -1,0 +1,142 @@
+package sflow
+
+// A Packet is what samples have of a packet.
+type Packet struct {
+	Data        []byte // its first bytes, from the Ethernet header on, copied
+	FrameLength uint32 // bytes on the wire, with the frame check sequence
+	Stripped    uint32 // bytes of these that were taken off before Data was cut: the check sequence
+	Tagged      bool   // Tag is known
+	Tag         uint16 // the control information of the outer VLAN tag
+}
+
+// headerEthernet says that a packet begins with an Ethernet header.
+const headerEthernet = 1
+
+// appendPacket appends the records about a packet, and returns how many there are.
+func appendPacket(b []byte, p *Packet) ([]byte, uint32) {
+	start := len(b)
+	b = appendRecord(b, recordRawPacket)
+	b = be.AppendUint32(b, headerEthernet)
+	b = be.AppendUint32(b, p.FrameLength)
+	b = be.AppendUint32(b, p.Stripped)
+	b = finish(appendOpaque(b, p.Data), start)
+	if !p.Tagged {
+		return b, 1
+	}
+	// The packet has been seen as it came in. How it goes out is not known: as it is, for all that
+	// the agent knows.
+	id, priority := uint32(p.Tag&0xfff), uint32(p.Tag>>13)
+	start = len(b)
+	b = appendRecord(b, recordSwitch)
+	return finish(appendAll(b, id, priority, id, priority), start), 2
+}
+
+// An Interface is where a packet came in or went out: the zero value means that this is not known.
+type Interface struct {
+	Format uint32 // what Value is: IsIndex or IsDiscard
+	Value  uint32
+}
+
+// Formats of an Interface.
+const (
+	IsIndex   = 0 // of an interface
+	IsDiscard = 1 // a Reason: the packet was discarded
+)
+
+// A Sampling says how a source samples. All numbers of packets are of the source since the agent
+// has started, modulo 2^32.
+type Sampling struct {
+	Rate  uint32 // packets that one sample stands for
+	Pool  uint32 // packets that could have been sampled
+	Drops uint32 // samples that were lost
+}
+
+// A Flow is a flow sample: one sampled packet.
+type Flow struct {
+	Sequence uint32 // of the source's flow samples
+	Source   Source
+	Sampling
+	Input, Output Interface
+	Packet        Packet
+}
+
+// Where the fields of a sample begin: of a notification the first one, too.
+const (
+	samplingAt    = 8 + 4 + 8
+	flowRecordsAt = samplingAt + 12 + 16
+)
+
+// MaxFlow is how long a flow sample is at most, besides the packet's bytes.
+const MaxFlow = flowRecordsAt + 4 + 8 + 16 + 3 + 24
+
+// AppendFlow appends f.
+func AppendFlow(b []byte, f *Flow) []byte {
+	start := len(b)
+	b = appendStart(b, sampleFlow, f.Sequence, f.Source)
+	b = appendAll(b, f.Rate, f.Pool, f.Drops)
+	b = appendAll(b, f.Input.Format, f.Input.Value, f.Output.Format, f.Output.Value)
+	records := len(b)
+	b, n := appendPacket(be.AppendUint32(b, 0), &f.Packet)
+	be.PutUint32(b[records:], n)
+	return finish(b, start)
+}
+
+// SetSampling writes other numbers into a flow sample that AppendFlow has appended.
+func SetSampling(flow []byte, s Sampling) {
+	at := flow[samplingAt:]
+	be.PutUint32(at, s.Rate)
+	be.PutUint32(at[4:], s.Pool)
+	be.PutUint32(at[8:], s.Drops)
+}
+
+// A Reason says why a packet was discarded.
+type Reason uint32
+
+// Reasons from sFlow.org's list.
+const (
+	ReasonUnknown Reason = 256
+	ReasonXDP     Reason = 367 // by an XDP program
+)
+
+// A Discard is a discarded packet's notification.
+type Discard struct {
+	Sequence uint32 // of the source's notifications
+	Source   Source
+	Drops    uint32 // notifications that were not made, of the source since the start, modulo 2^32
+	Input    uint32 // index of the interface the packet came in on; 0 = unknown
+	Reason   Reason
+	Packet   Packet
+	Function string // what has discarded the packet; at most 64 bytes are kept
+	Linux    string // the kernel's name for the reason; at most 64 bytes are kept
+}
+
+// maxName is how long the names in a notification are at most.
+const maxName = 64
+
+// MaxDiscard is how long a notification is at most, besides the packet's bytes.
+const MaxDiscard = 8 + 12 + 20 + 8 + 16 + 3 + 24 + 2*(8+4+maxName)
+
+// AppendDiscard appends d.
+func AppendDiscard(b []byte, d *Discard) []byte {
+	start := len(b)
+	b = appendStart(b, sampleDiscarded, d.Sequence, d.Source)
+	b = appendAll(b, d.Drops, d.Input, 0, uint32(d.Reason))
+	records := len(b)
+	b, n := appendPacket(be.AppendUint32(b, 0), &d.Packet)
+	for _, name := range []struct {
+		record uint32
+		text   string
+	}{{recordFunction, d.Function}, {recordLinuxReason, d.Linux}} {
+		if name.text != "" {
+			at := len(b)
+			b = finish(appendText(appendRecord(b, name.record), name.text, maxName), at)
+			n++
+		}
+	}
+	be.PutUint32(b[records:], n)
+	return finish(b, start)
+}
+
+// SetDrops writes another number of notifications that were not made into one that AppendDiscard
+// has appended.
+func SetDrops(discard []byte, drops uint32) { be.PutUint32(discard[samplingAt:], drops) }

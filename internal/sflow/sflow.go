@@ -1,0 +1,130 @@
+// Package sflow encodes sFlow version 5 datagrams (sflow.org: sflow_version_5.txt, sflow_host.txt
+// and sflow_drops.txt).
+//
+// Every function appends to a byte slice and returns the longer slice, as the built-in append does.
+// None allocates beyond growing that slice, keeps a reference to its arguments or has state, so all
+// may be called concurrently on different slices. Numbers are big-endian, and everything is filled
+// up to a multiple of 4 bytes, as XDR has it (RFC 4506).
+//
+// A datagram is a Header, then as many samples as it says. All samples are of the expanded kind,
+// because only that one has all 32 bits of an interface's index.
+package sflow
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// Version is that of the datagrams.
+const Version = 5
+
+// DefaultPort is the UDP port on which a collector listens.
+const DefaultPort = 6343
+
+// Types of samples, and of the records in them: those of enterprise 0, which is sFlow.org itself.
+const (
+	sampleFlow      = 3
+	sampleCounters  = 4
+	sampleDiscarded = 5
+
+	recordRawPacket   = 1
+	recordSwitch      = 1001
+	recordFunction    = 1038
+	recordLinuxReason = 1042
+
+	recordInterface   = 1
+	recordHost        = 2000
+	recordHostCPU     = 2003
+	recordHostMemory  = 2004
+	recordHostNetwork = 2006
+)
+
+// What Header.Agent's type is called in a datagram.
+const (
+	addressIPv4 = 1
+	addressIPv6 = 2
+)
+
+var be = binary.BigEndian
+
+// A Header is what a datagram begins with.
+type Header struct {
+	Agent    netip.Addr // the host that the samples are from; IPv4 in IPv6 is written as IPv4
+	SubAgent uint32     // the part of the agent that numbers its datagrams by itself
+	Sequence uint32     // of the datagrams of this part: a gap tells of lost ones
+	Uptime   uint32     // milliseconds since the agent has started
+	Samples  uint32     // that follow
+}
+
+// AppendHeader appends h, in 28 bytes, or 40 where the agent's address is an IPv6 one. An address
+// that is not valid is written as 0.0.0.0.
+func AppendHeader(b []byte, h *Header) []byte {
+	b = be.AppendUint32(b, Version)
+	switch address := h.Agent.Unmap(); {
+	case address.Is6():
+		a := address.As16()
+		b = append(be.AppendUint32(b, addressIPv6), a[:]...)
+	case address.Is4():
+		a := address.As4()
+		b = append(be.AppendUint32(b, addressIPv4), a[:]...)
+	default:
+		b = append(be.AppendUint32(b, addressIPv4), 0, 0, 0, 0)
+	}
+	b = be.AppendUint32(b, h.SubAgent)
+	b = be.AppendUint32(b, h.Sequence)
+	b = be.AppendUint32(b, h.Uptime)
+	return be.AppendUint32(b, h.Samples)
+}
+
+// A Source is what samples are about, and numbers its samples by itself.
+type Source struct {
+	Type  uint32 // SourceInterface or SourceEntity
+	Index uint32
+}
+
+// The types of sources.
+const (
+	SourceInterface = 0 // an interface by its index
+	SourceEntity    = 2 // a physical entity: 1 is the host
+)
+
+// appendStart begins a sample of a type. finish writes the length that is 0 here.
+func appendStart(b []byte, sample, sequence uint32, source Source) []byte {
+	b = be.AppendUint64(b, uint64(sample)<<32)
+	b = be.AppendUint32(b, sequence)
+	b = be.AppendUint32(b, source.Type)
+	return be.AppendUint32(b, source.Index)
+}
+
+// appendRecord begins a record of a type. finish writes the length that is 0 here.
+func appendRecord(b []byte, record uint32) []byte { return be.AppendUint64(b, uint64(record)<<32) }
+
+// finish ends the sample or record that begins at start.
+func finish(b []byte, start int) []byte {
+	be.PutUint32(b[start+4:], uint32(len(b)-start-8))
+	return b
+}
+
+// appendOpaque appends bytes of any number, with their number before them.
+func appendOpaque[T []byte | string](b []byte, data T) []byte {
+	b = append(be.AppendUint32(b, uint32(len(data))), data...)
+	return append(b, make([]byte, -len(data)&3)...)
+}
+
+// appendText appends at most so many bytes of a text, cut between characters.
+func appendText(b []byte, s string, most int) []byte {
+	if len(s) > most {
+		for most > 0 && s[most]&0xc0 == 0x80 {
+			most--
+		}
+		s = s[:most]
+	}
+	return appendOpaque(b, s)
+}
+
+func appendAll(b []byte, values ...uint32) []byte {
+	for _, v := range values {
+		b = be.AppendUint32(b, v)
+	}
+	return b
+}

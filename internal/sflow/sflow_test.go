@@ -1,0 +1,216 @@
+package sflow
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// unhex reads hexadecimal digits with blanks between them and comments from # to the end of the
+// line.
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	var digits strings.Builder
+	for line := range strings.Lines(s) {
+		line, _, _ = strings.Cut(line, "#")
+		for _, f := range strings.Fields(line) {
+			digits.WriteString(f)
+		}
+	}
+	b, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var (
+	flow = Flow{
+		Sequence: 7, Source: Source{Index: 0x01000002}, Sampling: Sampling{Rate: 1000, Pool: 7000, Drops: 3},
+		Input: Interface{Value: 0x01000002}, Output: Interface{Format: IsDiscard, Value: uint32(ReasonXDP)},
+		Packet: Packet{Data: []byte("abcde"), FrameLength: 64, Stripped: 4},
+	}
+	discard = Discard{
+		Sequence: 8, Source: Source{Index: 2}, Drops: 9, Input: 2, Reason: ReasonXDP, Function: "guard", Linux: "XDP_DROP",
+		Packet: Packet{Data: []byte("abcd"), FrameLength: 64, Stripped: 4, Tagged: true, Tag: 5<<13 | 0x123},
+	}
+	interfaceCounters = InterfaceCounters{
+		Index: 2, Type: 6, Speed: 10e9, Direction: 1, Up: true, Running: true,
+		In: Traffic{1 << 32, 1, 2, 3, 4, 5}, Out: Traffic{1<<32 + 1, 7, 8, 9, 10, 11}, UnknownIn: 6, Promiscuous: true,
+	}
+)
+
+// TestGolden pins every byte: type, length, order and padding of each structure.
+func TestGolden(t *testing.T) {
+	tests := []struct {
+		name   string
+		append func(b []byte) []byte
+		want   string
+	}{
+		{"header, IPv4", func(b []byte) []byte {
+			return AppendHeader(b, &Header{Agent: netip.MustParseAddr("192.0.2.1"), SubAgent: 2, Sequence: 3, Uptime: 4, Samples: 5})
+		}, `00000005 00000001 c0000201 00000002 00000003 00000004 00000005`},
+		{"header, IPv4 in IPv6", func(b []byte) []byte {
+			return AppendHeader(b, &Header{Agent: netip.MustParseAddr("::ffff:192.0.2.1")})
+		}, `00000005 00000001 c0000201 00000000 00000000 00000000 00000000`},
+		{"header, IPv6", func(b []byte) []byte {
+			return AppendHeader(b, &Header{Agent: netip.MustParseAddr("2001:db8::1")})
+		}, `00000005 00000002 20010db8 00000000 00000000 00000001 00000000 00000000 00000000 00000000`},
+		{"header, no address", func(b []byte) []byte { return AppendHeader(b, &Header{}) },
+			`00000005 00000001 00000000 00000000 00000000 00000000 00000000`},
+		{"flow", func(b []byte) []byte { return AppendFlow(b, &flow) }, `
+			00000003 0000004c
+			00000007 00000000 01000002     # sequence, source
+			000003e8 00001b58 00000003     # rate, pool, drops
+			00000000 01000002              # input
+			00000001 0000016f              # output: discarded
+			00000001                       # records
+			00000001 00000018
+			00000001 00000040 00000004 00000005 61626364 65000000`},
+		{"discard", func(b []byte) []byte { return AppendDiscard(b, &discard) }, `
+			00000005 0000007c
+			00000008 00000000 00000002     # sequence, source
+			00000009 00000002 00000000     # drops, input, output
+			0000016f 00000004              # reason, records
+			00000001 00000014
+			00000001 00000040 00000004 00000004 61626364
+			000003e9 00000010
+			00000123 00000005 00000123 00000005
+			0000040e 0000000c
+			00000005 6775617264 000000
+			00000412 0000000c
+			00000008 5844505f44524f50`},
+		{"discard, bare", func(b []byte) []byte { return AppendDiscard(b, &Discard{Reason: ReasonUnknown}) }, `
+			00000005 00000038
+			00000000 00000000 00000000
+			00000000 00000000 00000000
+			00000100 00000001
+			00000001 00000010
+			00000001 00000000 00000000 00000000`},
+		{"interface counters", func(b []byte) []byte {
+			return AppendCounters(b, 1, Source{Index: 2}, &interfaceCounters)
+		}, `
+			00000004 00000070
+			00000001 00000000 00000002 00000001
+			00000001 00000058
+			00000002 00000006 00000002540be400 00000001 00000003
+			0000000100000000 00000001 00000002 00000003 00000004 00000005
+			00000006
+			0000000100000001 00000007 00000008 00000009 0000000a 0000000b
+			00000001`},
+		{"host", func(b []byte) []byte {
+			return AppendCounters(b, 1, Source{Type: SourceEntity, Index: 1},
+				&Host{Name: "host1", UUID: [16]byte{0: 1, 15: 2}, Machine: MachineX86_64, Release: "6.1"},
+				&HostCPU{
+					Load: [3]float32{1, 2, 0.5}, Running: 1, Threads: 2, CPUs: 3, MHz: 4, Uptime: 5,
+					User: 6, Nice: 7, System: 8, Idle: 9, Waiting: 10, Interrupts: 11, SoftInterrupts: 12,
+					InterruptCount: 13, ContextSwitches: 14, Stolen: 15, Guest: 16, GuestNice: 17,
+				},
+				&HostMemory{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+				&HostNetwork{HostTraffic{1, 2, 3, 4}, HostTraffic{5, 6, 7, 8}})
+		}, `
+			00000004 0000011c
+			00000001 00000002 00000001 00000004
+			000007d0 0000002c
+			00000005 686f737431 000000
+			01000000 00000000 00000000 00000002
+			00000003 00000002
+			00000003 362e31 00
+			000007d3 00000050
+			3f800000 40000000 3f000000
+			00000001 00000002 00000003 00000004 00000005
+			00000006 00000007 00000008 00000009 0000000a 0000000b 0000000c
+			0000000d 0000000e
+			0000000f 00000010 00000011
+			000007d4 00000048
+			0000000000000001 0000000000000002 0000000000000003 0000000000000004
+			0000000000000005 0000000000000006 0000000000000007
+			00000008 00000009 0000000a 0000000b
+			000007d6 00000028
+			0000000000000001 00000002 00000003 00000004
+			0000000000000005 00000006 00000007 00000008`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.append([]byte("before"))
+			if diff := cmp.Diff("before"+string(unhex(t, tt.want)), string(got)); diff != "" {
+				t.Errorf("got\n%x\n%s", got[len("before"):], diff)
+			}
+		})
+	}
+}
+
+// A longer name is cut between characters.
+func TestLongNames(t *testing.T) {
+	tests := []struct {
+		name, in string
+		most     int
+		want     string
+	}{
+		{"fits", "four", 4, "four"},
+		{"cut", "abcde", 4, "abcd"},
+		{"cut between characters", "abcé", 4, "abc"},
+		{"nothing but the rest of a character", "\x80\x80\x80", 1, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(appendOpaque(nil, tt.want), appendText(nil, tt.in, tt.most)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What is written later stands where it belongs, and nothing else has changed.
+func TestSet(t *testing.T) {
+	other := flow
+	other.Sampling = Sampling{Rate: 1, Pool: 1<<32 - 1, Drops: 0x12345678}
+	got := AppendFlow(nil, &flow)
+	SetSampling(got, other.Sampling)
+	if diff := cmp.Diff(AppendFlow(nil, &other), got); diff != "" {
+		t.Error(diff)
+	}
+
+	otherDiscard := discard
+	otherDiscard.Drops = 0x12345678
+	got = AppendDiscard(nil, &discard)
+	SetDrops(got, otherDiscard.Drops)
+	if diff := cmp.Diff(AppendDiscard(nil, &otherDiscard), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Nothing is longer than it may be, and the bounds are tight.
+func TestLengths(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	packet := Packet{Data: []byte("a"), Tagged: true}
+	tests := []struct {
+		name      string
+		got, want int
+	}{
+		{"flow", len(AppendFlow(nil, &Flow{Packet: packet})) - 1, MaxFlow},
+		{"discard", len(AppendDiscard(nil, &Discard{Packet: packet, Function: long, Linux: long})) - 1, MaxDiscard},
+		{"no counters", len(AppendCounters(nil, 0, Source{})), CountersLength},
+		{"host", len(AppendCounters(nil, 0, Source{}, &Host{Name: long, Release: long})) - CountersLength, MaxCounters},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s: %d bytes, want %d", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	b := make([]byte, 0, 4096)
+	n := testing.AllocsPerRun(100, func() {
+		b = AppendHeader(b[:0], &Header{Agent: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
+		b = AppendFlow(b, &flow)
+		b = AppendDiscard(b, &discard)
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
