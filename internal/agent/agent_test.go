@@ -1,0 +1,360 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/sflow"
+)
+
+// listen is a collector on loopback.
+func listen(t testing.TB) *net.UDPConn {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func description() capture.Description {
+	return capture.Description{Sources: []capture.Source{
+		{Name: "a", Hook: capture.Entry, Index: 7, Target: capture.Program{ID: 1, Name: "guard"}},
+		{Name: "a", Hook: capture.Exit, Index: 7, Target: capture.Program{ID: 1, Name: "guard"}},
+		{Name: "b", Hook: capture.Exit, Index: 9, Target: capture.Program{ID: 2, Name: "other"}},
+		{Name: "b", Hook: capture.Egress, Index: 9},
+	}}
+}
+
+// begun is an agent that has begun, without counters.
+func begun(t testing.TB, o Options, d capture.Description) *Agent {
+	t.Helper()
+	a, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	if err := a.Begin(d); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// receive returns the types of the samples in the next datagram, and how long that is.
+func receive(t testing.TB, conn *net.UDPConn) (kinds []uint32, length int) {
+	t.Helper()
+	b := make([]byte, 1<<16)
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	n, err := conn.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := binary.BigEndian.Uint32(b[24:])
+	at := 28
+	for range samples {
+		kinds = append(kinds, binary.BigEndian.Uint32(b[at:]))
+		at += 8 + int(binary.BigEndian.Uint32(b[at+4:]))
+	}
+	if at != n {
+		t.Errorf("%d bytes of samples in a datagram of %d", at, n)
+	}
+	return kinds, n
+}
+
+// A packet makes a flow sample where its source is to be sampled, and a notification where it was
+// discarded, in datagrams that are no longer than they may be, however long the packet is. Packets
+// that make none are taken, too.
+func TestSamples(t *testing.T) {
+	conn := listen(t)
+	a := begun(t, Options{Collector: conn.LocalAddr().String(), Header: 9000}, description())
+	data := make([]byte, 9000)
+	for _, tt := range []struct {
+		name            string
+		packet          capture.Packet
+		common, special uint32 // samples
+	}{
+		{"entry", capture.Packet{Source: 0, Verdict: capture.Drop}, 1, 0},
+		{"exit with an entry, passed", capture.Packet{Source: 1, Verdict: capture.Pass}, 0, 0},
+		{"exit with an entry, dropped", capture.Packet{Source: 1, Verdict: capture.Drop}, 0, 1},
+		{"exit alone, passed", capture.Packet{Source: 2, Verdict: capture.Pass}, 1, 0},
+		{"exit alone, aborted", capture.Packet{Source: 2, Verdict: capture.Aborted}, 1, 1},
+	} {
+		tt.packet.Data, tt.packet.WireLen = data, len(data)
+		if err := a.Write([]capture.Packet{tt.packet}); err != nil {
+			t.Fatal(err)
+		}
+		if a.common.oldest().samples != tt.common || a.special.samples != tt.special {
+			t.Errorf("%s: %d and %d samples, want %d and %d", tt.name, a.common.oldest().samples, a.special.samples, tt.common, tt.special)
+		}
+		a.sendBegunBefore(time.Now())
+		for range tt.common + tt.special {
+			if kinds, length := receive(t, conn); len(kinds) != 1 || length > maxDatagram || length < maxDatagram*3/4 {
+				t.Errorf("%s: samples %v in a datagram of %d bytes", tt.name, kinds, length)
+			}
+		}
+	}
+	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 2, Captured: 2}, {Seen: 2, Captured: 2}, {}}
+	accounts, err := a.End(final)
+	if err != nil || accounts.Total().Captured != 5 || accounts.Total().Bytes != 5*9000 {
+		t.Errorf("accounts %+v, %v", accounts, err)
+	}
+}
+
+// Both directions of an interface are one data source: its samples are numbered together, and the
+// pool is that of both. What was sent has an interface where it goes, and none where it came in.
+func TestDirections(t *testing.T) {
+	conn := listen(t)
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
+	for _, source := range []int{2, 3} {
+		a.Write([]capture.Packet{{Source: source, Verdict: capture.Tx, Data: make([]byte, 60), WireLen: 60}})
+	}
+	if _, err := a.End(capture.Accounts{{}, {}, {Seen: 4, Lost: 3, Captured: 1}, {Seen: 1, Captured: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 1500)
+	n, err := conn.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][8]uint32 // sequence, source, rate, pool, drops, input, output
+	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
+		var f [8]uint32
+		for i, field := range []int{8, 12, 16, 20, 24, 28, 36, 44} {
+			f[i] = binary.BigEndian.Uint32(b[at+field:])
+		}
+		got = append(got, f)
+	}
+	want := [][8]uint32{{1, 0, 9, 4, 5, 3, 9, 9}, {2, 0, 9, 1, 5, 3, 0, 9}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flow samples: %s", diff)
+	}
+}
+
+// Samples do not wait for others for long, and many of them fill a datagram.
+func TestFlush(t *testing.T) {
+	conn := listen(t)
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
+	one := []capture.Packet{{Data: make([]byte, 200), WireLen: 200}}
+	for !a.common.isFull() {
+		a.Write(one)
+	}
+	if a.Flush(); a.Counts().Datagrams != 0 {
+		t.Error("a datagram was sent before it could wait for others")
+	}
+	for range 10 {
+		a.Write(one)
+	}
+	if n := a.Counts().Datagrams; n == 0 || n > 2 {
+		t.Errorf("%d datagrams were sent, because others come", n)
+	}
+	if kinds, length := receive(t, conn); len(kinds) < 6 || length > maxDatagram {
+		t.Errorf("%d samples in a datagram of %d bytes", len(kinds), length)
+	}
+	for i := range a.common.datagrams {
+		d := a.common.datagrams[i]
+		d.begun = d.begun.Add(-holdTime)
+	}
+	if a.Flush(); a.common.oldest().samples != 0 || a.sources[0].waiting != 0 {
+		t.Errorf("%d samples still wait", a.sources[0].waiting)
+	}
+	if n := a.Counts().Datagrams; n < lineLength {
+		t.Errorf("%d datagrams were sent", n)
+	}
+}
+
+// What the socket does not take is lost, and counted as refused and in the drops of later samples.
+func TestNotTaken(t *testing.T) {
+	var notices []error
+	a := begun(t, Options{Collector: listen(t).LocalAddr().String(), Notice: func(err error) { notices = append(notices, err) }}, description())
+	a.collector.write = func(uintptr) bool {
+		a.collector.err = unix.ENOBUFS
+		return true
+	}
+	for range 3 {
+		a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+		a.sendBegunBefore(time.Now())
+	}
+	if a.sources[0].refused != 3 || len(notices) != 1 || !errors.Is(notices[0], unix.ENOBUFS) {
+		t.Errorf("%d refused, notices %v", a.sources[0].refused, notices)
+	}
+	accounts, err := a.End(capture.Accounts{{Seen: 3, Captured: 3}, {}, {}, {}})
+	if err != nil || accounts[0].NotTaken != 3 || accounts[0].Captured != 0 || a.Counts().Refused != 3 || a.Counts().Datagrams != 0 {
+		t.Errorf("accounts %+v, counts %+v, %v", accounts[0], a.Counts(), err)
+	}
+}
+
+// A datagram that finds out that one before it was refused is sent all the same.
+func TestBounced(t *testing.T) {
+	gone := listen(t)
+	gone.Close()
+	a := begun(t, Options{Collector: gone.LocalAddr().String()}, description())
+	one := []capture.Packet{{Data: make([]byte, 60), WireLen: 60}}
+	a.Write(one)
+	a.sendBegunBefore(time.Now()) // the kernel has the answer before this returns
+	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	a.Write(one)
+	a.sendBegunBefore(time.Now())
+	receive(t, back)
+	if c := a.Counts(); c.Refused != 1 || c.Datagrams != 2 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// A discarded packet's notification says how many there are not, because one in 10 is drawn, and
+// because some of these were lost. What still waits at the end is sent.
+func TestUnnoticed(t *testing.T) {
+	conn := listen(t)
+	d := description()
+	d.Options.Sample = 10
+	final := capture.Accounts{{}, {Seen: 50, NotSampled: 45, Lost: 3, Captured: 2}, {Seen: 20, NotSampled: 18, Captured: 2}, {}}
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
+	for _, source := range []int{1, 1, 2, 2} {
+		a.Write([]capture.Packet{{Source: source, Verdict: capture.Drop, Data: make([]byte, 60), WireLen: 60}})
+	}
+	if accounts, err := a.End(final); err != nil || accounts.Total().Captured != 4 {
+		t.Errorf("accounts %+v, %v", accounts, err)
+	}
+	receive(t, conn) // the flow samples of source 2
+	b := make([]byte, 1500)
+	n, err := conn.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var drops []uint32
+	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
+		drops = append(drops, binary.BigEndian.Uint32(b[at+20:]))
+	}
+	if diff := cmp.Diff([]uint32{24, 48, 9, 18}, drops); diff != "" {
+		t.Errorf("packets without a notification: %s", diff)
+	}
+	if a.sources[1].waiting != 0 {
+		t.Errorf("%d samples still wait", a.sources[1].waiting)
+	}
+}
+
+// When the collector's name means another address, datagrams go there.
+func TestTurn(t *testing.T) {
+	first, second := listen(t), listen(t)
+	a, err := Open(Options{Collector: first.LocalAddr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	a.collector.address = second.LocalAddr().String()
+	a.Begin(description())
+	a.collector.refused <- struct{}{}
+	for deadline := time.Now().Add(10 * time.Second); a.collector.conn.RemoteAddr().String() != a.collector.address; a.Flush() {
+		if time.Now().After(deadline) {
+			t.Fatal("datagrams go to the old address")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+	a.sendBegunBefore(time.Now())
+	receive(t, second)
+}
+
+// The agent's address is that towards the collector, or what was asked for.
+func TestAddress(t *testing.T) {
+	collector := listen(t).LocalAddr().String()
+	for _, tt := range []struct{ asked, want netip.Addr }{
+		{netip.Addr{}, netip.MustParseAddr("127.0.0.1")},
+		{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::1")},
+	} {
+		a := begun(t, Options{Collector: collector, Address: tt.asked}, description())
+		if a.options.Address != tt.want || a.options.SubAgent != 7 {
+			t.Errorf("asked for %v: %v, %d", tt.asked, a.options.Address, a.options.SubAgent)
+		}
+	}
+}
+
+// By IPv6, too, and the agent's address is one.
+func TestIPv6(t *testing.T) {
+	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	defer conn.Close()
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
+	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+	a.sendBegunBefore(time.Now())
+	b := make([]byte, 1500)
+	n, err := conn.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, _ := netip.AddrFromSlice(b[8:24])
+	samples, length := binary.BigEndian.Uint32(b[36:]), binary.BigEndian.Uint32(b[44:])
+	if agent != netip.IPv6Loopback() || samples != 1 || n != 48+int(length) || a.collector.longest != maxDatagram {
+		t.Errorf("agent %v, %d samples in %d bytes, %d at most", agent, samples, n, a.collector.longest)
+	}
+}
+
+// What the host counts can be read, and the interface's counters, once it is there.
+func TestCounters(t *testing.T) {
+	conn := listen(t)
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := description()
+	d.Sources[0].Index, d.Sources[1].Index, d.Sources[2].Index = lo.Index, lo.Index, 1<<30
+	a := begun(t, Options{Collector: conn.LocalAddr().String(), Interval: time.Hour}, d)
+	read := <-a.polled
+	a.addCounters(read)
+	a.sendBegunBefore(time.Now())
+	for range 2 { // the host has a datagram of its own
+		if kinds, _ := receive(t, conn); len(kinds) != 1 {
+			t.Errorf("samples %v", kinds)
+		}
+	}
+	c := read[0].records[0].(*sflow.InterfaceCounters)
+	if c.Index != uint32(lo.Index) || c.Type != ifTypeLoopback || !c.Up || !c.Running {
+		t.Errorf("counters of lo: %+v", c)
+	}
+	host, cpu := read[1].records[0].(*sflow.Host), read[1].records[1].(*sflow.HostCPU)
+	memory := read[1].records[2].(*sflow.HostMemory)
+	name, _ := os.Hostname()
+	if host.Name != name || host.Release == "" || cpu.CPUs == 0 || cpu.Idle == 0 || cpu.Threads == 0 || cpu.Uptime == 0 ||
+		memory.Total == 0 || memory.Free > memory.Total || memory.PagesOut == 0 {
+		t.Errorf("host %+v, CPUs %+v, memory %+v", host, cpu, memory)
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	conn := listen(t)
+	d := description()
+	d.Accounts = func() (capture.Accounts, error) { return nil, errors.ErrUnsupported }
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
+	packets := []capture.Packet{
+		{Data: make([]byte, 200), WireLen: 200},
+		{Data: make([]byte, 200), WireLen: 200, Source: 2, Verdict: capture.Drop},
+	}
+	if n := testing.AllocsPerRun(100, func() { a.Write(packets) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	conn := listen(b)
+	a := begun(b, Options{Collector: conn.LocalAddr().String()}, description())
+	packets := []capture.Packet{{Data: make([]byte, 128), WireLen: 1500}}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Write(packets)
+	}
+}

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/sflow"
+)
+
+// A datagram is one that samples are added to.
+type datagram struct {
+	bytes   []byte
+	samples uint32
+	begun   time.Time
+	marks   []mark
+	held    []held // by source
+}
+
+// A mark is where a sample begins into which something is written last.
+type mark struct {
+	at, source int
+	discard    bool
+}
+
+// held is what a datagram has of a source.
+type held struct {
+	packets, bytes int
+	samples        int // flow samples, or discarded packets where the source has none
+}
+
+func newDatagram(sources int) *datagram {
+	return &datagram{bytes: make([]byte, 0, maxDatagram), marks: make([]mark, 0, 16), held: make([]held, sources)}
+}
+
+func (d *datagram) begin(h sflow.Header) {
+	d.bytes = sflow.AppendHeader(d.bytes[:0], &h)
+	d.begun = time.Now()
+}
+
+// finish writes the header, which has as many bytes as the one of begin.
+func (d *datagram) finish(h sflow.Header) { sflow.AppendHeader(d.bytes[:0], &h) }
+
+func (d *datagram) clear() {
+	d.bytes, d.samples, d.marks = d.bytes[:0], 0, d.marks[:0]
+	clear(d.held)
+}
+
+func (d *datagram) addFlow(source int, f sflow.Flow) {
+	d.marks = append(d.marks, mark{at: len(d.bytes), source: source})
+	d.bytes = sflow.AppendFlow(d.bytes, &f)
+	d.held[source].samples++
+	d.samples++
+}
+
+func (d *datagram) addDiscard(source int, f sflow.Discard) {
+	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, discard: true})
+	d.bytes = sflow.AppendDiscard(d.bytes, &f)
+	d.held[source].samples++
+	d.samples++
+}
+
+func (d *datagram) addCounters(number uint32, p polled) {
+	d.bytes = sflow.AppendCounters(d.bytes, number, p.source, p.records...)
+	d.samples++
+}
+
+// lineLength is how many datagrams wait in a line at most. Sent at once, at the end, they fit into
+// the socket of a collector that has asked for no larger one than Linux gives it.
+const lineLength = 64
+
+// A line is datagrams that wait, so that many samples share what was lost. The last one is open.
+type line struct {
+	first, next int // of places in datagrams, which is a ring
+	datagrams   [lineLength]*datagram
+}
+
+func newLine(sources int) *line {
+	l := new(line)
+	for i := range l.datagrams {
+		l.datagrams[i] = newDatagram(sources)
+	}
+	return l
+}
+
+// open is the last datagram.
+func (l *line) open() *datagram { return l.datagrams[l.next%lineLength] }
+
+// oldest is the first datagram, which may be the open one.
+func (l *line) oldest() *datagram { return l.datagrams[l.first%lineLength] }
+
+func (l *line) isFull() bool { return l.next-l.first == lineLength-1 }
+
+// shut makes the next datagram the open one. There must be room for it.
+func (l *line) shut() { l.next++ }
+
+// remove removes the oldest datagram, which is sent.
+func (l *line) remove() {
+	l.oldest().clear()
+	if l.first < l.next {
+		l.first++
+	}
+}
