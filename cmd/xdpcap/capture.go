@@ -60,6 +60,7 @@ type captureOptions struct {
 	rotate   rotationOptions
 	series   *capture.Rotation // nil = one file
 	recorder recorderOptions
+	sflow    sflowOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -174,11 +175,12 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 }
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
-	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output; repeat it for several")
+	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples; repeat it for several")
 	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst behind that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
+	o.sflow.flags(f)
 	listenVar(f, &o.listen)
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
 	f.Lookup("json").NoOptDefVal = onStderr
@@ -234,6 +236,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
 	if err := o.checkRecorder(given); err != nil {
+		return err
+	}
+	if err := o.checkSFlow(given); err != nil {
 		return err
 	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {

@@ -29,7 +29,9 @@ type giver interface{ Give(uid, gid int) error }
 
 // schemes are the kinds of output that are named by a URL, and what opens them: a kind is a row
 // here, and a file of its own. Notices are told by notice, which does not wait.
-var schemes = map[string]func(u *url.URL, o *captureOptions, notice func(error)) (destination, error){}
+var schemes = map[string]func(u *url.URL, o *captureOptions, notice func(error)) (destination, error){
+	sflowScheme: openSFlow,
+}
 
 // A target is what one -w names.
 type target struct {

@@ -36,23 +36,29 @@ type outputSummary struct {
 	Captured uint64 `json:"captured"`
 	Bytes    uint64 `json:"bytes"`
 	NotTaken uint64 `json:"not_taken"`
+
+	SFlow *sflowSummary `json:"sflow,omitempty"`
 }
 
 // A summarizer is a destination that adds what it knows besides to its summary.
 type summarizer interface{ summarize(*outputSummary) }
 
-// outputSummaries tell what each of several outputs has taken. They are known at the end.
+// outputSummaries tell what each of several outputs has taken, and one that knows more than the
+// account. They are known at the end.
 func (r *captureRun) outputSummaries() (all []outputSummary) {
-	if len(r.outputs) < 2 || r.accounts == nil {
+	if r.accounts == nil {
 		return nil
 	}
 	for i, out := range r.outputs {
 		a := r.accounts[i].Total()
 		s := outputSummary{Output: out.name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
-		if more, ok := out.Output.(summarizer); ok {
+		more, ok := out.Output.(summarizer)
+		if ok {
 			more.summarize(&s)
 		}
-		all = append(all, s)
+		if ok || len(r.outputs) > 1 {
+			all = append(all, s)
+		}
 	}
 	return all
 }
@@ -66,6 +72,9 @@ func (r *captureRun) writeOutputs() {
 
 func (s outputSummary) String() string {
 	text := fmt.Sprintf("%s: %s captured, %d not taken", printable(s.Output), packets(s.Captured), s.NotTaken)
+	if s.SFlow != nil {
+		text += fmt.Sprintf("; %s", s.SFlow)
+	}
 	return text
 }
 
