@@ -17,6 +17,7 @@
 #include <bpf/bpf_tracing.h>
 #include <stdbool.h>
 
+#include "include/outlet.h"
 #include "include/packet.h"
 #include "include/record.h"
 #include "include/traced.h"
@@ -577,14 +578,19 @@ int sample_xdp(struct xdp_md *ctx)
 static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *account, __u64 number,
 					__u32 returned)
 {
+	struct extra extra = {};
+
 	struct facts facts = {
 		.wire_len = length_of(xdp),
 		.verdict = returned,
 		.ifindex = xdp->rxq->dev->ifindex,
 		.rx_queue = xdp->rxq->queue_index,
 		.number = number,
+		.extra = &extra,
 	};
 
+	if (with_extra)
+		extra.to_ifindex = find_outlet(xdp, returned);
 	emit(xdp, XDP_BUFF, account, &facts);
 }
 

@@ -222,6 +222,10 @@ type Packet struct {
 	// into segments; 0 where it is not, or nothing is known.
 	GSOSize int
 
+	// To is at Exit the interface that Tx or Redirect sends the packet out of, unless the kernel
+	// drops it on the way; mostly 0. [Session.OutletName] has its name.
+	To Outlet
+
 	// ClockSetBack is by how much the wall clock was set back since the packet before; mostly 0.
 	// Time is less than that of a packet before only then.
 	ClockSetBack time.Duration

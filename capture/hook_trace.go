@@ -81,7 +81,7 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	} else {
 		filters[0] = h.filter
 	}
-	if h.fentry, err = h.loadTracer(k, samplerProgSampleFentry, filters[0], first, index); err != nil {
+	if h.fentry, err = h.loadTracer(k, samplerProgSampleFentry, filters[0], first, index, nil); err != nil {
 		return err
 	}
 	if h.entry != nil {
@@ -93,20 +93,22 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	if h.exit == nil {
 		return nil
 	}
-	if h.fexit, err = h.loadTracer(k, samplerProgSampleFexit, filters[1], first, index); err != nil {
+	fexit := constants{samplerVarWithExtra: true, samplerVarSendingTx: h.runsAtInterface()}
+	if h.fexit, err = h.loadTracer(k, samplerProgSampleFexit, filters[1], first, index, fexit); err != nil {
 		return err
 	}
 	h.exit.Sampler, err = h.fexit.info()
 	return err
 }
 
-func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, index uint32) (program, error) {
+func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, index uint32, more constants) (program, error) {
 	own := constants{
 		samplerVarSource:         source,
 		samplerVarHook:           index,
 		samplerVarRecordingEntry: h.entry != nil,
 	}
 	maps.Copy(own, h.traced)
+	maps.Copy(own, more)
 	p, err := k.load(name, f, own, func(spec *ebpf.ProgramSpec) {
 		spec.AttachTarget = h.target.Prog
 		spec.AttachTo = h.target.Function
@@ -135,10 +137,14 @@ func (h *traceHook) attach() (err error) {
 	return nil
 }
 
+// runsAtInterface tells whether the program was found at the interface. One that was chosen by its
+// id may run elsewhere, such as in a devmap.
+func (h *traceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
+
 // check looks only for the interface where the program was chosen by its id and runs elsewhere: the
 // tracers hold the program and stay on it, and nothing tells whether a map still has it.
 func (h *traceHook) check() error {
-	if h.target.At == (xdp.Program{}) {
+	if !h.runsAtInterface() {
 		return h.watch.CheckExists()
 	}
 	return h.watch.CheckRuns(h.target.At, h.target.Program)

@@ -34,6 +34,9 @@ type Description struct {
 	OS       string    // as `uname -srm` prints it
 	Recorded string    // why and when a [Recorder] wrote the file; "" = it is no recorder's
 
+	// OutletName is the session's; nil = no packet has a To.
+	OutletName func(Outlet) string
+
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = they are not known.
 	Accounts func() (Accounts, error)
 
@@ -45,13 +48,14 @@ type Description struct {
 // Description describes the session.
 func (s *Session) Description() Description {
 	return Description{
-		Sources:  s.Sources(),
-		Options:  s.options,
-		Started:  s.started,
-		Hardware: machine.CPU(),
-		OS:       machine.Kernel(),
-		Accounts: s.Accounts,
-		Settled:  func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
+		Sources:    s.Sources(),
+		Options:    s.options,
+		Started:    s.started,
+		Hardware:   machine.CPU(),
+		OS:         machine.Kernel(),
+		Accounts:   s.Accounts,
+		OutletName: s.OutletName,
+		Settled:    func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
 	}
 }
 

@@ -12,10 +12,12 @@ type jsonEncoder struct {
 	lines    *jsonline.Encoder
 	verdicts []bool // by source: whether its packets have one
 	line     jsonline.Packet
+
+	outletName func(Outlet) string // nil = no packet has one
 }
 
 func newJSONEncoder(d *Description) *jsonEncoder {
-	e := &jsonEncoder{}
+	e := &jsonEncoder{outletName: d.OutletName}
 	var sources []jsonline.Source
 	for i := range d.Sources {
 		s := &d.Sources[i]
@@ -42,6 +44,10 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 		line.Verdict = ""
 		if e.verdicts[p.Source] {
 			line.Verdict = p.Verdict.String()
+		}
+		line.To = ""
+		if p.To != 0 && e.outletName != nil {
+			line.To = e.outletName(p.To)
 		}
 		line.Dropped = p.Dropped
 		line.GSOSize = p.GSOSize

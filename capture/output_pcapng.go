@@ -18,6 +18,7 @@ type pcapngEncoder struct {
 	sent    []bool          // whether a source's packets were sent
 	fields  []pcapng.Fields // which are known, by source
 	block   pcapng.Packet   // kept, so that none is allocated per packet
+	outlet  outletComment
 }
 
 func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
@@ -105,14 +106,33 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 		block.ID = p.ID
 		block.Verdict = uint32(p.Verdict)
 		block.Dropped = p.Dropped
+		block.Comments = block.Comments[:0]
 		if p.ClockSetBack != 0 {
-			block.Comment = fmt.Sprintf("the wall clock was set back by %v before this packet", p.ClockSetBack)
+			block.Comments = append(block.Comments, fmt.Sprintf("the wall clock was set back by %v before this packet", p.ClockSetBack))
+		}
+		if p.To != 0 && e.d.OutletName != nil {
+			block.Comments = append(block.Comments, e.outlet.of(p, e.d.OutletName))
 		}
 		c.blocks = pcapng.AppendPacket(c.blocks, block)
-		block.Comment = ""
 		c.place(p)
 	}
 	return n
+}
+
+// An outletComment says where a packet is sent. It is kept, because the packets that follow mostly
+// have the same.
+type outletComment struct {
+	verdict Verdict
+	to      Outlet
+	comment string
+}
+
+// of returns the comment for a packet: "redirect to eth1". `xdpcap read` looks for these words.
+func (c *outletComment) of(p *Packet, name func(Outlet) string) string {
+	if c.verdict != p.Verdict || c.to != p.To {
+		*c = outletComment{p.Verdict, p.To, p.Verdict.String() + " to " + name(p.To)}
+	}
+	return c.comment
 }
 
 func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {

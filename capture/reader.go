@@ -40,6 +40,8 @@ type reader struct {
 	immediate bool // Options.Immediate
 	snapLen   int  // Options.SnapLen
 
+	outlets outlets
+
 	// settled is up to which stamp all packets were handed over, in ns since the Unix epoch.
 	settled atomic.Int64
 
@@ -112,9 +114,12 @@ func (r *reader) take(packets []Packet) (n int) {
 			p.ID = rec.PacketId
 			p.Verdict = Verdict(rec.Verdict)
 			p.Dropped = r.lost.since(rec.samplerSample)
-			p.GSOSize = 0
+			p.GSOSize, p.To = 0, 0
 			if rec.extra != nil {
-				p.GSOSize = int(rec.extra.GsoSize)
+				p.GSOSize, p.To = int(rec.extra.GsoSize), Outlet(rec.extra.ToIfindex)
+				if p.To != 0 {
+					r.outlets.learn(p.To)
+				}
 			}
 			p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
 			n++

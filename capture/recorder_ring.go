@@ -52,7 +52,7 @@ func (r *packetRing) put(p *Packet) {
 		h = r.mem[r.headAt : r.headAt+packetHead]
 	}
 	le := binary.LittleEndian
-	le.PutUint64(h[48:], uint64(p.Verdict)) // the last one first: one check of the bounds
+	le.PutUint64(h[48:], uint64(p.Verdict)|uint64(p.To)<<32) // the last one first: one check of the bounds
 	le.PutUint32(h[0:], uint32(len(p.Data)))
 	le.PutUint32(h[4:], uint32(p.WireLen))
 	le.PutUint32(h[8:], uint32(p.Source))
@@ -85,7 +85,8 @@ func (r *packetRing) first(p *Packet, wrapped *[]byte) {
 		ID:           le.Uint64(h[24:]),
 		Dropped:      le.Uint64(h[32:]),
 		ClockSetBack: time.Duration(le.Uint64(h[40:])),
-		Verdict:      Verdict(le.Uint64(h[48:])),
+		Verdict:      Verdict(le.Uint32(h[48:])),
+		To:           Outlet(le.Uint32(h[52:])),
 	}
 	at := r.after(r.tailAt, packetHead)
 	if at+n <= len(r.mem) {

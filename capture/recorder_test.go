@@ -256,7 +256,7 @@ func TestPacketRing(t *testing.T) {
 	first, next := 0, 0
 	made := func(n int) Packet {
 		return Packet{Data: bytes.Repeat([]byte{byte(n)}, 1+n*7919%2000), WireLen: n, Time: int64(n) << 40, Source: n % 3, Queue: uint32(n),
-			ID: uint64(n) << 50, Verdict: Verdict(n % 5), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}
+			ID: uint64(n) << 50, Verdict: Verdict(n % 5), To: Outlet(n % 3), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}
 	}
 	for next < 10_000 {
 		p := made(next)

@@ -150,6 +150,9 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 			return program{}, err
 		}
 	}
+	if err := resolveRedirectInfo(spec.Programs[name].Instructions); err != nil {
+		return program{}, err
+	}
 	if adjust != nil {
 		adjust(spec.Programs[name])
 	}

@@ -88,6 +88,7 @@ const (
 	samplerLimitNO_VERDICT           samplerLimit = 4294967295
 	samplerLimitMAX_VERDICTS         samplerLimit = 16
 	samplerLimitMAX_HOOKS            samplerLimit = 4096
+	samplerLimitTO_OTHER_NETNS       samplerLimit = 2147483648
 )
 
 type samplerPassage struct {
@@ -152,6 +153,7 @@ const (
 	samplerVarRingSize        = "ring_size"
 	samplerVarRingType        = "ring_type"
 	samplerVarSampleType      = "sample_type"
+	samplerVarSendingTx       = "sending_tx"
 	samplerVarSnaplen         = "snaplen"
 	samplerVarSource          = "source"
 	samplerVarTracedIfindex   = "traced_ifindex"
@@ -245,6 +247,7 @@ type samplerVariableSpecs struct {
 	RingSize        *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType        *ebpf.VariableSpec `ebpf:"ring_type"`
 	SampleType      *ebpf.VariableSpec `ebpf:"sample_type"`
+	SendingTx       *ebpf.VariableSpec `ebpf:"sending_tx"`
 	Snaplen         *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source          *ebpf.VariableSpec `ebpf:"source"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
@@ -319,6 +322,7 @@ type samplerVariables struct {
 	RingSize        *ebpf.Variable `ebpf:"ring_size"`
 	RingType        *ebpf.Variable `ebpf:"ring_type"`
 	SampleType      *ebpf.Variable `ebpf:"sample_type"`
+	SendingTx       *ebpf.Variable `ebpf:"sending_tx"`
 	Snaplen         *ebpf.Variable `ebpf:"snaplen"`
 	Source          *ebpf.Variable `ebpf:"source"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`

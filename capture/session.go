@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A Session is a running capture. Run and Packets are for one goroutine; every other method may be
@@ -118,6 +119,11 @@ func (s *Session) openReader() (err error) {
 		return err
 	}
 	r.poller = s.poller
+	if slices.ContainsFunc(s.sources, func(src Source) bool { return src.Hook == Exit }) {
+		if r.outlets.interfaces, err = xdp.OpenNames(); err != nil {
+			return err
+		}
+	}
 	return r.addRings()
 }
 
@@ -194,6 +200,10 @@ func (s *Session) Close() error {
 	if s.loss != nil {
 		s.loss.close()
 	}
+	if names := s.reader.outlets.interfaces; names != nil {
+		names.Close()
+	}
+	s.reader.outlets.interfaces = nil
 	errs = append(errs, closeHooks(s.hooks))
 	if s.sampler != nil {
 		errs = append(errs, s.sampler.close())

@@ -35,7 +35,7 @@ struct extra {
 	__u32 hash;	     /* over the packet's addresses */
 	__u32 hash_type;     /* the kernel's enum xdp_rss_hash_type; 0 = there is no hash */
 	__u32 gso_size;	     /* bytes of data in a segment; 0 = the packet is not to be cut */
-	__u32 to_ifindex;    /* the interface that the packet is sent out of; 0 = unknown */
+	__u32 to_ifindex;    /* the interface it is sent out of, see enum limit; 0 = unknown */
 	__be16 tag_protocol; /* of a VLAN tag that is kept beside the packet; 0 = there is none */
 	__u16 tag;	     /* that tag */
 	__u32 room;	     /* where capture moves the addresses to, to put the tag back */
@@ -62,6 +62,7 @@ enum limit {
 	NO_VERDICT = 0xffffffff, /* where no program has decided */
 	MAX_VERDICTS = 16,	 /* how many verdicts can be asked for */
 	MAX_HOOKS = 1 << (ID_CPU_SHIFT - ID_HOOK_SHIFT),
+	TO_OTHER_NETNS = 1U << 31, /* in to_ifindex: it is in another network namespace */
 };
 
 #endif

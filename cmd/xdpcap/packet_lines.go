@@ -23,10 +23,16 @@ type packetLines struct {
 	format    lineFormat
 	dissector *dissect.Dissector
 	origin    []byte // of the last packet
+
+	outletName func(capture.Outlet) string // nil = no packet has one
 }
 
-func newPacketLines(sources []capture.Source, f lineFormat) *packetLines {
-	l := &packetLines{sources: sources, labels: make([]string, len(sources)), format: f, dissector: dissect.New(f.Options)}
+func newPacketLines(d *capture.Description, f lineFormat) *packetLines {
+	sources := d.Sources
+	l := &packetLines{
+		sources: sources, labels: make([]string, len(sources)), format: f, dissector: dissect.New(f.Options),
+		outletName: d.OutletName,
+	}
 	if len(sources) > 1 || sources[0].HasVerdict() {
 		for i := range sources {
 			l.labels[i] = printable(originLabel(&sources[i]))
@@ -53,6 +59,9 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	if l.sources[p.Source].HasVerdict() {
 		o.verdict, o.known = p.Verdict, o.known|pcapng.HasVerdict
 	}
+	if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
+		o.to = l.outletName(p.To)
+	}
 	l.origin = l.format.appendOrigin(l.origin[:0], &o)
 	return l.dissector.AppendLine(dst, dissect.Packet{
 		Time:    time.Unix(0, p.Time),
@@ -70,15 +79,30 @@ type packetOrigin struct {
 	id, dropped uint64
 	gsoSize     int           // 0 = it is no GSO packet, or that is not known
 	known       pcapng.Fields // which of queue, id and verdict
+	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
+}
+
+// outletIn returns what a packet's comments say of the interface that its verdict sends it out of,
+// as a capture writes it, or "".
+func outletIn(comments []string, verdict capture.Verdict) string {
+	for _, text := range comments {
+		if name, ok := strings.CutPrefix(text, verdict.String()+" to "); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 // appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
-// With -v it says what else is known: receive queue, packet id, what was lost before the packet,
-// and how large the segments are that it is to be cut into.
+// With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
+// what was lost before the packet, and how large the segments are that it is to be cut into.
 func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {
 		name, code := strings.ToUpper(o.verdict.String()), verdictColors[o.verdict]
+		if o.to != "" {
+			name += " to " + printable(o.to)
+		}
 		if f.color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
 		} else {

@@ -41,10 +41,14 @@ func TestPacketOrigin(t *testing.T) {
 		{"verbose", []capture.Source{eth0}, verbose, capture.Packet{Queue: 3, ID: 5}, "(queue 3, id 5) "},
 		{"verbose, with losses", []capture.Source{exit}, verbose, capture.Packet{ID: 5, Dropped: 9, Verdict: capture.Tx},
 			"eth0:prog@exit[TX] (queue 0, id 5, 9 lost before) "},
+		{"where it is sent to", []capture.Source{exit}, verbose, capture.Packet{Verdict: capture.Redirect, To: 7},
+			`eth0:prog@exit[REDIRECT to out\x1b7] (queue 0, id 0) `},
+		{"where it is sent to, without -v", []capture.Source{exit}, lineFormat{}, capture.Packet{Verdict: capture.Redirect, To: 7},
+			"eth0:prog@exit[REDIRECT] "},
 	}
 	for _, tt := range tests {
 		tt.packet.Time, tt.packet.WireLen = time.Unix(1700000000, 1000).UnixNano(), 60
-		got := string(newPacketLines(tt.sources, tt.format).append(nil, &tt.packet))
+		got := string(newPacketLines(&capture.Description{Sources: tt.sources, OutletName: outletName}, tt.format).append(nil, &tt.packet))
 		stamp := time.Unix(1700000000, 1000).Local().Format("15:04:05.000000 ")
 		got, found := strings.CutPrefix(got, stamp)
 		if !found || !strings.HasPrefix(got, tt.want+" [|ether]") {

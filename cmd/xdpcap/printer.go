@@ -34,7 +34,7 @@ func newPrinter(out io.Writer, check func() error, f lineFormat) *printer {
 
 func (p *printer) Begin(d capture.Description) error {
 	p.taken = make(capture.Accounts, len(d.Sources))
-	p.packets = newPacketLines(d.Sources, p.format)
+	p.packets = newPacketLines(&d, p.format)
 	return nil
 }
 

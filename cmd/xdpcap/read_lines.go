@@ -71,11 +71,22 @@ func (l *readLines) append(b *capfile.Block) {
 	if l.labels.several || o.known&pcapng.HasVerdict != 0 {
 		o.label = l.labels.of(b.Interface).text
 	}
+	if l.format.Verbose > 0 {
+		o.to = outletOf(b)
+	}
 	l.origin = l.format.appendOrigin(l.origin[:0], &o)
 	if !isEthernet(b.Interface) {
 		l.other[b.Interface.LinkType]++
 	}
 	l.lines = l.dissector.AppendLine(l.lines, dissectPacket(b, l.origin))
+}
+
+// outletOf returns the interface that a packet was sent out of, where the file has it, or "".
+func outletOf(b *capfile.Block) string {
+	if b.Raw.Raw == nil || b.Packet.Fields&pcapng.HasVerdict == 0 {
+		return ""
+	}
+	return outletIn(b.Raw.Comments(), capture.Verdict(b.Packet.Verdict))
 }
 
 // dissectPacket is a packet of a file as package dissect takes it.
@@ -206,6 +217,7 @@ type packetKeys struct {
 	Hook      string    `json:"hook,omitempty"`      // entry, exit or egress
 	Program   string    `json:"program,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"`
+	To        string    `json:"to,omitempty"` // the interface that the verdict sends it out of
 	Queue     *uint32   `json:"queue,omitempty"`
 	ID        *uint64   `json:"id,omitempty"`
 	Lost      uint64    `json:"lost_before,omitempty"`
@@ -244,6 +256,7 @@ func (o *readObjects) keys(b *capfile.Block) *packetKeys {
 	}
 	if p.Fields&pcapng.HasVerdict != 0 {
 		k.Verdict = capture.Verdict(p.Verdict).String()
+		k.To = outletOf(b)
 	}
 	if p.Fields&pcapng.HasQueue != 0 {
 		k.Queue = &p.Queue

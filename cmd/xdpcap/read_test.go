@@ -64,6 +64,9 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 		if i%5 == 4 {
 			p.Dropped = uint64(i)
 		}
+		if sources[p.Source].Hook == capture.Exit && (p.Verdict == capture.Tx || p.Verdict == capture.Redirect) {
+			p.To = capture.Outlet(i % 5)
+		}
 		w.packets = append(w.packets, p)
 	}
 	var b bytes.Buffer
@@ -75,9 +78,13 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 	return w
 }
 
+func outletName(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) }
+
 func (w *writtenFile) writeTo(t *testing.T, out capture.Output) {
 	t.Helper()
-	if err := out.Begin(capture.Description{Sources: w.sources, Options: capture.Options{SnapLen: 65535}, Started: time.Unix(1699999999, 0)}); err != nil {
+	if err := out.Begin(capture.Description{
+		Sources: w.sources, Options: capture.Options{SnapLen: 65535}, Started: time.Unix(1699999999, 0), OutletName: outletName,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range w.packets {
@@ -327,12 +334,15 @@ func TestReadJSON(t *testing.T) {
 	}
 	for i, p := range file.packets {
 		k := got[i]
-		verdict, hook := "", "entry"
+		verdict, hook, to := "", "entry", ""
 		if p.Source == 1 {
 			verdict, hook = p.Verdict.String(), "exit"
 		}
+		if p.To != 0 {
+			to = outletName(p.To)
+		}
 		if k.Number != uint64(i+1) || k.Time.UnixNano() != p.Time || k.Interface != "eth0" || k.Program != "prog" || k.Hook != hook ||
-			k.Verdict != verdict || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != p.WireLen ||
+			k.Verdict != verdict || k.To != to || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != p.WireLen ||
 			k.Captured != len(p.Data) || !strings.HasSuffix(lines[i], " "+k.Line) || k.File != "" {
 			t.Errorf("packet %d %+v: %+v", i, p, k)
 		}

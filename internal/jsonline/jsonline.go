@@ -26,6 +26,7 @@ type Packet struct {
 	Queue   uint32
 	ID      uint64
 	Verdict string // "" = it has none
+	To      string // the interface that the verdict sends it out of; "" = not known
 	Dropped uint64 // packets lost before it
 	GSOSize int    // 0 = none
 }
@@ -37,7 +38,11 @@ type Encoder struct {
 
 	second int64  // since the epoch, whose time this is
 	date   []byte // {"time":"2026-11-22T18:00:00.
-	h      headers.Headers
+
+	to       string // the last Packet.To, which mostly comes again
+	quotedTo []byte // the key and it, as JSON has them
+
+	h headers.Headers
 }
 
 // maxKeys is more than what a line takes besides what its source has.
@@ -70,6 +75,14 @@ func appendText(b []byte, key, text string) []byte {
 	return append(append(b, key...), quoted...)
 }
 
+// outlet returns the key and the value of Packet.To.
+func (e *Encoder) outlet(to string) []byte {
+	if to != e.to {
+		e.to, e.quotedTo = to, appendText(e.quotedTo[:0], `,"to":`, to)
+	}
+	return e.quotedTo
+}
+
 // MaxLine is more than any line takes, in bytes.
 func (e *Encoder) MaxLine() int { return e.overall }
 
@@ -86,6 +99,9 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	b = appendNumber(b, `,"lost_before":`, p.Dropped)
 	b = appendNumber(b, `,"length":`, uint64(p.WireLen))
 	b = appendNumber(b, `,"captured":`, uint64(len(p.Data)))
+	if p.To != "" {
+		b = append(b, e.outlet(p.To)...)
+	}
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))
 	}

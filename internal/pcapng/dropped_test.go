@@ -10,7 +10,7 @@ func TestAppendDropped(t *testing.T) {
 	for size := range 9 {
 		for _, dropped := range []uint64{0, 3} {
 			for _, fields := range []Fields{HasID, HasQueue, HasID | HasQueue | HasVerdict | HasHash} {
-				p := Packet{Interface: 7, Data: make([]byte, size), Dropped: dropped, Fields: fields, Comment: "comment"}
+				p := Packet{Interface: 7, Data: make([]byte, size), Dropped: dropped, Fields: fields, Comments: []string{"comment"}}
 				block := AppendPacket(nil, &p)
 				if PacketInterface(block) != 7 || PacketSize(block) != size {
 					t.Errorf("interface %d, %d bytes, want %d", PacketInterface(block), PacketSize(block), size)

@@ -106,21 +106,21 @@ const (
 
 // Packet is an Enhanced Packet Block.
 type Packet struct {
-	Interface uint32 // position of the interface in the section
-	WireLen   uint32 // bytes on the wire, at least len(Data)
-	Time      uint64 // ns since the Unix epoch
-	Data      []byte // the bytes kept, copied
-	Dropped   uint64 // epb_dropcount: lost since the packet before it on the same interface; 0 = left out
-	ID        uint64 // epb_packetid, with HasID: the same packet has the same number everywhere
-	Queue     uint32 // epb_queue, with HasQueue
-	Verdict   uint32 // epb_verdict, with HasVerdict: an XDP action
-	Hash      uint32 // epb_hash, with HasHash: the card's Toeplitz hash, as a number
-	Flags     uint32 // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = left out
-	Fields    Fields // a sum of HasQueue, HasID, HasVerdict, HasHash
-	Comment   string // opt_comment; empty = left out
+	Interface uint32   // position of the interface in the section
+	WireLen   uint32   // bytes on the wire, at least len(Data)
+	Time      uint64   // ns since the Unix epoch
+	Data      []byte   // the bytes kept, copied
+	Dropped   uint64   // epb_dropcount: lost since the packet before it on the same interface; 0 = left out
+	ID        uint64   // epb_packetid, with HasID: the same packet has the same number everywhere
+	Queue     uint32   // epb_queue, with HasQueue
+	Verdict   uint32   // epb_verdict, with HasVerdict: an XDP action
+	Hash      uint32   // epb_hash, with HasHash: the card's Toeplitz hash, as a number
+	Flags     uint32   // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = left out
+	Fields    Fields   // a sum of HasQueue, HasID, HasVerdict, HasHash
+	Comments  []string // opt_comment
 }
 
-// maxPacketOverhead is the most that a Packet takes besides its data and a comment, which is rare:
+// maxPacketOverhead is the most that a Packet takes besides its data and comments, which are rare:
 // 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second length. pad stores one
 // byte more for a moment, which fits into the space of what follows.
 const maxPacketOverhead = 28 + 3 + 68 + 4 + 4
@@ -136,8 +136,8 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	b = le.AppendUint32(b, p.WireLen)
 	b = pad(append(b, p.Data...), len(p.Data))
 	options := len(b)
-	if p.Comment != "" {
-		b = appendString(b, optComment, p.Comment)
+	for _, text := range p.Comments {
+		b = appendString(b, optComment, text)
 	}
 	if p.Flags != 0 {
 		b = appendOption32(b, epbFlags, p.Flags)

@@ -99,7 +99,7 @@ func TestGolden(t *testing.T) {
 			return AppendPacket(b, &Packet{
 				Interface: 1, Time: 0x1122334455667788, WireLen: 5, Data: []byte{1, 2, 3, 4, 5}, Flags: Inbound | Broadcast,
 				Dropped: 7, ID: 0x0102030405060708, Queue: 3, Verdict: 0xaabbccdd, Hash: 0x99887766,
-				Fields: HasQueue | HasID | HasVerdict | HasHash, Comment: "c",
+				Fields: HasQueue | HasID | HasVerdict | HasHash, Comments: []string{"c"},
 			})
 		}, `
 			06000000 78000000
@@ -185,7 +185,7 @@ func TestLongStrings(t *testing.T) {
 		"section":    AppendSection(nil, &Section{Comment: long, Hardware: long, OS: long, Application: long}),
 		"interface":  AppendInterface(nil, &Interface{Comment: long, Name: odd, Filter: odd, Hardware: long}),
 		"program":    AppendInterface(nil, &Interface{Program: make([]Instruction, 8192), OS: long}),
-		"packet":     AppendPacket(nil, &Packet{Comment: long}),
+		"packet":     AppendPacket(nil, &Packet{Comments: []string{long}}),
 		"statistics": AppendStatistics(nil, &Statistics{Comment: long}),
 	}
 	for name, b := range blocks {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,9 +37,9 @@ func (s HookState) Of(ifi Interface) Interface {
 // WatchHook watches the interface with an index. The kernel sends no notice when a program is
 // attached, replaced or detached, so the caller looks as often as it wants to know.
 func WatchHook(index int) (*HookWatch, error) {
-	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	s, err := openRouteSocket()
 	if err != nil {
-		return nil, fmt.Errorf("open a netlink socket: %w", err)
+		return nil, err
 	}
 	return &HookWatch{index: index, socket: s}, nil
 }
@@ -49,7 +47,7 @@ func WatchHook(index int) (*HookWatch, error) {
 // Look returns the state of the hook now. The error is an ErrGone once the interface was deleted or
 // moved to another network namespace.
 func (w *HookWatch) Look() (HookState, error) {
-	l, err := w.link()
+	l, err := linkByIndex(w.socket, w.index)
 	if errors.Is(err, unix.ENODEV) {
 		return HookState{}, Kind(ErrGone, "interface number %d was deleted or moved to another network namespace", w.index)
 	}
@@ -128,24 +126,6 @@ func nameOrNone(id uint32) string {
 		return "none"
 	}
 	return "program " + Program{ID: id, Name: programName(id)}.String()
-}
-
-// link does what netlink.LinkByIndex does, except that it does not have the driver list all virtual
-// functions.
-func (w *HookWatch) link() (netlink.Link, error) {
-	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
-	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Seq: request.Seq, Socket: w.socket}}
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(w.index)
-	request.AddData(msg)
-	answers, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil {
-		return nil, err
-	}
-	if len(answers) != 1 {
-		return nil, fmt.Errorf("%d answers", len(answers))
-	}
-	return netlink.LinkDeserialize(nil, answers[0])
 }
 
 // Close releases the socket.

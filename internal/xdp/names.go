@@ -1,0 +1,62 @@
+package xdp
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Names tells the names of interfaces in the network namespace of the thread that called OpenNames,
+// from any thread and without a privilege.
+type Names struct{ socket *nl.NetlinkSocket }
+
+// OpenNames opens the netlink socket by which the kernel is asked.
+func OpenNames() (*Names, error) {
+	s, err := openRouteSocket()
+	if err != nil {
+		return nil, err
+	}
+	return &Names{s}, nil
+}
+
+// Name returns the name of the interface with this index.
+func (n *Names) Name(index int) (string, error) {
+	l, err := linkByIndex(n.socket, index)
+	if err != nil {
+		return "", fmt.Errorf("look up interface number %d: %w", index, err)
+	}
+	return l.Attrs().Name, nil
+}
+
+// Close releases the socket.
+func (n *Names) Close() { n.socket.Close() }
+
+// openRouteSocket opens a netlink socket in the network namespace of the calling thread.
+func openRouteSocket() (*nl.NetlinkSocket, error) {
+	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open a netlink socket: %w", err)
+	}
+	return s, nil
+}
+
+// linkByIndex does what netlink.LinkByIndex does, except that it does not have the driver list all
+// virtual functions.
+func linkByIndex(socket *nl.NetlinkSocket, index int) (netlink.Link, error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
+	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Seq: request.Seq, Socket: socket}}
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(index)
+	request.AddData(msg)
+	answers, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) != 1 {
+		return nil, fmt.Errorf("%d answers", len(answers))
+	}
+	return netlink.LinkDeserialize(nil, answers[0])
+}
