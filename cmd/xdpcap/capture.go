@@ -61,6 +61,7 @@ type captureOptions struct {
 	series   *capture.Rotation // nil = one file
 	recorder recorderOptions
 	sflow    sflowOptions
+	live     liveOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -122,6 +123,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "Output", o.outputFlags)
 	addGroup(f, "Long captures", o.rotate.flags)
 	addGroup(f, "Flight recorder", o.recorder.flags)
+	addGroup(f, "Live streams", o.live.flags)
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
 	addPeerFlags(f)
@@ -175,7 +177,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 }
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
-	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples; repeat it for several")
+	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat it for several")
 	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst behind that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
@@ -228,11 +230,13 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
-	case o.account && (len(o.writes) > 0 || o.print):
-		return errors.New("--account keeps no packets: leave -w and --print away, or --account")
+	case o.account && (len(o.writes) > 0 || o.print || o.live.serve != ""):
+		return errors.New("--account keeps no packets: leave -w, --serve and --print away, or --account")
+	case o.live.tls.asked() && o.live.serve == "" && !o.writesTo("tcp"):
+		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve or -w tcp://HOST:PORT")
 	case o.print && o.writesStdout():
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
-	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && !o.account):
+	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && o.live.serve == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
 	if err := o.checkRecorder(given); err != nil {

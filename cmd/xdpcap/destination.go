@@ -31,6 +31,7 @@ type giver interface{ Give(uid, gid int) error }
 // here, and a file of its own. Notices are told by notice, which does not wait.
 var schemes = map[string]func(u *url.URL, o *captureOptions, notice func(error)) (destination, error){
 	sflowScheme: openSFlow,
+	"tcp":       openSender,
 }
 
 // A target is what one -w names.
@@ -135,6 +136,11 @@ func sizeOf(all []destination) (bytes int64) {
 		bytes += d.Size()
 	}
 	return bytes
+}
+
+// writesTo tells whether a -w has a URL of this scheme.
+func (o *captureOptions) writesTo(scheme string) bool {
+	return slices.ContainsFunc(o.targets, func(t target) bool { return t.url != nil && t.url.Scheme == scheme })
 }
 
 // A namedOutput is an output of the capture.

@@ -23,7 +23,7 @@ func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 	}
 	// The configuration file may set other outputs. They are switched off, because Wireshark reads
 	// the packets from the fifo alone.
-	o.writes, o.print, o.account, o.json = nil, false, false, jsonFlag{}
+	o.writes, o.live, o.print, o.account, o.json = nil, liveOptions{}, false, false, jsonFlag{}
 	o.filter.words = nil
 	if text := o.extcap.filter(); text != "" {
 		o.filter.words, o.filter.file, o.filter.programFile = []string{text}, "", ""

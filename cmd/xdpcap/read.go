@@ -16,6 +16,7 @@ import (
 
 // readOptions are the flags of read.
 type readOptions struct {
+	tls      tlsOptions
 	filter   filterOptions
 	count    uint64
 	write    string
@@ -76,6 +77,7 @@ func newRead() *cobra.Command {
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
 		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
 	})
+	addGroup(f, "Live streams", o.tls.flags)
 	addGroup(f, "Lines", o.printing.flags)
 	// Where a capture writes to, and how much, is nothing for a command that reads what it has
 	// written.
@@ -130,7 +132,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	r := &reading{ctx: ctx, limit: o.count, match: match}
-	inputs, err := openInputs(o.files, inputOptions{ctx: ctx, idle: r.flush})
+	inputs, err := openInputs(o.files, inputOptions{ctx: ctx, idle: r.flush, tls: &o.tls})
 	defer inputs.close()
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func splitArguments(args []string, dash int) (files, words []string) {
 var captureSuffixes = []string{".pcapng", ".pcap", ".cap", ".ntar", ".dmp"}
 
 func namesFile(arg string) bool {
-	if arg == "-" || hasCaptureSuffix(arg) {
+	if arg == "-" || streamURL(arg) != nil || hasCaptureSuffix(arg) {
 		return true
 	}
 	if filter.IsKeyword(arg) {

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -16,12 +20,14 @@ import (
 type readInputs struct {
 	files []*capfile.File
 	open  []*os.File
+	conns []net.Conn
 }
 
 // inputOptions say what happens while the reading waits for input.
 type inputOptions struct {
 	ctx  context.Context
 	idle func() // called before it waits
+	tls  *tlsOptions
 }
 
 // openInputs opens all files. What is already open is in the inputs also after an error.
@@ -36,6 +42,9 @@ func openInputs(names []string, o inputOptions) (*readInputs, error) {
 }
 
 func (in *readInputs) add(name string, o inputOptions) error {
+	if url := streamURL(name); url != nil {
+		return in.addStream(url, o)
+	}
 	file, err := os.Stdin, error(nil)
 	if name == "-" {
 		name = "standard input"
@@ -66,6 +75,54 @@ func (in *readInputs) add(name string, o inputOptions) error {
 	return nil
 }
 
+// streamURL returns what an argument names that is no file: tcp://HOST:PORT.
+func streamURL(name string) *url.URL {
+	if !strings.HasPrefix(name, "tcp://") {
+		return nil
+	}
+	u, err := url.Parse(name)
+	if err != nil {
+		return &url.URL{Scheme: "tcp"} // which dialer refuses
+	}
+	return u
+}
+
+// addStream connects to a live stream.
+func (in *readInputs) addStream(u *url.URL, o inputOptions) error {
+	dial, err := dialer(u, o.tls)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", u, err)
+	}
+	ctx, cancel := context.WithTimeout(o.ctx, 10*time.Second)
+	defer cancel()
+	conn, err := dial(ctx)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", u, err)
+	}
+	in.conns = append(in.conns, conn)
+	context.AfterFunc(o.ctx, func() { conn.SetReadDeadline(time.Now()) })
+	f, err := capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle})
+	if err != nil {
+		return err
+	}
+	in.files = append(in.files, f)
+	return nil
+}
+
+// A liveInput is a connection that a read may wait for. A signal ends that.
+type liveInput struct {
+	net.Conn
+	ctx context.Context
+}
+
+func (l *liveInput) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if n == 0 && err != nil && l.ctx.Err() != nil {
+		err = l.ctx.Err()
+	}
+	return n, err
+}
+
 // has tells whether a file is one of the inputs.
 func (in *readInputs) has(file *os.File) bool {
 	other, err := file.Stat()
@@ -81,6 +138,9 @@ func (in *readInputs) has(file *os.File) bool {
 }
 
 func (in *readInputs) close() {
+	for _, conn := range in.conns {
+		conn.Close()
+	}
 	for _, f := range in.files {
 		f.Close()
 	}

@@ -133,6 +133,11 @@ func (r *reporter) start() {
 		if r.exporter != nil {
 			say(r.text, "%v", r.exporter)
 		}
+		for _, out := range r.outputs {
+			if _, ok := out.Output.(*liveServer); ok {
+				say(r.text, "packets for whoever connects to %s", out.name)
+			}
+		}
 		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)
 		r.report(asked)
 	}()

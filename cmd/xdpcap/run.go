@@ -146,6 +146,13 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		}
 		r.add(t.name, d)
 	}
+	if r.o.live.serve != "" {
+		server, name, err := openServer(&r.o.live, r.o.writer(&target{}))
+		if err != nil {
+			return err
+		}
+		r.add(name, server)
+	}
 	return nil
 }
 

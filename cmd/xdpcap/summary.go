@@ -37,7 +37,10 @@ type outputSummary struct {
 	Bytes    uint64 `json:"bytes"`
 	NotTaken uint64 `json:"not_taken"`
 
-	SFlow *sflowSummary `json:"sflow,omitempty"`
+	SFlow          *sflowSummary `json:"sflow,omitempty"`
+	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were let in
+	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections for which there was no room
+	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
 }
 
 // A summarizer is a destination that adds what it knows besides to its summary.
@@ -74,6 +77,9 @@ func (s outputSummary) String() string {
 	text := fmt.Sprintf("%s: %s captured, %d not taken", printable(s.Output), packets(s.Captured), s.NotTaken)
 	if s.SFlow != nil {
 		text += fmt.Sprintf("; %s", s.SFlow)
+	}
+	if s.Clients != nil {
+		text += fmt.Sprintf("; %d clients, which lost %d packets, %d clients refused", *s.Clients, s.ClientsLost, s.ClientsRefused)
 	}
 	return text
 }

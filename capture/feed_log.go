@@ -1,0 +1,135 @@
+package capture
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// logSize is how many bytes of blocks wait for the clients of a feed, for all together.
+const logSize = 16 << 20
+
+// A feedLog keeps the last blocks of a feed, each whole and in one piece. What comes in
+// overwrites the oldest ones, whether a client has them or not, so that nobody is waited for. One
+// goroutine adds; each client takes from a place of its own.
+type feedLog struct {
+	mu         sync.RWMutex
+	mem        []byte
+	head, tail uint64   // the places, which only grow, behind the last block and of the first one
+	added      []uint64 // blocks before head, by source
+	gone       []uint64 // blocks before tail, by source
+}
+
+func newFeedLog(size, sources int) *feedLog {
+	return &feedLog{mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources)}
+}
+
+// add adds blocks of packets, whose places are counted from start on.
+func (l *feedLog) add(blocks []byte, packets []placed, start int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	begins := start
+	for i := range packets {
+		block := blocks[begins-start : packets[i].end-start]
+		begins = packets[i].end
+		l.makeRoom(len(block))
+		copy(l.mem[l.head%uint64(len(l.mem)):], block)
+		l.head += uint64(len(block))
+		l.added[packets[i].source]++
+	}
+}
+
+// makeRoom moves head to where so many bytes are free in one piece, and forgets the oldest blocks.
+func (l *feedLog) makeRoom(n int) {
+	size := uint64(len(l.mem))
+	if rest := size - l.head%size; rest < uint64(n) {
+		l.forget(l.head + rest)
+		if rest >= pcapng.HeaderSize {
+			binary.LittleEndian.PutUint32(l.mem[l.head%size+4:], 0) // no block is here
+		}
+		l.head += rest
+	}
+	l.forget(l.head + uint64(n))
+}
+
+// forget forgets what stands in the way of a head at this place.
+func (l *feedLog) forget(head uint64) {
+	for head-l.tail > uint64(len(l.mem)) {
+		block, next := l.block(l.tail)
+		if block != nil {
+			l.gone[pcapng.PacketInterface(block)]++
+		}
+		l.tail = next
+	}
+}
+
+// block returns the block at a place before head, and the place behind it. The block is nil where
+// the rest of the memory was too short for one.
+func (l *feedLog) block(at uint64) (block []byte, next uint64) {
+	size := uint64(len(l.mem))
+	b := l.mem[at%size:]
+	if len(b) >= pcapng.HeaderSize {
+		if n := binary.LittleEndian.Uint32(b[4:]); n != 0 {
+			return b[:n], at + uint64(n)
+		}
+	}
+	return nil, at + uint64(len(b))
+}
+
+// A feedCursor is where a client stands in a log. It belongs to the client's goroutine.
+type feedCursor struct {
+	at      uint64
+	passed  []uint64 // blocks before at, by source
+	pending []uint64 // packets that were overwritten before the client had them, and no block says so yet
+	lost    Accounts // Lost: all of these
+	given   Accounts // Captured and Bytes: what take has returned
+}
+
+// join returns a cursor at the end of what there is.
+func (l *feedLog) join() *feedCursor {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	n := len(l.added)
+	c := &feedCursor{at: l.head, passed: make([]uint64, n), pending: make([]uint64, n), lost: make(Accounts, n), given: make(Accounts, n)}
+	copy(c.passed, l.added)
+	return c
+}
+
+// take appends the next blocks to dst, whole ones, as many as fit into limit bytes, and at least
+// one if there is any. The first one of a source behind a loss says how many the client lost.
+func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if c.at < l.tail {
+		for i, gone := range l.gone {
+			lost := gone - c.passed[i]
+			c.pending[i] += lost
+			c.lost[i].Lost += lost
+			c.passed[i] = gone
+		}
+		c.at = l.tail
+	}
+	for c.at < l.head {
+		block, next := l.block(c.at)
+		if block == nil {
+			c.at = next
+			continue
+		}
+		if len(dst) > 0 && len(dst)+len(block) > limit {
+			break
+		}
+		i := pcapng.PacketInterface(block)
+		if more := c.pending[i]; more > 0 {
+			dst = pcapng.AppendDropped(dst, block, more)
+			c.pending[i] = 0
+		} else {
+			dst = append(dst, block...)
+		}
+		c.passed[i]++
+		c.given[i].Captured++
+		c.given[i].Bytes += uint64(pcapng.PacketSize(block))
+		c.at = next
+	}
+	return dst
+}
