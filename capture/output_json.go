@@ -21,7 +21,7 @@ func newJSONEncoder(d *Description) *jsonEncoder {
 	var sources []jsonline.Source
 	for i := range d.Sources {
 		s := &d.Sources[i]
-		sources = append(sources, jsonline.Source{Interface: s.Name, Direction: "in", Hook: s.Hook.String(), Program: s.Target.Name})
+		sources = append(sources, jsonline.Source{Interface: s.Name, Direction: s.Direction().String(), Hook: s.Hook.String(), Program: s.Target.Name, NoQueue: !s.HasQueue()})
 		e.verdicts = append(e.verdicts, s.HasVerdict())
 	}
 	e.lines = jsonline.NewEncoder(sources)

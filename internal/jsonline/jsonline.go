@@ -15,6 +15,7 @@ type Source struct {
 	Direction string // "in" or "out"
 	Hook      string
 	Program   string // "" = none is traced
+	NoQueue   bool   // the receive queue of its packets is not known
 }
 
 // A Packet is what the line of a packet is made of.
@@ -33,6 +34,7 @@ type Packet struct {
 
 // An Encoder belongs to one goroutine.
 type Encoder struct {
+	queues  []bool   // by source: whether the queue is known
 	sources [][]byte // what the lines of each source have behind the time
 	overall int      // bytes that no line exceeds
 
@@ -60,6 +62,7 @@ func NewEncoder(sources []Source) *Encoder {
 			b = appendText(b, `,"program":`, s.Program)
 		}
 		e.sources = append(e.sources, b)
+		e.queues = append(e.queues, !s.NoQueue)
 		longest = max(longest, len(b))
 	}
 	e.overall = longest + maxKeys
@@ -94,7 +97,9 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	if p.Verdict != "" {
 		b = append(append(append(b, `,"verdict":"`...), p.Verdict...), '"')
 	}
-	b = appendNumber(b, `,"queue":`, uint64(p.Queue))
+	if e.queues[p.Source] {
+		b = appendNumber(b, `,"queue":`, uint64(p.Queue))
+	}
 	b = appendNumber(b, `,"id":`, p.ID)
 	b = appendNumber(b, `,"lost_before":`, p.Dropped)
 	b = appendNumber(b, `,"length":`, uint64(p.WireLen))

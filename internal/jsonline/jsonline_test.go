@@ -12,6 +12,7 @@ import (
 var sources = []Source{
 	{Interface: "eth0", Direction: "in", Hook: "xdp"},
 	{Interface: "/sys/fs/bpf/\"a\"\n\xff", Direction: "in", Hook: "exit", Program: "balancer"},
+	{Interface: "eth0", Direction: "out", Hook: "egress", NoQueue: true},
 }
 
 // tcp is a TCP segment from 192.0.2.1:443 to 198.51.100.2:12345.
@@ -44,6 +45,9 @@ func TestLines(t *testing.T) {
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":14,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"other","protocol":"0x0f0f"}`},
+		{"sent", Packet{Data: tcp[:5], Source: 2},
+			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"out","hook":"egress",` +
+				`"id":0,"lost_before":0,"length":0,"captured":5}`},
 		{"cut", Packet{Data: tcp[:5]},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
