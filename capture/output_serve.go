@@ -19,8 +19,8 @@ const serverPatience = 2 * time.Second
 // A Server is an Output that hands each client of a listener a pcapng stream of its own: a header,
 // the packets from then on, and at the end the statistics of what this client got. A client that
 // does not keep up loses packets, which are counted in its stream; it holds up neither the session
-// nor other clients. One that takes nothing for a minute is given up. Memory does not depend on what
-// clients do: 16 MiB for all of them, and 64 KiB or one packet for each of at most MaxClients.
+// nor other clients. One that takes nothing for a minute is given up. Memory does not depend on
+// what they do: 16 MiB for all of them, and 64 KiB or one packet for each of at most MaxClients.
 // Nothing is read from them. The account of a Server has all packets as captured that the session
 // captured.
 type Server struct {
