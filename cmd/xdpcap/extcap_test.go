@@ -430,9 +430,11 @@ func TestWiresharkProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := capture.Source{Name: "eth0", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "lb"}}
-	packets := []capture.Packet{{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}, {Verdict: capture.Drop, ID: 5, Dropped: 12}, {Verdict: capture.Drop, ID: 6}}
-	accounts := capture.Accounts{{Seen: 15, Lost: 12, Captured: 3}}
-	err = f.Begin(capture.Description{Sources: []capture.Source{src}, Options: capture.Options{SnapLen: 2000}})
+	packets := []capture.Packet{{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}, {Verdict: capture.Drop, ID: 5, Dropped: 12}, {Verdict: capture.Drop, ID: 6},
+		{Verdict: capture.Redirect, To: 7, ID: 7}}
+	accounts := capture.Accounts{{Seen: 16, Lost: 12, Captured: 4}}
+	outlet := func(capture.Outlet) string { return "eth1" }
+	err = f.Begin(capture.Description{Sources: []capture.Source{src}, Options: capture.Options{SnapLen: 2000}, OutletName: outlet})
 	for i := range packets {
 		packets[i].Data = testnet.UDPFrame(100, uint64(i))
 		packets[i].WireLen, packets[i].Time = 100, int64(i)*1e9
@@ -460,11 +462,12 @@ func TestWiresharkProfile(t *testing.T) {
 		"1 0.000000000 eth0:lb@fexit 3 XDP_PASS 1099511627776 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
 		"2 1.000000000 eth0:lb@fexit 0 XDP_DROP 5 12 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
 		"3 2.000000000 eth0:lb@fexit 0 XDP_DROP 6 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
+		"4 3.000000000 eth0:lb@fexit 0 XDP_REDIRECT redirect to eth1 7 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
 	}, lines); diff != "" {
 		t.Error(diff)
 	}
 	rules := shown("--color", "-T", "fields", "-e", "frame.number", "-e", "frame.coloring_rule.name")
-	if diff := cmp.Diff([]string{"1\t", "2\tXDP lost before", "3\tXDP drop"}, rules); diff != "" {
+	if diff := cmp.Diff([]string{"1\t", "2\tXDP lost before", "3\tXDP drop", "4\tXDP redirect"}, rules); diff != "" {
 		t.Error(diff)
 	}
 }
