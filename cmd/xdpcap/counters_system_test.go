@@ -169,12 +169,21 @@ func TestCountDirections(t *testing.T) {
 	}
 	checkDetached(t, pair)
 
-	p, output = counting(t, pair, "count", "-i", "rx0", "-Q", "out")
-	if said := p.said(); !strings.Contains(said, "listening on rx0, sent, ") {
-		t.Error(said)
+	// A tag beside a packet is a part of it. When the interface goes, what was counted is printed.
+	p, output = counting(t, pair, "count", "-i", "rx0", "-Q", "out", "--interval", "1h")
+	sendOn(t, pair, tagSent(t, pair, 5), testnet.TxToRx().Reverse().UDP(1000, 53, make([]byte, 22)))
+	if err := pair.Rx.Do(func() error {
+		return netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "rx0"}})
+	}); err != nil {
+		t.Fatal(err)
 	}
-	p.interrupt()
-	if !strings.Contains(output(), "total  rx0, sent, ") {
+	status, said := p.wait()
+	if status != 1 || !strings.Contains(said, "listening on rx0, sent, ") ||
+		!strings.Contains(said, "xdpcap: rx0 was deleted or moved to another network namespace: start again when it is back\n") {
+		t.Errorf("exit status %d: %s", status, said)
+	}
+	_, total, ok := strings.Cut(output(), "total  rx0, sent, ")
+	if !ok || !strings.Contains(strings.Join(strings.Fields(total), " "), " udp 1 68 ") {
 		t.Error(output())
 	}
 }
