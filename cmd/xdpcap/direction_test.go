@@ -455,7 +455,7 @@ func egressOf(t *testing.T, pair *testnet.Pair) (list []string) {
 	err := pair.Rx.Do(func() error {
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
 		switch {
-		case errors.Is(err, ebpf.ErrNotSupported):
+		case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL): // before Linux 6.6
 		case err != nil:
 			return err
 		default:
