@@ -218,6 +218,8 @@ type Packet struct {
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Dropped uint64  // packets lost since the one before this from the same source and CPU
 
+	Outbound bool // it was sent: the same as that Source's Direction is Out
+
 	// GSOSize is the most bytes of data in a segment, where what the stack sends is yet to be cut
 	// into segments; 0 where it is not, or nothing is known.
 	GSOSize int

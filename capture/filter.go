@@ -1,9 +1,7 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
-	"net"
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
@@ -15,9 +13,6 @@ import (
 // A classicFilter is a filter as classic BPF; nil = every packet.
 type classicFilter []bpf.RawInstruction
 
-// matchesNone is a filter that matches no packet.
-var matchesNone = classicFilter{{Op: 0x6}} // ret #0
-
 // compile compiles the filter for one interface, since "ip broadcast" depends on its netmask, and
 // for each direction, since "inbound" does. One of two directions may be left without a match.
 func (o *Options) compile(p *place) (err error) {
@@ -25,29 +20,22 @@ func (o *Options) compile(p *place) (err error) {
 		p.filter, p.sent = o.FilterProgram, o.FilterProgram
 		return nil
 	}
-	var mask net.IPMask
+	of := filter.Options{VLANAware: o.VLANAware, Outbound: o.Direction == Out}
 	if p.ifi.Index != 0 { // packets of a hook map may be from any interface
-		if mask, err = p.ifi.Netmask(); err != nil {
+		if of.Netmask, err = p.ifi.Netmask(); err != nil {
 			return err
 		}
 	}
-	of := filter.Options{Netmask: mask, VLANAware: o.VLANAware}
-	var empty error // of one direction
-	for _, d := range []struct {
-		skip, outbound bool
-		to             *classicFilter
-	}{{o.Direction == Out, false, &p.filter}, {o.Direction == In, true, &p.sent}} {
-		if d.skip {
-			continue
-		}
-		of.Outbound = d.outbound
-		*d.to, err = filter.CompileRaw(o.Filter, of)
-		if errors.Is(err, filter.ErrNothing) && o.Direction == InOut && empty == nil {
-			*d.to, empty, err = matchesNone, err, nil
-		}
-		if err != nil {
-			return fmt.Errorf("filter expression: %w", err)
-		}
+	switch o.Direction {
+	case In:
+		p.filter, err = filter.CompileRaw(o.Filter, of)
+	case Out:
+		p.sent, err = filter.CompileRaw(o.Filter, of)
+	default:
+		p.filter, p.sent, err = filter.CompileBoth(o.Filter, of)
+	}
+	if err != nil {
+		return fmt.Errorf("filter expression: %w", err)
 	}
 	return nil
 }

@@ -37,8 +37,9 @@ type reader struct {
 	clock     wallClock
 	ledger    *ledger
 	poller    *poller
-	immediate bool // Options.Immediate
-	snapLen   int  // Options.SnapLen
+	immediate bool   // Options.Immediate
+	snapLen   int    // Options.SnapLen
+	sent      []bool // which sources have sent packets; nil = none
 
 	outlets outlets
 
@@ -115,6 +116,7 @@ func (r *reader) take(packets []Packet) (n int) {
 			p.Verdict = Verdict(rec.Verdict)
 			p.Dropped = r.lost.since(rec.samplerSample)
 			p.GSOSize, p.To = 0, 0
+			p.Outbound = r.sent != nil && r.sent[rec.Source]
 			if rec.extra != nil {
 				p.GSOSize, p.To = int(rec.extra.GsoSize), Outlet(rec.extra.ToIfindex)
 				if p.To != 0 {

@@ -106,6 +106,7 @@ func (s *Session) openReader() (err error) {
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
 		snapLen:   s.options.SnapLen,
+		sent:      sentBy(s.sources),
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,

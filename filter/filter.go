@@ -25,6 +25,7 @@
 package filter
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -74,6 +75,28 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	}
 	return prog, nil
 }
+
+// CompileBoth is CompileRaw for packets that are received, and for those that are sent, whatever
+// Options.Outbound says. Where only one of the two can match, because the expression says inbound
+// or outbound, the other program matches no packet. Both may be run concurrently.
+func CompileBoth(text string, o Options) (received, sent []bpf.RawInstruction, err error) {
+	o.Outbound = false
+	received, err = CompileRaw(text, o)
+	if err != nil && !errors.Is(err, ErrNothing) {
+		return nil, nil, err
+	}
+	empty := err
+	o.Outbound = true
+	switch sent, err = CompileRaw(text, o); {
+	case err == nil && empty != nil:
+		received = matchesNone()
+	case empty == nil && errors.Is(err, ErrNothing):
+		return received, matchesNone(), nil
+	}
+	return received, sent, err
+}
+
+func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.RetK}} }
 
 // compile runs the stages, each of which is a package of its own. A stage raises a fault where the
 // expression cannot be compiled.

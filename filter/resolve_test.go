@@ -1,8 +1,10 @@
 package filter
 
 import (
+	"errors"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
@@ -77,7 +79,24 @@ func TestDirection(t *testing.T) {
 			t.Errorf("inbound and tcp is not tcp on %x", p)
 		}
 	}
-	if _, err := CompileRaw("outbound", Options{}); err == nil {
-		t.Error("outbound does not reject all packets")
+	if _, err := CompileRaw("outbound", Options{}); !errors.Is(err, ErrNothing) {
+		t.Errorf("outbound: %v, want that it rejects all packets", err)
+	}
+	packet := filtertest.Packets()[0]
+	for text, want := range map[string][2]bool{
+		"inbound": {true, false}, "outbound": {false, true}, "inbound or outbound": {true, true}, "not inbound and not arp": {false, true},
+	} {
+		received, sent, err := CompileBoth(text, Options{Outbound: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]bool{Run(received, packet, 60) != 0, Run(sent, packet, 60) != 0}; got != want {
+			t.Errorf("%s: %v, want %v for packets that are received and sent", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{"inbound and outbound": "rejects all packets", "inbound and": "syntax error"} {
+		if _, _, err := CompileBoth(text, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -445,6 +446,33 @@ func TestDirectionFilter(t *testing.T) {
 		in, out := s.Interfaces[0], s.Interfaces[1]
 		if in.Seen != 1 || out.Seen != 2 || in.Captured != test.received || out.Captured != test.out || in.Hook != "xdp" || out.Hook != "egress" {
 			t.Errorf("%s: %+v", test.filter, s.Interfaces)
+		}
+	}
+}
+
+// inbound and outbound are what a file says of its packets, and what a trigger sees.
+func TestDirectionOfFiles(t *testing.T) {
+	skipEmulated(t)
+	file := writeSample(t, capture.Source{Name: "eth0"}, capture.Source{Name: "eth0", Hook: capture.Egress})
+	out := len(file.packets) / 2
+	for expr, want := range map[string]int{
+		"": len(file.packets), "outbound": out, "inbound": len(file.packets) - out, "inbound or outbound": len(file.packets),
+	} {
+		lines := mustRead(t, "-n", file.path, "--", expr)
+		if got := strings.Count(lines, "\n"); got != want {
+			t.Errorf("%q: %d packets, want %d", expr, got, want)
+		}
+		if egress := strings.Count(lines, " eth0@egress "); expr == "outbound" && egress != want {
+			t.Errorf("%d of %d lines say eth0@egress:\n%s", egress, want, lines)
+		}
+	}
+	trigger, _, err := parseTrigger("outbound and greater 60", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sent := range []bool{false, true} {
+		if got := trigger.Fires(&capture.Packet{Data: make([]byte, 64), WireLen: 64, Outbound: sent}); got != sent {
+			t.Errorf("fires: %v for a packet that was sent: %v", got, sent)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err := o.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
-	match, err := newMatcher(&o.filter)
+	match, err := o.filter.matcher()
 	if err != nil {
 		return explainWords(err, o.filter.words)
 	}

@@ -7,19 +7,18 @@ import (
 	"io"
 	"slices"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // A reading moves packets from files to sinks.
 type reading struct {
 	ctx   context.Context
 	merge *capfile.Merge
-	match matcher
-	limit uint64 // packets that match; 0 = all
+	match *matcher // nil = all packets
+	limit uint64   // packets that match; 0 = all
 	sinks []readSink
 
 	passed map[uint16]uint64 // packets by link type that no filter can be applied to
@@ -102,7 +101,7 @@ func (r *reading) matches(b *capfile.Block) bool {
 	case r.match == nil:
 		return true
 	case isEthernet(b.Interface):
-		return filter.Run(r.match, b.Packet.Data, b.Packet.WireLen) != 0
+		return r.match.takes(b.Packet.Data, b.Packet.WireLen, b.Packet.Flags&pcapng.DirectionMask == pcapng.Outbound)
 	}
 	if r.passed == nil {
 		r.passed = make(map[uint16]uint64)
@@ -128,20 +127,6 @@ func sortedKeys(m map[uint16]uint64) (keys []uint16) {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// A matcher is a classic program that decides about packets; nil takes all.
-type matcher []bpf.RawInstruction
-
-func newMatcher(o *filterOptions) (matcher, error) {
-	switch {
-	case o.program != nil:
-		return o.program, nil
-	case o.text == "":
-		return nil, nil
-	}
-	prog, err := filter.CompileRaw(o.text, filter.Options{VLANAware: o.vlanAware})
-	return prog, err
 }
 
 // errNobodyReads is the kind of error that the reader of a pipe has gone away.

@@ -49,11 +49,11 @@ func parseTrigger(text string, vlanAware bool) (t capture.Trigger, needsVerdict 
 		t.Fires = func(p *capture.Packet) bool { return count(p) > 0 }
 		return t, needsVerdict, nil
 	}
-	program, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
+	match, err := newMatcher(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
 	if err != nil {
 		return t, false, fmt.Errorf("%q is none of these: %s: %v", text, triggerHelp, err)
 	}
-	t.Fires = func(p *capture.Packet) bool { return filter.Run(program, p.Data, uint32(p.WireLen)) != 0 }
+	t.Fires = func(p *capture.Packet) bool { return match.takes(p.Data, uint32(p.WireLen), p.Outbound) }
 	return t, false, nil
 }
 

@@ -4,6 +4,8 @@ package pcapng
 const (
 	Inbound  = 1
 	Outbound = 2
+
+	DirectionMask = 3
 )
 
 // The reception type of a packet, bits 2 to 4 of Packet.Flags.
