@@ -17,6 +17,7 @@
 #include <bpf/bpf_tracing.h>
 #include <stdbool.h>
 
+#include "include/card.h"
 #include "include/outlet.h"
 #include "include/packet.h"
 #include "include/record.h"
@@ -208,15 +209,40 @@ static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *lengt
 }
 
 /* put_tag_back moves the MAC addresses to the beginning, and writes the tag behind them. */
-static __always_inline void put_tag_back(struct __sk_buff *skb, struct head *head)
+static __always_inline void put_tag_back(struct head *head, __be16 protocol, __u16 tag)
 {
 	__u32 *words = (__u32 *)head->bytes;
-	__be16 *tag = (__be16 *)&words[3];
+	__be16 *at = (__be16 *)&words[3];
 
 	for (int i = 0; i < 3; i++)
 		words[i] = words[i + 1];
-	tag[0] = skb->vlan_proto;
-	tag[1] = bpf_htons(skb->vlan_tci);
+	at[0] = protocol;
+	at[1] = bpf_htons(tag);
+}
+
+/* copy_tagged_head is copy_head for a packet whose VLAN tag the card has taken off. */
+static __always_inline struct head *copy_tagged_head(struct xdp_md *ctx, const struct extra *extra,
+						     __u32 *length)
+{
+	__u32 zero = 0;
+	struct head *head = bpf_map_lookup_elem(&heads, &zero);
+
+	if (!head || !reach)
+		return head;
+	__u64 n = ctx->data_end - ctx->data, most = reach;
+
+	if (n > most)
+		n = most;
+	if (!n)
+		return head;
+	asm volatile("" : "+r"(n));
+	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
+	if (bpf_xdp_load_bytes(ctx, 0, head->bytes + TAG_BYTES, n))
+		return head;
+	put_tag_back(head, extra->tag_protocol, extra->tag);
+	n += TAG_BYTES;
+	*length = n > most ? most : n;
+	return head;
 }
 
 /* copy_sent_head is copy_head at egress. A VLAN tag beside the packet is put back. */
@@ -240,7 +266,7 @@ static __always_inline struct head *copy_sent_head(struct __sk_buff *skb, __u32 
 	if (bpf_skb_load_bytes(skb, 0, to, n))
 		return head;
 	if (is_tagged) {
-		put_tag_back(skb, head);
+		put_tag_back(head, skb->vlan_proto, skb->vlan_tci);
 		n += TAG_BYTES;
 	}
 	*length = n > most ? most : n;
@@ -572,6 +598,58 @@ int sample_xdp(struct xdp_md *ctx)
 
 	if (account)
 		sample_packet(ctx, account, returned);
+	return returned;
+}
+
+/* is_match_of_card lets the filter see a VLAN tag that the card has taken off. */
+static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct extra *extra)
+{
+	if (!asking_tag || !extra->tag_protocol)
+		return is_match(ctx, XDP_MD);
+	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) + TAG_BYTES : 0;
+	__u32 length = 0;
+	struct head *head = copy_tagged_head(ctx, extra, &length);
+
+	return head && filter_head(head, wire_len, length);
+}
+
+static __always_inline enum decision decide_with_card(struct xdp_md *ctx, struct account *account,
+						      struct extra *extra)
+{
+	if (filtering) {
+		ask_tag(ctx, extra);
+		if (!is_match_of_card(ctx, extra))
+			return FILTERED_OUT;
+	}
+	return is_sampled(ctx, XDP_MD, account) ? KEEP : NOT_SAMPLED;
+}
+
+/* sample_card is sample_xdp bound to its device, whose card it asks. */
+SEC("xdp.frags")
+int sample_card(struct xdp_md *ctx)
+{
+	struct account *account = find_account();
+	__u32 returned = verdict;
+	struct extra extra = {};
+
+	if (!account)
+		return returned;
+	account->seen++;
+	if (!is_to_be_sent(account, decide_with_card(ctx, account, &extra)))
+		return returned;
+	if (!filtering)
+		ask_tag(ctx, &extra);
+	ask_rest(ctx, &extra);
+	struct facts facts = {
+		.wire_len = bpf_xdp_get_buff_len(ctx),
+		.verdict = returned,
+		.ifindex = ctx->ingress_ifindex,
+		.rx_queue = ctx->rx_queue_index,
+		.number = account->seen,
+		.extra = &extra,
+	};
+
+	emit(ctx, XDP_MD, account, &facts);
 	return returned;
 }
 

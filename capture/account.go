@@ -22,6 +22,10 @@ type Account struct {
 	Invalid     uint64 // records that failed the check of their cookie and length
 	Captured    uint64 // handed over
 	Bytes       uint64 // len(Packet.Data) of the captured packets
+
+	// Unstamped are those of the packets handed over that have the host's time stamp, because the
+	// card gave none of the kind that was asked for: see Options.Stamp.
+	Unstamped uint64
 }
 
 // Dropped is how many packets found no room in the ring.
@@ -31,9 +35,10 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 func (a Account) Matched() uint64 { return a.Seen - a.FilteredOut }
 
 // counters are all numbers of the account, for what is done with each of them alike.
-func (a *Account) counters() [9]*uint64 {
+func (a *Account) counters() [10]*uint64 {
 	return [...]*uint64{
 		&a.Seen, &a.FilteredOut, &a.NotSampled, &a.Lost, &a.NotRecorded, &a.NotTaken, &a.Invalid, &a.Captured, &a.Bytes,
+		&a.Unstamped,
 	}
 }
 
@@ -147,6 +152,9 @@ func (l *ledger) take(source, bytes int) bool {
 	l.captured++
 	return true
 }
+
+// unstamped counts a packet that was taken and has no stamp of the card.
+func (l *ledger) unstamped(source int) { l.counts[source].Unstamped++ }
 
 // isFull tells whether as many packets were captured as were asked for.
 func (l *ledger) isFull() bool { return l.captured == l.limit }

@@ -83,6 +83,21 @@ type Options struct {
 	// written to the file.
 	FilterProgram []bpf.RawInstruction
 
+	// Stamp is the clock by which packets are stamped: see Packet.CardTime. The card's stamps need
+	// Linux 6.7, a driver that tells them to XDP programs, a session's own program in native mode,
+	// and for AdapterStamp the right to read /dev/ptpN. While the session lasts the card stamps all
+	// packets; if the process is killed, it goes on to do so.
+	Stamp Stamp
+
+	// VLANRestore puts VLAN tags that the card has taken off back into the packets, where the
+	// driver tells them to XDP programs (Linux 6.8) and the session has a program of its own in
+	// native mode. Filter sees them then.
+	VLANRestore VLANRestore
+
+	// Hash asks for each packet's hash where the driver tells it, also where software makes it.
+	// Otherwise the card's hash comes along where the driver is asked for something else.
+	Hash bool
+
 	// SnapLen is how many bytes of each packet are kept. 0 is the most that the transport carries,
 	// and so is, with a Notice, whatever is above that.
 	SnapLen int
@@ -133,9 +148,10 @@ type Options struct {
 type Source struct {
 	Name    string // of the interface, or the hook map's path
 	Hook    Hook
-	Mode    Mode    // at XDP: where the kernel runs the sampling program
-	Sampler Program // the program that samples
-	Target  Program // at Entry and Exit: the program that is traced
+	Mode    Mode     // at XDP: where the kernel runs the sampling program
+	Sampler Program  // the program that samples
+	Asked   []string // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
+	Target  Program  // at Entry and Exit: the program that is traced
 
 	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact", with how
 	// many filters of others come before if there are any. NetAdmin says that it takes
@@ -210,7 +226,7 @@ type Packet struct {
 	// [Output.Write] returns, or the next round of a loop over [Session.Packets].
 	Data []byte
 
-	Time    int64   // nanoseconds since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
+	Time    int64   // the host's: ns since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
 	WireLen int     // bytes before the cut, all fragments of the buffer included
 	Source  int     // index into Session.Sources
 	Queue   uint32  // the interface's receive queue, see Source.HasQueue
@@ -228,15 +244,32 @@ type Packet struct {
 	// drops it on the way; mostly 0. [Session.OutletName] has its name.
 	To Outlet
 
+	// CardTime is the stamp that Options.Stamp asks for, in ns since the Unix epoch or, with
+	// AdapterUnsyncedStamp, of the card's own clock. 0 = the card gave none. Packets are in the
+	// order of Time, so CardTime may be less than that of a packet before.
+	CardTime int64
+
+	// Hash is over the packet's addresses and, mostly, its ports, if HashKind is not NoHash.
+	Hash     uint32
+	HashKind HashKind
+
 	// ClockSetBack is by how much the wall clock was set back since the packet before; mostly 0.
 	// Time is less than that of a packet before only then.
 	ClockSetBack time.Duration
 }
 
+// Stamp is the time that files and lines have of the packet: CardTime or, without it, Time.
+func (p *Packet) Stamp() int64 {
+	if p.CardTime != 0 {
+		return p.CardTime
+	}
+	return p.Time
+}
+
 // CaptureInfo describes the packet to gopacket.
 func (p *Packet) CaptureInfo() gopacket.CaptureInfo {
 	return gopacket.CaptureInfo{
-		Timestamp:      time.Unix(0, p.Time),
+		Timestamp:      time.Unix(0, p.Stamp()),
 		CaptureLength:  len(p.Data),
 		Length:         p.WireLen,
 		InterfaceIndex: p.Source,

@@ -35,6 +35,11 @@ var (
 	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the memory
 	// that is available, or that there is not as much: make it smaller, or leave it 0.
 	ErrBufferTooLarge = support.ErrBufferTooLarge
+	// ErrNoStamp means that packets at an interface or hook cannot have the time stamps that
+	// Options.Stamp asks for: HostStamp can always be had.
+	ErrNoStamp = errors.New("packets cannot have these time stamps")
+	// ErrNoClock means the same of AdapterStamp alone: AdapterUnsyncedStamp can be had.
+	ErrNoClock = errors.New("the card has no clock that can be compared")
 	// ErrInterfaceGone means that an interface of the session was deleted or moved to another
 	// network namespace while the session ran. A session of several goes on with the others.
 	ErrInterfaceGone = xdp.ErrGone

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
@@ -40,13 +41,16 @@ func (o *Options) compile(p *place) (err error) {
 	return nil
 }
 
-// A packetFilter is a filter as eBPF, for one way of looking at packets. The zero value is none.
+// A packetFilter is a filter as eBPF, for the ways in which a program looks at packets. The zero
+// value is none.
 type packetFilter struct {
-	stub   string // the function of bpf/sampler.c in whose place it is put
-	body   asm.Instructions
-	reach  int  // where it gets a copy of the packet: how many bytes it may ask for
-	length bool // whether it asks for a packet's length
+	bodies map[string]asm.Instructions // by the function of bpf/sampler.c in whose place each is put
+	reach  int                         // where it gets a copy of the packet: how many bytes it may ask for
+	length bool                        // whether it asks for a packet's length
 }
+
+// headStub is the function of bpf/sampler.c for filters that look at a copy of a packet.
+const headStub = "filter_head"
 
 // direct is the filter for XDP programs, which look at the packet itself.
 func (f classicFilter) direct() (packetFilter, error) {
@@ -54,7 +58,19 @@ func (f classicFilter) direct() (packetFilter, error) {
 		return packetFilter{}, nil
 	}
 	body, err := filterebpf.Translate(f)
-	return packetFilter{stub: "filter", body: body, length: filter.ReadsLength(f)}, err
+	return packetFilter{bodies: map[string]asm.Instructions{"filter": body}, length: filter.ReadsLength(f)}, err
+}
+
+// both is the filter for XDP programs that look at a copy of a packet whose VLAN tag is beside it,
+// and at any other packet itself.
+func (f classicFilter) both() (packetFilter, error) {
+	direct, err := f.direct()
+	if f == nil || err != nil {
+		return direct, err
+	}
+	both, err := f.copied()
+	maps.Copy(both.bodies, direct.bodies)
+	return both, err
 }
 
 // copied is the filter for programs that trace or are at egress. They look at a copy of the
@@ -66,8 +82,7 @@ func (f classicFilter) copied() (packetFilter, error) {
 	const most = int(samplerLimitHEAD_BYTES)
 	body, err := filterebpf.TranslateBuffer(f, most)
 	return packetFilter{
-		stub:   "filter_head",
-		body:   body,
+		bodies: map[string]asm.Instructions{headStub: body},
 		reach:  min(filter.Reach(f), most),
 		length: filter.ReadsLength(f),
 	}, err

@@ -23,7 +23,7 @@ type heldHook struct {
 
 func (h *heldHook) load(k *sampler, first, index uint32) error {
 	h.sampler = k
-	h.filter = packetFilter{stub: "filter", body: slowFilter()}
+	h.filter = packetFilter{bodies: map[string]asm.Instructions{"filter": slowFilter()}}
 	return h.xdpHook.load(k, first, index)
 }
 

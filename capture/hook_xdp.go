@@ -1,6 +1,13 @@
 package capture
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -10,36 +17,61 @@ type xdpHook struct {
 	ifi     xdp.Interface
 	mode    Mode
 	filter  packetFilter
-	verdict Verdict // what the program returns for every packet
+	verdict Verdict     // what the program returns for every packet
+	asks    question    // of the card
+	stamps  *cardStamps // nil = the packets have the host's
 
 	source  Source
 	program program
 	watch   *xdp.HookWatch
 }
 
-func newXDPHook(p place, o *Options) (*xdpHook, error) {
-	h := &xdpHook{ifi: p.ifi, mode: o.Mode, verdict: Pass, source: newSource(p.ifi, XDP)}
+func newXDPHook(p place, o *Options, q question) (*xdpHook, error) {
+	h := &xdpHook{ifi: p.ifi, mode: o.Mode, verdict: Pass, asks: q, source: newSource(p.ifi, XDP)}
 	if o.Sink {
 		h.verdict = Drop
 	}
+	if q.time {
+		h.stamps = &cardStamps{kind: o.Stamp, notice: o.notice}
+	}
 	var err error
-	h.filter, err = p.filter.direct()
+	if h.filter, err = p.filter.direct(); q.tag && err == nil {
+		h.filter, err = p.filter.both()
+	}
 	return h, err
 }
 
 func (h *xdpHook) sources() []Source { return []Source{h.source} }
 
+func (h *xdpHook) card() card { return card{stamps: h.stamps, hashes: hashKind(&h.ifi)} }
+
 func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
-	h.program, err = k.load(samplerProgSampleXdp, h.filter, constants{
+	own := constants{
 		samplerVarSource:  first,
 		samplerVarHook:    index,
 		samplerVarVerdict: uint32(h.verdict),
-	}, nil)
+	}
+	if !h.asks.isNone() {
+		asking := maps.Clone(own)
+		maps.Copy(asking, h.asks.constants())
+		h.program, err = k.load(samplerProgSampleCard, h.filter, asking, func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) })
+		if err != nil && !h.asks.time {
+			k.options.notice(fmt.Errorf("the card of %s is not asked for %s: load the program that does: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
+			h.asks = question{}
+			delete(h.filter.bodies, headStub)
+		}
+	}
+	if h.asks.isNone() {
+		h.program, err = k.load(samplerProgSampleXdp, h.filter, own, nil)
+	}
 	if err != nil {
 		return support.ExplainLoad("load the sampling program", err)
 	}
-	h.source.Sampler, err = h.program.info()
-	return err
+	h.source.Asked = h.asks.names()
+	if h.source.Sampler, err = h.program.info(); err != nil || h.stamps == nil {
+		return err
+	}
+	return h.stamps.open(&h.ifi)
 }
 
 func (h *xdpHook) attach() (err error) {
@@ -51,7 +83,7 @@ func (h *xdpHook) attach() (err error) {
 		return err
 	}
 	h.program.link, h.source.Mode = link, Mode(mode)
-	return nil
+	return h.stamps.begin(&h.ifi)
 }
 
 func (h *xdpHook) check() error {
@@ -59,11 +91,11 @@ func (h *xdpHook) check() error {
 	return h.watch.CheckRuns(own, own)
 }
 
-func (h *xdpHook) detach() error { return h.program.detach() }
+func (h *xdpHook) detach() error { return errors.Join(h.stamps.end(), h.program.detach()) }
 
 func (h *xdpHook) close() error {
 	if h.watch != nil {
 		h.watch.Close()
 	}
-	return h.program.close()
+	return errors.Join(h.stamps.close(), h.program.close())
 }

@@ -117,6 +117,7 @@ func (table *instructionTable) addAll(t *testing.T, pair *testnet.Pair, transpor
 			continue
 		}
 		o := c.options
+		o.VLANRestore = VLANRestoreOff
 		o.Interfaces, o.Hooks, o.Transport = []string{pair.RxName}, hooks, transport
 		withHooks(t, pair, o, func(h hook) {
 			switch h := h.(type) {

@@ -34,6 +34,9 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o *Options) checkPlaces() error {
+	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
+		return fmt.Errorf("%v: there is no such type of time stamps", o.Stamp)
+	}
 	if len(o.Interfaces) == 0 && o.HookMap == "" {
 		return errors.New("no interface to capture on")
 	}

@@ -28,11 +28,12 @@ type Output interface {
 // A Description is what a session's files say about it besides its packets.
 type Description struct {
 	Sources  []Source
-	Options  Options   // with the defaults filled in
-	Started  time.Time // when the session began to attach
-	Hardware string    // the CPU's model
-	OS       string    // as `uname -srm` prints it
-	Recorded string    // why and when a [Recorder] wrote the file; "" = it is no recorder's
+	Options  Options      // with the defaults filled in
+	Started  time.Time    // when the session began to attach
+	Hardware string       // the CPU's model
+	OS       string       // as `uname -srm` prints it
+	Clocks   []*CardClock // as Session.CardClocks has them, at Begin; nil = there are none
+	Recorded string       // why and when a [Recorder] wrote the file; "" = it is no recorder's
 
 	// OutletName is the session's; nil = no packet has a To.
 	OutletName func(Outlet) string
@@ -53,6 +54,7 @@ func (s *Session) Description() Description {
 		Started:    s.started,
 		Hardware:   machine.CPU(),
 		OS:         machine.Kernel(),
+		Clocks:     s.CardClocks(),
 		Accounts:   s.Accounts,
 		OutletName: s.OutletName,
 		Settled:    func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
@@ -74,6 +76,7 @@ func (d *Description) comment(commandLine string) string {
 			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", src.Label(), src.Sampler, src.Hook, src.Target)
 		}
 	}
+	d.commentCards(&b)
 	if d.Recorded != "" {
 		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
 	}
@@ -90,6 +93,24 @@ func (d *Description) comment(commandLine string) string {
 		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
 	}
 	return b.String()
+}
+
+// commentCards says what the cards were asked for, and what that means for the time stamps.
+func (d *Description) commentCards(b *strings.Builder) {
+	for _, src := range d.Sources {
+		if src.Asked != nil {
+			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.Asked, ", "))
+		}
+	}
+	if d.Options.Stamp == HostStamp {
+		return
+	}
+	fmt.Fprintf(b, "time stamps: %v; packets that the card gave none have the host's; packets are in the order of the host's, so stamps may step back\n", d.Options.Stamp)
+	for i, clock := range d.Clocks {
+		if clock != nil {
+			fmt.Fprintf(b, "%s: at the start %v\n", d.Sources[i].Name, clock)
+		}
+	}
 }
 
 // sampling says which packets are kept, in the order in which that is decided.

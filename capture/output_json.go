@@ -36,7 +36,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 		p := &packets[n]
 		// The fields are set one by one, for the reason given in reader.take.
 		line.Source = p.Source
-		line.Time = p.Time
+		line.Time = p.Stamp()
 		line.Data = p.Data
 		line.WireLen = p.WireLen
 		line.Queue = p.Queue

@@ -97,7 +97,7 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 		}
 		// The fields are set one by one, for the reason given in reader.take.
 		block.Interface = uint32(p.Source)
-		block.Time = uint64(p.Time)
+		block.Time = uint64(p.Stamp())
 		block.WireLen = uint32(p.WireLen)
 		block.Data = p.Data
 		block.Flags = e.flags(p)
@@ -105,6 +105,9 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 		block.Queue = p.Queue
 		block.ID = p.ID
 		block.Verdict = uint32(p.Verdict)
+		if p.HashKind == ToeplitzHash {
+			block.Hash, block.Fields = p.Hash, block.Fields|pcapng.HasHash
+		}
 		block.Dropped = p.Dropped
 		block.Comments = block.Comments[:0]
 		if p.ClockSetBack != 0 {

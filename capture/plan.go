@@ -60,6 +60,9 @@ func (o *Options) hooksAt(p place) (hooks []hook, err error) {
 	if o.Direction == In {
 		return hooks, nil
 	}
+	if o.Direction == Out && o.Stamp != HostStamp {
+		return hooks, xdp.Kind(ErrNoStamp, "time stamps of the type %v: the card stamps what %s receives, not what it sends", o.Stamp, p.ifi.Name)
+	}
 	h, err := newEgressHook(p)
 	if err != nil {
 		return hooks, err
@@ -68,18 +71,26 @@ func (o *Options) hooksAt(p place) (hooks []hook, err error) {
 }
 
 func (o *Options) receivingHooks(p place) ([]hook, error) {
-	if o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0) {
+	q, err := o.question(p)
+	if err != nil {
+		return nil, err
+	}
+	if o.isTraced(p) {
 		return newTraceHooks(p, o)
 	}
 	var h hook
-	var err error
 	if o.HookMap != "" {
 		h, err = newTailCallHook(p, o)
 	} else {
-		h, err = newXDPHook(p, o)
+		h, err = newXDPHook(p, o, q)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return []hook{h}, nil
+}
+
+// isTraced tells whether a running program is traced at a place.
+func (o *Options) isTraced(p place) bool {
+	return o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0)
 }

@@ -33,6 +33,7 @@ type reader struct {
 	transport transport
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
+	cards     []card // behind the sources
 	lost      losses
 	clock     wallClock
 	ledger    *ledger
@@ -115,10 +116,13 @@ func (r *reader) take(packets []Packet) (n int) {
 			p.ID = rec.PacketId
 			p.Verdict = Verdict(rec.Verdict)
 			p.Dropped = r.lost.since(rec.samplerSample)
-			p.GSOSize, p.To = 0, 0
+			p.GSOSize, p.To, p.CardTime, p.HashKind = 0, 0, 0, NoHash
 			p.Outbound = r.sent != nil && r.sent[rec.Source]
 			if rec.extra != nil {
 				p.GSOSize, p.To = int(rec.extra.GsoSize), Outlet(rec.extra.ToIfindex)
+				if !r.cards[p.Source].fill(p, rec.extra, r.clock.Offset) {
+					r.ledger.unstamped(p.Source)
+				}
 				if p.To != 0 {
 					r.outlets.learn(p.To)
 				}

@@ -16,7 +16,7 @@ const MinRecorder = 1 << 20
 
 // RecorderOptions say what a [Recorder] keeps and when it writes.
 type RecorderOptions struct {
-	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 56 besides its own
+	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 80 besides its own
 	Post     time.Duration // how long the recorder goes on with a file after its trigger
 	Triggers []Trigger
 	AtEnd    bool // write what is in memory at the end, too

@@ -21,7 +21,7 @@ type packetRing struct {
 
 // packetHead is how many bytes of a ring a packet takes besides its own, which are rounded up to a
 // multiple of 8.
-const packetHead = 56
+const packetHead = 80
 
 func newPacketRing(size int) (*packetRing, error) {
 	mem, err := unix.Mmap(-1, 0, size&^7, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -52,7 +52,7 @@ func (r *packetRing) put(p *Packet) {
 		h = r.mem[r.headAt : r.headAt+packetHead]
 	}
 	le := binary.LittleEndian
-	le.PutUint64(h[48:], uint64(p.Verdict)|uint64(p.To)<<32) // the last one first: one check of the bounds
+	le.PutUint64(h[72:], uint64(p.Verdict)|uint64(p.To)<<32) // the last one first: one check of the bounds
 	le.PutUint32(h[0:], uint32(len(p.Data)))
 	le.PutUint32(h[4:], uint32(p.WireLen))
 	le.PutUint32(h[8:], uint32(p.Source))
@@ -61,6 +61,10 @@ func (r *packetRing) put(p *Packet) {
 	le.PutUint64(h[24:], p.ID)
 	le.PutUint64(h[32:], p.Dropped)
 	le.PutUint64(h[40:], uint64(p.ClockSetBack))
+	le.PutUint64(h[48:], uint64(p.CardTime))
+	le.PutUint32(h[56:], p.Hash)
+	le.PutUint32(h[60:], uint32(p.HashKind))
+	le.PutUint32(h[64:], uint32(p.GSOSize))
 	if r.headAt+packetHead > len(r.mem) {
 		r.write(r.headAt, h)
 	}
@@ -85,8 +89,12 @@ func (r *packetRing) first(p *Packet, wrapped *[]byte) {
 		ID:           le.Uint64(h[24:]),
 		Dropped:      le.Uint64(h[32:]),
 		ClockSetBack: time.Duration(le.Uint64(h[40:])),
-		Verdict:      Verdict(le.Uint32(h[48:])),
-		To:           Outlet(le.Uint32(h[52:])),
+		CardTime:     int64(le.Uint64(h[48:])),
+		Hash:         le.Uint32(h[56:]),
+		HashKind:     HashKind(le.Uint32(h[60:])),
+		GSOSize:      int(le.Uint32(h[64:])),
+		Verdict:      Verdict(le.Uint32(h[72:])),
+		To:           Outlet(le.Uint32(h[76:])),
 	}
 	at := r.after(r.tailAt, packetHead)
 	if at+n <= len(r.mem) {

@@ -145,8 +145,8 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 			return program{}, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	if f.body != nil {
-		if err := filterebpf.Replace(spec.Programs[name], f.stub, f.body); err != nil {
+	for stub, body := range f.bodies {
+		if err := filterebpf.Replace(spec.Programs[name], stub, body); err != nil {
 			return program{}, err
 		}
 	}
@@ -170,7 +170,7 @@ func (k *sampler) constants(f packetFilter) constants {
 	o := k.options
 	return constants{
 		samplerVarSnaplen:         uint32(o.SnapLen),
-		samplerVarFiltering:       f.body != nil,
+		samplerVarFiltering:       f.bodies != nil,
 		samplerVarFilteringLength: f.length,
 		samplerVarReach:           uint32(f.reach),
 		samplerVarOneIn:           o.Sample,

@@ -133,10 +133,14 @@ const (
 	samplerMapPassages        = "passages"
 	samplerMapRings           = "rings"
 	samplerMapSamples         = "samples"
+	samplerProgSampleCard     = "sample_card"
 	samplerProgSampleEgress   = "sample_egress"
 	samplerProgSampleFentry   = "sample_fentry"
 	samplerProgSampleFexit    = "sample_fexit"
 	samplerProgSampleXdp      = "sample_xdp"
+	samplerVarAskingHash      = "asking_hash"
+	samplerVarAskingTag       = "asking_tag"
+	samplerVarAskingTime      = "asking_time"
 	samplerVarChoosingFlows   = "choosing_flows"
 	samplerVarClassType       = "class_type"
 	samplerVarExtraType       = "extra_type"
@@ -207,6 +211,7 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
+	SampleCard   *ebpf.ProgramSpec `ebpf:"sample_card"`
 	SampleEgress *ebpf.ProgramSpec `ebpf:"sample_egress"`
 	SampleFentry *ebpf.ProgramSpec `ebpf:"sample_fentry"`
 	SampleFexit  *ebpf.ProgramSpec `ebpf:"sample_fexit"`
@@ -231,6 +236,9 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	AskingHash      *ebpf.VariableSpec `ebpf:"asking_hash"`
+	AskingTag       *ebpf.VariableSpec `ebpf:"asking_tag"`
+	AskingTime      *ebpf.VariableSpec `ebpf:"asking_time"`
 	ChoosingFlows   *ebpf.VariableSpec `ebpf:"choosing_flows"`
 	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
 	ExtraType       *ebpf.VariableSpec `ebpf:"extra_type"`
@@ -306,6 +314,9 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	AskingHash      *ebpf.Variable `ebpf:"asking_hash"`
+	AskingTag       *ebpf.Variable `ebpf:"asking_tag"`
+	AskingTime      *ebpf.Variable `ebpf:"asking_time"`
 	ChoosingFlows   *ebpf.Variable `ebpf:"choosing_flows"`
 	ClassType       *ebpf.Variable `ebpf:"class_type"`
 	ExtraType       *ebpf.Variable `ebpf:"extra_type"`
@@ -338,6 +349,7 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
+	SampleCard   *ebpf.Program `ebpf:"sample_card"`
 	SampleEgress *ebpf.Program `ebpf:"sample_egress"`
 	SampleFentry *ebpf.Program `ebpf:"sample_fentry"`
 	SampleFexit  *ebpf.Program `ebpf:"sample_fexit"`
@@ -346,6 +358,7 @@ type samplerPrograms struct {
 
 func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
+		p.SampleCard,
 		p.SampleEgress,
 		p.SampleFentry,
 		p.SampleFexit,

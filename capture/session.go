@@ -101,6 +101,7 @@ func (s *Session) openReader() (err error) {
 	r := &s.reader
 	*r = reader{
 		transport: s.sampler.transport,
+		cards:     cardsOf(s.hooks),
 		merge:     merge{sources: len(s.sources), reject: s.ledger.reject},
 		lost:      losses{sources: len(s.sources)},
 		ledger:    s.ledger,

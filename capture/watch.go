@@ -36,6 +36,7 @@ func (s *Session) startWatch() error {
 				return
 			case <-ticker.C:
 				s.checkHooks()
+				s.measureClocks()
 			}
 		}
 	}()

@@ -62,6 +62,7 @@ type captureOptions struct {
 	recorder recorderOptions
 	sflow    sflowOptions
 	live     liveOptions
+	card     cardOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -102,6 +103,9 @@ func newCapture(o *captureOptions) *cobra.Command {
 			if o.list {
 				return printInterfaces(cmd.OutOrStdout(), o.json.given)
 			}
+			if o.card.listStamps {
+				return printStampTypes(cmd.OutOrStdout(), o.interfaces)
+			}
 			if o.read != nil {
 				return readInstead(cmd, o.read, args)
 			}
@@ -132,6 +136,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
+	o.card.complete(cmd)
 	cmd.RegisterFlagCompletionFunc("rx-capture", completeList("entry", "exit"))
 	cmd.RegisterFlagCompletionFunc("verdict", completeList(xdp.VerdictNames()...))
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
@@ -160,6 +165,7 @@ func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
 	o.filter.flags(f)
+	o.card.vlanFlag(f)
 }
 
 func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
@@ -180,6 +186,7 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat it for several")
 	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst behind that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+	o.card.stampFlags(f)
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
 	o.sflow.flags(f)
@@ -245,6 +252,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if err := o.checkSFlow(given); err != nil {
 		return err
 	}
+	if err := o.card.check(given); err != nil {
+		return err
+	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
@@ -302,6 +312,9 @@ func (o *captureOptions) session() capture.Options {
 		Filter:        o.filter.text,
 		VLANAware:     o.filter.vlanAware,
 		FilterProgram: o.filter.program,
+		Stamp:         o.card.stamp,
+		VLANRestore:   o.card.restore,
+		Hash:          o.printing.verbose > 0,
 		SnapLen:       int(o.snapLen.bytes),
 		Count:         o.count,
 		SampleFlows:   o.sampleFlows,

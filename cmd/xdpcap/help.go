@@ -78,7 +78,7 @@ file; -d prints what it is compiled to, and -d --ebpf what becomes of that.
 
 What differs at XDP from tcpdump on a socket:
 
-VLAN tags are still in the packet: "tcp port 443" does not match behind one. With --vlan-aware it
+VLAN tags are in the packet: "tcp port 443" does not match behind one. With --vlan-aware it
 does, behind one tag or two.
 
 inbound and outbound are known before the filter runs, from -Q: in, out or inout.

@@ -62,9 +62,12 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
 		o.to = l.outletName(p.To)
 	}
+	if p.HashKind != capture.NoHash {
+		o.hash, o.soft, o.known = p.Hash, p.HashKind == capture.SoftwareHash, o.known|pcapng.HasHash
+	}
 	l.origin = l.format.appendOrigin(l.origin[:0], &o)
 	return l.dissector.AppendLine(dst, dissect.Packet{
-		Time:    time.Unix(0, p.Time),
+		Time:    time.Unix(0, p.Stamp()),
 		Data:    p.Data,
 		WireLen: p.WireLen,
 		Origin:  l.origin,
@@ -77,8 +80,10 @@ type packetOrigin struct {
 	queue       uint32
 	verdict     capture.Verdict
 	id, dropped uint64
-	gsoSize     int           // 0 = it is no GSO packet, or that is not known
-	known       pcapng.Fields // which of queue, id and verdict
+	gsoSize     int // 0 = it is no GSO packet, or that is not known
+	hash        uint32
+	soft        bool          // the hash is software's
+	known       pcapng.Fields // which of queue, id, verdict and hash
 	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
 }
 
@@ -125,6 +130,12 @@ func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	}
 	if o.known&pcapng.HasID != 0 {
 		add("id %d", o.id)
+	}
+	if o.known&pcapng.HasHash != 0 {
+		add("hash 0x%08x", uint64(o.hash))
+		if o.soft {
+			b = append(b, " by software"...)
+		}
 	}
 	if o.dropped > 0 {
 		add("%d lost before", o.dropped)

@@ -47,8 +47,6 @@ var peerFlags = []peerFlag{
 	{letter: "I", name: "monitor-mode", instead: "XDP sees Ethernet frames only: capture 802.11 frames with tcpdump -I"},
 	{letter: "k", value: "channel", instead: "XDP sees Ethernet frames only: set a Wi-Fi channel with iw"},
 	{letter: "L", name: "list-data-link-types", instead: "there is one, EN10MB: XDP sees Ethernet frames only"},
-	{letter: "J", name: "list-time-stamp-types", instead: "there is one: packets are stamped in the XDP program"},
-	{letter: "j", name: "time-stamp-type", value: "type", instead: "packets are stamped in the XDP program: leave it away"},
 	{letter: "g", instead: "files are for their owner alone: chmod g+r FILE when xdpcap has ended"},
 	{name: "use-pcap", instead: "say --format pcap"},
 	{name: "load-xdp-mode", value: "mode", instead: "say --xdp-mode native or --xdp-mode generic"},

@@ -66,7 +66,7 @@ func (l *readLines) take(b *capfile.Block) error {
 
 func (l *readLines) append(b *capfile.Block) {
 	o := packetOrigin{
-		queue: b.Packet.Queue, verdict: capture.Verdict(b.Packet.Verdict), id: b.Packet.ID, dropped: b.Packet.Dropped, known: b.Packet.Fields,
+		queue: b.Packet.Queue, verdict: capture.Verdict(b.Packet.Verdict), id: b.Packet.ID, dropped: b.Packet.Dropped, hash: b.Packet.Hash, known: b.Packet.Fields,
 	}
 	if l.labels.several || o.known&pcapng.HasVerdict != 0 {
 		o.label = l.labels.of(b.Interface).text
@@ -220,6 +220,7 @@ type packetKeys struct {
 	To        string    `json:"to,omitempty"` // the interface that the verdict sends it out of
 	Queue     *uint32   `json:"queue,omitempty"`
 	ID        *uint64   `json:"id,omitempty"`
+	Hash      string    `json:"hash,omitempty"` // the card's
 	Lost      uint64    `json:"lost_before,omitempty"`
 	Length    uint32    `json:"length"` // bytes it had
 	Captured  int       `json:"captured"`
@@ -263,6 +264,9 @@ func (o *readObjects) keys(b *capfile.Block) *packetKeys {
 	}
 	if p.Fields&pcapng.HasID != 0 {
 		k.ID = &p.ID
+	}
+	if p.Fields&pcapng.HasHash != 0 {
+		k.Hash = fmt.Sprintf("0x%08x", p.Hash)
 	}
 	if b.Raw.Raw != nil {
 		k.Comments = b.Raw.Comments()

@@ -39,6 +39,8 @@ var remedies = []struct {
 	{kind: support.ErrBufferTooLarge, words: "a smaller -B"},
 	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
+	{kind: capture.ErrNoClock, words: "-j adapter_unsynced has the card's stamps as they are", join: "; "},
+	{kind: capture.ErrNoStamp, words: "leave -j away"},
 	{kind: capture.ErrTraced, words: "leave --sink and --xdp-mode away"},
 	{kind: meter.ErrNothingToMeasure, words: "measure xdpcap's own with --builtin", join: ", or "},
 	{kind: meter.ErrOccupied, words: "leave --builtin away to measure that program", join: "; "},

@@ -82,7 +82,7 @@ func TestAddRemedies(t *testing.T) {
 		},
 		Features: support.Checks{check("grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring", support.ErrLockedMemory)},
 	}
-	if diff := cmp.Diff(want, r, cmpopts.EquateErrors(), cmpopts.IgnoreUnexported(support.Privileges{})); diff != "" {
+	if diff := cmp.Diff(want, r, cmpopts.EquateErrors(), cmpopts.IgnoreUnexported(support.Privileges{}, support.Interface{})); diff != "" {
 		t.Error(diff)
 	}
 	addRemedies(&support.Report{}) // without an interface

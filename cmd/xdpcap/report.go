@@ -133,6 +133,9 @@ func (r *reporter) start() {
 		if r.exporter != nil {
 			say(r.text, "%v", r.exporter)
 		}
+		if r.o.printing.verbose > 0 {
+			announceCards(r.text, r.session)
+		}
 		for _, out := range r.outputs {
 			if _, ok := out.Output.(*liveServer); ok {
 				say(r.text, "packets for whoever connects to %s", out.name)

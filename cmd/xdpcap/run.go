@@ -177,6 +177,11 @@ func (r *captureRun) closeOutputs() {
 // enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
 // at.
 func (r *captureRun) enterSandbox() error {
+	if r.session.SetCards() {
+		if err := r.o.sandbox.keepCards(); err != nil {
+			return err
+		}
+	}
 	made := []giver{&r.o.json}
 	for _, d := range r.opened {
 		if g, ok := d.(giver); ok {
@@ -202,6 +207,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	r.accounts = all
 	if r.objects == nil {
 		writeCounts(r.text, r.accounts[0].Total())
+		writeStamps(r.text, r.session, r.accounts[0])
 		r.writeOutputs()
 	}
 	if r.finished != nil {
@@ -243,6 +249,7 @@ func (r *captureRun) printCounts() {
 		r.printSummary(accounts, nil)
 	default:
 		writeCounts(r.text, accounts.Total())
+		writeStamps(r.text, r.session, accounts)
 	}
 }
 

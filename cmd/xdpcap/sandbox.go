@@ -131,7 +131,7 @@ func (o *sandboxOptions) String() string {
 	}
 	capabilities := "no capabilities"
 	if len(o.box.Keep) > 0 { // see keep
-		capabilities = "CAP_NET_ADMIN alone, which it takes to remove the filter of clsact"
+		capabilities = "CAP_NET_ADMIN alone, which it takes to remove the filter of clsact, or to put back how the card stamps packets"
 	}
 	return who + ", " + capabilities + ", may open files for writing " + where
 }

@@ -27,6 +27,8 @@ type sourceSummary struct {
 	Mode      string `json:"mode,omitempty"` // at the hooks xdp and egress
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
+
+	Clock *clockKeys `json:"clock,omitempty"` // the card's
 	accountKeys
 }
 
@@ -94,6 +96,7 @@ type accountKeys struct {
 	Invalid     uint64 `json:"invalid"`
 	Captured    uint64 `json:"captured"`
 	Bytes       uint64 `json:"bytes"`
+	Unstamped   uint64 `json:"unstamped,omitempty"`
 }
 
 func newAccountKeys(a capture.Account) accountKeys {
@@ -107,6 +110,7 @@ func newAccountKeys(a capture.Account) accountKeys {
 		Invalid:     a.Invalid,
 		Captured:    a.Captured,
 		Bytes:       a.Bytes,
+		Unstamped:   a.Unstamped,
 	}
 }
 
@@ -128,12 +132,15 @@ func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()
+		clocks := r.session.CardClocks()
 		for i, src := range r.session.Sources() {
 			var own capture.Account
 			if i < len(accounts) {
 				own = accounts[i]
 			}
-			s.Interfaces = append(s.Interfaces, newSourceSummary(&src, own))
+			one := newSourceSummary(&src, own)
+			one.Clock = newClockKeys(clocks[i])
+			s.Interfaces = append(s.Interfaces, one)
 		}
 	}
 	s.accountKeys = newAccountKeys(accounts.Total())

@@ -40,10 +40,19 @@ func ExplainLoad(tried string, err error) error {
 // ExplainBTF explains an error of reading what the kernel says about its own types. The text begins
 // with what was tried.
 func ExplainBTF(tried string, err error) error {
-	if !exists(kernelBTF) {
-		return fmt.Errorf("%s: there is no %s: %s", tried, kernelBTF, takeBTF)
+	if missing := CheckBTF(); missing != nil {
+		err = missing
 	}
 	return fmt.Errorf("%s: %w", tried, err)
+}
+
+// CheckBTF is nil where the kernel says something about its own types. Without that, no program
+// can call its functions by their names.
+func CheckBTF() error {
+	if !exists(kernelBTF) {
+		return fmt.Errorf("there is no %s: %s", kernelBTF, takeBTF)
+	}
+	return nil
 }
 
 // ExplainPromiscuous explains an error of setting an interface to promiscuous mode. The text begins
@@ -60,14 +69,15 @@ func ExplainPromiscuous(tried string, err error) error {
 // *xdp.TracingError.
 func ExplainTracer(err error, target xdp.Program) error {
 	explained := explainTracing(err)
-	if e := (*xdp.TracingError)(nil); target.Name == samplerName && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
+	if e := (*xdp.TracingError)(nil); isSampler(target.Name) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
 		e.Remedy = "end the capture of another xdpcap, whose program that is, or " + e.Remedy
 	}
 	return fmt.Errorf("trace XDP program %s: %w", target, explained)
 }
 
-// samplerName is what a capture at the XDP hook calls its program.
-const samplerName = "sample_xdp"
+// isSampler tells whether a capture at the XDP hook calls its program so: the second one is bound
+// to its device.
+func isSampler(name string) bool { return name == "sample_xdp" || name == "sample_card" }
 
 // explainTracing returns nil or an *xdp.TracingError.
 func explainTracing(err error) error {

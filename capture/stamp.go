@@ -1,0 +1,183 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Stamp is the clock that packets are stamped by, besides the host's, by which they are ordered.
+type Stamp int
+
+const (
+	HostStamp            Stamp = iota // CLOCK_REALTIME, as the sampling program takes it
+	AdapterStamp                      // the card's, brought to CLOCK_REALTIME by a measured offset
+	AdapterUnsyncedStamp              // the card's, in ns of its own clock
+)
+
+var stampNames = [...]string{"host", "adapter", "adapter_unsynced"}
+
+func (s Stamp) String() string {
+	if s < 0 || int(s) >= len(stampNames) {
+		return fmt.Sprintf("stamp %d", int(s))
+	}
+	return stampNames[s]
+}
+
+// ParseStamp reads the name of a Stamp, as tcpdump has them.
+func ParseStamp(name string) (Stamp, error) {
+	for s, own := range stampNames {
+		if name == own {
+			return Stamp(s), nil
+		}
+	}
+	return 0, fmt.Errorf("time stamp type %q: must be host, adapter or adapter_unsynced", name)
+}
+
+// StampTypes are those that packets of the interface can have: HostStamp first.
+func StampTypes(name string) ([]Stamp, error) {
+	ifi, err := xdp.EthernetInterface(name)
+	if err != nil {
+		return nil, err
+	}
+	types := []Stamp{HostStamp}
+	for _, s := range []Stamp{AdapterStamp, AdapterUnsyncedStamp} {
+		if o := (Options{Stamp: s}); o.lacksStamps(place{ifi: ifi}) == nil {
+			types = append(types, s)
+		}
+	}
+	return types, nil
+}
+
+// cardStamps turns the card's stamps of a source into those that its packets get. A nil one is of a
+// source whose packets have the host's.
+type cardStamps struct {
+	kind     Stamp
+	notice   func(error)
+	clock    *clock.Card   // nil without AdapterStamp
+	failed   bool          // to be compared, once
+	stamping *xdp.Stamping // nil where the card stamped all packets before, or cannot be told to
+}
+
+// open opens the clock.
+func (c *cardStamps) open(ifi *xdp.Interface) (err error) {
+	if c.kind != AdapterStamp {
+		return nil
+	}
+	number, _ := ifi.PTPClock()
+	if c.clock, err = clock.OpenCard(number); err != nil {
+		return xdp.Kind(ErrNoClock, "time stamps of the type %v for %s: %w", c.kind, ifi.Name, err)
+	}
+	return nil
+}
+
+// begin lets the card stamp all packets.
+func (c *cardStamps) begin(ifi *xdp.Interface) (err error) {
+	if c == nil {
+		return nil
+	}
+	c.stamping, err = xdp.StampAll(ifi)
+	if errors.Is(err, xdp.ErrStamping) {
+		c.notice(fmt.Errorf("packets that the card does not stamp by itself have the host's stamps: %w", err))
+		return nil
+	}
+	return err
+}
+
+// end puts back what begin has set. It may be called again.
+func (c *cardStamps) end() error {
+	if c == nil || c.stamping == nil {
+		return nil
+	}
+	s := c.stamping
+	c.stamping = nil
+	return s.Close()
+}
+
+func (c *cardStamps) close() error {
+	if c == nil || c.clock == nil {
+		return nil
+	}
+	return c.clock.Close()
+}
+
+// farStamp is how far the card's stamp may be from the host's, in ns. What is farther is none: the
+// clock was set since it was last compared, or what the driver tells is no time.
+const farStamp = int64(time.Second)
+
+// at returns the stamp of a packet that the card has received at this time of its own, or 0 where
+// that is no stamp. host is what the host's clock says, and offset what CLOCK_MONOTONIC is to be
+// added for it.
+func (c *cardStamps) at(card uint64, host, offset int64) int64 {
+	switch {
+	case card == 0 || card > math.MaxInt64:
+		return 0
+	case c.kind == AdapterUnsyncedStamp:
+		return int64(card)
+	}
+	stamp := c.clock.Monotonic(int64(card)) + offset
+	if stamp-host > farStamp || host-stamp > farStamp {
+		return 0
+	}
+	return stamp
+}
+
+// A CardClock is how a card's clock relates to the system's.
+type CardClock struct {
+	Name   string        // /dev/ptp0
+	Ahead  time.Duration // of CLOCK_REALTIME, when it was last measured
+	Within time.Duration // that is wrong by half of this at most
+	Faster float64       // than the system's: 1e-6 is a microsecond per second; 0 = not known yet
+}
+
+func (c CardClock) String() string {
+	return fmt.Sprintf("%s is %v ahead of the system's clock, within %v, and gains %.3f us per second", c.Name, c.Ahead, c.Within/2, c.Faster*1e6)
+}
+
+// CardClocks are the clocks by which the session's sources are stamped, in the order of Sources. It
+// is nil for a source of which packets have another stamp than AdapterStamp.
+func (s *Session) CardClocks() []*CardClock {
+	clocks := make([]*CardClock, len(s.sources))
+	offset, _, err := clock.Offset()
+	for i := range s.reader.cards {
+		stamps := s.reader.cards[i].stamps
+		if err != nil || stamps == nil || stamps.clock == nil {
+			continue
+		}
+		last, faster := stamps.clock.Last()
+		clocks[i] = &CardClock{
+			Name:   stamps.clock.Name,
+			Ahead:  time.Duration(last.Card - last.Monotonic - offset),
+			Within: last.Within,
+			Faster: faster,
+		}
+	}
+	return clocks
+}
+
+// measureClocks compares the cards' clocks with the system's.
+func (s *Session) measureClocks() {
+	for i := range s.reader.cards {
+		stamps := s.reader.cards[i].stamps
+		if stamps == nil || stamps.clock == nil {
+			continue
+		}
+		if err := stamps.clock.Measure(); err != nil && !stamps.failed {
+			stamps.failed = true
+			s.notice(fmt.Errorf("the card's stamps go by its clock as it was: %w", err))
+		}
+	}
+}
+
+// SetCards tells whether the session has told a card to stamp packets, which needs CAP_NET_ADMIN to
+// be put back at its end.
+func (s *Session) SetCards() bool {
+	s.hooking.Lock()
+	defer s.hooking.Unlock()
+	return slices.ContainsFunc(s.reader.cards, func(c card) bool { return c.stamps != nil && c.stamps.stamping != nil })
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// tellsCard tells whether this kernel's veth tells XDP programs what a card would know.
+func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
+	t.Helper()
+	pair.Rx.Do(func() error {
+		tells = len(support.Metadata(pair.RxIndex)) == 3
+		return nil
+	})
+	return tells
+}
+
+// What cannot be had of a card is said in one line: as an error where stamps were asked for, as a
+// notice for VLAN tags, and not at all where nobody asked.
+func TestCardRefusals(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	tells := tellsCard(t, pair)
+	old := "this kernel does not say what the driver of rx0 tells XDP programs: Linux 6.7 does"
+	stamps := func(kind, why string) string { return "xdpcap: time stamps of the type " + kind + ": " + why }
+	for _, test := range []struct {
+		args string
+		want string // with metadata
+		old  string // without
+	}{
+		{"-j adapter", stamps("adapter", "driver veth of rx0 has no PTP clock that could be compared with the system's; -j adapter_unsynced "), stamps("adapter", old)},
+		{"-j adapter_unsynced --xdp-mode generic", stamps("adapter_unsynced", "in generic mode programs do not reach the driver of rx0"), ""},
+		{"-j adapter_unsynced --rx-capture entry", stamps("adapter_unsynced", "rx0 runs an XDP program, which is traced"), ""},
+	} {
+		if !tells && test.old != "" {
+			test.want = test.old
+		}
+		status, said := start(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0")...).wait()
+		if status != 1 || !strings.HasPrefix(said, test.want) || strings.Count(said, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", test.args, status, said)
+		}
+	}
+	for _, test := range []struct {
+		args string
+		want bool // a notice
+	}{{"", false}, {"--vlan-restore", !tells}, {"--vlan-restore --xdp-mode generic", true}, {"--vlan-restore=false", false}} {
+		said := listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0", "--account")...).interrupt()
+		if got := strings.Count(said, "xdpcap: VLAN tags that the card of rx0 has taken off are not put back: "); got > 1 || (got == 1) != test.want {
+			t.Errorf("%q: %s", test.args, said)
+		}
+	}
+	if status, said := start(t, pair.Rx, nil, "-j", "best", "-i", "rx0").wait(); status != 1 || said != "xdpcap: -j: time stamp type \"best\": must be host, adapter or adapter_unsynced\n" {
+		t.Errorf("exit status %d: %s", status, said)
+	}
+}
+
+// -J lists what the interface can have, as tcpdump does.
+func TestListStampTypes(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	want := "Time stamp types for rx0 (use option -j to set):\n  host (Host)\n"
+	if tellsCard(t, pair) {
+		want += "  adapter_unsynced (Adapter, not synced with system time)\n"
+	}
+	var out strings.Builder
+	cmd := command("-J", "-i", "rx0")
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || out.String() != want {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	if err := printStampTypes(&out, nil); err == nil {
+		t.Error("no interface is no error")
+	}
+}
+
+// A packet whose tag is beside it is printed with the tag and its hash, and is so in the file. What
+// has no stamp of the card is counted.
+func TestCardPackets(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	if !tellsCard(t, pair) {
+		t.Skip("this kernel's veth tells XDP programs nothing")
+	}
+	testnet.MustTagBeside(t, pair, 0x88a8, 0x2007)
+	for _, transport := range []string{"perf", "ring"} {
+		file, out := tempFile(t), tempFile(t)
+		printed, err := os.Create(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer printed.Close()
+		p := listening(t, pair.Rx, printed, "-i", "rx0", "--transport", transport, "-w", file, "--print", "-ev", "-c", "2", "-j", "adapter_unsynced", "vlan 7 and tcp dst port 80")
+		testnet.Send(t, pair, testnet.TxToRx().TCP(testnet.Segment{SrcPort: 9, DstPort: 80}), testnet.TxToRx().UDP(9, 80, []byte("x")),
+			testnet.TxToRx().TCP(testnet.Segment{SrcPort: 10, DstPort: 80}))
+		status, said := p.wait()
+		for _, want := range []string{
+			"xdpcap: rx0: the card is asked for timestamp, hash, vlan_tag\n",
+			"xdpcap: packets that the card does not stamp by itself have the host's stamps: ask how the card of rx0 stamps packets: driver veth: ",
+			"xdpcap: rx0: the card gave no time stamp for 2 packets, which have the host's\n",
+		} {
+			if status != 0 || strings.Count(said, want) != 1 {
+				t.Errorf("%s: exit status %d, not said: %s: %s", transport, status, want, said)
+			}
+		}
+		lines, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := regexp.MustCompile(`(?m)^\S+ \(queue 0, id \d+, hash 0x[0-9a-f]{8} by software\) .* > .*, ethertype 802.1Q-QinQ \(0x88a8\), length 64: vlan 7, p 1, `)
+		if n := len(line.FindAll(lines, -1)); n != 2 {
+			t.Errorf("%s: %d lines are as they should be: %s", transport, n, lines)
+		}
+		if got := outputOf(t, "tcpdump", "-nr", file, "vlan 7 and tcp"); strings.Count(got, "\n") != 2 {
+			t.Errorf("%s: the file: %s", transport, got)
+		}
+		// Software's hash is no card's.
+		if got := outputOf(t, "tshark", "-r", file, "-X", "read_format:MIME Files Format", "-V"); strings.Contains(got, "Hash Algorithm") {
+			t.Errorf("%s: the file has a hash", transport)
+		} else if !strings.Contains(got, "time stamps: adapter_unsynced") {
+			t.Errorf("%s: the file does not say whose its stamps are", transport)
+		}
+	}
+	counts := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", "rx0", "-c", "1", "-j", "adapter_unsynced", "--account", "--json="+counts)
+	testnet.Send(t, pair, testnet.TxToRx().UDP(9, 80, []byte("x")))
+	p.wait()
+	object, err := os.ReadFile(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := account(t, string(object)); s.Unstamped != 1 || s.Interfaces[0].Unstamped != 1 {
+		t.Errorf("unstamped: %s", object)
+	}
+}
+
+// The capability to put back how cards stamp is kept where one was set, for a user who may have it.
+func TestKeepCards(t *testing.T) {
+	skipEmulated(t)
+	o := sandboxOptions{}
+	if err := o.plan(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.keepCards(); err != nil || len(o.box.Keep) != 1 || o.box.Keep[0] != unix.CAP_NET_ADMIN || o.box.User != nil {
+		t.Errorf("%v, %+v", err, o.box)
+	}
+	if !strings.Contains(o.String(), "CAP_NET_ADMIN") {
+		t.Error(o.String())
+	}
+	off := sandboxOptions{off: true}
+	if err := off.keepCards(); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	other := sandboxOptions{user: "nobody"}
+	if err := other.plan(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.keepCards(); err == nil || !strings.HasPrefix(err.Error(), "-Z nobody: ") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,51 @@
+package testnet
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+)
+
+// TagBeside lets everything that the sending side sends have a VLAN tag beside the packet, as a
+// card hands packets up whose tags it takes off, until it is closed. The protocol is 0x8100 or
+// 0x88a8. It needs tcx, Linux 6.6.
+func TagBeside(p *Pair, protocol, tag uint16) (io.Closer, error) {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "push_tag",
+		Type: ebpf.SchedCLS,
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R2, int32(protocol>>8|protocol&0xff<<8)), // in network order
+			asm.Mov.Imm(asm.R3, int32(tag)),
+			asm.FnSkbVlanPush.Call(),
+			asm.Mov.Imm(asm.R0, -1), // TCX_NEXT
+			asm.Return(),
+		},
+		License: "GPL",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load a program that tags packets: %w", err)
+	}
+	defer prog.Close()
+	var l link.Link
+	err = p.Tx.Do(func() (err error) {
+		l, err = link.AttachTCX(link.TCXOptions{Interface: p.TxIndex, Program: prog, Attach: ebpf.AttachTCXEgress})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("attach a program that tags packets to %s: %w", p.TxName, err)
+	}
+	return l, nil
+}
+
+// MustTagBeside is TagBeside until the test ends.
+func MustTagBeside(tb TB, p *Pair, protocol, tag uint16) {
+	tb.Helper()
+	tagger, err := TagBeside(p, protocol, tag)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, "tagging", tagger.Close)
+}
