@@ -24,6 +24,7 @@ func listen(t testing.TB) *net.UDPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // for tests that fail
 	return conn
 }
 
@@ -54,7 +55,6 @@ func begun(t testing.TB, o Options, d capture.Description) *Agent {
 func receive(t testing.TB, conn *net.UDPConn) (kinds []uint32, length int) {
 	t.Helper()
 	b := make([]byte, 1<<16)
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	n, err := conn.Read(b)
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +140,34 @@ func TestDirections(t *testing.T) {
 	}
 }
 
+// A flow sample says where a packet goes, as far as that is known.
+func TestOutput(t *testing.T) {
+	d := description()
+	sources := newSources(&d)
+	const elsewhere = capture.Outlet(1<<31 | 5)
+	if !elsewhere.IsElsewhere() {
+		t.Fatal("this is an interface of another namespace")
+	}
+	for _, tt := range []struct {
+		source int
+		packet capture.Packet
+		want   sflow.Interface
+	}{
+		{0, capture.Packet{}, sflow.Interface{}},
+		{2, capture.Packet{Verdict: capture.Aborted}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
+		{2, capture.Packet{Verdict: capture.Pass}, sflow.Interface{}},
+		{2, capture.Packet{Verdict: capture.Tx}, sflow.Interface{Value: 9}},
+		{2, capture.Packet{Verdict: capture.Redirect}, sflow.Interface{}},
+		{2, capture.Packet{Verdict: capture.Redirect, To: 4}, sflow.Interface{Value: 4}},
+		{2, capture.Packet{Verdict: capture.Redirect, To: elsewhere}, sflow.Interface{}},
+		{3, capture.Packet{}, sflow.Interface{Value: 9}},
+	} {
+		if got := sources[tt.source].output(&tt.packet); got != tt.want {
+			t.Errorf("source %d, %+v: %+v, want %+v", tt.source, tt.packet, got, tt.want)
+		}
+	}
+}
+
 // Samples do not wait for others for long, and many of them fill a datagram.
 func TestFlush(t *testing.T) {
 	conn := listen(t)
@@ -206,6 +234,7 @@ func TestBounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer back.Close()
+	back.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a.Write(one)
 	a.sendBegunBefore(time.Now())
 	receive(t, back)
@@ -289,6 +318,7 @@ func TestIPv6(t *testing.T) {
 		t.Skipf("no IPv6 here: %v", err)
 	}
 	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
 	a.sendBegunBefore(time.Now())

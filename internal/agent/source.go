@@ -114,8 +114,14 @@ func (s *source) output(p *capture.Packet) sflow.Interface {
 	switch p.Verdict {
 	case capture.Drop, capture.Aborted:
 		return sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}
-	case capture.Tx:
-		return sflow.Interface{Value: uint32(s.Index)}
+	case capture.Tx, capture.Redirect:
+		switch {
+		case p.To.IsElsewhere(): // here, its index is another interface's
+		case p.To.Index() > 0:
+			return sflow.Interface{Value: uint32(p.To.Index())}
+		case p.Verdict == capture.Tx:
+			return sflow.Interface{Value: uint32(s.Index)}
+		}
 	}
 	return sflow.Interface{}
 }
