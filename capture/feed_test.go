@@ -9,7 +9,9 @@ import (
 	"math/rand"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -111,6 +113,7 @@ func TestFeedLog(t *testing.T) {
 type testServer struct {
 	*Server
 	address string
+	mu      sync.Mutex // for sent, which clients that join read
 	sent    Accounts
 	next    uint64
 	group   []Packet
@@ -125,7 +128,11 @@ func newTestServer(t *testing.T, logSize int) *testServer {
 	}
 	s := &testServer{Server: NewServer(l, WriterOptions{}), address: l.Addr().String(), sent: make(Accounts, 2)}
 	d := describeTwo()
-	d.Accounts = func() (Accounts, error) { return append(Accounts(nil), s.sent...), nil }
+	d.Accounts = func() (Accounts, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.Clone(s.sent), nil
+	}
 	if err := s.Begin(d); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +147,7 @@ func newTestServer(t *testing.T, logSize int) *testServer {
 // send sends a group of packets with running numbers.
 func (s *testServer) send(t *testing.T) {
 	t.Helper()
+	s.mu.Lock()
 	for i := range s.group {
 		s.next++
 		s.group[i].ID, s.group[i].Source = s.next, int(s.next%2)
@@ -148,6 +156,7 @@ func (s *testServer) send(t *testing.T) {
 		a.Seen++
 		a.Bytes += 200
 	}
+	s.mu.Unlock()
 	if err := errors.Join(s.Write(s.group), s.Flush()); err != nil {
 		t.Fatal(err)
 	}
