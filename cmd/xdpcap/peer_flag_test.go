@@ -72,7 +72,7 @@ func TestEveryFlag(t *testing.T) {
 		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
 		"direction": "in", "transport": "auto", "linktype": "EN10MB", "precision": "nano",
 		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
-		"trigger": "aborted",
+		"trigger": "aborted", "sflow-agent": "192.0.2.1",
 	}
 	newRoot().Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
@@ -94,6 +94,10 @@ func TestEveryFlag(t *testing.T) {
 			args = append(args, "-i", "none0", "-w", "out")
 		case "trigger", "post":
 			args = append(args, "-i", "none0", "-w", "out", "--ring", "1M")
+		case "counter-interval", "sflow-agent":
+			args = append(args, "-i", "none0", "-w", "sflow://127.0.0.1")
+		case "tls-cert", "tls-key", "tls-ca":
+			args = append(args, "-i", "none0", "--serve", "127.0.0.1:0")
 		case "file-count":
 			args = append(args, "-i", "none0", "-w", "out", "-C", "1")
 		default:
