@@ -5,6 +5,7 @@ import (
 	"maps"
 	"sync/atomic"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
@@ -79,10 +80,11 @@ func (s *Session) OutletName(to Outlet) string {
 }
 
 // resolveRedirectInfo puts the BTF id of the kernel's per-CPU variable into the instruction of
-// bpf/include/outlet.h that names it. Where the kernel has no such variable, the verifier
-// never comes to this instruction.
-func resolveRedirectInfo(instructions asm.Instructions) error {
+// bpf/include/outlet.h that names it, and tells the program so. Newer kernels have no such
+// variable.
+func resolveRedirectInfo(spec *ebpf.CollectionSpec, program string) error {
 	const name, pseudoBTFID = "bpf_redirect_info", asm.R3 // BPF_PSEUDO_BTF_ID of linux/bpf.h
+	instructions := spec.Programs[program].Instructions
 	for i := range instructions {
 		ins := &instructions[i]
 		if ins.Reference() != name {
@@ -94,13 +96,14 @@ func resolveRedirectInfo(instructions asm.Instructions) error {
 		}
 		var variable *btf.Var
 		if kernel.TypeByName(name, &variable) != nil {
-			continue
+			return nil
 		}
 		id, err := kernel.TypeID(variable)
 		if err != nil {
 			return fmt.Errorf("find %s among the kernel's types: %w", name, err)
 		}
 		ins.Src, ins.Constant = pseudoBTFID, int64(id)
+		return spec.Variables[samplerVarRedirectInfoInCpu].Set(true)
 	}
 	return nil
 }

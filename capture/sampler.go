@@ -150,7 +150,7 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 			return program{}, err
 		}
 	}
-	if err := resolveRedirectInfo(spec.Programs[name].Instructions); err != nil {
+	if err := resolveRedirectInfo(spec, name); err != nil {
 		return program{}, err
 	}
 	if adjust != nil {

@@ -30,6 +30,9 @@ struct bpf_net_context {
 struct task_struct {
 	struct bpf_net_context *bpf_net_context;
 };
+struct net_device___flags {
+	__u32 flags;
+};
 struct bpf_dtab_netdev { /* what a devmap has in an entry */
 	struct net_device *dev;
 };
@@ -42,22 +45,26 @@ struct bpf_dtab_netdev { /* what a devmap has in an entry */
 /* In net_device.flags: the device is one of those that a bond consists of. */
 #define IFF_SLAVE (1 << 11)
 
+/* Whether capture has put the id of the per-CPU variable into the instruction that names it. */
+volatile const bool redirect_info_in_cpu = false;
+
 /* Whether the kernel sends what the traced program returns XDP_TX for, as it does at interfaces. */
 volatile const bool sending_tx = false;
 
 /*
  * redirect_info returns what the last call to redirect a packet has left for the kernel, or NULL.
- * Since Linux 6.11 it belongs to the current task, and before that to the CPU: the instruction with
- * the name of the per-CPU variable gets the variable's BTF id from capture.
+ * Since Linux 6.11 it belongs to the current task, and before that to the CPU.
  */
 static __always_inline struct bpf_redirect_info *redirect_info(void)
 {
 	struct bpf_redirect_info *info;
 
-	if (!bpf_core_field_exists(struct task_struct, bpf_net_context)) {
+	if (redirect_info_in_cpu) {
 		asm volatile("%0 = bpf_redirect_info ll" : "=r"(info));
 		return bpf_this_cpu_ptr(info);
 	}
+	if (!bpf_core_field_exists(struct task_struct, bpf_net_context))
+		return NULL;
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	info = &task->bpf_net_context->ri;
@@ -104,9 +111,11 @@ static __always_inline __u32 find_outlet(struct xdp_buff *xdp, int verdict)
 {
 	if (verdict == XDP_REDIRECT)
 		return redirect_target(xdp);
-	if (verdict == XDP_TX && sending_tx && !(xdp->rxq->dev->flags & IFF_SLAVE))
-		return xdp->rxq->dev->ifindex;
-	return 0;
+	if (verdict != XDP_TX || !sending_tx)
+		return 0;
+	const struct net_device___flags *dev = (void *)xdp->rxq->dev;
+
+	return dev->flags & IFF_SLAVE ? 0 : xdp->rxq->dev->ifindex;
 }
 
 #endif

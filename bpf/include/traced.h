@@ -26,7 +26,6 @@ struct list_head {
 };
 struct net_device {
 	__u32 ifindex; /* an int in the kernel, and never negative */
-	__u32 flags;
 	possible_net_t nd_net;
 	struct {
 		struct list_head upper; /* of struct netdev_adjacent; a master is the first */
