@@ -450,6 +450,29 @@ func TestDirectionFilter(t *testing.T) {
 	}
 }
 
+// Where an XDP program runs, it is traced for what is received, beside the capture at egress. What
+// chooses by verdict leaves alone what is sent, which has none.
+func TestDirectionsBesideProgram(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Rewriting)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "--rx-capture", "entry,exit", "--verdict", "pass",
+		"-w", os.DevNull, "--json")
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	sendBack(t, pair, testnet.TxToRx().Reverse().UDP(1000, 53, nil))
+	s := account(t, p.interrupt())
+	var hooks []string
+	for _, source := range s.Interfaces {
+		hooks = append(hooks, source.Hook)
+		if source.Seen != 1 {
+			t.Errorf("%s: %+v", source.Hook, source.accountKeys)
+		}
+	}
+	if want := []string{"entry", "exit", "egress"}; !slices.Equal(hooks, want) || s.Interfaces[2].Captured != 1 {
+		t.Errorf("hooks %q, want %q: %+v", hooks, want, s.Interfaces)
+	}
+}
+
 // inbound and outbound are what a file says of its packets, and what a trigger sees.
 func TestDirectionOfFiles(t *testing.T) {
 	skipEmulated(t)
