@@ -11,6 +11,7 @@ import (
 
 // An interface is also found by its alternative names, and goes by its own name from there on.
 func TestAlternativeNames(t *testing.T) {
+	skipEmulated(t)
 	const short, long = "other0", "a-name-of-more-than-sixteen-characters"
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	err := pair.Rx.Do(func() error {

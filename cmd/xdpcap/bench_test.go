@@ -98,6 +98,7 @@ func TestBenchFlags(t *testing.T) {
 // bench prints a line per variant, and its table is the same whatever it measured. With -i there
 // are figures of the interface, too, which runs no program afterwards.
 func TestBenchCommand(t *testing.T) {
+	skipEmulated(t)
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const took = "40ms"

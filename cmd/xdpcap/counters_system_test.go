@@ -291,6 +291,7 @@ func scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 // Connections that somebody opens and leaves idle take few file descriptors, and no scrape waits
 // for them.
 func TestIdleConnections(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, _ := counting(t, pair, "stats", "-i", "rx0", "--interval", "50ms", "--listen", "127.0.0.1:0")
 	pid := p.cmd.Process.Pid

@@ -58,6 +58,7 @@ func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 }
 
 func TestSignals(t *testing.T) {
+	skipEmulated(t)
 	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. It does not inherit that
 	// a signal is caught.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -93,6 +94,7 @@ func fileSize(path string) int64 {
 }
 
 func TestCountAndDuration(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	for _, args := range [][]string{{"-c", "50"}, {"--duration", "300ms"}} {
@@ -129,6 +131,7 @@ func TestClosingLines(t *testing.T) {
 
 // SIGUSR1 prints the counts so far: as text, or with --json as an object.
 func TestSIGUSR1(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, args := range [][]string{{}, {"--json"}} {
 		p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", os.DevNull}, args...)...)

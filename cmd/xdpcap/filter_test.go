@@ -103,6 +103,7 @@ func TestVLANAware(t *testing.T) {
 
 // -F reads an expression from a file, and --filter-file a compiled program.
 func TestFilterFiles(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	expression, program := filepath.Join(dir, "expression"), filepath.Join(dir, "program")

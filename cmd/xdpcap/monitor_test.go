@@ -218,6 +218,7 @@ func TestMonitorRecord(t *testing.T) {
 
 // Each mistake is one line and exit status 1.
 func TestMonitorErrors(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
 		"-i nosuch":                      `interface "nosuch" does not exist; there are: lo, rx0`,

@@ -184,6 +184,7 @@ func TestTimeout(t *testing.T) {
 // A signal that comes while a capture begins ends it as a later one does. Where it does not begin,
 // since the file with its filter cannot be read to the end, the signal kills it.
 func TestSignalAtStart(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	filter := filepath.Join(t.TempDir(), "filter")
 	if err := syscall.Mkfifo(filter, 0o600); err != nil {

@@ -49,6 +49,7 @@ func unreadable(t *testing.T, pair *testnet.Pair, args string) *process {
 
 // Where nobody reads stderr, a capture captures, finishes its file and ends.
 func TestUnreadStderr(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := unreadable(t, pair, "-i rx0 -w "+file)

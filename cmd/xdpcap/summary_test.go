@@ -41,6 +41,7 @@ func TestJSONOnStderr(t *testing.T) {
 
 // The object says why a capture did not begin, also in a file.
 func TestJSONFailedStart(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := filepath.Join(t.TempDir(), "counts")
 	for _, test := range []struct{ args, want string }{
@@ -101,6 +102,7 @@ func TestJSONDescriptor(t *testing.T) {
 
 // What --json cannot mean is one clear line.
 func TestJSONMistakes(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ args, want string }{
 		{"--json=/dev/fd/987", "--json=/dev/fd/987: xdpcap was started without this descriptor"},

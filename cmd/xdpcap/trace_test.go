@@ -203,7 +203,7 @@ func TestTraceChoices(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	attachTarget(t, pair, testnet.Rewriting)
-	for _, test := range []struct {
+	for i, test := range []struct {
 		args string
 		want []int64 // verdicts; -1 = an entry
 	}{
@@ -228,6 +228,9 @@ func TestTraceChoices(t *testing.T) {
 		{"--program all udp port 53", []int64{-1}},
 		{"-s 20 udp port 53", []int64{-1}},
 	} {
+		if !testnet.Shared(i) {
+			continue
+		}
 		t.Run(test.args, func(t *testing.T) {
 			file := tempFile(t)
 			p := listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", pair.RxName, "-w", file, "--json")...)
@@ -340,7 +343,7 @@ func TestDispatcher(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 
-	for _, test := range []struct {
+	for i, test := range []struct {
 		args []string
 		want []string // hooks of one packet
 	}{
@@ -350,6 +353,9 @@ func TestDispatcher(t *testing.T) {
 		{[]string{"--program", names[2], "--verdict", "drop"}, []string{names[2] + "@fexit"}},
 		{[]string{"--program", names[2], "--verdict", "pass"}, nil},
 	} {
+		if !testnet.Shared(i) {
+			continue
+		}
 		file := tempFile(t)
 		p := listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", file, "--json")...)
 		testnet.Send(t, pair, testnet.UDPFrame(64, 0))

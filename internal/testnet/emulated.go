@@ -10,6 +10,19 @@ import "os"
 // Volume: at higher rates the queue of the receiver may be full, which [Pair.Stats] counts.
 func Emulated() bool { return os.Getenv("XDPCAP_EMULATED") != "" }
 
+// Shared tells whether to run case i of a table of cases that are the same on every kernel, and
+// take seconds on an emulated machine: the two kernels that `make test-kernels` always boots share
+// them, and other machines run them all.
+func Shared(i int) bool {
+	switch os.Getenv("XDPCAP_EMULATED") {
+	case "6.1":
+		return i%2 == 0
+	case "6.12":
+		return i%2 == 1
+	}
+	return true
+}
+
 // Rate returns the packets per second to send where a test wants this many. On an emulated machine
 // these are fewer, so that the queue of the receiver, 256 packets, has room for what arrives before
 // its processor gets its turn.
