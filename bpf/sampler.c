@@ -4,8 +4,8 @@
  *
  * The programs here run as XDP programs of their own, by fentry and fexit on one that runs already,
  * or at egress. Each of them is a source of packets with an account of its own. Every packet of a
- *source leaves through exactly one of the account's counters. When no program runs, each account
- *has
+ * source leaves through exactly one of the account's counters. When no program runs, each account
+ * has
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  */
