@@ -153,6 +153,10 @@ type Source struct {
 	Asked   []string // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
 	Target  Program  // at Entry and Exit: the program that is traced
 
+	// TargetOwner is the other process of xdpcap that has attached that program, as `process 17
+	// (xdpcap -i eth0)`, or "" where it is nobody's who is known.
+	TargetOwner string
+
 	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact", with how
 	// many filters of others come before if there are any. NetAdmin says that it takes
 	// CAP_NET_ADMIN to detach, as with clsact.

@@ -17,7 +17,8 @@ type traceHook struct {
 	target xdp.Target
 	traced constants // which of the target's packets are recorded
 	filter packetFilter
-	atExit bool // Options.FilterAtExit
+	atExit bool   // Options.FilterAtExit
+	owner  string // Source.TargetOwner
 
 	// fentry decides which packets are recorded at either place, so it is loaded even where only
 	// exits are recorded.
@@ -46,7 +47,7 @@ func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
 		return nil, err
 	}
 	for _, target := range targets {
-		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit}
+		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit, owner: target.Owner()}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
 			h.entry = h.newSource(p.ifi, Entry)
 		}
@@ -60,7 +61,7 @@ func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
 
 func (h *traceHook) newSource(ifi xdp.Interface, at Hook) *Source {
 	s := newSource(ifi, at)
-	s.Target = Program(h.target.Program)
+	s.Target, s.TargetOwner = Program(h.target.Program), h.owner
 	return &s
 }
 

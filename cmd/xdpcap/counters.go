@@ -68,6 +68,7 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 			err = closing
 		}
 	}()
+	tellOwners(all)
 	if err := enterFollowing(o.keep); err != nil {
 		return err
 	}
@@ -93,6 +94,15 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 		}
 	}
 	return r.run(ctx)
+}
+
+// tellOwners says whose programs are traced, where another xdpcap has attached them.
+func tellOwners[S any](all []*counters[S]) {
+	for _, c := range all {
+		if traced, ok := c.openMeter.(interface{ Program() xdp.Program }); ok && traced.Program().Owner() != "" {
+			say(stderr, "XDP program %s stays, and is traced", traced.Program().WithOwner())
+		}
+	}
 }
 
 // openCounters opens the counters of all interfaces, or none.

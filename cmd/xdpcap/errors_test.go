@@ -164,9 +164,12 @@ func TestTracingRefused(t *testing.T) {
 		return // trace_test.go tests kernels that trace
 	}
 	first := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
-	status, stderr = start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).wait()
-	if status != 1 || !strings.Contains(stderr, "despite the capabilities: end the capture of another xdpcap, whose program that is, or ") {
-		t.Errorf("beside another capture: exit status %d: %s", status, stderr)
+	for _, args := range []string{"-i rx0 -w /dev/null", "stats -i rx0"} {
+		status, stderr = start(t, pair.Rx, nil, strings.Fields(args)...).wait()
+		if status != 1 || !strings.Contains(stderr, " of "+first.name()+": this kernel refuses") ||
+			!strings.Contains(stderr, "despite the capabilities: end the capture of another xdpcap, whose program that is, or ") {
+			t.Errorf("%s beside another capture: exit status %d: %s", args, status, stderr)
+		}
 	}
 	first.interrupt()
 	target := attachTarget(t, pair, testnet.Rewriting)

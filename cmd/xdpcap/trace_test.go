@@ -471,3 +471,25 @@ func TestTailCall(t *testing.T) {
 		t.Error("the program was not called")
 	}
 }
+
+// A second xdpcap on an interface says who the first one is, and traces that one's program.
+func TestTraceAnotherXdpcap(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	first := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
+	second := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
+	third := listening(t, pair.Rx, nil, "stats", "-i", pair.RxName, "--json")
+	frames := [][]byte{testnet.UDPFrame(64, 0), testnet.UDPFrame(64, 1)}
+	testnet.Send(t, pair, frames...)
+	for _, p := range []*process{third, second} {
+		if said := p.interrupt(); strings.Count(said, " of "+first.name()+" stays, and is traced") != 1 {
+			t.Errorf("%v does not say who the first one is: %s", p.cmd.Args[1:], said)
+		}
+	}
+	first.interrupt()
+	for _, p := range []*process{first, second} {
+		if s := account(t, p.said()); int(s.Seen) != len(frames) || s.Captured != s.Seen {
+			t.Errorf("%v: %+v", p.cmd.Args[1:], s.accountKeys)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func BenchAttached(ctx context.Context, iface string, mode xdp.Mode, o BenchOpti
 		return nil, err
 	}
 	if len(ifi.Programs) > 0 {
-		return nil, xdp.Kind(ErrRunsProgram, "%s already runs XDP program %v, whose place the variants would need", ifi.Name, ifi.Programs[0])
+		return nil, xdp.Kind(ErrRunsProgram, "%s already runs XDP program %s, whose place the variants would need", ifi.Name, ifi.Programs[0].WithOwner())
 	}
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {

@@ -72,7 +72,7 @@ func ExplainTracer(err error, target xdp.Program) error {
 	if e := (*xdp.TracingError)(nil); isSampler(target.Name) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
 		e.Remedy = "end the capture of another xdpcap, whose program that is, or " + e.Remedy
 	}
-	return fmt.Errorf("trace XDP program %s: %w", target, explained)
+	return fmt.Errorf("trace XDP program %s: %w", target.WithOwner(), explained)
 }
 
 // isSampler tells whether a capture at the XDP hook calls its program so: the second one is bound

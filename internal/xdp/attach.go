@@ -57,7 +57,7 @@ func busy(ifi Interface) error {
 		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
 	return Kind(ErrBusy, "%s already runs an XDP program, %s, which came just now: try again",
-		ifi.Name, now.Programs[0])
+		ifi.Name, now.Programs[0].WithOwner())
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
