@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -157,75 +158,144 @@ func answer(listener *net.TCPListener) error {
 // isSent tells whether a frame is from the receiving side of a pair.
 func isSent(frame []byte) bool { return bytes.Equal(frame[6:12], testnet.RxEndpoint.MAC) }
 
+// A conversation is captured by several xdpcap at once, of which one may be at the XDP hook.
+type conversation []*directed
+
+// A directed capture is one of some directions.
+type directed struct {
+	args    string
+	tcp     bool // it keeps TCP alone
+	sampled bool // it keeps some of that
+	snapLen int  // 0 = whole packets
+	perFile int  // packets in each file; 0 = one file
+
+	dir string
+	p   *process
+}
+
 // A connection is captured as tcpdump sees it at the same interface: the same packets of both
-// directions, byte for byte, in the order of their stamps, also in rings of files, and the account
-// of each direction has exactly its packets.
+// directions, byte for byte, in the order of their stamps, also in many files, and the account of
+// each direction has exactly its packets.
 func TestDirections(t *testing.T) {
+	for i, c := range []conversation{
+		{
+			{args: "-Q inout --transport ring"},
+			{args: "-Q out --transport perf tcp and outbound", tcp: true},
+			{args: "--direction OUT -s 60 -b packets:7", snapLen: 60, perFile: 7},
+		},
+		{{args: "-Q inout --transport perf -b packets:7", perFile: 7}},
+		{{args: "-Q in --transport perf -b packets:9", perFile: 9}, {args: "-Q out --sample 3 tcp", tcp: true, sampled: true}},
+		{{args: "-Q inout --transport ring --sample 4 -b packets:3 tcp", tcp: true, sampled: true, perFile: 3}},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(c[0].args, c.run)
+	}
+}
+
+func (c conversation) run(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	dir := t.TempDir()
-	both, sent, few := filepath.Join(dir, "both.pcapng"), filepath.Join(dir, "sent.pcapng"), filepath.Join(dir, "few.pcapng")
-	captures := []*process{
-		listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", both, "--json", "--transport", "ring"),
-		listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", sent, "--json", "--transport", "perf", "tcp and outbound"),
-		listening(t, pair.Rx, nil, "-i", pair.RxName, "--direction", "OUT", "-b", "packets:7", "-w", few, "--json", "-s", "60"),
+	for _, d := range c {
+		d.dir = t.TempDir()
+		args := append([]string{"-i", pair.RxName, "-w", filepath.Join(d.dir, "out.pcapng"), "--json"}, strings.Fields(d.args)...)
+		d.p = listening(t, pair.Rx, nil, args...)
 	}
 	tcpdump := startTcpdump(t, pair)
 	converse(t, pair)
+	var sent [2][][]byte // by tcpdump: received, sent
+	for _, r := range tcpdump() {
+		sent[directionOf(r)] = append(sent[directionOf(r)], r.data)
+	}
+	if !slices.ContainsFunc(sent[1], func(p []byte) bool { return len(p) > 1514 }) {
+		t.Error("no packet was captured before it was cut into segments")
+	}
+	for _, d := range c {
+		d.check(t, account(t, d.p.interrupt()), sent)
+	}
+}
 
-	want := tcpdump()
-	var wanted [2][][]byte // received, sent
-	for _, r := range want {
-		wanted[directionOf(r)] = append(wanted[directionOf(r)], r.data)
-	}
-	var said []summary
-	for _, p := range captures {
-		said = append(said, account(t, p.interrupt()))
-	}
-	records, reader := readFile(t, both)
+// check compares the capture with what tcpdump has of each direction.
+func (d *directed) check(t *testing.T, said summary, all [2][][]byte) {
+	t.Helper()
 	var got [2][][]byte
-	for i, r := range records {
-		if i > 0 && r.ci.Timestamp.Before(records[i-1].ci.Timestamp) {
-			t.Errorf("packet %d is older than the one before", i)
-		}
-		if r.ci.InterfaceIndex != directionOf(r) {
-			t.Errorf("packet %d is of interface %d", i, r.ci.InterfaceIndex)
-		}
-		got[directionOf(r)] = append(got[directionOf(r)], r.data)
+	files, err := filepath.Glob(filepath.Join(d.dir, "*"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for d, name := range []string{"received", "sent"} {
-		compareSorted(t, name, wanted[d], got[d])
-		if s := said[0].Interfaces[d].accountKeys; s.Seen != uint64(len(wanted[d])) || s.Captured != s.Seen {
-			t.Errorf("%s: %+v, tcpdump has %d", name, s, len(wanted[d]))
+	packets := uint64(0)
+	var last time.Time
+	for i, file := range files {
+		records, _ := readFile(t, file)
+		for _, r := range records {
+			if r.ci.Timestamp.Before(last) {
+				t.Errorf("%s: packet %d is older than the one before", d.args, packets)
+			}
+			last = r.ci.Timestamp
+			if want := len(said.Interfaces) - 1; want > 0 && r.ci.InterfaceIndex != directionOf(r) {
+				t.Errorf("%s: packet %d is of interface %d", d.args, packets, r.ci.InterfaceIndex)
+			}
+			got[directionOf(r)] = append(got[directionOf(r)], r.data)
+			packets++
+		}
+		if d.perFile > 0 && len(records) != d.perFile && i < len(files)-1 {
+			t.Errorf("%s: %d packets in file %d of %d", d.args, len(records), i, len(files))
 		}
 	}
+	if packets != said.Captured || len(files) > 1 != (d.perFile > 0) {
+		t.Errorf("%s: %d packets in %d files, %+v", d.args, packets, len(files), said.accountKeys)
+	}
+	for _, source := range said.Interfaces {
+		name, i := "received", 0
+		if source.Hook == "egress" {
+			name, i = "sent", 1
+		}
+		var want [][]byte
+		for _, p := range all[i] {
+			if !d.tcp || p[12] == 8 && p[13] == 0 && p[23] == unix.IPPROTO_TCP {
+				want = append(want, p)
+			}
+		}
+		a := source.accountKeys
+		if a.Seen != uint64(len(all[i])) || a.FilteredOut != a.Seen-uint64(len(want)) || a.Captured+a.NotSampled != uint64(len(want)) {
+			t.Errorf("%s, %s: %+v, tcpdump has %d, and of what matches %d", d.args, name, a, len(all[i]), len(want))
+		}
+		if d.snapLen > 0 {
+			for i, p := range want {
+				want[i] = p[:min(len(p), d.snapLen)]
+			}
+		}
+		if !d.sampled {
+			compareSorted(t, d.args+", "+name, want, got[i])
+			continue
+		}
+		if a.NotSampled == 0 || a.Captured == 0 {
+			t.Errorf("%s, %s: nothing was sampled, or everything: %+v", d.args, name, a)
+		}
+		for _, p := range got[i] {
+			if !slices.ContainsFunc(want, func(w []byte) bool { return bytes.Equal(p, w) }) {
+				t.Errorf("%s, %s: tcpdump does not have\n%x", d.args, name, p)
+			}
+		}
+	}
+}
+
+// What is sent is an interface of its own in the file, whose packets are outbound.
+func TestDirectionInFile(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", file)
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	sendBack(t, pair, testnet.TxToRx().Reverse().ARPRequest())
+	p.interrupt()
+	_, reader := readFile(t, file)
 	if ifi, err := reader.Interface(1); err != nil || ifi.Name != "rx0@egress" || ifi.Description != "egress" {
 		t.Errorf("interface %+v, %v", ifi, err)
 	}
-	if !slices.ContainsFunc(got[1], func(p []byte) bool { return len(p) > 1514 }) {
-		t.Error("no packet was captured before it was cut into segments")
-	}
-	directions := strings.Fields(outputOf(t, "tshark", "-n", "-r", both, "-T", "fields", "-e", "frame.packet_flags_direction", "-e", "frame.interface_id"))
-	for i := 0; i < len(directions); i += 2 {
-		if want := map[string]string{"0": "0x00000001", "1": "0x00000002"}[directions[i+1]]; directions[i] != want {
-			t.Fatalf("a packet of interface %s has the direction %s", directions[i+1], directions[i])
-		}
-	}
-
-	tcp := 0
-	for _, p := range wanted[1] {
-		if p[12] == 8 && p[13] == 0 && p[23] == unix.IPPROTO_TCP {
-			tcp++
-		}
-	}
-	if s := said[1]; s.Seen != uint64(len(wanted[1])) || s.Captured != uint64(tcp) || s.FilteredOut != s.Seen-s.Captured {
-		t.Errorf("with a filter: %+v, want %d of %d", s.accountKeys, tcp, len(wanted[1]))
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "few_*"))
-	if err != nil || len(files) != (len(wanted[1])+6)/7 {
-		t.Errorf("%d files of 7 packets each, of %d packets, %v", len(files), len(wanted[1]), err)
-	}
-	if s := said[2]; s.Captured != uint64(len(wanted[1])) || s.Seen != s.Captured {
-		t.Errorf("in many files: %+v", s.accountKeys)
+	directions := strings.Fields(outputOf(t, "tshark", "-n", "-r", file, "-T", "fields", "-e", "frame.interface_id", "-e", "frame.packet_flags_direction"))
+	if want := []string{"0", "0x00000001", "1", "0x00000002"}; !slices.Equal(directions, want) {
+		t.Errorf("interfaces and directions %q, want %q", directions, want)
 	}
 }
 
