@@ -113,7 +113,7 @@ func TestCardPackets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := regexp.MustCompile(`(?m)^\S+ \(queue 0, id \d+, hash 0x[0-9a-f]{8} by software\) .* > .*, ethertype 802.1Q-QinQ \(0x88a8\), length 64: vlan 7, p 1, `)
+		line := regexp.MustCompile(`(?m)^\S+ \(queue 0, id \d+, hash 0xfeedc0de by software\) .* > .*, ethertype 802.1Q-QinQ \(0x88a8\), length 64: vlan 7, p 1, `)
 		if n := len(line.FindAll(lines, -1)); n != 2 {
 			t.Errorf("%s: %d lines are as they should be: %s", transport, n, lines)
 		}

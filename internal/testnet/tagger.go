@@ -9,14 +9,21 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// TagBeside lets everything that the sending side sends have a VLAN tag beside the packet, as a
-// card hands packets up whose tags it takes off, until it is closed. The protocol is 0x8100 or
-// 0x88a8. It needs tcx, Linux 6.6.
+// TaggedHash is the hash of packets that TagBeside lets have a tag.
+const TaggedHash = 0xfeedc0de
+
+// TagBeside lets everything that the sending side sends have a VLAN tag and a hash beside the
+// packet, as a card hands packets up whose tags it takes off, until it is closed. The protocol is
+// 0x8100 or 0x88a8. It needs tcx, Linux 6.6.
 func TagBeside(p *Pair, protocol, tag uint16) (io.Closer, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "push_tag",
 		Type: ebpf.SchedCLS,
 		Instructions: asm.Instructions{
+			asm.Mov.Reg(asm.R6, asm.R1),
+			asm.LoadImm(asm.R2, TaggedHash, asm.DWord),
+			asm.FnSetHash.Call(),
+			asm.Mov.Reg(asm.R1, asm.R6),
 			asm.Mov.Imm(asm.R2, int32(protocol>>8|protocol&0xff<<8)), // in network order
 			asm.Mov.Imm(asm.R3, int32(tag)),
 			asm.FnSkbVlanPush.Call(),
