@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -28,7 +29,7 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 	s := &p.stream
 	s.out, s.name, s.frames, s.check = file, name, f.writer.stream.frames, p.check
 	if f.writer.options.Format == JSON && s.frames == nil && !file.IsRegular() {
-		s.out = lineWriter{file}
+		s.out = jsonline.PipeWriter{Out: file}
 	}
 	return p
 }

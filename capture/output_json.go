@@ -1,11 +1,6 @@
 package capture
 
-import (
-	"bytes"
-	"io"
-
-	"github.com/xdpcap/xdpcap/internal/jsonline"
-)
+import "github.com/xdpcap/xdpcap/internal/jsonline"
 
 // jsonEncoder encodes one line of JSON for each packet. There is nothing besides packets.
 type jsonEncoder struct {
@@ -58,31 +53,3 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 }
 
 func (e *jsonEncoder) trailer(b []byte, _ *statistics) []byte { return b }
-
-// pipeLines is how many bytes of whole lines are written to a pipe at once: PIPE_BUF, up to which
-// the kernel never mixes them with what another process writes. To write each line by itself would
-// cost several times as much as to make it.
-const pipeLines = 4096
-
-// A lineWriter writes whole lines to a pipe or the like, as many at once as nobody else's can get
-// between. A longer line is written by itself.
-type lineWriter struct{ out io.Writer }
-
-func (w lineWriter) Write(b []byte) (written int, err error) {
-	for len(b) > 0 {
-		n := len(b)
-		if n > pipeLines {
-			n = bytes.LastIndexByte(b[:pipeLines], '\n') + 1
-		}
-		if n == 0 {
-			n = bytes.IndexByte(b, '\n') + 1
-		}
-		n, err := w.out.Write(b[:n])
-		written += n
-		if err != nil {
-			return written, err
-		}
-		b = b[n:]
-	}
-	return written, nil
-}

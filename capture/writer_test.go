@@ -17,6 +17,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -431,7 +432,7 @@ func BenchmarkFormats(b *testing.B) {
 		benchFormat(b, writer(w), JSON)
 		w.Close()
 	}
-	b.Run("pipe", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return lineWriter{w} }) })
+	b.Run("pipe", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return jsonline.PipeWriter{Out: w} }) })
 	b.Run("pipe, one write each", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return eachLine{w} }) })
 	b.Run("pipe, as it comes", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return w }) })
 }
@@ -466,26 +467,6 @@ func (w eachLine) Write(b []byte) (n int, err error) {
 		n += len(line)
 	}
 	return n, nil
-}
-
-// Towards a pipe each write has whole lines, as many as PIPE_BUF holds; a longer line has its own.
-func TestLineWriter(t *testing.T) {
-	var writes writeSizes
-	lines := append(bytes.Repeat(append(bytes.Repeat([]byte("a"), 999), '\n'), 9), bytes.Repeat([]byte("b"), 5000)...)
-	lines = append(lines, '\n', 'c', '\n')
-	if n, err := (lineWriter{&writes}).Write(lines); n != len(lines) || err != nil {
-		t.Fatal(n, err)
-	}
-	if diff := cmp.Diff(writeSizes{4000, 4000, 1000, 5001, 2}, writes); diff != "" {
-		t.Error(diff)
-	}
-}
-
-type writeSizes []int
-
-func (w *writeSizes) Write(b []byte) (int, error) {
-	*w = append(*w, len(b))
-	return len(b), nil
 }
 
 // BenchmarkReadWrite measures the time of a packet.

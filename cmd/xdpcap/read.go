@@ -41,7 +41,8 @@ a capture file, and the first one always is; -- between files and filter says it
 A file with the name of a word of filters is given as ./tcp.
 
 -w writes what matches to a file and keeps all that is known of it: options and blocks of pcapng are
-copied as they stand, also those that xdpcap does not know. A file that was cut off, as after a
+copied as they stand, also those that xdpcap does not know. --format json, or a name that ends in
+.json or .jsonl, has the lines that a capture makes with it; they can be printed, too. A file that was cut off, as after a
 capture that was killed, is read up to its last whole block; that is said, and the exit status is 1.`
 
 const readExamples = `  xdpcap read out.pcapng                        print it
@@ -50,6 +51,8 @@ const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
   xdpcap read --stats out.pcapng                the account, gaps, verdicts, flows and rates
   xdpcap read --json out.pcapng | jq -r 'select(.verdict == "drop") | .line'
+  xdpcap read --format json tcp://127.0.0.1:19000 | jq .community_id
+                                                a live stream as lines for other programs
   ssh host sudo xdpcap -i eth0 -w - | xdpcap read -`
 
 func newRead() *cobra.Command {
@@ -72,7 +75,7 @@ func newRead() *cobra.Command {
 	})
 	addGroup(f, "Output", func(f *pflag.FlagSet) {
 		nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
-		f.StringVar(&o.format, "format", "", "`format` of the file: pcapng or pcap (default by its suffix, and pcapng)")
+		f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap or json, which without -w is printed (default by its suffix, and pcapng)")
 		f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
 		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
@@ -84,7 +87,7 @@ func newRead() *cobra.Command {
 	for _, name := range []string{"write", "count"} {
 		f.Lookup(name).Annotations[typedKey] = []string{"true"}
 	}
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -95,8 +98,6 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("which file? xdpcap read FILE; - is standard input")
 	case o.count == 0 && given("count"):
 		return errors.New("-c 0: must be at least 1")
-	case isStdout(o.write) && (o.print || o.json || o.stats):
-		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
 	case o.print && o.stats:
 		return errors.New("--stats is printed instead of packets: leave --print away")
 	}
@@ -106,10 +107,19 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 			return fmt.Errorf("--format: %w", err)
 		}
 	}
-	if o.fileFormat == capture.JSON {
-		return errors.New("read -w writes pcapng and pcap; read --json prints an object for each packet")
+	prints := o.print || o.json || o.stats
+	switch {
+	case isStdout(o.write) && prints:
+		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
+	case o.printsLines() && prints:
+		return errors.New("--format json and what else is printed both need standard output: write to a file, or do not print")
 	}
 	return nil
+}
+
+// printsLines tells whether the packets are printed as lines of JSON.
+func (o *readOptions) printsLines() bool {
+	return o.fileFormat == capture.JSON && (o.write == "" || isStdout(o.write))
 }
 
 // run does what the command line says.
@@ -159,6 +169,9 @@ type readSink interface {
 
 // sinks are what happens to the packets. What is written is opened before anything is read.
 func (o *readOptions) sinks(inputs *readInputs, stdout io.Writer) (sinks []readSink, err error) {
+	if o.printsLines() {
+		return []readSink{newReadJSONLines(stdout)}, nil
+	}
 	if o.write != "" {
 		w, err := newReadWriter(o, inputs)
 		if err != nil {

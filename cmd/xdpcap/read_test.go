@@ -481,6 +481,7 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"-w", file, file}, "-w " + file + ": it is one of the files that are read: choose another one"},
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
 		{[]string{"--stats", "--print", "-w", "x", file}, "leave --print away"},
+		{[]string{"--format", "json", "--json", file}, "--format json and what else is printed both need standard output"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
 	} {
 		stdout, stderr, status := runRead(t, nil, test.args...)

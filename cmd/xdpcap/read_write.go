@@ -70,6 +70,8 @@ func newReadEncoder(format capture.Format, files []*capfile.File) readEncoder {
 	switch {
 	case format == capture.PCAP:
 		return &pcapCopy{}
+	case format == capture.JSON:
+		return newJSONCopy()
 	case len(files) == 1 && files[0].Format == capfile.PCAPNG:
 		return &pcapngCopy{}
 	}

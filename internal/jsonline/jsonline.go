@@ -9,13 +9,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// A Source is what all packets of a source have in common.
+// A Source is what all packets of a source have in common. A key whose text is "" is missing.
 type Source struct {
-	Interface string
-	Direction string // "in" or "out"
-	Hook      string
-	Program   string // "" = none is traced
-	NoQueue   bool   // the receive queue of its packets is not known
+	Interface  string
+	Direction  string // "in" or "out"
+	Hook       string
+	Program    string // that is traced
+	NoQueue    bool   // the receive queue of its packets is not known
+	NoID       bool   // its packets have no number
+	NoEthernet bool   // its packets do not begin with an Ethernet header, and only their lengths are told
 }
 
 // A Packet is what the line of a packet is made of.
@@ -34,8 +36,8 @@ type Packet struct {
 
 // An Encoder belongs to one goroutine.
 type Encoder struct {
-	queues  []bool   // by source: whether the queue is known
-	sources [][]byte // what the lines of each source have behind the time
+	sources []Source
+	texts   [][]byte // by source: what its lines have behind the time
 	overall int      // bytes that no line exceeds
 
 	second int64  // since the epoch, whose time this is
@@ -52,21 +54,26 @@ const maxKeys = 1024
 
 // NewEncoder returns an encoder for packets of these sources.
 func NewEncoder(sources []Source) *Encoder {
-	e := &Encoder{second: -1}
-	longest := 0
+	e := &Encoder{second: -1, overall: maxKeys}
 	for _, s := range sources {
-		b := appendText(nil, `","interface":`, s.Interface)
-		b = appendText(b, `,"direction":`, s.Direction)
-		b = appendText(b, `,"hook":`, s.Hook)
-		if s.Program != "" {
-			b = appendText(b, `,"program":`, s.Program)
-		}
-		e.sources = append(e.sources, b)
-		e.queues = append(e.queues, !s.NoQueue)
-		longest = max(longest, len(b))
+		e.Add(s)
 	}
-	e.overall = longest + maxKeys
 	return e
+}
+
+// Add adds one more source, and returns its index.
+func (e *Encoder) Add(s Source) (index int) {
+	text := []byte{'"'} // ends the time
+	for _, key := range []struct{ name, value string }{
+		{`,"interface":`, s.Interface}, {`,"direction":`, s.Direction}, {`,"hook":`, s.Hook}, {`,"program":`, s.Program},
+	} {
+		if key.value != "" {
+			text = appendText(text, key.name, key.value)
+		}
+	}
+	e.sources, e.texts = append(e.sources, s), append(e.texts, text)
+	e.overall = max(e.overall, len(text)+maxKeys)
+	return len(e.sources) - 1
 }
 
 // appendText appends a key and a text, in which what is no UTF-8 becomes U+FFFD.
@@ -93,14 +100,17 @@ func (e *Encoder) MaxLine() int { return e.overall }
 // room for MaxLine more bytes.
 func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	b := e.appendTime(dst, p.Time)
-	b = append(b, e.sources[p.Source]...)
+	source := &e.sources[p.Source]
+	b = append(b, e.texts[p.Source]...)
 	if p.Verdict != "" {
 		b = append(append(append(b, `,"verdict":"`...), p.Verdict...), '"')
 	}
-	if e.queues[p.Source] {
+	if !source.NoQueue {
 		b = appendNumber(b, `,"queue":`, uint64(p.Queue))
 	}
-	b = appendNumber(b, `,"id":`, p.ID)
+	if !source.NoID {
+		b = appendNumber(b, `,"id":`, p.ID)
+	}
 	b = appendNumber(b, `,"lost_before":`, p.Dropped)
 	b = appendNumber(b, `,"length":`, uint64(p.WireLen))
 	b = appendNumber(b, `,"captured":`, uint64(len(p.Data)))
@@ -110,7 +120,9 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))
 	}
-	b = e.appendHeaders(b, p.Data)
+	if !source.NoEthernet {
+		b = e.appendHeaders(b, p.Data)
+	}
 	return append(b, '}', '\n')
 }
 

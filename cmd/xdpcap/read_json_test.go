@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// The lines of JSON of a file are, to the byte, those that the capture has made beside it, wherever
+// they are written to. With a filter they are fewer.
+func TestReadJSONAsLive(t *testing.T) {
+	for name, sources := range map[string][]capture.Source{
+		"two":            {plainSource, {Name: "eth\"1"}},
+		"entry and exit": {entrySource, exitSource},
+		"egress":         {plainSource, {Name: "eth0", Hook: capture.Egress}},
+		"hook map":       {{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}},
+	} {
+		file := writeSample(t, sources...)
+		var live bytes.Buffer
+		file.writeTo(t, capture.NewWriter(&live, capture.WriterOptions{Format: capture.JSON}))
+		want := live.String()
+		if diff := cmp.Diff(want, mustRead(t, "--format", "json", file.path)); diff != "" {
+			t.Errorf("%s: the capture's lines (-) and those of read (+): %s", name, diff)
+		}
+		if name != "two" {
+			continue
+		}
+		if diff := cmp.Diff(want, mustRead(t, "--format", "json", "-w", "-", file.path)); diff != "" {
+			t.Errorf("-w -: %s", diff)
+		}
+		for _, suffix := range []string{".json", ".jsonl.zst", ".json.gz"} {
+			out := tempFile(t) + suffix
+			mustRead(t, "-w", out, file.path)
+			var text bytes.Buffer
+			if err := unpack(t, &text, readBytes(t, out)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, text.String()); diff != "" {
+				t.Errorf("%s: %s", suffix, diff)
+			}
+		}
+		lines := strings.Count(mustRead(t, "--format", "json", file.path, "tcp"), `"protocol":"tcp"`)
+		if all := strings.Count(want, `"protocol":"tcp"`); lines == 0 || lines > all {
+			t.Errorf("%d lines about TCP of %d", lines, all)
+		}
+	}
+}
+
+// Of files of other programs a line has what they say: no interface of a pcap file, no numbers, and
+// of what is not Ethernet the lengths alone.
+func TestReadJSONOfOthers(t *testing.T) {
+	classic := tempFile(t) + ".pcap"
+	mustRead(t, "-w", classic, "-c", "1", writeSample(t, plainSource).path)
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "any\x1b", LinkType: 113})
+	b = pcapng.AppendPacket(b, &pcapng.Packet{Time: 1e9, Data: make([]byte, 60), WireLen: 84, Flags: pcapng.Outbound})
+	for _, test := range []struct{ name, file, want, notice string }{
+		{"pcap", classic, `{"time":"2023-11-14T22:13:20.000000000Z","lost_before":0,"length":`, ""},
+		{"not Ethernet", writeBytes(t, b),
+			`{"time":"1970-01-01T00:00:01.000000000Z","interface":"any\u001b","direction":"out","lost_before":0,"length":84,"captured":60}` + "\n",
+			"xdpcap: did not decode 1 packet of link type LINUX_SLL (113): xdpcap decodes Ethernet\n"},
+	} {
+		lines, stderr, status := runRead(t, nil, "--format", "json", test.file)
+		if !strings.HasPrefix(lines, test.want) || !json.Valid([]byte(lines)) || stderr != test.notice || status != 0 {
+			t.Errorf("%s: exit status %d: %s%s", test.name, status, stderr, lines)
+		}
+	}
+}
+
+// A file with more interfaces than are remembered has all of their lines right.
+func TestReadJSONSources(t *testing.T) {
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	const interfaces = maxJSONSources + 10
+	for range interfaces {
+		b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "one", LinkType: pcapng.Ethernet})
+	}
+	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "other", LinkType: pcapng.Ethernet})
+	for i := range uint32(interfaces + 1) {
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Interface: i, Data: make([]byte, 4)})
+	}
+	b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 4)})
+	lines := mustRead(t, "--format", "json", writeBytes(t, b))
+	if ones, others := strings.Count(lines, `"interface":"one"`), strings.Count(lines, `"interface":"other"`); ones != interfaces+1 || others != 1 {
+		t.Errorf("%d and %d lines", ones, others)
+	}
+}
