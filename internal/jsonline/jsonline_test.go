@@ -60,6 +60,43 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// What an encoder keeps from the line before, the second and the outlet, is not in the next line
+// where that has another one. Each flag of TCP has its name.
+func TestLinesFollow(t *testing.T) {
+	var packets []Packet
+	for i, flag := range []byte{1, 2, 4, 8, 16, 32, 64, 128} {
+		segment := bytes.Clone(tcp)
+		segment[47] = flag
+		packets = append(packets, Packet{Data: segment, Time: int64(i/2) * 1e9, To: []string{"eth0", "", "eth1", "eth0"}[i%4]})
+	}
+	e, text := NewEncoder(sources), []byte(nil)
+	for i := range packets {
+		text = e.Append(text, &packets[i])
+	}
+	type keys struct {
+		Time, To string
+		Flags    []string `json:"tcp_flags"`
+	}
+	var got []keys
+	for line := range bytes.Lines(text) {
+		var k keys
+		if err := json.Unmarshal(line, &k); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, k)
+	}
+	second := func(n string) string { return "1970-01-01T00:00:0" + n + ".000000000Z" }
+	want := []keys{
+		{second("0"), "eth0", []string{"fin"}}, {second("0"), "", []string{"syn"}},
+		{second("1"), "eth1", []string{"rst"}}, {second("1"), "eth0", []string{"psh"}},
+		{second("2"), "eth0", []string{"ack"}}, {second("2"), "", []string{"urg"}},
+		{second("3"), "eth1", []string{"ece"}}, {second("3"), "eth0", []string{"cwr"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Any packet becomes one line of JSON that is not longer than a line may be, without allocating.
 func FuzzAppend(f *testing.F) {
 	f.Add(make([]byte, 60), int64(0), uint64(1))
