@@ -158,7 +158,7 @@ static __always_inline struct account *find_account(void)
 }
 
 /*
- * Package filter replaces the bodies of these two functions. A filter that loads a byte which the
+ * Package filter replaces these two functions, or their calls. A filter that loads a byte which the
  * packet does not have returns 0. The assembler statements keep the compiler from assuming the
  * result, and from leaving out the arguments.
  */

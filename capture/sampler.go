@@ -146,7 +146,7 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 		}
 	}
 	for stub, body := range f.bodies {
-		if err := filterebpf.Replace(spec.Programs[name], stub, body); err != nil {
+		if err := filterebpf.Inline(spec.Programs[name], stub, body); err != nil {
 			return program{}, err
 		}
 	}

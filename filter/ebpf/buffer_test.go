@@ -16,7 +16,7 @@ import (
 
 const bufferSize = 4096
 
-// loadBuffer translates a classic program for a buffer, and loads it as part of an XDP program that
+// loadBuffer translates a classic program for a buffer, and loads it inlined in an XDP program that
 // copies the packet into that buffer.
 func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
@@ -30,7 +30,7 @@ func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	}
 	defer buffer.Close()
 	spec := bufferStub(buffer)
-	if err := Replace(spec, "filter", body); err != nil {
+	if err := Inline(spec, "filter", body); err != nil {
 		tb.Fatal(err)
 	}
 	return loadSpec(tb, spec, prog, body)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len), and
@@ -38,15 +39,18 @@ func stub() *ebpf.ProgramSpec {
 	}
 }
 
+// A putter is Replace or Inline.
+type putter func(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error
+
 // loadFilter translates a classic program, and loads it in the place of the stub's function.
-func loadFilter(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
+func loadFilter(tb testing.TB, prog []bpf.RawInstruction, put putter) *ebpf.Program {
 	tb.Helper()
 	body, err := Translate(prog)
 	if err != nil {
 		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
 	}
 	spec := stub()
-	if err := Replace(spec, "filter", body); err != nil {
+	if err := put(spec, "filter", body); err != nil {
 		tb.Fatal(err)
 	}
 	return loadSpec(tb, spec, prog, body)
@@ -70,17 +74,21 @@ func loadSpec(tb testing.TB, spec *ebpf.ProgramSpec, prog []bpf.RawInstruction, 
 // minimalFrame is the shortest frame that BPF_PROG_RUN takes for XDP.
 const minimalFrame = 14
 
-// compareKernel runs a program in the kernel, once on the packet and once on a copy, and in the
-// interpreter. It counts the packets that match.
+// compareKernel runs a program in the kernel and in the interpreter: on the packet, as a function
+// and inlined, and inlined on a copy of the packet. It counts the packets that match.
 func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
 	tb.Helper()
-	matches = compareLoaded(tb, what, loadFilter(tb, prog), prog, pkts)
-	compareLoaded(tb, what+" on a copy", loadBuffer(tb, prog), prog, pkts)
-	return matches
+	same := func(got, want uint32) bool { return got == want }
+	alike := func(got, want uint32) bool { return (got == 0) == (want == 0) }
+	if !testnet.Emulated() { // what a function is to the verifier depends on no kernel
+		compareLoaded(tb, what, loadFilter(tb, prog, Replace), prog, pkts, same)
+	}
+	compareLoaded(tb, what+" on a copy", loadBuffer(tb, prog), prog, pkts, alike)
+	return compareLoaded(tb, what+" inlined", loadFilter(tb, prog, Inline), prog, pkts, alike)
 }
 
 // compareLoaded is the part of compareKernel for one loaded program.
-func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawInstruction, pkts [][]byte) (matches int) {
+func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawInstruction, pkts [][]byte, isRight func(got, want uint32) bool) (matches int) {
 	tb.Helper()
 	defer p.Close()
 	for _, pkt := range pkts {
@@ -91,7 +99,7 @@ func compareLoaded(tb testing.TB, what string, p *ebpf.Program, prog []bpf.RawIn
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if want := cbpf.Interpret(prog, pkt, uint32(len(pkt))); got != want {
+		if want := cbpf.Interpret(prog, pkt, uint32(len(pkt))); !isRight(got, want) {
 			tb.Fatalf("%s: kernel %d, interpreter %d on %x\n%s", what, got, want, pkt, filter.Listing(prog))
 		}
 		if got != 0 {

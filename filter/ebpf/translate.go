@@ -3,7 +3,7 @@
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //	body, err := ebpf.Translate(prog)
-//	err = ebpf.Replace(spec.Programs["xdp"], "filter", body)
+//	err = ebpf.Inline(spec.Programs["xdp"], "filter", body)
 //
 // The passes of a translation: filter.Check, analyse (facts.go: which packet lengths are checked
 // where), the code of each instruction (instruction.go; packet.go and buffer.go load the packet's

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -200,57 +199,6 @@ func TestTranslateRefuses(t *testing.T) {
 	}
 }
 
-// TestReplace catches a function that is cut short, or one that swallows its neighbour. There are
-// functions before and behind the one that is replaced, and labels inside it.
-func TestReplace(t *testing.T) {
-	testnet.RequireRoot(t)
-	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := &ebpf.ProgramSpec{Name: "three", Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol("three"),
-		asm.Mov.Imm(asm.R2, 40),
-		asm.Call.Label("filter"),
-		asm.Mov.Reg(asm.R7, asm.R0),
-		asm.Call.Label("after"),
-		asm.Add.Reg(asm.R0, asm.R7),
-		asm.Return(),
-		asm.Mov.Imm(asm.R0, 7).WithSymbol("filter"),
-		asm.JEq.Imm(asm.R1, 0, "label"),
-		asm.Return(),
-		asm.Mov.Imm(asm.R0, 9).WithSymbol("label"),
-		asm.Return(),
-		asm.Mov.Imm(asm.R0, 2).WithSymbol("after"),
-		asm.Return(),
-	}}
-	for range 2 { // the second time replaces what the first put there
-		if err := Replace(spec, "filter", body); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := len(spec.Instructions), 7+len(body)+2; got != want {
-		t.Errorf("program has %d instructions, want %d", got, want)
-	}
-	if body[0].Symbol() != "" {
-		t.Error("Replace changed its argument")
-	}
-	p, err := ebpf.NewProgram(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); got != 42 || err != nil {
-		t.Errorf("program returns %d, %v; want 42", got, err)
-	}
-	if err := Replace(spec, "nothing", body); err == nil {
-		t.Error("replaced a function that does not exist")
-	}
-	if err := Replace(spec, "filter", nil); err == nil {
-		t.Error("replaced by nothing")
-	}
-}
-
 // BenchmarkFilter measures programs with a filter, and as "none" one without. The difference is
 // what the filter costs per packet.
 func BenchmarkFilter(b *testing.B) {
@@ -269,7 +217,7 @@ func BenchmarkFilter(b *testing.B) {
 					if cerr != nil {
 						b.Fatal(cerr)
 					}
-					p, err = loadFilter(b, prog), nil
+					p, err = loadFilter(b, prog, Inline), nil
 				}
 				if err != nil {
 					b.Fatal(err)

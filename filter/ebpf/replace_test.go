@@ -1,0 +1,144 @@
+package ebpf
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// threeFunctions is a program that returns filter(ctx, 40) + 2, with functions before and behind
+// filter, a jump over its call, and a label inside it.
+func threeFunctions() *ebpf.ProgramSpec {
+	return &ebpf.ProgramSpec{Name: "three", Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol("three"),
+		asm.Mov.Imm(asm.R2, 40),
+		asm.JEq.Imm(asm.R6, 0, "none"),
+		asm.Call.Label("filter"),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.Call.Label("after"),
+		asm.Add.Reg(asm.R0, asm.R7),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 100).WithSymbol("none"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 7).WithSymbol("filter"),
+		asm.JEq.Imm(asm.R1, 0, "label"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 9).WithSymbol("label"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 2).WithSymbol("after"),
+		asm.Return(),
+	}}
+}
+
+// runSpec loads a program and returns its result for a packet of 64 bytes.
+func runSpec(t *testing.T, spec *ebpf.ProgramSpec) uint32 {
+	t.Helper()
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestReplace catches a function that is cut short, or one that swallows its neighbour. There are
+// functions before and behind the one that is replaced, and labels inside it.
+func TestReplace(t *testing.T) {
+	testnet.RequireRoot(t)
+	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := threeFunctions()
+	for range 2 { // the second time replaces what the first put there
+		if err := Replace(spec, "filter", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := len(spec.Instructions), 10+len(body)+2; got != want {
+		t.Errorf("program has %d instructions, want %d", got, want)
+	}
+	if body[0].Symbol() != "" {
+		t.Error("Replace changed its argument")
+	}
+	if got := runSpec(t, spec); got != 42 {
+		t.Errorf("program returns %d, want 42", got)
+	}
+	if err := Replace(spec, "nothing", body); err == nil {
+		t.Error("replaced a function that does not exist")
+	}
+	if err := Replace(spec, "filter", nil); err == nil {
+		t.Error("replaced by nothing")
+	}
+}
+
+// TestInline catches jumps that lead elsewhere, a body among the instructions of a neighbour, and
+// one that is called all the same.
+func TestInline(t *testing.T) {
+	testnet.RequireRoot(t)
+	for _, test := range []struct {
+		name    string
+		prog    []bpf.RawInstruction
+		want    uint32
+		inlined bool
+	}{
+		{"a length", []bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}}, 42, true},
+		{"a constant", []bpf.RawInstruction{{Op: cbpf.RetK, K: 262144}}, 3, true},
+		{"none", []bpf.RawInstruction{{Op: cbpf.RetK}}, 2, true},
+		{"several", []bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.ClassJMP | cbpf.OpJeq, K: 40, Jf: 1}, {Op: cbpf.RetK, K: 9}, {Op: cbpf.RetK}}, 3, true},
+		{"behind the end", []bpf.RawInstruction{{Op: cbpf.LdAbs | cbpf.SizeB, K: 64}, {Op: cbpf.RetK, K: 1}}, 2, true},
+		{"on the stack", []bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.St, K: 3}, {Op: cbpf.LdMem, K: 3}, {Op: cbpf.RetA}}, 42, false},
+	} {
+		body, err := Translate(test.prog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, spec := slices.Clone(body), threeFunctions()
+		if err := Inline(spec, "filter", body); err != nil {
+			t.Fatal(err)
+		}
+		if inlined := len(callsOf(spec.Instructions, "filter")) == 0; inlined != test.inlined {
+			t.Errorf("%s: inlined %t", test.name, inlined)
+		}
+		if got := runSpec(t, spec); got != test.want {
+			t.Errorf("%s: program returns %d, want %d\n%v", test.name, got, test.want, spec.Instructions)
+		}
+		if !slices.Equal(before, body) {
+			t.Errorf("%s: Inline changed its argument", test.name)
+		}
+	}
+}
+
+// What cannot be inlined is called, and what cannot be called is an error.
+func TestInlineCalls(t *testing.T) {
+	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := threeFunctions()
+	twice.Instructions = slices.Insert(twice.Instructions, 3, asm.Call.Label("filter"))
+	if err := Inline(twice, "filter", body); err != nil || len(callsOf(twice.Instructions, "filter")) != 2 {
+		t.Errorf("a function that is called twice: %v\n%v", err, twice.Instructions)
+	}
+	if err := Inline(threeFunctions(), "nothing", body); err == nil {
+		t.Error("inlined a function that does not exist")
+	}
+	if err := Inline(threeFunctions(), "filter", nil); err == nil {
+		t.Error("inlined nothing")
+	}
+	long := slices.Repeat(body, 20_000)
+	far := threeFunctions()
+	if err := Inline(far, "filter", long); err != nil || len(callsOf(far.Instructions, "filter")) != 1 {
+		t.Errorf("a body that no jump reaches across: %v", err)
+	}
+}
