@@ -43,6 +43,9 @@ struct account {
 	struct group group;
 	__u64 cpu; /* whose account it is: capture writes it here, because to ask for it is a call
 		    */
+	__u64 missed; /* packets that the lost ones stood for: the sum of their weights */
+	__u64 weight; /* of the packet that was drawn last; capture writes one_in here */
+	struct group by_verdict[XDP_REDIRECT + 1]; /* used where each verdict has a rate */
 };
 
 /*
@@ -97,6 +100,14 @@ struct {
 	__type(value, __u64);
 } bucket SEC(".maps");
 
+/* Adaptive captures keep one of this many packets. capture changes it while programs run. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} rates SEC(".maps");
+
 /* What fentry decided about the packet that fexit sees next on this CPU. */
 enum decision {
 	UNDECIDED,
@@ -107,6 +118,7 @@ enum decision {
 struct passage {
 	__u64 packets; /* how many went through the traced program */
 	__u64 decision;
+	__u64 weight; /* of a packet that is kept, where not all have the same */
 };
 
 /* One for each traced program; capture sets max_entries. No atomics, as for accounts. */
@@ -127,8 +139,11 @@ volatile const bool with_extra = false;
 volatile const bool filtering = false;
 /* Whether the filter asks for a packet's length. */
 volatile const bool filtering_length = false;
-/* One of this many packets is kept. */
+/* One of this many packets is kept; 0 = not all of them are drawn at the same rate. */
 volatile const __u32 one_in = 1;
+/* The same for packets with each verdict, where one_in is 0; without it the map `rates` says it. */
+volatile const bool drawing_by_verdict = false;
+volatile const __u32 one_in_of[XDP_REDIRECT + 1] = {};
 /* Whether flows are told apart. */
 volatile const bool choosing_flows = false;
 /* A flow is kept when its hash is not above this. */
@@ -398,24 +413,72 @@ static __always_inline bool is_kept_flow(void *ctx, enum context context)
 }
 
 /*
- * is_drawn keeps exactly one random packet of every `one_in`, and draws one random number per group
+ * is_drawn keeps exactly one random packet of every `size`, and draws one random number per group
  * in place of one per packet.
  */
-static __always_inline bool is_drawn(struct group *group)
+static __always_inline bool is_drawn(struct group *group, __u32 size)
 {
 	if (!group->left) {
-		group->left = one_in;
-		group->kept_at = (__u64)bpf_get_prandom_u32() * one_in >> 32;
+		group->left = size;
+		group->kept_at = (__u64)bpf_get_prandom_u32() * size >> 32;
 	}
 	return --group->left == group->kept_at;
 }
 
+/*
+ * is_drawn_adaptively draws at the rate that capture has chosen last. A group that is larger than
+ * that ends early, so that a lower rate holds at once, however few packets come. Each packet of
+ * such a group was still kept with the probability that its weight says, since the rate does not
+ * depend on which packets were kept.
+ */
+static __always_inline bool is_drawn_adaptively(struct account *account)
+{
+	__u32 zero = 0;
+	__u32 *rate = bpf_map_lookup_elem(&rates, &zero);
+	__u32 size = rate ? *rate : 1;
+
+	if (!account->group.left || size < account->weight) {
+		account->group.left = 0;
+		account->weight = size;
+	}
+	return account->weight <= 1 || is_drawn(&account->group, account->weight);
+}
+
+static __always_inline bool is_drawn_by_verdict(struct account *account, __u32 returned)
+{
+	account->weight = 1;
+	if (returned > XDP_REDIRECT)
+		return true;
+	__u32 size = one_in_of[returned];
+
+	account->weight = size;
+	return size <= 1 || is_drawn(&account->by_verdict[returned], size);
+}
+
+/* is_drawn_otherwise is no part of the programs that draw at one rate: see one_in. */
+static __noinline bool is_drawn_otherwise(struct account *account, __u32 returned)
+{
+	if (drawing_by_verdict)
+		return is_drawn_by_verdict(account, returned);
+	return is_drawn_adaptively(account);
+}
+
+static __always_inline bool is_chosen(struct account *account, __u32 returned)
+{
+	__u32 size = one_in;
+
+	if (size == 1)
+		return true;
+	return size ? is_drawn(&account->group, size) : is_drawn_otherwise(account, returned);
+}
+
 /* The rate is the last test, so that only packets which pass all others use it up. */
-static __always_inline bool is_sampled(void *ctx, enum context context, struct account *account)
+static __always_inline bool is_sampled(void *ctx, enum context context, struct account *account,
+				       __u32 returned)
 {
 	if (choosing_flows && !is_kept_flow(ctx, context))
 		return false;
-	if (one_in > 1 && !is_drawn(&account->group))
+	if (!is_chosen(account, returned))
 		return false;
 	return !packet_cost || pay();
 }
@@ -426,18 +489,17 @@ static __always_inline bool is_filtered_out(void *ctx, enum context context)
 }
 
 static __always_inline enum decision decide(void *ctx, enum context context,
-					    struct account *account)
+					    struct account *account, __u32 returned)
 {
 	if (is_filtered_out(ctx, context))
 		return FILTERED_OUT;
-	return is_sampled(ctx, context, account) ? KEEP : NOT_SAMPLED;
+	return is_sampled(ctx, context, account, returned) ? KEEP : NOT_SAMPLED;
 }
 
 /* What the caller of emit knows about a packet. */
 struct facts {
 	__u32 wire_len;
 	__u32 verdict;
-	__u32 ifindex;
 	__u32 rx_queue;
 	__u64 number;		   /* the running number of the hook's packets on this CPU */
 	const struct extra *extra; /* must be there if with_extra */
@@ -472,7 +534,7 @@ static __always_inline void fill(struct header *header, const struct facts *fact
 	sample->verdict = facts->verdict;
 	sample->time_ns = bpf_ktime_get_ns();
 	sample->packet_id = make_id(account->cpu, facts->number);
-	sample->ifindex = facts->ifindex;
+	sample->weight = account->weight;
 	sample->rx_queue = facts->rx_queue;
 	sample->lost = account->lost;
 	if (with_extra && facts->extra)
@@ -541,10 +603,13 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 		fill(&header, facts, account, length);
 		sent = !send_by_perf(ctx, context == XDP_BUFF, &header, header_size(), length);
 	}
-	if (sent)
+	if (sent) {
 		account->sampled++;
-	else
-		account->lost++;
+		return;
+	}
+	account->lost++;
+	if (!one_in)
+		account->missed += account->weight;
 }
 
 /* is_to_be_sent counts the packets that are not to be sent, and returns true for the others. */
@@ -576,12 +641,11 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 		account->filtered_out++;
 		return;
 	}
-	if (!is_to_be_sent(account, decide(ctx, XDP_MD, account)))
+	if (!is_to_be_sent(account, decide(ctx, XDP_MD, account, returned)))
 		return;
 	struct facts facts = {
 		.wire_len = bpf_xdp_get_buff_len(ctx),
 		.verdict = returned,
-		.ifindex = ctx->ingress_ifindex,
 		.rx_queue = ctx->rx_queue_index,
 		.number = account->seen,
 	};
@@ -621,7 +685,7 @@ static __always_inline enum decision decide_with_card(struct xdp_md *ctx, struct
 		if (!is_match_of_card(ctx, extra))
 			return FILTERED_OUT;
 	}
-	return is_sampled(ctx, XDP_MD, account) ? KEEP : NOT_SAMPLED;
+	return is_sampled(ctx, XDP_MD, account, NO_VERDICT) ? KEEP : NOT_SAMPLED;
 }
 
 /* sample_card is sample_xdp bound to its device, whose card it asks. */
@@ -643,7 +707,6 @@ int sample_card(struct xdp_md *ctx)
 	struct facts facts = {
 		.wire_len = bpf_xdp_get_buff_len(ctx),
 		.verdict = returned,
-		.ifindex = ctx->ingress_ifindex,
 		.rx_queue = ctx->rx_queue_index,
 		.number = account->seen,
 		.extra = &extra,
@@ -661,7 +724,6 @@ static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *ac
 	struct facts facts = {
 		.wire_len = length_of(xdp),
 		.verdict = returned,
-		.ifindex = xdp->rxq->dev->ifindex,
 		.rx_queue = xdp->rxq->queue_index,
 		.number = number,
 		.extra = &extra,
@@ -698,7 +760,9 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 		passage->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
 		return 0;
 	}
-	passage->decision = decide(xdp, XDP_BUFF, account);
+	passage->decision = decide(xdp, XDP_BUFF, account, NO_VERDICT);
+	if (!one_in)
+		passage->weight = account->weight;
 	account->seen++;
 	if (is_to_be_sent(account, passage->decision))
 		emit_traced(xdp, account, passage->packets, NO_VERDICT);
@@ -721,7 +785,9 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
 	else if (!recording_entry && decision == KEEP)
-		decision = decide(xdp, XDP_BUFF, account);
+		decision = decide(xdp, XDP_BUFF, account, returned);
+	if (recording_entry && !one_in)
+		account->weight = passage->weight;
 	if (is_to_be_sent(account, decision))
 		emit_traced(xdp, account, passage->packets, returned);
 	return 0;
@@ -739,7 +805,7 @@ int sample_egress(struct __sk_buff *skb)
 	if (!account)
 		return TC_ACT_UNSPEC;
 	account->seen++;
-	if (!is_to_be_sent(account, decide(skb, SKB, account)))
+	if (!is_to_be_sent(account, decide(skb, SKB, account, NO_VERDICT)))
 		return TC_ACT_UNSPEC;
 	struct extra extra = { .gso_size = skb->gso_size };
 
@@ -750,7 +816,6 @@ int sample_egress(struct __sk_buff *skb)
 	struct facts facts = {
 		.wire_len = skb->len,
 		.verdict = NO_VERDICT,
-		.ifindex = skb->ifindex,
 		.number = account->seen,
 		.extra = &extra,
 	};

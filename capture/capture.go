@@ -116,6 +116,11 @@ type Options struct {
 	Sample      uint32 // keep one packet, at random, of every Sample on a CPU; 0 or 1 = every packet
 	MaxRate     uint64 // keep so many packets per second; 0 = all; up to 1e9
 
+	// SampleVerdicts, in place of Sample, keep one packet of every so many that have a verdict, and
+	// all packets with other verdicts. They are for Exit without Entry, and for hook maps, because
+	// the verdict must be known when a packet is chosen. Verdicts up to Redirect can have a number.
+	SampleVerdicts map[Verdict]uint32
+
 	// Sink drops every packet after sampling. It is for interfaces that receive only copies of
 	// traffic: anything that talks through such an interface is cut off while the session lasts.
 	Sink bool
@@ -239,6 +244,11 @@ type Packet struct {
 	Dropped uint64  // packets lost since the one before this from the same source and CPU
 
 	Outbound bool // it was sent: the same as that Source's Direction is Out
+
+	// Weight is how many packets this one stands for: it was drawn at random as one of so many, by
+	// Sample or SampleVerdicts. 0 = not known, because First or MaxRate pass packets over besides.
+	// What SampleFlows leaves out is not counted in it.
+	Weight uint32
 
 	// GSOSize is the most bytes of data in a segment, where what the stack sends is yet to be cut
 	// into segments; 0 where it is not, or nothing is known.

@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -69,8 +70,34 @@ func (o *Options) checkSampling() error {
 	if o.MaxRate > maxRate {
 		return fmt.Errorf("rate of %d packets per second: must be at most %d", o.MaxRate, uint64(maxRate))
 	}
+	if o.SampleVerdicts == nil {
+		return nil
+	}
+	for v, n := range o.SampleVerdicts {
+		if v > Redirect || n == 0 {
+			return fmt.Errorf("one of %d packets with the verdict %v: must be one of 1 or more, and a verdict of the kernel", n, v)
+		}
+	}
+	switch {
+	case o.Sample > 1:
+		return errors.New("one rate for all packets and rates for verdicts: only one of the two can be had")
+	case o.HookMap == "" && (!slices.Contains(o.Hooks, Exit) || len(o.Hooks) > 1):
+		return xdp.Kind(ErrNeedsExit, "rates for verdicts choose at a program's exit, where they are known, and so exits alone")
+	}
+	o.SampleVerdicts = maps.Clone(o.SampleVerdicts)
 	return nil
 }
+
+// oneIn is of how many packets the programs keep one; 0 = not of as many each time.
+func (o *Options) oneIn() uint32 {
+	if o.SampleVerdicts != nil {
+		return 0
+	}
+	return o.Sample
+}
+
+// hasWeights tells whether a packet's rate tells how many others it stands for.
+func (o *Options) hasWeights() bool { return o.First == 0 && o.MaxRate == 0 }
 
 // checkSnapLen fills in the snapshot length, and takes one that is too long as the most.
 func (o *Options) checkSnapLen() error {

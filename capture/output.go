@@ -2,6 +2,8 @@ package capture
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +117,7 @@ func (d *Description) commentCards(b *strings.Builder) {
 
 // sampling says which packets are kept, in the order in which that is decided.
 func (o *Options) sampling() string {
-	var kept []string
+	var kept, byVerdict []string
 	if o.SampleFlows > 1 {
 		kept = append(kept, fmt.Sprintf("all packets of one flow in %d", o.SampleFlows))
 	}
@@ -124,6 +126,12 @@ func (o *Options) sampling() string {
 	}
 	if o.Sample > 1 {
 		kept = append(kept, fmt.Sprintf("one packet of every %d, at random", o.Sample))
+	}
+	for _, v := range slices.Sorted(maps.Keys(o.SampleVerdicts)) {
+		byVerdict = append(byVerdict, fmt.Sprintf("one of every %d with the verdict %v", o.SampleVerdicts[v], v))
+	}
+	if byVerdict != nil {
+		kept = append(kept, strings.Join(byVerdict, ", ")+", at random, and all packets with another verdict")
 	}
 	if o.MaxRate > 0 {
 		kept = append(kept, fmt.Sprintf("at most %d packets per second", o.MaxRate))

@@ -46,6 +46,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 		}
 		line.Dropped = p.Dropped
 		line.GSOSize = p.GSOSize
+		line.Weight = p.Weight
 		c.blocks = e.lines.Append(c.blocks, line)
 		c.place(p)
 	}

@@ -19,6 +19,7 @@ type pcapngEncoder struct {
 	fields  []pcapng.Fields // which are known, by source
 	block   pcapng.Packet   // kept, so that none is allocated per packet
 	outlet  outletComment
+	weights weightComments
 }
 
 func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
@@ -113,6 +114,9 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 		if p.ClockSetBack != 0 {
 			block.Comments = append(block.Comments, fmt.Sprintf("the wall clock was set back by %v before this packet", p.ClockSetBack))
 		}
+		if p.Weight > 1 {
+			block.Comments = append(block.Comments, e.weights.of(p.Weight))
+		}
 		if p.To != 0 && e.d.OutletName != nil {
 			block.Comments = append(block.Comments, e.outlet.of(p, e.d.OutletName))
 		}
@@ -136,6 +140,22 @@ func (c *outletComment) of(p *Packet, name func(Outlet) string) string {
 		*c = outletComment{p.Verdict, p.To, p.Verdict.String() + " to " + name(p.To)}
 	}
 	return c.comment
+}
+
+// weightComments say how many packets one stands for: "weight 1000". `xdpcap read` looks for these
+// words. They are kept, because the packets that follow have the same ones.
+type weightComments map[uint32]string
+
+func (c *weightComments) of(weight uint32) string {
+	text, ok := (*c)[weight]
+	if !ok {
+		if *c == nil || len(*c) == 64 { // so that the memory of an adaptive capture has a bound
+			*c = make(weightComments)
+		}
+		text = pcapng.WeightComment(weight)
+		(*c)[weight] = text
+	}
+	return text
 }
 
 func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {

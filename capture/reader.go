@@ -41,6 +41,7 @@ type reader struct {
 	immediate bool   // Options.Immediate
 	snapLen   int    // Options.SnapLen
 	sent      []bool // which sources have sent packets; nil = none
+	weighted  bool   // Options.hasWeights
 
 	outlets outlets
 
@@ -116,6 +117,10 @@ func (r *reader) take(packets []Packet) (n int) {
 			p.ID = rec.PacketId
 			p.Verdict = Verdict(rec.Verdict)
 			p.Dropped = r.lost.since(rec.samplerSample)
+			p.Weight = 0
+			if r.weighted {
+				p.Weight = rec.Weight
+			}
 			p.GSOSize, p.To, p.CardTime, p.HashKind = 0, 0, 0, NoHash
 			p.Outbound = r.sent != nil && r.sent[rec.Source]
 			if rec.extra != nil {

@@ -65,6 +65,7 @@ func (r *packetRing) put(p *Packet) {
 	le.PutUint32(h[56:], p.Hash)
 	le.PutUint32(h[60:], uint32(p.HashKind))
 	le.PutUint32(h[64:], uint32(p.GSOSize))
+	le.PutUint32(h[68:], p.Weight)
 	if r.headAt+packetHead > len(r.mem) {
 		r.write(r.headAt, h)
 	}
@@ -93,6 +94,7 @@ func (r *packetRing) first(p *Packet, wrapped *[]byte) {
 		Hash:         le.Uint32(h[56:]),
 		HashKind:     HashKind(le.Uint32(h[60:])),
 		GSOSize:      int(le.Uint32(h[64:])),
+		Weight:       le.Uint32(h[68:]),
 		Verdict:      Verdict(le.Uint32(h[72:])),
 		To:           Outlet(le.Uint32(h[76:])),
 	}

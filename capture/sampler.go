@@ -96,11 +96,12 @@ func (k *sampler) makeMaps() error {
 	return nil
 }
 
-// openAccounts writes into each account whose it is.
+// openAccounts writes into each account whose it is, and what each packet stands for.
 func (k *sampler) openAccounts() error {
 	perCPU := make([]samplerAccount, ebpf.MustPossibleCPU())
 	for cpu := range perCPU {
 		perCPU[cpu].Cpu = uint64(cpu)
+		perCPU[cpu].Weight = uint64(k.options.Sample)
 	}
 	for i := range k.sources {
 		if err := k.maps[samplerMapAccounts].Put(uint32(i), perCPU); err != nil {
@@ -169,19 +170,29 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 func (k *sampler) constants(f packetFilter) constants {
 	o := k.options
 	return constants{
-		samplerVarSnaplen:         uint32(o.SnapLen),
-		samplerVarFiltering:       f.bodies != nil,
-		samplerVarFilteringLength: f.length,
-		samplerVarReach:           uint32(f.reach),
-		samplerVarOneIn:           o.Sample,
-		samplerVarChoosingFlows:   o.SampleFlows > 1 || o.First > 0,
-		samplerVarKeepFlowsBelow:  keepBelow(o.SampleFlows),
-		samplerVarFlowSeed:        k.flowSeed,
-		samplerVarFirstPackets:    o.First,
-		samplerVarPacketCost:      packetCost(o.MaxRate),
-		samplerVarVerdicts:        verdictList(o.Verdicts),
-		samplerVarVerdictCount:    uint32(len(o.Verdicts)),
+		samplerVarSnaplen:          uint32(o.SnapLen),
+		samplerVarFiltering:        f.bodies != nil,
+		samplerVarFilteringLength:  f.length,
+		samplerVarReach:            uint32(f.reach),
+		samplerVarOneIn:            o.oneIn(),
+		samplerVarDrawingByVerdict: o.SampleVerdicts != nil,
+		samplerVarOneInOf:          o.oneInOf(),
+		samplerVarChoosingFlows:    o.SampleFlows > 1 || o.First > 0,
+		samplerVarKeepFlowsBelow:   keepBelow(o.SampleFlows),
+		samplerVarFlowSeed:         k.flowSeed,
+		samplerVarFirstPackets:     o.First,
+		samplerVarPacketCost:       packetCost(o.MaxRate),
+		samplerVarVerdicts:         verdictList(o.Verdicts),
+		samplerVarVerdictCount:     uint32(len(o.Verdicts)),
 	}
+}
+
+// oneInOf has the rates of the verdicts, as the program takes them.
+func (o *Options) oneInOf() (rates [Redirect + 1]uint32) {
+	for v := range rates {
+		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
+	}
+	return rates
 }
 
 // keepBelow is the bound that a uniformly distributed 32-bit number does not exceed with a

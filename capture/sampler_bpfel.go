@@ -25,7 +25,14 @@ type samplerAccount struct {
 		Left   uint32
 		KeptAt uint32
 	}
-	Cpu uint64
+	Cpu       uint64
+	Missed    uint64
+	Weight    uint64
+	ByVerdict [5]struct {
+		_      structs.HostLayout
+		Left   uint32
+		KeptAt uint32
+	}
 }
 
 type samplerClass uint32
@@ -95,6 +102,7 @@ type samplerPassage struct {
 	_        structs.HostLayout
 	Packets  uint64
 	Decision uint64
+	Weight   uint64
 }
 
 type samplerRing struct {
@@ -116,7 +124,7 @@ type samplerSample struct {
 	Verdict  uint32
 	TimeNs   uint64
 	PacketId uint64
-	Ifindex  uint32
+	Weight   uint32
 	RxQueue  uint32
 	Lost     uint64
 }
@@ -131,6 +139,7 @@ const (
 	samplerMapFlows             = "flows"
 	samplerMapHeads             = "heads"
 	samplerMapPassages          = "passages"
+	samplerMapRates             = "rates"
 	samplerMapRings             = "rings"
 	samplerMapSamples           = "samples"
 	samplerProgSampleCard       = "sample_card"
@@ -143,6 +152,7 @@ const (
 	samplerVarAskingTime        = "asking_time"
 	samplerVarChoosingFlows     = "choosing_flows"
 	samplerVarClassType         = "class_type"
+	samplerVarDrawingByVerdict  = "drawing_by_verdict"
 	samplerVarExtraType         = "extra_type"
 	samplerVarFiltering         = "filtering"
 	samplerVarFilteringLength   = "filtering_length"
@@ -151,6 +161,7 @@ const (
 	samplerVarHook              = "hook"
 	samplerVarKeepFlowsBelow    = "keep_flows_below"
 	samplerVarOneIn             = "one_in"
+	samplerVarOneInOf           = "one_in_of"
 	samplerVarPacketCost        = "packet_cost"
 	samplerVarReach             = "reach"
 	samplerVarRecordingEntry    = "recording_entry"
@@ -229,6 +240,7 @@ type samplerMapSpecs struct {
 	Flows    *ebpf.MapSpec `ebpf:"flows"`
 	Heads    *ebpf.MapSpec `ebpf:"heads"`
 	Passages *ebpf.MapSpec `ebpf:"passages"`
+	Rates    *ebpf.MapSpec `ebpf:"rates"`
 	Rings    *ebpf.MapSpec `ebpf:"rings"`
 	Samples  *ebpf.MapSpec `ebpf:"samples"`
 }
@@ -242,6 +254,7 @@ type samplerVariableSpecs struct {
 	AskingTime        *ebpf.VariableSpec `ebpf:"asking_time"`
 	ChoosingFlows     *ebpf.VariableSpec `ebpf:"choosing_flows"`
 	ClassType         *ebpf.VariableSpec `ebpf:"class_type"`
+	DrawingByVerdict  *ebpf.VariableSpec `ebpf:"drawing_by_verdict"`
 	ExtraType         *ebpf.VariableSpec `ebpf:"extra_type"`
 	Filtering         *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength   *ebpf.VariableSpec `ebpf:"filtering_length"`
@@ -250,6 +263,7 @@ type samplerVariableSpecs struct {
 	Hook              *ebpf.VariableSpec `ebpf:"hook"`
 	KeepFlowsBelow    *ebpf.VariableSpec `ebpf:"keep_flows_below"`
 	OneIn             *ebpf.VariableSpec `ebpf:"one_in"`
+	OneInOf           *ebpf.VariableSpec `ebpf:"one_in_of"`
 	PacketCost        *ebpf.VariableSpec `ebpf:"packet_cost"`
 	Reach             *ebpf.VariableSpec `ebpf:"reach"`
 	RecordingEntry    *ebpf.VariableSpec `ebpf:"recording_entry"`
@@ -295,6 +309,7 @@ type samplerMaps struct {
 	Flows    *ebpf.Map `ebpf:"flows"`
 	Heads    *ebpf.Map `ebpf:"heads"`
 	Passages *ebpf.Map `ebpf:"passages"`
+	Rates    *ebpf.Map `ebpf:"rates"`
 	Rings    *ebpf.Map `ebpf:"rings"`
 	Samples  *ebpf.Map `ebpf:"samples"`
 }
@@ -307,6 +322,7 @@ func (m *samplerMaps) Close() error {
 		m.Flows,
 		m.Heads,
 		m.Passages,
+		m.Rates,
 		m.Rings,
 		m.Samples,
 	)
@@ -321,6 +337,7 @@ type samplerVariables struct {
 	AskingTime        *ebpf.Variable `ebpf:"asking_time"`
 	ChoosingFlows     *ebpf.Variable `ebpf:"choosing_flows"`
 	ClassType         *ebpf.Variable `ebpf:"class_type"`
+	DrawingByVerdict  *ebpf.Variable `ebpf:"drawing_by_verdict"`
 	ExtraType         *ebpf.Variable `ebpf:"extra_type"`
 	Filtering         *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength   *ebpf.Variable `ebpf:"filtering_length"`
@@ -329,6 +346,7 @@ type samplerVariables struct {
 	Hook              *ebpf.Variable `ebpf:"hook"`
 	KeepFlowsBelow    *ebpf.Variable `ebpf:"keep_flows_below"`
 	OneIn             *ebpf.Variable `ebpf:"one_in"`
+	OneInOf           *ebpf.Variable `ebpf:"one_in_of"`
 	PacketCost        *ebpf.Variable `ebpf:"packet_cost"`
 	Reach             *ebpf.Variable `ebpf:"reach"`
 	RecordingEntry    *ebpf.Variable `ebpf:"recording_entry"`

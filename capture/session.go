@@ -108,6 +108,7 @@ func (s *Session) openReader() (err error) {
 		immediate: s.options.Immediate,
 		snapLen:   s.options.SnapLen,
 		sent:      sentBy(s.sources),
+		weighted:  s.options.hasWeights(),
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,

@@ -19,7 +19,7 @@ struct sample {
 	__u32 verdict;	 /* what the program returned, or NO_VERDICT */
 	__u64 time_ns;	 /* CLOCK_MONOTONIC */
 	__u64 packet_id; /* CPU, hook and number: see enum limit */
-	__u32 ifindex;
+	__u32 weight;	 /* it was drawn at random as one of so many packets */
 	__u32 rx_queue;
 	__u64 lost; /* account.lost of this source on this CPU so far */
 };

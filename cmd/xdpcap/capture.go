@@ -39,8 +39,9 @@ type captureOptions struct {
 	hookNames, programs, verdictNames []string
 	filterAt, hookMap, directionName  string
 
-	sample, sampleFlows uint32
-	first, maxRate      uint64
+	sample         sampling
+	sampleFlows    uint32
+	first, maxRate uint64
 
 	mode, transportName string
 
@@ -79,6 +80,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet of 1000, for a minute
+  xdpcap -i eth0 --sample drop=1,pass=1000 -w drops.pcapng
+                                                all that is dropped, and one of 1000 that pass
   xdpcap -i eth0 -G 3600 -W 24 -w %F_%H.pcapng.zst
                                                 a day, a compressed file for each hour
   xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
@@ -176,7 +179,8 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
-	f.Uint32Var(&o.sample, "sample", 1, "keep one packet of every `N`, chosen at random in the kernel")
+	o.sample = sampling{oneIn: 1}
+	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; by what becomes of it: drop=1,pass=1000")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
 	f.StringVar(&o.transportName, "transport", "", "how packets come from the kernel, `name`: perf (default, if permitted), ring (shared memory: costs the traffic less), or auto: ring if it can be had")
 	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
@@ -227,8 +231,6 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.count == 0 && given("count"):
 		return errors.New("-c 0: must be at least 1")
-	case o.sample == 0:
-		return errors.New("--sample 0: must be at least 1, which is every packet")
 	case o.sampleFlows == 0:
 		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
 	case o.first == 0 && given("first"):
@@ -246,6 +248,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && o.live.serve == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
+	if err := o.checkSampling(given); err != nil {
+		return err
+	}
 	if err := o.checkRecorder(given); err != nil {
 		return err
 	}
@@ -262,7 +267,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return err
 	}
 	// Only an exit has a verdict, or a packet to look at as it comes out.
-	if (given("verdict") || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
+	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
 	for _, name := range o.hookNames {
@@ -319,13 +324,16 @@ func (o *captureOptions) session() capture.Options {
 		Count:         o.count,
 		SampleFlows:   o.sampleFlows,
 		First:         o.first,
-		Sample:        o.sample,
+		Sample:        o.sample.oneIn,
 		MaxRate:       o.maxRate,
-		Sink:          o.sink,
-		Promiscuous:   o.promiscuity(),
-		Transport:     o.transport,
-		Buffer:        int(o.buffer.bytes),
-		Immediate:     o.unbuffer,
+
+		SampleVerdicts: o.sample.verdicts,
+
+		Sink:        o.sink,
+		Promiscuous: o.promiscuity(),
+		Transport:   o.transport,
+		Buffer:      int(o.buffer.bytes),
+		Immediate:   o.unbuffer,
 	}
 }
 

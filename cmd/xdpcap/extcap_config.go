@@ -49,7 +49,7 @@ var extcapSettings = []extcapSetting{
 	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: verdictValues},
 
 	{flag: "snapshot-length", display: "Bytes of each packet", kind: "unsigned"},
-	{flag: "sample", display: "One packet of every", kind: "unsigned"},
+	{flag: "sample", display: "One packet of every", kind: "string", attributes: "{placeholder=1}"},
 	{flag: "sample-flows", display: "One flow of every", kind: "unsigned"},
 	{flag: "first", display: "First packets of each flow", kind: "unsigned"},
 	{flag: "max-rate", display: "Packets per second, at most", kind: "unsigned"},

@@ -29,7 +29,7 @@ func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 	if l.Size >= 2*headBytes {
 		add("-s %d (at most %d %% of the bytes)", headBytes, 100*headBytes/l.Size+1)
 	}
-	if oneIn := math.Ceil(1/l.Room) * float64(o.Sample); l.Room > 0 && oneIn <= math.MaxUint32 {
+	if oneIn := math.Ceil(1/l.Room) * float64(o.Sample); l.Room > 0 && o.SampleVerdicts == nil && oneIn <= math.MaxUint32 {
 		add("--sample %.0f (as many packets as find room now)", oneIn)
 	}
 	if l.Cause == capture.SlowReader && o.Transport != capture.TransportRing {

@@ -52,7 +52,7 @@ func originLabel(s *capture.Source) string {
 
 // append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: p.GSOSize, known: pcapng.HasID}
+	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: p.GSOSize, weight: p.Weight, known: pcapng.HasID}
 	if l.sources[p.Source].HasQueue() {
 		o.known |= pcapng.HasQueue
 	}
@@ -80,7 +80,8 @@ type packetOrigin struct {
 	queue       uint32
 	verdict     capture.Verdict
 	id, dropped uint64
-	gsoSize     int // 0 = it is no GSO packet, or that is not known
+	gsoSize     int    // 0 = it is no GSO packet, or that is not known
+	weight      uint32 // packets that it stands for; only for -v
 	hash        uint32
 	soft        bool          // the hash is software's
 	known       pcapng.Fields // which of queue, id, verdict and hash
@@ -100,7 +101,8 @@ func outletIn(comments []string, verdict capture.Verdict) string {
 
 // appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
 // With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
-// what was lost before the packet, and how large the segments are that it is to be cut into.
+// what was lost before the packet, how many packets it stands for, and how large the segments are
+// that it is to be cut into.
 func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {
@@ -139,6 +141,9 @@ func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	}
 	if o.dropped > 0 {
 		add("%d lost before", o.dropped)
+	}
+	if o.weight > 1 {
+		add("weight %d", uint64(o.weight))
 	}
 	if o.gsoSize > 0 {
 		add("GSO size %d", uint64(o.gsoSize))

@@ -45,6 +45,7 @@ func (c *jsonCopy) block(b []byte, from *capfile.Block) ([]byte, error) {
 	p := &from.Packet
 	c.line = jsonline.Packet{
 		Source: c.source(from), Time: from.Time, Data: p.Data, WireLen: int(p.WireLen), Queue: p.Queue, ID: p.ID, Dropped: p.Dropped,
+		Weight: weightOf(from),
 	}
 	if p.Fields&pcapng.HasVerdict != 0 {
 		c.line.Verdict, c.line.To = capture.Verdict(p.Verdict).String(), outletOf(from)

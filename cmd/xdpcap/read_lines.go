@@ -71,7 +71,7 @@ func (l *readLines) append(b *capfile.Block) {
 		o.label = l.labels.of(b.Interface).text
 	}
 	if l.format.Verbose > 0 {
-		o.to = outletOf(b)
+		o.to, o.weight = outletOf(b), weightOf(b)
 	}
 	l.origin = l.format.appendOrigin(l.origin[:0], &o)
 	if !isEthernet(b.Interface) {
@@ -86,6 +86,14 @@ func outletOf(b *capfile.Block) string {
 		return ""
 	}
 	return outletIn(b.Raw.Comments(), capture.Verdict(b.Packet.Verdict))
+}
+
+// weightOf returns how many packets one stands for, as the file has it: 1 where it says nothing.
+func weightOf(b *capfile.Block) uint32 {
+	if b.Raw.Raw == nil {
+		return 1
+	}
+	return pcapng.Weight(b.Raw.Comments())
 }
 
 // dissectPacket is a packet of a file as package dissect takes it.

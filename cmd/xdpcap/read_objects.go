@@ -53,6 +53,7 @@ type packetKeys struct {
 	Lost      uint64    `json:"lost_before,omitempty"`
 	Length    uint32    `json:"length"` // bytes it had
 	Captured  int       `json:"captured"`
+	Weight    uint32    `json:"weight,omitempty"`    // packets that it stands for, unless it is one
 	LinkType  *uint16   `json:"link_type,omitempty"` // what is no Ethernet
 	flowKeys
 	Comments []string `json:"comments,omitempty"`
@@ -96,6 +97,9 @@ func (o *readObjects) keys(b *capfile.Block) *packetKeys {
 	}
 	if p.Fields&pcapng.HasHash != 0 {
 		k.Hash = fmt.Sprintf("0x%08x", p.Hash)
+	}
+	if weight := weightOf(b); weight > 1 {
+		k.Weight = weight
 	}
 	if b.Raw.Raw != nil {
 		k.Comments = b.Raw.Comments()

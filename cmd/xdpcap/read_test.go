@@ -62,6 +62,9 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 			Data: frame, Time: time.Unix(1700000000, int64(i)*1001).UnixNano(), WireLen: len(frame),
 			Source: i % len(sources), Queue: uint32(i % 3), ID: uint64(i), Verdict: capture.Verdict(i % 7),
 		}
+		if i%4 == 3 {
+			p.Weight = 100
+		}
 		if i%5 == 4 {
 			p.Dropped = uint64(i)
 		}

@@ -32,6 +32,7 @@ type Packet struct {
 	To      string // the interface that the verdict sends it out of; "" = not known
 	Dropped uint64 // packets lost before it
 	GSOSize int    // 0 = none
+	Weight  uint32 // packets that it stands for; 0 = not known
 }
 
 // An Encoder belongs to one goroutine.
@@ -114,6 +115,9 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	b = appendNumber(b, `,"lost_before":`, p.Dropped)
 	b = appendNumber(b, `,"length":`, uint64(p.WireLen))
 	b = appendNumber(b, `,"captured":`, uint64(len(p.Data)))
+	if p.Weight > 1 {
+		b = appendNumber(b, `,"weight":`, uint64(p.Weight))
+	}
 	if p.To != "" {
 		b = append(b, e.outlet(p.To)...)
 	}
