@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
+#include "include/flows.h"
 #include "include/packet.h"
 #include "include/traced.h"
 #include "include/verdict.h"
@@ -30,16 +31,7 @@ enum extra {
 };
 enum extra *const extra_type; /* keeps the type in BTF, for bpf2go */
 enum limit *const limit_type;
-
-/*
- * From this and the map `flows`, Protocols computes how many flows and packets are not in the map.
- */
-struct overflow {
-	__u64 inserted;	  /* entries that were made, including those pushed out later */
-	struct tally all; /* the packets of all flows */
-};
-
-struct flow *const flow_type;
+struct flow_entry *const flow_entry_type;
 
 volatile const __u32 extras = 0;
 
@@ -99,21 +91,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tally);
 } sizes SEC(".maps");
-
-/* Protocols sets max_entries where flows are asked for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_PERCPU_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct flow);
-	__type(value, struct tally);
-} flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct overflow);
-} overflows SEC(".maps");
 
 /*
  * classify_rare classifies any packet. It is not inlined, so that classify stays short. It takes
@@ -271,53 +248,19 @@ static __always_inline void count_size(__u64 bytes)
 		add(tally, bytes);
 }
 
-/*
- * count_flow counts IP packets by flow; the two directions of a conversation are two flows. Of the
- * fragments of a packet only the first has ports.
- */
-static __always_inline void count_flow(const struct packet *p, __u64 bytes)
-{
-	struct layers l;
-	struct flow f;
-	__u32 zero = 0;
-	struct overflow *overflow = bpf_map_lookup_elem(&overflows, &zero);
-
-	find_layers(p, &l);
-	if (!overflow || l.class >= TRUNCATED)
-		return;
-	read_flow(p, &l, &f);
-
-	struct tally *tally = bpf_map_lookup_elem(&flows, &f);
-
-	if (!tally) {
-		struct tally none = {};
-
-		if (!bpf_map_update_elem(&flows, &f, &none, BPF_NOEXIST))
-			overflow->inserted++;
-		tally = bpf_map_lookup_elem(&flows, &f);
-	}
-	if (tally)
-		add(tally, bytes);
-	/*
-	 * Written after `flows` and read before it, so that a packet which is being counted never
-	 * looks like one whose flow was pushed out.
-	 */
-	add(&overflow->all, bytes);
-}
-
-static __always_inline void count_extras(const struct packet *p, __u64 bytes)
+static __always_inline void count_extras(const struct packet *p, __u64 bytes, __u32 verdict)
 {
 	if (extras & WITH_SIZES)
 		count_size(bytes);
 	if (extras & WITH_FLOWS)
-		count_flow(p, bytes);
+		count_flow(p, bytes, verdict);
 }
 
-static __noinline int count_xdp_extras(struct xdp_md *ctx, __u64 bytes)
+static __noinline int count_xdp_extras(struct xdp_md *ctx, __u64 bytes, __u32 verdict)
 {
 	struct packet p = { .context = XDP_MD, .ctx = ctx };
 
-	count_extras(&p, bytes);
+	count_extras(&p, bytes, verdict);
 	return 0;
 }
 
@@ -325,7 +268,7 @@ static __noinline int count_sent_extras(struct __sk_buff *skb, __u64 bytes)
 {
 	struct packet p = { .context = SKB, .ctx = skb };
 
-	count_extras(&p, bytes);
+	count_extras(&p, bytes, WITHOUT_VERDICT);
 	return 0;
 }
 
@@ -347,7 +290,7 @@ static __always_inline int count_xdp(struct xdp_md *ctx, enum variant variant)
 
 	count(variant, classify(ctx), bytes);
 	if (extras)
-		count_xdp_extras(ctx, bytes);
+		count_xdp_extras(ctx, bytes, WITHOUT_VERDICT);
 	return XDP_PASS;
 }
 
@@ -443,6 +386,39 @@ int sampled_four(struct xdp_md *ctx)
 	return is_sampled() ? count_four(ctx) : XDP_PASS;
 }
 
+/*
+ * make_fresh gives an IPv4 packet another source address than the one before it had, because
+ * BPF_PROG_RUN runs a program on the same bytes again and again. Only xdpcap bench has it: every
+ * packet is that of a new flow.
+ */
+static __always_inline struct xdp_md *make_fresh(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	struct iphdr *ip = data + ETH_HLEN;
+
+	if ((void *)(ip + 1) <= (void *)(long)ctx->data_end)
+		ip->saddr++;
+	return ctx;
+}
+
+SEC("xdp.frags")
+int fresh_naive(struct xdp_md *ctx)
+{
+	return count_xdp(make_fresh(ctx), NAIVE);
+}
+
+SEC("xdp.frags")
+int fresh_percpu(struct xdp_md *ctx)
+{
+	return count_xdp(make_fresh(ctx), PERCPU);
+}
+
+SEC("xdp.frags")
+int fresh_ultra(struct xdp_md *ctx)
+{
+	return count_xdp(make_fresh(ctx), ULTRA);
+}
+
 /* Does nothing. xdpcap bench measures it, too, to show what running any program costs. */
 SEC("xdp.frags")
 int empty(struct xdp_md *ctx __attribute__((unused)))
@@ -461,7 +437,8 @@ static __always_inline int count_entry(__u64 *args, enum variant variant)
 		return 0;
 	find_layers(&p, &l);
 	count(variant, l.class, bytes);
-	count_extras(&p, bytes);
+	if (extras & WITH_SIZES)
+		count_size(bytes);
 	return 0;
 }
 
@@ -481,6 +458,92 @@ SEC("fentry/xdp")
 int entry_ultra(__u64 *args)
 {
 	return count_entry(args, ULTRA);
+}
+
+/*
+ * What fentry finds out about the packet that the traced program gets, for fexit to count it by its
+ * verdict. The program may change the packet, so fexit would find out something else.
+ */
+struct passage {
+	__u64 bytes; /* 0: no packet */
+	__u32 class;
+	struct flow flow; /* of IP, where flows are counted */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct passage);
+} passages SEC(".maps");
+
+/* The verdicts that are counted: a bit for each slot. */
+volatile const __u32 verdicts = (1 << VERDICT_SLOTS) - 1;
+
+static __always_inline struct passage *find_passage(const struct xdp_buff *xdp)
+{
+	__u32 zero = 0;
+
+	return is_from_traced(xdp) ? bpf_map_lookup_elem(&passages, &zero) : NULL;
+}
+
+SEC("fentry/xdp")
+int note_entry(__u64 *args)
+{
+	struct xdp_buff *xdp = (void *)args[0];
+	struct packet p = { .context = XDP_BUFF, .ctx = xdp };
+	struct passage *passage = find_passage(xdp);
+	struct layers l;
+
+	if (!passage)
+		return 0;
+	find_layers(&p, &l);
+	passage->bytes = length_of(xdp);
+	passage->class = l.class;
+	if (extras & WITH_FLOWS && l.class < TRUNCATED)
+		read_flow(&p, &l, &passage->flow);
+	return 0;
+}
+
+/* args[0] is the traced program's only argument, args[1] is what it returned. */
+static __always_inline int count_exit(__u64 *args, enum variant variant)
+{
+	struct passage *passage = find_passage((void *)args[0]);
+	__u32 verdict = slot_of(args[1]);
+
+	/* A packet that entered before fentry was attached is not counted. */
+	if (!passage || !passage->bytes)
+		return 0;
+
+	__u64 bytes = passage->bytes;
+
+	passage->bytes = 0;
+	if (!(verdicts & 1 << verdict))
+		return 0;
+	count(variant, passage->class, bytes);
+	if (extras & WITH_SIZES)
+		count_size(bytes);
+	if (extras & WITH_FLOWS && passage->class < TRUNCATED)
+		add_flow(&passage->flow, verdict, bytes);
+	return 0;
+}
+
+SEC("fexit/xdp")
+int exit_naive(__u64 *args)
+{
+	return count_exit(args, NAIVE);
+}
+
+SEC("fexit/xdp")
+int exit_percpu(__u64 *args)
+{
+	return count_exit(args, PERCPU);
+}
+
+SEC("fexit/xdp")
+int exit_ultra(__u64 *args)
+{
+	return count_exit(args, ULTRA);
 }
 
 /*

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,9 @@ type countOptions struct {
 	sizes      bool
 	flows      int
 	mode       string
+
+	verdictNames []string
+	verdicts     []xdp.Verdict
 }
 
 const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
@@ -31,12 +35,18 @@ to two VLAN tags and IPv6 extension headers, of everything else the EtherType. A
 on the interface is traced at its entry and left as it is, with --program one of several behind a
 libxdp dispatcher; where none runs, count attaches one that passes every packet.
 
+--flows shows the flows with most bytes, each as it came in and with the verdict that the traced
+program gave its packets. They are counted in memory of a fixed size, so a flow may have had more
+than BYTES before it found room there: AT MOST is the most that it can have. --verdict counts only
+packets with these verdicts, so that all of the memory is theirs: who is dropped, and how much.
+
 -Q out counts what the interface sends, at egress, as the stack hands it over: a packet that the
 card cuts into segments is one. Programs of others there, by tcx or tc, see what they saw. -Q inout
 counts both directions, each by itself.`
 
 const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
+  xdpcap count -i eth0 --flows 10 --verdict drop    who is dropped by the program that runs there
   xdpcap count -i eth0 -Q inout                 what it sends, too, in a table of its own
   xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
@@ -58,6 +68,7 @@ func newCount() *cobra.Command {
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	cmd.RegisterFlagCompletionFunc("program", completeProgram)
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("verdict", completeList(countVerdicts()...))
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -71,7 +82,8 @@ func (o *countOptions) whereFlags(f *pflag.FlagSet) {
 
 func (o *countOptions) whatFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
-	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too")
+	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too, by verdict where a program is traced")
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
 	f.StringVar(&o.variant, "variant", "percpu", "how the kernel counts, `name`: percpu, ultra or naive; all give the same numbers")
 }
 
@@ -103,7 +115,7 @@ func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOpti
 		openMeter: p,
 		metrics:   countMetrics(o, d, p.Interface().Name),
 		newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
-			return newCountReport(o, d, p.Interface().Name, i)
+			return newCountReport(o, d, p.Interface().Name, p.Traced(), i)
 		},
 	}, nil
 }
@@ -113,6 +125,9 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
 	if o.program != "" {
 		chosen = append(chosen, "--program")
+	}
+	if len(o.verdictNames) > 0 {
+		chosen = append(chosen, "--verdict")
 	}
 	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
 		return p, err
@@ -130,6 +145,9 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if p.Variant, err = meter.ParseVariant(o.variant, meter.Variants); err != nil {
 		return p, fmt.Errorf("--variant: %w", err)
 	}
+	if p.Verdicts, err = o.parseVerdicts(); err != nil {
+		return p, err
+	}
 	if o.perCPU && p.Variant == meter.Naive {
 		return p, fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
 	}
@@ -137,6 +155,28 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 		return p, fmt.Errorf("--xdp-mode: %w", err)
 	}
 	return p, nil
+}
+
+// countVerdicts are the names that --verdict takes.
+func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVerdict.SlotName()) }
+
+// parseVerdicts reads --verdict. All numbers that are no verdicts of the kernel are counted as one.
+func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
+	if len(o.verdictNames) > 0 && o.direction != capture.In {
+		return nil, errors.New("--verdict: XDP programs decide about what is received: leave -Q away")
+	}
+	o.verdicts = nil
+	for _, name := range o.verdictNames {
+		v := xdp.UnknownVerdict
+		if name != v.SlotName() {
+			var err error
+			if v, err = xdp.ParseVerdict(name); err != nil {
+				return nil, fmt.Errorf("--verdict: %w", err)
+			}
+		}
+		o.verdicts = append(o.verdicts, v)
+	}
+	return o.verdicts, nil
 }
 
 // countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
@@ -149,6 +189,9 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metricSet[
 	}
 	bySize := []string{"size"}
 	m := metricSet[counts]{labels: map[string]string{"interface": iface, "direction": d.String()}}
+	if len(o.verdictNames) > 0 {
+		m.labels["verdict"] = strings.Join(o.verdictNames, ",")
+	}
 	add := func(name, help string, labels []string, values func(counts, sendValue)) {
 		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
 	}
@@ -171,10 +214,14 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metricSet[
 		})
 	}
 	if o.flows > 0 {
-		add("xdpcap_flow_evictions_total", "Flows that made room for newer ones in the table.", nil,
+		add("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
 			func(c counts, send sendValue) { send(float64(c.Overflow.Flows)) })
 		add("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
 			func(c counts, send sendValue) { send(float64(c.Overflow.Bytes)) })
+		m.all = append(m.all, metric[counts]{
+			name: "xdpcap_flow_missed_bytes", gauge: true, help: "The most bytes that a flow without an entry in the table can have had.",
+			values: func(c counts, send sendValue) { send(float64(c.Overflow.Most.Bytes)) },
+		})
 	}
 	return m
 }

@@ -3,19 +3,22 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/netip"
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // countReport is what count prints: as a table, or with --json as this object.
 type countReport struct {
 	intervalKeys
 	Interface string         `json:"interface"`
-	Direction string         `json:"direction"` // in or out
-	Protocols []protocolRate `json:"protocols"` // most bytes first
+	Direction string         `json:"direction"`         // in or out
+	Program   string         `json:"program,omitempty"` // where one is traced
+	ProgramID uint32         `json:"program_id,omitempty"`
+	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: what was counted got one of these
+	Protocols []protocolRate `json:"protocols"`          // most bytes first
 	Total     rate           `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
@@ -40,29 +43,19 @@ type sizeRate struct {
 	rate
 }
 
-type flowRate struct {
-	Family          string `json:"family"`
-	Protocol        string `json:"protocol"`
-	Source          string `json:"source"`
-	SourcePort      uint16 `json:"source_port"` // 0 = none
-	Destination     string `json:"destination"`
-	DestinationPort uint16 `json:"destination_port"`
-	rate
-}
-
-// flowOverflow is the packets of flows that had to make room for others in the kernel's table.
-type flowOverflow struct {
-	Flows uint64 `json:"flows"`
-	rate
-}
-
-func newCountReport(o *countOptions, d capture.Direction, iface string, i meter.Interval[meter.ProtocolCounts]) *countReport {
+func newCountReport(o *countOptions, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *countReport {
 	r := &countReport{
 		intervalKeys: newIntervalKeys(i),
 		Interface:    iface,
 		Direction:    d.String(),
 		Protocols:    protocolRates(meter.ClassRates(i)),
 		Total:        newRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
+	}
+	if traced != nil {
+		r.Program, r.ProgramID = traced.Name, traced.ID
+	}
+	for _, v := range o.verdicts {
+		r.Verdicts = append(r.Verdicts, v.SlotName())
 	}
 	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
@@ -76,10 +69,7 @@ func newCountReport(o *countOptions, d capture.Direction, iface string, i meter.
 	}
 	if o.flows > 0 {
 		r.Flows = flowRates(meter.TopFlows(i, o.flows))
-		r.Overflow = &flowOverflow{
-			Flows: i.Now.Overflow.Flows,
-			rate:  newRate(meter.NewRate(i.Before.Overflow.Tally, i.Now.Overflow.Tally, i.Took)),
-		}
+		r.Overflow = newFlowOverflow(i)
 	}
 	return r
 }
@@ -89,22 +79,6 @@ func protocolRates(classes []meter.ClassRate) []protocolRate {
 	rates := []protocolRate{}
 	for _, c := range classes {
 		rates = append(rates, protocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), newRate(c.Rate)})
-	}
-	return rates
-}
-
-func flowRates(flows []meter.FlowRate) []flowRate {
-	rates := []flowRate{}
-	for _, f := range flows {
-		rates = append(rates, flowRate{
-			Family:          f.Flow.Class.Family(),
-			Protocol:        f.Flow.Class.Protocol(),
-			Source:          f.Flow.Source.Addr().String(),
-			SourcePort:      f.Flow.Source.Port(),
-			Destination:     f.Flow.Destination.Addr().String(),
-			DestinationPort: f.Flow.Destination.Port(),
-			rate:            newRate(f.Rate),
-		})
 	}
 	return rates
 }
@@ -152,45 +126,4 @@ func (r *countReport) sizeTable(w io.Writer) {
 		t.add(append(s.row(s.Size), share)...)
 	}
 	t.write(w)
-}
-
-// flowTable has no column of packets, because two IPv6 addresses and their ports leave no room for
-// it.
-func (r *countReport) flowTable(w io.Writer) {
-	if r.Overflow == nil {
-		return
-	}
-	t := &table{left: 2}
-	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
-	for _, f := range r.Flows {
-		t.add(f.Protocol, endpoint(f.Source, f.SourcePort), endpoint(f.Destination, f.DestinationPort),
-			scaled(float64(f.Bytes)), scaled(f.BPS))
-	}
-	t.write(w)
-	if o := r.Overflow; o.Flows > 0 {
-		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for newer ones\n", o.Flows, o.Packets, o.Bytes)
-	}
-}
-
-// endpoint is an address with its port. An IPv6 address with eight groups of four digits has no
-// room in a line and is cut.
-func endpoint(addr string, port uint16) string {
-	const room = 34
-	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
-		addr = netip.AddrPortFrom(a, port).String()
-	}
-	return shortenMiddle(addr, room)
-}
-
-// shortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
-// and the port at its end.
-func shortenMiddle(s string, columns int) string {
-	if len(s) <= columns {
-		return s
-	}
-	if columns < 1 {
-		return ""
-	}
-	kept := (columns - 1) / 2
-	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
 }

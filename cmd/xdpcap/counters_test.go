@@ -108,6 +108,11 @@ var (
 	reborn    = flowOf(meter.IPv4(17), "192.0.2.1:5", "192.0.2.2:6")
 )
 
+// flowsOf is a table of one CPU with one bucket.
+func flowsOf(entries ...meter.FlowEntry) [][]meter.FlowBucket {
+	return [][]meter.FlowBucket{{{Entries: entries}}}
+}
+
 func protocolCounts(scale uint64) meter.ProtocolCounts {
 	tally := func(n uint64) meter.Tally { return meter.Tally{Packets: n * scale, Bytes: 100 * n * scale} }
 	two := func(n uint64) []meter.Tally { return []meter.Tally{tally(n), tally(2 * n)} }
@@ -120,10 +125,12 @@ func protocolCounts(scale uint64) meter.ProtocolCounts {
 			meter.EtherType(0x88b5): two(2),
 			meter.Truncated:         two(1),
 		},
-		Flows: map[meter.Flow]meter.Tally{
-			oldFlow: tally(10), wideFlow: tally(2000), quietFlow: {Packets: 5, Bytes: 500},
-		},
-		Overflow: meter.FlowOverflow{Flows: 2 * scale, Tally: tally(4)},
+		Flows: flowsOf(
+			meter.FlowEntry{Flow: oldFlow, Verdict: meter.NoVerdict, Counted: tally(10)},
+			meter.FlowEntry{Flow: wideFlow, Verdict: meter.NoVerdict, Counted: tally(2000)},
+			meter.FlowEntry{Flow: quietFlow, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 5, Bytes: 500}},
+		),
+		Overflow: meter.FlowOverflow{Flows: 2 * scale, Tally: tally(4), Most: tally(1)},
 	}
 	for i := range c.Sizes {
 		c.Sizes[i] = tally(uint64(i) * 10)
@@ -137,28 +144,41 @@ func widestProtocols() meter.ProtocolCounts {
 	c := meter.ProtocolCounts{Classes: map[meter.Class][]meter.Tally{meter.EtherType(0x8863): perCPU}}
 	c.Sizes[5] = meter.Tally{Packets: most, Bytes: most}
 	// Nearly a terabit per second.
-	c.Flows = map[meter.Flow]meter.Tally{wideFlow: {Packets: most, Bytes: 2.4e11}}
-	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: most}}
+	all := meter.Tally{Packets: most, Bytes: 2.4e11}
+	c.Flows = flowsOf(meter.FlowEntry{Flow: wideFlow, Verdict: xdp.Redirect, Counted: all, Error: all})
+	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: most}, Most: meter.Tally{Packets: most, Bytes: most}}
 	return c
 }
 
 func TestCountTables(t *testing.T) {
-	// A flow that was pushed out of the table and is there again.
+	// A flow that had to make room and came back.
 	before, now := protocolCounts(10), protocolCounts(30)
-	before.Flows[reborn], now.Flows[reborn] = meter.Tally{Packets: 100, Bytes: 1e9}, meter.Tally{Packets: 2, Bytes: 1200}
+	gone := meter.Tally{Packets: 100, Bytes: 1e9}
+	addEntry := func(c meter.ProtocolCounts, e meter.FlowEntry) {
+		c.Flows[0][0].Entries = append(c.Flows[0][0].Entries, e)
+	}
+	addEntry(before, meter.FlowEntry{Flow: reborn, Verdict: meter.NoVerdict, Counted: gone})
+	addEntry(now, meter.FlowEntry{Flow: reborn, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 2, Bytes: 1200}, Error: gone})
+	decided := protocolCounts(20)
+	for i := range decided.Flows[0][0].Entries {
+		decided.Flows[0][0].Entries[i].Verdict = xdp.Verdict(i)
+	}
+	traced := &xdp.Program{ID: 7, Name: "firewall"}
 	everything := countOptions{sizes: true, flows: 3, counterOptions: counterOptions{perCPU: true}}
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ProtocolCounts]
 		o        countOptions
+		traced   *xdp.Program
 	}{
-		{"count", intervalOf(before, now), countOptions{}},
-		{"count-all", intervalOf(before, now), everything},
-		{"count-nothing", intervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything},
-		{"count-widest", intervalOf(meter.ProtocolCounts{}, widestProtocols()), everything},
+		{"count", intervalOf(before, now), countOptions{}, nil},
+		{"count-all", intervalOf(before, now), everything, nil},
+		{"count-verdicts", intervalOf(meter.ProtocolCounts{}, decided), countOptions{flows: 3, verdicts: []xdp.Verdict{xdp.Aborted, xdp.Drop, xdp.Pass}}, traced},
+		{"count-nothing", intervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything, nil},
+		{"count-widest", intervalOf(meter.ProtocolCounts{}, widestProtocols()), everything, traced},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			checkReport(t, test.name, newCountReport(&test.o, capture.In, "rx0", test.interval))
+			checkReport(t, test.name, newCountReport(&test.o, capture.In, "rx0", test.traced, test.interval))
 		})
 	}
 }
@@ -273,6 +293,7 @@ func TestMetrics(t *testing.T) {
 		"xdpcap_filtered_out_packets_total":       counter,
 		"xdpcap_flow_evicted_bytes_total":         counter,
 		"xdpcap_flow_evictions_total":             counter,
+		"xdpcap_flow_missed_bytes":                gauge,
 		"xdpcap_invalid_packets_total":            counter,
 		"xdpcap_latency_lost_total":               counter,
 		"xdpcap_latency_seconds":                  histogram,

@@ -140,7 +140,7 @@ func (r *readReport) flowTable(w io.Writer) {
 	t := &table{left: 2}
 	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
-		t.add(f.Protocol, endpoint(f.Source, f.SourcePort), endpoint(f.Destination, f.DestinationPort), scaled(float64(f.Bytes)), scaled(f.BPS))
+		t.add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), scaled(float64(f.Bytes)), scaled(f.BPS))
 	}
 	t.write(w)
 	if o := r.Overflow; o != nil {

@@ -47,6 +47,7 @@ var remedies = []struct {
 	{kind: meter.ErrNotMeasurable, words: "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin", join: "; or "},
 	{kind: meter.ErrNotCountable, words: "detach that program, and xdpcap brings one of its own", join: "; or "},
 	{kind: meter.ErrProgramDecides, words: "leave --action away to count its verdicts"},
+	{kind: meter.ErrNoVerdict, words: "leave --verdict away"},
 	{kind: meter.ErrRunsProgram, words: "measure that one with --program and its id, instead of -i", join: "; "},
 	{kind: meter.ErrNoTraffic, words: "let another machine send, choose a longer --duration, or leave -i away", join: "; "},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},

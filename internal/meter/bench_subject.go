@@ -109,7 +109,7 @@ func (s *subject) verify() error {
 func (s *subject) counted() (map[string]Tally, error) {
 	counted := make(map[string]Tally)
 	if s.Variant != Four {
-		c, err := s.maps.read(false, false)
+		c, err := s.maps.read(false)
 		for class := range c.Classes {
 			counted[class.String()] = c.Class(class)
 		}

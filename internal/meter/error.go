@@ -21,6 +21,8 @@ var (
 	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is
 	// counted.
 	ErrProgramDecides = errors.New("the running program decides about packets")
+	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set where no program is traced.
+	ErrNoVerdict = errors.New("no program decides about packets")
 	// ErrRunsProgram means that the interface runs an XDP program, whose place BenchAttached would
 	// need. BenchProgram measures that program.
 	ErrRunsProgram = errors.New("the interface runs an XDP program that could be measured itself")

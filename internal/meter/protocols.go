@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type overflow -type slots -type four_tally protocols ../../bpf/protocols.c
+//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type flow_entry -type flow_bucket -type slots -type four_tally protocols ../../bpf/protocols.c
 
 // A Variant is a way to count packets per protocol. All give the same numbers, except for Four.
 type Variant int
@@ -56,13 +56,6 @@ func VariantNames(of []Variant) (names []string) {
 	return names
 }
 
-// FlowTable is how many flows are kept at least. Each takes 40 bytes, and 16 more per CPU.
-const FlowTable = 16384
-
-// flowEntries is the size of the table that has room for FlowTable flows. In the kernel's LRU
-// tables each CPU takes up to 128 free entries for itself, which no other one can use then.
-func flowEntries(cpus int) uint32 { return FlowTable + 128*uint32(cpus) }
-
 // ProtocolsOptions say where and what to count.
 type ProtocolsOptions struct {
 	Interface string
@@ -77,7 +70,13 @@ type ProtocolsOptions struct {
 	// Program and Mode are about XDP, and mean nothing then.
 	Sent bool
 
-	flowTable, etherTypes uint32 // sizes of tables, for tests; 0 = flowEntries and what protocols.c says
+	// Verdicts are those whose packets are counted, where a program is traced; nil = all. A number
+	// that is no verdict of the kernel's stands for all of these.
+	Verdicts []xdp.Verdict
+
+	// Sizes of tables, for tests.
+	flowBuckets int    // of each CPU, a power of two; 0 = the function flowBuckets
+	etherTypes  uint32 // 0 = what protocols.c says
 }
 
 // Protocols counts packets per protocol. Its methods may be called concurrently, Close once and
@@ -85,11 +84,11 @@ type ProtocolsOptions struct {
 type Protocols struct {
 	attached
 	protocolMaps
-	sizes, flows bool
+	sizes    bool
+	verdicts []xdp.Verdict
 
-	mu       sync.Mutex   // guards what follows, and the tables between a look and what follows from it
-	overflow FlowOverflow // the highest values read so far: packets that arrive during a reading can make the next one lower
-	rare     rareClasses
+	mu   sync.Mutex // guards what follows, and the tables between a look and what follows from it
+	rare rareClasses
 }
 
 // OpenProtocols begins to count. After an error nothing is left attached.
@@ -105,7 +104,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Protocols{sizes: o.Sizes, flows: o.Flows}
+	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts}
 	p.variant = o.Variant
 	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
 	if p.attached, err = p.attach(ifi, spec, o); err != nil {
@@ -124,10 +123,14 @@ type attached interface {
 }
 
 func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (attached, error) {
-	if !o.Sent && (len(ifi.Programs) > 0 || o.Program != "") {
+	traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != "")
+	if !traced && len(o.Verdicts) > 0 {
+		return nil, xdp.Kind(ErrNoVerdict, "%s runs no XDP program, and nothing else gives its packets a verdict", ifi.Name)
+	}
+	if traced {
 		return trace(ifi, o.Program, tracers{
 			spec:    spec,
-			names:   []string{"entry_" + o.Variant.String()},
+			names:   o.tracers(),
 			load:    func(name string) (*ebpf.Program, error) { return p.load(spec, name) },
 			refused: ErrNotCountable,
 		})
@@ -156,6 +159,15 @@ func (o *ProtocolsOptions) program() string {
 	return o.Variant.String()
 }
 
+// tracers are the names of our programs that trace somebody else's. Where what counts depends on
+// the verdict, packets are looked at as they go in, and counted as they come out.
+func (o *ProtocolsOptions) tracers() []string {
+	if o.Flows || len(o.Verdicts) > 0 {
+		return []string{protocolsProgNoteEntry, "exit_" + o.Variant.String()}
+	}
+	return []string{"entry_" + o.Variant.String()}
+}
+
 func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 	spec, err := loadProtocols()
 	if err != nil {
@@ -171,7 +183,18 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec.Maps[protocolsMapFlows].MaxEntries = cmp.Or(o.flowTable, flowEntries(cpus))
+		if err := describeFlows(spec, cpus, cmp.Or(o.flowBuckets, flowBuckets(cpus))); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.Verdicts) > 0 {
+		var bits uint32
+		for _, v := range o.Verdicts {
+			bits |= 1 << v.Slot()
+		}
+		if err := spec.Variables[protocolsVarVerdicts].Set(bits); err != nil {
+			return nil, fmt.Errorf("set %s: %w", protocolsVarVerdicts, err)
+		}
 	}
 	if o.etherTypes != 0 {
 		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
@@ -186,7 +209,8 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 // protocolMaps are the maps of protocols.c.
 type protocolMaps struct {
 	variant                                                      Variant
-	naive, percpu, ultra, four, ethertypes, size, flow, flowSums *ebpf.Map
+	naive, percpu, ultra, four, ethertypes, size, flow, passages *ebpf.Map
+	flows                                                        flowTable
 }
 
 // load loads a program, and creates the maps that do not exist yet.
@@ -199,9 +223,13 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 		protocolsMapEthertypes:    &m.ethertypes,
 		protocolsMapSizes:         &m.size,
 		protocolsMapFlows:         &m.flow,
-		protocolsMapOverflows:     &m.flowSums,
+		protocolsMapPassages:      &m.passages,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := m.mapFlows(); err != nil {
+		prog.Close()
 		return nil, err
 	}
 	// This entry counts the classes that find the table full. It is made first, so that there is
@@ -213,9 +241,22 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 	return prog, nil
 }
 
+// mapFlows maps the tables of flows, where they are asked for and not mapped yet.
+func (m *protocolMaps) mapFlows() error {
+	if m.flows.mem != nil || m.flow.MaxEntries() == 1 {
+		return nil
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	m.flows, err = mapFlows(m.flow, cpus)
+	return err
+}
+
 func (m *protocolMaps) close() error {
-	var errs []error
-	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.four, m.ethertypes, m.size, m.flow, m.flowSums} {
+	errs := []error{m.flows.close()}
+	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.four, m.ethertypes, m.size, m.flow, m.passages} {
 		errs = append(errs, one.Close()) // Close accepts a nil map
 	}
 	return errors.Join(errs...)
@@ -229,8 +270,8 @@ type ProtocolCounts struct {
 
 	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
 
-	// Flows are the packets of each flow that is in the table, nil unless asked for.
-	Flows    map[Flow]Tally
+	// Flows are the tables of flows: by CPU, and then by bucket. nil unless asked for.
+	Flows    [][]FlowBucket
 	Overflow FlowOverflow
 }
 
@@ -274,16 +315,11 @@ func (c ProtocolCounts) Total() (sum Tally) {
 func (p *Protocols) Read() (ProtocolCounts, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, err := p.read(p.sizes, p.flows)
+	c, err := p.read(p.sizes)
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", p.Interface().Name, err)
 	}
 	p.rare.addTo(c.Classes)
-	o := &p.overflow
-	o.Flows = max(o.Flows, c.Overflow.Flows)
-	o.Packets = max(o.Packets, c.Overflow.Packets)
-	o.Bytes = max(o.Bytes, c.Overflow.Bytes)
-	c.Overflow = *o
 	return c, nil
 }
 
@@ -298,8 +334,25 @@ func (p *Protocols) Follow() (notice string, err error) {
 	return p.attached.Follow()
 }
 
-// String says where and how it counts: "eth0, XDP native, ultra".
-func (p *Protocols) String() string { return fmt.Sprintf("%v, %v", p.attached, p.variant) }
+// Traced returns the program that is traced now, nil where a program of ours counts.
+func (p *Protocols) Traced() *xdp.Program {
+	a, ok := p.attached.(*attachment)
+	if !ok || a.isOwn() {
+		return nil
+	}
+	traced := a.Program()
+	return &traced
+}
+
+// String says where and how it counts: "eth0, XDP native, ultra", or
+// "eth0, tracing lb (id 7), ultra, drop".
+func (p *Protocols) String() string {
+	text := fmt.Sprintf("%v, %v", p.attached, p.variant)
+	for _, v := range p.verdicts {
+		text += ", " + v.SlotName()
+	}
+	return text
+}
 
 // Close detaches the program and releases the counters.
 func (p *Protocols) Close() error { return errors.Join(p.attached.close(), p.protocolMaps.close()) }

@@ -40,6 +40,28 @@ type protocolsFlow struct {
 	Class           uint32
 }
 
+type protocolsFlowBucket struct {
+	_         structs.HostLayout
+	Version   uint64
+	Halved    uint64
+	Missed    protocolsTally
+	Tags      [8]uint32
+	Weights   [8]uint64
+	Evicted   protocolsTally
+	Evictions uint64
+	Unused    uint64
+	Entries   [8]protocolsFlowEntry
+}
+
+type protocolsFlowEntry struct {
+	_       structs.HostLayout
+	Flow    protocolsFlow
+	Verdict uint32
+	Unused  uint32
+	Counted protocolsTally
+	Error   protocolsTally
+}
+
 type protocolsFourTally struct {
 	_     structs.HostLayout
 	Tcp   uint64
@@ -54,10 +76,12 @@ const (
 	protocolsLimitSIZES protocolsLimit = 7
 )
 
-type protocolsOverflow struct {
-	_        structs.HostLayout
-	Inserted uint64
-	All      protocolsTally
+type protocolsPassage struct {
+	_     structs.HostLayout
+	Bytes uint64
+	Class uint32
+	_     [4]byte
+	Flow  protocolsFlow
 }
 
 type protocolsSlots struct {
@@ -79,7 +103,7 @@ const (
 	protocolsMapFlows          = "flows"
 	protocolsMapFourTallies    = "four_tallies"
 	protocolsMapNaiveTallies   = "naive_tallies"
-	protocolsMapOverflows      = "overflows"
+	protocolsMapPassages       = "passages"
 	protocolsMapPercpuTallies  = "percpu_tallies"
 	protocolsMapSizes          = "sizes"
 	protocolsMapUltraTallies   = "ultra_tallies"
@@ -87,8 +111,15 @@ const (
 	protocolsProgEntryNaive    = "entry_naive"
 	protocolsProgEntryPercpu   = "entry_percpu"
 	protocolsProgEntryUltra    = "entry_ultra"
+	protocolsProgExitNaive     = "exit_naive"
+	protocolsProgExitPercpu    = "exit_percpu"
+	protocolsProgExitUltra     = "exit_ultra"
 	protocolsProgFour          = "four"
+	protocolsProgFreshNaive    = "fresh_naive"
+	protocolsProgFreshPercpu   = "fresh_percpu"
+	protocolsProgFreshUltra    = "fresh_ultra"
 	protocolsProgNaive         = "naive"
+	protocolsProgNoteEntry     = "note_entry"
 	protocolsProgPercpu        = "percpu"
 	protocolsProgSampledFour   = "sampled_four"
 	protocolsProgSampledNaive  = "sampled_naive"
@@ -101,12 +132,15 @@ const (
 	protocolsVarClassType      = "class_type"
 	protocolsVarExtraType      = "extra_type"
 	protocolsVarExtras         = "extras"
-	protocolsVarFlowType       = "flow_type"
+	protocolsVarFlowBuckets    = "flow_buckets"
+	protocolsVarFlowEntryType  = "flow_entry_type"
+	protocolsVarFlowSeeds      = "flow_seeds"
 	protocolsVarLimitType      = "limit_type"
 	protocolsVarSampled        = "sampled"
 	protocolsVarTracedIfindex  = "traced_ifindex"
 	protocolsVarTracedLower    = "traced_lower"
 	protocolsVarTracedNetns    = "traced_netns"
+	protocolsVarVerdicts       = "verdicts"
 )
 
 // loadProtocols returns the embedded CollectionSpec for protocols.
@@ -155,8 +189,15 @@ type protocolsProgramSpecs struct {
 	EntryNaive    *ebpf.ProgramSpec `ebpf:"entry_naive"`
 	EntryPercpu   *ebpf.ProgramSpec `ebpf:"entry_percpu"`
 	EntryUltra    *ebpf.ProgramSpec `ebpf:"entry_ultra"`
+	ExitNaive     *ebpf.ProgramSpec `ebpf:"exit_naive"`
+	ExitPercpu    *ebpf.ProgramSpec `ebpf:"exit_percpu"`
+	ExitUltra     *ebpf.ProgramSpec `ebpf:"exit_ultra"`
 	Four          *ebpf.ProgramSpec `ebpf:"four"`
+	FreshNaive    *ebpf.ProgramSpec `ebpf:"fresh_naive"`
+	FreshPercpu   *ebpf.ProgramSpec `ebpf:"fresh_percpu"`
+	FreshUltra    *ebpf.ProgramSpec `ebpf:"fresh_ultra"`
 	Naive         *ebpf.ProgramSpec `ebpf:"naive"`
+	NoteEntry     *ebpf.ProgramSpec `ebpf:"note_entry"`
 	Percpu        *ebpf.ProgramSpec `ebpf:"percpu"`
 	SampledFour   *ebpf.ProgramSpec `ebpf:"sampled_four"`
 	SampledNaive  *ebpf.ProgramSpec `ebpf:"sampled_naive"`
@@ -176,7 +217,7 @@ type protocolsMapSpecs struct {
 	Flows         *ebpf.MapSpec `ebpf:"flows"`
 	FourTallies   *ebpf.MapSpec `ebpf:"four_tallies"`
 	NaiveTallies  *ebpf.MapSpec `ebpf:"naive_tallies"`
-	Overflows     *ebpf.MapSpec `ebpf:"overflows"`
+	Passages      *ebpf.MapSpec `ebpf:"passages"`
 	PercpuTallies *ebpf.MapSpec `ebpf:"percpu_tallies"`
 	Sizes         *ebpf.MapSpec `ebpf:"sizes"`
 	UltraTallies  *ebpf.MapSpec `ebpf:"ultra_tallies"`
@@ -189,12 +230,15 @@ type protocolsVariableSpecs struct {
 	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
 	ExtraType     *ebpf.VariableSpec `ebpf:"extra_type"`
 	Extras        *ebpf.VariableSpec `ebpf:"extras"`
-	FlowType      *ebpf.VariableSpec `ebpf:"flow_type"`
+	FlowBuckets   *ebpf.VariableSpec `ebpf:"flow_buckets"`
+	FlowEntryType *ebpf.VariableSpec `ebpf:"flow_entry_type"`
+	FlowSeeds     *ebpf.VariableSpec `ebpf:"flow_seeds"`
 	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
 	Sampled       *ebpf.VariableSpec `ebpf:"sampled"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
+	Verdicts      *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
 // protocolsObjects contains all objects after they have been loaded into the kernel.
@@ -221,7 +265,7 @@ type protocolsMaps struct {
 	Flows         *ebpf.Map `ebpf:"flows"`
 	FourTallies   *ebpf.Map `ebpf:"four_tallies"`
 	NaiveTallies  *ebpf.Map `ebpf:"naive_tallies"`
-	Overflows     *ebpf.Map `ebpf:"overflows"`
+	Passages      *ebpf.Map `ebpf:"passages"`
 	PercpuTallies *ebpf.Map `ebpf:"percpu_tallies"`
 	Sizes         *ebpf.Map `ebpf:"sizes"`
 	UltraTallies  *ebpf.Map `ebpf:"ultra_tallies"`
@@ -233,7 +277,7 @@ func (m *protocolsMaps) Close() error {
 		m.Flows,
 		m.FourTallies,
 		m.NaiveTallies,
-		m.Overflows,
+		m.Passages,
 		m.PercpuTallies,
 		m.Sizes,
 		m.UltraTallies,
@@ -247,12 +291,15 @@ type protocolsVariables struct {
 	ClassType     *ebpf.Variable `ebpf:"class_type"`
 	ExtraType     *ebpf.Variable `ebpf:"extra_type"`
 	Extras        *ebpf.Variable `ebpf:"extras"`
-	FlowType      *ebpf.Variable `ebpf:"flow_type"`
+	FlowBuckets   *ebpf.Variable `ebpf:"flow_buckets"`
+	FlowEntryType *ebpf.Variable `ebpf:"flow_entry_type"`
+	FlowSeeds     *ebpf.Variable `ebpf:"flow_seeds"`
 	LimitType     *ebpf.Variable `ebpf:"limit_type"`
 	Sampled       *ebpf.Variable `ebpf:"sampled"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
+	Verdicts      *ebpf.Variable `ebpf:"verdicts"`
 }
 
 // protocolsPrograms contains all programs after they have been loaded into the kernel.
@@ -263,8 +310,15 @@ type protocolsPrograms struct {
 	EntryNaive    *ebpf.Program `ebpf:"entry_naive"`
 	EntryPercpu   *ebpf.Program `ebpf:"entry_percpu"`
 	EntryUltra    *ebpf.Program `ebpf:"entry_ultra"`
+	ExitNaive     *ebpf.Program `ebpf:"exit_naive"`
+	ExitPercpu    *ebpf.Program `ebpf:"exit_percpu"`
+	ExitUltra     *ebpf.Program `ebpf:"exit_ultra"`
 	Four          *ebpf.Program `ebpf:"four"`
+	FreshNaive    *ebpf.Program `ebpf:"fresh_naive"`
+	FreshPercpu   *ebpf.Program `ebpf:"fresh_percpu"`
+	FreshUltra    *ebpf.Program `ebpf:"fresh_ultra"`
 	Naive         *ebpf.Program `ebpf:"naive"`
+	NoteEntry     *ebpf.Program `ebpf:"note_entry"`
 	Percpu        *ebpf.Program `ebpf:"percpu"`
 	SampledFour   *ebpf.Program `ebpf:"sampled_four"`
 	SampledNaive  *ebpf.Program `ebpf:"sampled_naive"`
@@ -282,8 +336,15 @@ func (p *protocolsPrograms) Close() error {
 		p.EntryNaive,
 		p.EntryPercpu,
 		p.EntryUltra,
+		p.ExitNaive,
+		p.ExitPercpu,
+		p.ExitUltra,
 		p.Four,
+		p.FreshNaive,
+		p.FreshPercpu,
+		p.FreshUltra,
 		p.Naive,
+		p.NoteEntry,
 		p.Percpu,
 		p.SampledFour,
 		p.SampledNaive,

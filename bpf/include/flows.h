@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The table of flows: packets and bytes of the flows with most traffic, by verdict, in memory of a
+ * fixed size. Each CPU has a table of its own, which consists of buckets of WAYS entries; a hash of
+ * flow and verdict chooses the bucket. A flow without an entry takes that of the flow with the
+ * least traffic in its bucket, as "space saving" (Metwally and others, 2005) does.
+ *
+ * What the table says of a flow is exact since the flow has its entry. What it may have had before
+ * is bounded: when a flow loses its entry, `missed` of its bucket becomes at least what it can have
+ * had until then. So no flow that has no entry there has more than `missed`, and the next one that
+ * takes an entry has at most that in addition to what is counted from then on. This holds whichever
+ * entry is taken, for packets and for bytes.
+ */
+#ifndef FLOWS_H
+#define FLOWS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "packet.h"
+#include "verdict.h"
+
+#define WAYS	     8		 /* entries of a bucket */
+#define TAKEN	     0x80000000U /* set in the tag of an entry that has a flow */
+#define HALVING_TIME 36		 /* weights are halved every 2^36 ns: 69 s */
+#define SEEDS	     11
+
+/* The place of packets that no program has decided about, behind the slots of all verdicts. */
+#define WITHOUT_VERDICT VERDICT_SLOTS
+
+struct flow_entry {
+	struct flow flow;
+	__u32 verdict; /* a slot of enum verdict, or WITHOUT_VERDICT */
+	__u32 unused;
+	struct tally counted; /* since the flow has this entry */
+	struct tally error;   /* the most that it may have had before */
+};
+
+/*
+ * The tags are in the first cache line and the weights in the second, so that entries of other
+ * flows are not touched.
+ */
+struct flow_bucket {
+	__u64 version;	      /* odd while an entry changes hands */
+	__u64 halved;	      /* when the weights were halved last, in units of 2^HALVING_TIME ns */
+	struct tally missed;  /* the most that a flow without an entry here may have had */
+	__u32 tags[WAYS];     /* hashes of the flows; 0: no flow had this entry yet */
+	__u64 weights[WAYS];  /* bytes that choose whose entry is taken; not for reports */
+	struct tally evicted; /* packets of flows while they had entries that others took */
+	__u64 evictions;
+	__u64 unused;
+	struct flow_entry entries[WAYS];
+};
+_Static_assert(sizeof(struct flow_bucket) == 800, "three cache lines and a half, and the entries");
+
+/*
+ * flow_buckets for each CPU, one CPU after the other; Protocols sets max_entries. It is no per-CPU
+ * map, because those cannot be mapped into the memory of the reader, who uses `version` to read
+ * entries that do not change hands meanwhile. No atomics, as for per-CPU maps: neither XDP
+ * programs, nor their tracers, nor programs at egress interrupt each other on one CPU.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_bucket);
+} flows SEC(".maps");
+
+volatile const __u32 flow_buckets = 1;	     /* a power of two */
+volatile const __u64 flow_seeds[SEEDS] = {}; /* random, so that nobody can aim at a bucket */
+
+/*
+ * hash_flow is the upper half of a multilinear hash (Lemire and Kaser 2014, "multilinear-HM"): two
+ * different flows have the same value with a probability of 2^-32 over the seeds.
+ */
+static __always_inline __u32 hash_flow(const struct flow *f, __u32 verdict)
+{
+	const __u64 *words = (const __u64 *)f;
+	__u64 sum = flow_seeds[SEEDS - 1];
+
+	for (int i = 0; i < 4; i++)
+		sum += (flow_seeds[2 * i] + (__u32)words[i]) *
+		       (flow_seeds[2 * i + 1] + (words[i] >> 32));
+	/* The class of IP has 9 bits. */
+	sum += (flow_seeds[8] + (__u32)words[4]) *
+	       (flow_seeds[9] + (words[4] >> 32) + ((__u64)verdict << 16));
+	return sum >> 32;
+}
+
+static __always_inline bool is_entry_of(const struct flow_entry *e, const struct flow *f,
+					__u32 verdict)
+{
+	const __u64 *a = (const __u64 *)&e->flow, *b = (const __u64 *)f;
+
+	for (int i = 0; i < (int)(sizeof(*f) / sizeof(*a)); i++)
+		if (a[i] != b[i])
+			return false;
+	return e->verdict == verdict;
+}
+
+/*
+ * halve_weights makes what came more than a minute ago count half as much as what came since, so
+ * that a flow which has ended does not keep its entry for ever.
+ */
+static __always_inline void halve_weights(struct flow_bucket *b)
+{
+	__u64 now = bpf_ktime_get_coarse_ns() >> HALVING_TIME;
+	__u64 times = now - b->halved;
+
+	if (!times)
+		return;
+	b->halved = now;
+	for (int i = 0; i < WAYS; i++)
+		if (b->weights[i])
+			b->weights[i] = (times < 64 ? b->weights[i] >> times : 0) + 1;
+}
+
+static __always_inline void raise(struct tally *missed, const struct flow_entry *e)
+{
+	__u64 packets = e->counted.packets + e->error.packets;
+	__u64 bytes = e->counted.bytes + e->error.bytes;
+
+	if (packets > missed->packets)
+		missed->packets = packets;
+	if (bytes > missed->bytes)
+		missed->bytes = bytes;
+}
+
+/* take_entry gives the entry with the least traffic to a flow, and counts its packet. */
+static __always_inline void take_entry(struct flow_bucket *b, const struct flow *f, __u32 verdict,
+				       __u32 tag, __u64 bytes)
+{
+	__u32 least = 0;
+
+	halve_weights(b);
+	for (__u32 i = 1; i < WAYS; i++)
+		if (b->weights[i] < b->weights[least & (WAYS - 1)])
+			least = i;
+	least &= WAYS - 1;
+
+	struct flow_entry *e = &b->entries[least];
+
+	/* An exchange is a barrier on every machine. */
+	__sync_lock_test_and_set(&b->version, b->version + 1);
+	if (b->tags[least]) {
+		raise(&b->missed, e);
+		b->evictions++;
+		b->evicted.packets += e->counted.packets;
+		b->evicted.bytes += e->counted.bytes;
+	}
+	e->flow = *f;
+	e->verdict = verdict;
+	e->counted = (struct tally){ .packets = 1, .bytes = bytes };
+	e->error = b->missed;
+	b->tags[least] = tag;
+	b->weights[least] += bytes;
+	__sync_lock_test_and_set(&b->version, b->version + 1);
+}
+
+/* add_flow counts a packet. It is not inlined, so that the verifier looks at it once. */
+__noinline int add_flow(const struct flow *f, __u32 verdict, __u64 bytes)
+{
+	if (!f)
+		return 0;
+
+	__u32 tag = hash_flow(f, verdict) | TAKEN;
+	__u32 at = bpf_get_smp_processor_id() * flow_buckets + (tag & (flow_buckets - 1));
+	struct flow_bucket *b = bpf_map_lookup_elem(&flows, &at);
+
+	if (!b)
+		return 0;
+	for (int i = 0; i < WAYS; i++) {
+		if (b->tags[i] != tag || !is_entry_of(&b->entries[i], f, verdict))
+			continue;
+		b->weights[i] += bytes;
+		add(&b->entries[i].counted, bytes);
+		return 0;
+	}
+	take_entry(b, f, verdict, tag, bytes);
+	return 0;
+}
+
+/*
+ * count_flow counts IP packets by flow; the two directions of a conversation are two flows. Of the
+ * fragments of a packet only the first has ports.
+ */
+static __always_inline void count_flow(const struct packet *p, __u64 bytes, __u32 verdict)
+{
+	struct layers l;
+	struct flow f;
+
+	find_layers(p, &l);
+	if (l.class >= TRUNCATED)
+		return;
+	read_flow(p, &l, &f);
+	add_flow(&f, verdict, bytes);
+}
+
+#endif

@@ -1,0 +1,209 @@
+package meter
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// exactFlows returns the packets of all flows, which must have had entries for all of them, and
+// this verdict.
+func exactFlows(t *testing.T, c ProtocolCounts, verdict xdp.Verdict) map[Flow]Tally {
+	t.Helper()
+	if c.Overflow != (FlowOverflow{}) {
+		t.Fatalf("%+v", c.Overflow)
+	}
+	flows := make(map[Flow]Tally)
+	for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
+		if f.Verdict != verdict || f.Error != (Tally{}) {
+			t.Fatalf("%+v, want verdict %v", f, verdict)
+		}
+		addTo(flows, f.Flow, Tally{f.Packets, f.Bytes})
+	}
+	return flows
+}
+
+// checkFlows compares the tables of flows with the truth: each flow had at least what was counted
+// and at most the error besides, one that is in no table at most what is said of these, and what
+// was counted and what was evicted are together all packets.
+func checkFlows(t *testing.T, c ProtocolCounts, truth map[Flow]Tally) {
+	t.Helper()
+	sum, all := c.Overflow.Tally, Tally{}
+	found := make(map[Flow]bool)
+	for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
+		sent, ok := truth[f.Flow]
+		if !ok || found[f.Flow] {
+			t.Errorf("%+v was not sent, or is there twice", f)
+		}
+		found[f.Flow] = true
+		if sent.Packets < f.Packets || sent.Packets > f.Packets+f.Error.Packets || sent.Bytes < f.Bytes || sent.Bytes > f.Bytes+f.Error.Bytes {
+			t.Errorf("%+v: %+v were sent", f, sent)
+		}
+		sum.Add(Tally{f.Packets, f.Bytes})
+	}
+	for f, sent := range truth {
+		if !found[f] && (sent.Packets > c.Overflow.Most.Packets || sent.Bytes > c.Overflow.Most.Bytes) {
+			t.Errorf("%v with %v has no entry; most is %v", f, sent, c.Overflow.Most)
+		}
+		all.Add(sent)
+	}
+	if sum != all {
+		t.Errorf("%v in entries and evicted, %v sent", sum, all)
+	}
+}
+
+// A flowSender sends packets of flows that differ in their source addresses, and notes them.
+type flowSender struct {
+	*countBench
+	frame []byte
+	truth map[Flow]Tally
+}
+
+func (s *flowSender) send(flow uint32, size int) {
+	s.t.Helper()
+	frame := s.frame[:size]
+	binary.BigEndian.PutUint32(frame[14+12:], flow)
+	s.run(frame, 1)
+	f := Flow{IPv4(17), netip.AddrPortFrom(netip.AddrFrom4([4]byte(frame[14+12:])), 9999), addr4(9999, 2)}
+	addTo(s.truth, f, Tally{1, uint64(size)})
+}
+
+// However many flows there are, in whichever order and sizes their packets come and whoever
+// watches, what the tables say of each is true.
+func TestFlowBounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(random, 1.1, 1, 1<<16)
+	size := func() int { return []int{60, 60, 576, 1500}[random.IntN(4)] }
+	const packets = 10_000
+	for _, test := range []struct {
+		name    string
+		buckets int
+		sent    bool
+		send    func(s *flowSender, i uint32)
+		hot     []uint32 // flows that must have an entry
+	}{
+		{"a few flows with most of the traffic", 64, false, func(s *flowSender, i uint32) {
+			s.send(uint32(zipf.Uint64()), size())
+		}, []uint32{0, 1, 2}},
+		{"sent", 64, true, func(s *flowSender, i uint32) { s.send(uint32(zipf.Uint64()), size()) }, []uint32{0, 1, 2}},
+		{"every packet a new flow", 16, false, func(s *flowSender, i uint32) { s.send(1000+i, size()) }, nil},
+		{"a flow among new ones", 2, false, func(s *flowSender, i uint32) {
+			s.send(1000+i, 60)
+			if i%4 == 0 {
+				s.send(7, 100)
+			}
+		}, []uint32{7}},
+		// One more flow than the table has entries, in turn: each loses its entry just before it
+		// comes again.
+		{"in turn", 2, false, func(s *flowSender, i uint32) { s.send(i%17, 60) }, nil},
+		// Flows have many small packets or few large ones, so that the least bytes and the least
+		// packets are not of the same flow.
+		{"packets against bytes", 2, false, func(s *flowSender, i uint32) {
+			if i%2 == 0 {
+				s.send(random.Uint32N(40), 1500)
+			} else {
+				flow := 100 + random.Uint32N(40)
+				for range random.Uint32N(9) { // each by itself: for more at once the kernel takes 10 ms
+					s.send(flow, 60)
+				}
+			}
+		}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newCountBench(t, ProtocolsOptions{Flows: true, flowBuckets: test.buckets, Sent: test.sent})
+			s := &flowSender{b, testnet.UDPFrame(1500, 0), make(map[Flow]Tally)}
+			cpus := min(ebpf.MustPossibleCPU(), 2)
+			n := uint32(testnet.Volume(packets))
+			for cpu := range cpus {
+				err := thread.Quiet(cpu, func() error {
+					for i := range n / uint32(cpus) {
+						test.send(s, n*uint32(cpu)+i)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkFlows(t, b.counts(), s.truth)
+			}
+			for _, hot := range test.hot {
+				found := false
+				for _, f := range TopFlows(Interval[ProtocolCounts]{Now: b.counts()}, 8) {
+					addr := f.Flow.Source.Addr().As4()
+					found = found || binary.BigEndian.Uint32(addr[:]) == hot
+				}
+				if !found {
+					t.Errorf("flow %d is not among the largest", hot)
+				}
+			}
+		})
+	}
+}
+
+// Many more flows than the tables have entries come in while somebody reads the tables all the
+// time: every reading is true of what had come until then, and the last one is exact.
+func TestFlowOverflow(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	var p *Protocols
+	inNamespace(t, pair.Rx, func() (err error) {
+		p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Flows: true, flowBuckets: 64})
+		return err
+	})
+	defer p.Close()
+	const flows, size = 3000, 100
+	frames := flows * (testnet.Volume(1_000_000) / flows)
+	done, reading := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(reading)
+		var before uint64
+		for {
+			c, err := p.Read()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			now := c.Overflow.Packets
+			for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
+				now += f.Packets
+				if f.Flow.Class != IPv4(17) || f.Bytes != size*f.Packets && f.Bytes != size*(f.Packets-1) || f.Verdict != NoVerdict {
+					t.Errorf("%+v", f)
+				}
+			}
+			if now < before {
+				t.Errorf("%d packets after %d", now, before)
+			}
+			before = now
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	}()
+	_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Flows: flows})
+	close(done)
+	<-reading
+	if delivered != frames {
+		t.Fatalf("%d frames delivered, want %d", delivered, frames)
+	}
+	c := read(t, pair, p.Read)
+	truth := make(map[Flow]Tally)
+	for i := range flows {
+		truth[Flow{IPv4(17), addr4(testnet.NumberedPort+uint16(i), 1), addr4(testnet.NumberedPort, 2)}] = Tally{frames / flows, frames / flows * size}
+	}
+	checkFlows(t, c, truth)
+	if c.Overflow.Flows == 0 {
+		t.Error("every flow has an entry")
+	}
+	if want := (Tally{delivered, delivered * size}); c.Total() != want {
+		t.Errorf("total %v, want %v", c.Total(), want)
+	}
+}
