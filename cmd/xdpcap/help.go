@@ -22,6 +22,11 @@ var notes = []note{
 		"interface = eth0; `xdpcap config --help` says how."},
 }
 
+// sentNote is about the capture of what is sent.
+var sentNote = note{"What is sent", "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
+	"have 64 KiB, and -v tells the size of its segments. A checksum that the card will compute is not there yet, and a transmit queue " +
+	"is not chosen. What an XDP program sends does not come by there: --rx-capture exit --verdict tx,redirect has that."}
+
 // peerNote tells of the flags that the help does not list.
 func peerNote() note {
 	var accepted []string
@@ -37,7 +42,7 @@ func peerNote() note {
 // usageNotes are the notes at the end of the capture's help.
 func usageNotes() string {
 	var b strings.Builder
-	for _, n := range append([]note{peerNote()}, notes...) {
+	for _, n := range append([]note{peerNote(), sentNote}, notes...) {
 		b.WriteString("\n\n" + n.title + ":\n")
 		b.WriteString(wrapped(n.text, "  ", usageWidth))
 	}

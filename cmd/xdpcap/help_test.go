@@ -54,7 +54,7 @@ func TestHelpFilter(t *testing.T) {
 func TestHelp(t *testing.T) {
 	skipEmulated(t)
 	text := helpOf(t, "--help")
-	for _, title := range []string{"Sizes and times", "Signals", "Exit status", "Settings", "Flags of tcpdump, dumpcap and xdpdump"} {
+	for _, title := range []string{"What is sent", "Sizes and times", "Signals", "Exit status", "Settings", "Flags of tcpdump, dumpcap and xdpdump"} {
 		if strings.Count(text, "\n"+title+":\n") != 1 {
 			t.Errorf("the help has no %q", title)
 		}

@@ -106,7 +106,11 @@ func (p page) text() []byte {
 		writePeerFlags(&r)
 	}
 	if p.cmd.Runnable() {
-		for _, n := range notes {
+		about := notes
+		if !p.cmd.HasParent() {
+			about = append([]note{sentNote}, notes...)
+		}
+		for _, n := range about {
 			r.macro("SH", strings.ToUpper(n.title))
 			r.line(n.text)
 		}

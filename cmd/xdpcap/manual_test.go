@@ -53,6 +53,9 @@ func TestManual(t *testing.T) {
 					t.Errorf("%s does not stand there", name)
 				}
 			})
+			if says := strings.Contains(shown, "cuts it into segments"); says == p.cmd.HasParent() {
+				t.Errorf("says what a capture sees of what is sent: %v", says)
+			}
 			// What is preformatted is as wide as the help.
 			for line := range strings.Lines(shown) {
 				if len(line) > usageWidth+len("       ") {
