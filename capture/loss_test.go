@@ -13,6 +13,7 @@ import (
 
 // Packets that begin to be lost are told once, while the session runs, and with their cause.
 func TestLoss(t *testing.T) {
+	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		name string
 		want capture.LossCause

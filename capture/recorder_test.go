@@ -157,6 +157,7 @@ func firesAt(numbers ...uint64) Trigger {
 // A file has as many packets up to the one that has fired the trigger as fit into the memory, and
 // those of the time after it. What does not follow is in no file; what comes twice is in one.
 func TestRecorder(t *testing.T) {
+	testnet.SkipEmulated(t)
 	const size = 1 << 20
 	kept := uint64(size / room(testPackets))
 	for _, post := range []uint64{0, 1, 7000} { // packets, a microsecond each
@@ -197,6 +198,7 @@ func TestRecorderOverwritten(t *testing.T) {
 // What Trigger asks for is written also while no packets come, and what is in memory at the end
 // where that is asked for. Without a trigger nothing is written.
 func TestRecorderAsked(t *testing.T) {
+	testnet.SkipEmulated(t)
 	for _, atEnd := range []bool{false, true} {
 		r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, AtEnd: atEnd})
 		for asked := 1; asked <= 3; asked++ {

@@ -400,6 +400,7 @@ func (l *loop) next(tb testing.TB) []Packet {
 }
 
 func TestNoAllocations(t *testing.T) {
+	testnet.SkipEmulated(t)
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		l := newLoopOf(segment())
 		w := testWriter(io.Discard, WriterOptions{Format: format})

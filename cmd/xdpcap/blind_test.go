@@ -93,7 +93,7 @@ func replaceProgram(t *testing.T, pair *testnet.Pair) {
 // A capture whose own program was taken off its interface ends with an error that says so, and with
 // all packets that came before.
 func TestOwnProgramLeaves(t *testing.T) {
-	for _, test := range []struct {
+	for i, test := range []struct {
 		name string
 		act  func(*testing.T, *testnet.Pair)
 		want string
@@ -101,6 +101,9 @@ func TestOwnProgramLeaves(t *testing.T) {
 		{"detached", detachLink, "which runs none now"},
 		{"updated", updateLink, "which runs program with id "},
 	} {
+		if !testnet.Shared(i) {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
@@ -204,6 +207,7 @@ func TestTracedProgramLeaves(t *testing.T) {
 // A component is captured as long as it runs, also behind another dispatcher, if the capture keeps
 // the capability that it takes to look there.
 func TestDispatcherChanges(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)

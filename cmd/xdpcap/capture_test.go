@@ -291,6 +291,9 @@ func TestOverload(t *testing.T) {
 	if uint64(len(records)) != s.Captured || ifi.Statistics.PacketsReceived != s.Seen {
 		t.Errorf("%d packets, statistics %+v, summary %+v", len(records), ifi.Statistics, s)
 	}
+	if testnet.Emulated() {
+		return // the rest is about the file
+	}
 	// gopacket does not read all of the statistics, and tshark shows them on request.
 	blocks := outputOf(t, "tshark", "-r", file, "-V", "-X", "read_format:MIME Files Format")
 	for name, want := range map[string]uint64{

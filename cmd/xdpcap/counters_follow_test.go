@@ -14,6 +14,7 @@ import (
 // When none runs any more, a command ends with everything that it counted, however long its
 // interval is, and one that exports its counters waits for the next program.
 func TestCountersFollow(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first := attachTarget(t, pair, testnet.Rewriting)
@@ -97,6 +98,7 @@ func TestCountersFollow(t *testing.T) {
 // A program behind a dispatcher is counted on when the dispatcher is replaced and the program runs
 // on behind the new one.
 func TestCountersDispatcherChanges(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	d := testnet.MustDispatcher(t, pair)

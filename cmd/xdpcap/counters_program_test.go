@@ -13,6 +13,7 @@ import (
 // dispatcher is counted, because its verdict decides about the packet. Counters that trace the
 // dispatcher are not listed among its programs.
 func TestCounterPrograms(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	d := testnet.MustDispatcher(t, pair)

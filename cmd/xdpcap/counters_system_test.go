@@ -398,6 +398,7 @@ func TestStatsCount(t *testing.T) {
 
 // Each mistake is one clear line and exit status 1, and nothing is attached.
 func TestCounterErrors(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	addPair(t, pair, "busy0", 1, 1)
 	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{Count: true})
@@ -466,6 +467,7 @@ func TestCounterErrors(t *testing.T) {
 // An interface that is renamed is counted on. When it leaves, every command says so long before the
 // interval is over, and shows what it counted until then.
 func TestCountersInterfaceGone(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const every = "--interval=1h"
 	run := map[string][]string{

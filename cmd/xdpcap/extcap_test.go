@@ -370,6 +370,7 @@ func TestTsharkPrivileges(t *testing.T) {
 // Verdicts reach tshark as they are, through dumpcap and the fifo. Not all build machines trace
 // programs, and in the emulated ones tshark cannot start an extcap, so the test starts both.
 func TestExtcapVerdicts(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "traced1"})
 	attachTarget(t, pair, testnet.Rewriting)

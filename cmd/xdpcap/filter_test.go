@@ -28,7 +28,7 @@ func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
 		"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0", "greater 90", "ether broadcast",
 		"vlan and icmp", "icmp[icmptype] == icmp-echo or icmp6[icmp6type] == icmp6-echo",
 	} {
-		if testnet.Emulated() && i%3 != 0 {
+		if testnet.Emulated() && i%3 != 0 || !testnet.Shared(i/3) {
 			continue // a second each there; package filter/ebpf has more for other kernels' verifiers
 		}
 		t.Run(expr, func(t *testing.T) {
@@ -197,6 +197,7 @@ func TestFilterErrors(t *testing.T) {
 
 // The account adds up with a filter, sampling and a rate limit at once.
 func TestAccountOfEverything(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "20",
 		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "1000", "udp[14:2] & 1 == 0")

@@ -12,13 +12,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// skipEmulated skips a test of what is the same on every kernel: signals, text, flags. An emulated
-// machine needs many times as long for it.
+// skipEmulated is testnet.SkipEmulated.
 func skipEmulated(t *testing.T) {
 	t.Helper()
-	if testnet.Emulated() {
-		t.Skip("is the same on every kernel")
-	}
+	testnet.SkipEmulated(t)
 }
 
 func stopProcess(t *testing.T, p *process) {

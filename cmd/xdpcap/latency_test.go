@@ -257,6 +257,7 @@ func TestLatencyTrace(t *testing.T) {
 
 // Each mistake is one line and exit status 1, and nothing is attached.
 func TestLatencyErrors(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	addPair(t, pair, "busy0", 1, 1)
 	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{})

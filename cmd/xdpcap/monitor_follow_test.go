@@ -17,6 +17,7 @@ import (
 // The events of a program that takes the place of one with the same name are counted from then on.
 // A program that was asked for by its id has no successor.
 func TestMonitorFollows(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	name := fmt.Sprintf("m%d", os.Getpid()) // no other program on this machine has it
 	load := func() (*ebpf.Program, xdp.Program) {

@@ -165,6 +165,7 @@ func TestMonitor(t *testing.T) {
 // --record prints so many events and ends by itself, or without a number goes on until it is
 // stopped.
 func TestMonitorRecord(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
 	if err != nil {

@@ -57,6 +57,7 @@ func named(t *testing.T, pid int) string {
 // With --netns a command works in another network namespace than its caller, by name, process id or
 // path. Its file is the caller's.
 func TestNetns(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "inside0"})
 	pid := sleeper(t, pair.Rx)
 	path := fmt.Sprintf("/proc/%d/ns/net", pid)

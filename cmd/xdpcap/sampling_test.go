@@ -54,6 +54,7 @@ func TestSampleFlows(t *testing.T) {
 // Far more packets arrive than --max-rate allows. The rate of those that are kept is within 5 % of
 // it, and all are accounted for.
 func TestMaxRate(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--max-rate", "1000", "--json")

@@ -16,6 +16,7 @@ import (
 
 // Without a file the objects are all that stderr gets, and each source has its own account.
 func TestJSONOnStderr(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	addPair(t, pair, "more0", 1, 1)
 	file := tempFile(t)
@@ -74,6 +75,7 @@ func TestJSONFailedStart(t *testing.T) {
 
 // A descriptor is written to as it stands, and must be one that the process was given.
 func TestJSONDescriptor(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -134,6 +136,7 @@ func TestJSONMistakes(t *testing.T) {
 
 // interfaces --json and -D --json print the same array.
 func TestInterfacesJSON(t *testing.T) {
+	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	for _, args := range [][]string{{"interfaces", "--json"}, {"-D", "--json"}} {

@@ -273,6 +273,7 @@ func FuzzReadBenchPackets(f *testing.F) {
 // The programs take turns at an interface, without a packet that goes past all of them. Every one
 // of them is measured, and afterwards none is attached.
 func TestBenchAttached(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	options := BenchOptions{Variants: []Variant{PerCPU, Four}, Sample: 100, Duration: 40 * time.Millisecond, Rounds: 2}

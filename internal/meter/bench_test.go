@@ -17,6 +17,7 @@ import (
 
 // Bench itself fails if what was counted is not what was sent. The speed is not tested.
 func TestBench(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	testnet.RequireRoot(t)
 	cpus := []int{0, 1}[:min(2, runtime.NumCPU())] // two threads on one CPU would lose packets: BPF_PROG_RUN can be preempted
 	options := BenchOptions{Variants: BenchVariants, Sizes: true, Sample: 10, CPUs: cpus, Duration: 10 * time.Millisecond, Rounds: 1}

@@ -221,7 +221,7 @@ func TestBuiltin(t *testing.T) {
 				}
 			}})
 		})
-		_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: 100_000, CPU: -1})
+		_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: testnet.Volume(100_000), CPU: -1})
 		var c LatencyCounts
 		err := n.pair.Rx.Do(func() (err error) {
 			c, err = l.Read()

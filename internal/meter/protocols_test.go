@@ -223,7 +223,10 @@ func TestProtocols(t *testing.T) {
 	for _, v := range Variants {
 		options = append(options, ProtocolsOptions{Variant: v})
 	}
-	for _, o := range options {
+	for i, o := range options {
+		if !testnet.Shared(i) {
+			continue
+		}
 		t.Run(o.program(), func(t *testing.T) {
 			plain := newCountBench(t, o)
 			o.Sizes, o.Flows = true, true

@@ -70,7 +70,7 @@ func TestRedirectThroughDevmap(t *testing.T) {
 
 // A verdict that does not exist, and aborted, are exceptions, each counted by its verdict.
 func TestExceptions(t *testing.T) {
-	for _, test := range []struct {
+	for i, test := range []struct {
 		verdict int32
 		want    xdp.Verdict
 	}{
@@ -78,6 +78,9 @@ func TestExceptions(t *testing.T) {
 		{42, xdp.UnknownVerdict},
 		{43, xdp.UnknownVerdict},
 	} {
+		if !testnet.Shared(i) {
+			continue
+		}
 		n := newNetwork(t)
 		n.attach(verdict(test.verdict))
 		tp := n.open(TracepointOptions{})
@@ -189,6 +192,7 @@ func TestTracepointsPerCPU(t *testing.T) {
 
 // Single events have details that the counters leave out.
 func TestRecords(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	n := newNetwork(t)
 	down := n.addVeth("down0", false)
 	n.gro("down0p") // or newer kernels refuse it before they look whether it is up
@@ -265,6 +269,7 @@ func TestKernelTracepoints(t *testing.T) {
 
 // However many interfaces have come and gone, there is room for the events of another one.
 func TestCasesMakeRoom(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	n := newNetwork(t)
 	n.attach(verdict(0))
 	tp := n.open(TracepointOptions{})

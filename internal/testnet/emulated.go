@@ -10,6 +10,25 @@ import "os"
 // Volume: at higher rates the queue of the receiver may be full, which [Pair.Stats] counts.
 func Emulated() bool { return os.Getenv("XDPCAP_EMULATED") != "" }
 
+// SkipEmulated skips a test of what is the same on every kernel: signals, text, flags. An emulated
+// machine needs many times as long for it.
+func SkipEmulated(tb TB) {
+	tb.Helper()
+	if Emulated() {
+		tb.Skipf("is the same on every kernel")
+	}
+}
+
+// LeaveTo leaves a test to one of the two kernels that `make test-kernels` always boots, 6.1 or
+// 6.12, and to other machines. It is for a test that is the same on both, but not skipped: it needs
+// what other machines may lack, such as fentry, or is about a layer that is close to the kernel.
+func LeaveTo(tb TB, kernel string) {
+	tb.Helper()
+	if here := os.Getenv("XDPCAP_EMULATED"); (here == "6.1" || here == "6.12") && here != kernel {
+		tb.Skipf("is left to Linux %s", kernel)
+	}
+}
+
 // Shared tells whether to run case i of a table of cases that are the same on every kernel, and
 // take seconds on an emulated machine: the two kernels that `make test-kernels` always boots share
 // them, and other machines run them all.
