@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +279,38 @@ func (d *directed) check(t *testing.T, said summary, all [2][][]byte) {
 				t.Errorf("%s, %s: tcpdump does not have\n%x", d.args, name, p)
 			}
 		}
+	}
+}
+
+// With -v a packet that is yet to be cut into segments has their size.
+func TestSegmentSize(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	lines, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	p := listening(t, pair.Rx, lines, "-i", pair.RxName, "-Q", "out", "-v", "tcp")
+	converse(t, pair)
+	p.interrupt()
+	printed, err := os.ReadFile(lines.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := 0
+	packet := regexp.MustCompile(`\(id \d+(, GSO size 1448)?\) IP .*\n    .* length (\d+)(?:: .*)?\n`)
+	for _, m := range packet.FindAllSubmatch(printed, -1) {
+		n, err := strconv.Atoi(string(m[2])) // of TCP's data
+		if err != nil || (n > 1448) != (m[1] != nil) {
+			t.Errorf("%s", m[0])
+		}
+		if n > 1448 {
+			long++
+		}
+	}
+	if long == 0 {
+		t.Errorf("nothing is longer than a segment: %s", printed)
 	}
 }
 
