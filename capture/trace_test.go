@@ -42,13 +42,13 @@ func TestTracedHead(t *testing.T) {
 			defer s.Close()
 			testnet.Send(t, pair, frame)
 			s.Stop()
-			var heads [][samplerLimitHEAD_BYTES]byte
+			var heads []samplerHead
 			if err := s.sampler.maps[samplerMapHeads].Lookup(uint32(0), &heads); err != nil {
 				t.Fatal(err)
 			}
 			var copied []byte // by the CPU that the packet came to
 			for _, head := range heads {
-				if b := bytes.TrimRight(head[:], "\x00"); len(b) > 0 {
+				if b := bytes.TrimRight(head.Bytes[:], "\x00"); len(b) > 0 {
 					copied = b
 				}
 			}
