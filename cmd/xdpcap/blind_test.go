@@ -150,6 +150,7 @@ func checkBlind(t *testing.T, p *process, want ...string) {
 // Where some of the interfaces are blind the capture goes on, says so at once, and ends with an
 // error. That packets keep coming on the others does not change it.
 func TestSomeInterfacesLeave(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	pairs := []*testnet.Pair{pair}
 	args := []string{"-i", pair.RxName, "-w", os.DevNull, "--json"}
@@ -181,7 +182,7 @@ func TestSomeInterfacesLeave(t *testing.T) {
 // So does a capture whose traced program no longer runs on the interface.
 func TestTracedProgramLeaves(t *testing.T) {
 	testnet.RequireFentry(t)
-	for _, test := range []struct {
+	for i, test := range []struct {
 		name string
 		act  func(*testing.T, *testnet.Pair)
 		want string
@@ -190,6 +191,9 @@ func TestTracedProgramLeaves(t *testing.T) {
 		{"updated", updateLink, "which runs program with id "},
 		{"replaced", replaceProgram, "which runs program with id "},
 	} {
+		if !testnet.Shared(i) {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			attachTarget(t, pair, testnet.Rewriting)

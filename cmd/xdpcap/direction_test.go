@@ -423,6 +423,9 @@ func TestSent(t *testing.T) {
 		{args: "-Q out --first 1 --transport ring ip6 or vlan", captured: 2},
 	}
 	for i := range captures {
+		if !testnet.Shared(i) {
+			continue
+		}
 		c := &captures[i]
 		c.file = filepath.Join(t.TempDir(), "out.pcapng")
 		c.p = listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", c.file, "--json"}, strings.Fields(c.args)...)...)
@@ -431,6 +434,9 @@ func TestSent(t *testing.T) {
 	sendBack(t, pair, frames...)
 	testnet.WaitFor(t, "the frames to be sent", func() bool { return sentBy(t, pair)-before == n })
 	for _, c := range captures {
+		if c.p == nil {
+			continue
+		}
 		s := account(t, c.p.interrupt())
 		if s.Seen != n || s.Captured != c.captured {
 			t.Errorf("%s: %+v, want %d of %d", c.args, s.accountKeys, c.captured, n)
@@ -519,6 +525,9 @@ func TestSentTag(t *testing.T) {
 		{args: "vlan 6"},
 	}
 	for i := range captures {
+		if !testnet.Shared(i) {
+			continue
+		}
 		c := &captures[i]
 		c.file = filepath.Join(t.TempDir(), "out.pcapng")
 		args := append([]string{"-i", pair.RxName, "-Q", "out", "-w", c.file, "--json"}, strings.Fields(c.args)...)
@@ -528,6 +537,9 @@ func TestSentTag(t *testing.T) {
 	sendOn(t, pair, tagSent(t, pair, 5), frame)
 	want := testnet.VLAN(frame, 5)
 	for _, c := range captures {
+		if c.p == nil {
+			continue
+		}
 		s := account(t, c.p.interrupt())
 		if s.Seen != 1 || int(s.Captured) != c.captured || int(s.Bytes) != c.length {
 			t.Errorf("%s: %+v, want %d packets of %d bytes", c.args, s.accountKeys, c.captured, c.length)

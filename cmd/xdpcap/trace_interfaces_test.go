@@ -51,6 +51,7 @@ func seenInRounds(n uint64) map[string]uint64 {
 // A program may run for several interfaces, which have the same index where they are in different
 // network namespaces. Only packets that came in on the chosen one are seen.
 func TestTraceOneOfSeveral(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.Rewriting)
@@ -79,6 +80,7 @@ func TestTraceOneOfSeveral(t *testing.T) {
 // bond itself. All of them are the bond's, and those of an interface that does not belong to the
 // bond are not.
 func TestTraceBond(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})

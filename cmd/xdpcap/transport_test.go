@@ -12,6 +12,7 @@ import (
 // Whatever the transport is called, the messages, the object of --json and the file say which one
 // it was, and packets come.
 func TestTransportFlag(t *testing.T) {
+	skipEmulated(t)
 	for flag, want := range map[string]string{"perf": "perf", "ring": "ring", "auto": "ring"} {
 		t.Run(flag, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
