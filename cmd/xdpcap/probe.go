@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -243,7 +244,11 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	t.fact("MTU", fmt.Sprint(ifi.MTU))
 	t.check("frags", ifi.Frags)
 	t.fact("LRO", onOff(ifi.LRO, "; packets are joined before XDP: ethtool -K "+ifi.Name+" lro off"))
-	t.fact("rx VLAN offload", onOff(ifi.VLAN, "; tags may be taken off before XDP: ethtool -K "+ifi.Name+" rxvlan off"))
+	tags := "; tags may be taken off before XDP: ethtool -K " + ifi.Name + " rxvlan off"
+	if slices.Contains(ifi.Kfuncs, support.MetadataVLAN) {
+		tags = "; tags may be taken off before XDP, and a capture puts them back"
+	}
+	t.fact("rx VLAN offload", onOff(ifi.VLAN, tags))
 	queues := "unknown"
 	if ifi.Queues > 0 {
 		queues = fmt.Sprint(ifi.Queues)

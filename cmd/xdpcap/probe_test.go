@@ -123,6 +123,12 @@ func TestProbeTable(t *testing.T) {
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Error(diff)
 	}
+	b.Reset()
+	told := fixedReport()
+	told.Interface.Kfuncs = append(told.Interface.Kfuncs, "vlan_tag")
+	if err := writeProbe(&b, told); err != nil || strings.Contains(b.String(), "rxvlan off") || !strings.Contains(b.String(), "puts them back") {
+		t.Errorf("where the driver tells tags: %v, %s", err, b.String())
+	}
 }
 
 func TestProbeKeys(t *testing.T) {
