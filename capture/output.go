@@ -82,7 +82,7 @@ func (d *Description) comment(commandLine string) string {
 	if d.Recorded != "" {
 		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
 	}
-	b.WriteString("sampling: " + d.Options.sampling() + "\n")
+	b.WriteString(SamplingComment + d.Options.sampling() + "\n")
 	if len(d.Options.Verdicts) > 0 {
 		fmt.Fprintf(&b, "at the exit only packets with the verdict %v\n", d.Options.Verdicts)
 	}
@@ -115,6 +115,13 @@ func (d *Description) commentCards(b *strings.Builder) {
 	}
 }
 
+// The line of a file's comment that begins with SamplingComment says how packets were chosen, in
+// parts that SamplingSeparator joins.
+const (
+	SamplingComment   = "sampling: "
+	SamplingSeparator = "; of these "
+)
+
 // sampling says which packets are kept, in the order in which that is decided.
 func (o *Options) sampling() string {
 	var kept, byVerdict []string
@@ -139,5 +146,5 @@ func (o *Options) sampling() string {
 	if kept == nil {
 		return "every packet"
 	}
-	return strings.Join(kept, "; of these ")
+	return strings.Join(kept, SamplingSeparator)
 }

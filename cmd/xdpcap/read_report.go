@@ -12,21 +12,24 @@ import (
 
 // A readReport is what read --stats prints. Bytes are those that packets had before they were cut.
 type readReport struct {
-	From       *time.Time      `json:"from"` // of the first packet; null = there is none
-	To         *time.Time      `json:"to"`
-	Duration   float64         `json:"duration_s"` // what the rates are over
-	Total      rate            `json:"total"`
-	Interfaces []interfaceRate `json:"interfaces"`
-	Verdicts   map[string]rate `json:"verdicts,omitempty"`
-	Flows      []readFlowRate  `json:"flows"` // the largest
-	Overflow   *rate           `json:"flow_overflow,omitempty"`
+	From       *time.Time          `json:"from"` // of the first packet; null = there is none
+	To         *time.Time          `json:"to"`
+	Duration   float64             `json:"duration_s"` // what the rates are over
+	Total      readRate            `json:"total"`
+	Interfaces []interfaceRate     `json:"interfaces"`
+	Verdicts   map[string]readRate `json:"verdicts,omitempty"`
+	Flows      []readFlowRate      `json:"flows"` // the largest
+	Overflow   *readRate           `json:"flow_overflow,omitempty"`
+
+	// NotEstimated is what the estimates leave out, in words.
+	NotEstimated []string `json:"not_estimated,omitempty"`
 }
 
 type interfaceRate struct {
 	Interface string `json:"interface"`
 	Hook      string `json:"hook,omitempty"`
 	Program   string `json:"program,omitempty"`
-	rate
+	readRate
 	Gaps       uint64       `json:"gaps"` // places where packets are missing
 	LostInGaps uint64       `json:"lost_in_gaps"`
 	Account    *fileAccount `json:"account,omitempty"` // from the file's statistics
@@ -35,7 +38,7 @@ type interfaceRate struct {
 
 type readFlowRate struct {
 	flowKeys
-	rate
+	readRate
 }
 
 // A fileAccount is what files say of an interface. A number that they do not have is missing.
@@ -111,6 +114,7 @@ func (r *readReport) writeTable(w io.Writer) {
 	t.add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
 	t.write(w)
 	r.verdictTable(w)
+	r.estimateTable(w)
 	r.flowTable(w)
 	for _, i := range r.Interfaces {
 		if i.Account != nil {
@@ -119,13 +123,16 @@ func (r *readReport) writeTable(w io.Writer) {
 	}
 }
 
+// verdictOrder is that of tables.
+var verdictOrder = []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"}
+
 func (r *readReport) verdictTable(w io.Writer) {
 	if r.Verdicts == nil {
 		return
 	}
 	t := &table{}
 	t.add(append([]string{"VERDICT"}, rateColumns...)...)
-	for _, name := range []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"} {
+	for _, name := range verdictOrder {
 		if v, ok := r.Verdicts[name]; ok {
 			t.add(v.row(name)...)
 		}
@@ -138,11 +145,21 @@ func (r *readReport) flowTable(w io.Writer) {
 		return
 	}
 	t := &table{left: 2}
+	if r.Total.Estimate != nil {
+		r.estimateFlows(t)
+		t.write(w)
+		r.overflowLine(w)
+		return
+	}
 	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
 		t.add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), scaled(float64(f.Bytes)), scaled(f.BPS))
 	}
 	t.write(w)
+	r.overflowLine(w)
+}
+
+func (r *readReport) overflowLine(w io.Writer) {
 	if o := r.Overflow; o != nil {
 		fmt.Fprintf(w, "%d packets, %d bytes of flows that came when %d others were known\n", o.Packets, o.Bytes, maxReadFlows)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/estimate"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
@@ -32,14 +33,20 @@ type readStats struct {
 	other      map[uint16]uint64
 	from, to   int64 // times of the first and the last packet, in ns since the epoch
 	timed      bool
+	drawn      readDraw
 }
 
-// readTally is packets and the bytes that they had.
-type readTally struct{ packets, bytes uint64 }
+// readTally is packets and the bytes that they had, and what can be told from their weights.
+type readTally struct {
+	packets, bytes             uint64
+	packetsBefore, bytesBefore estimate.Sum // they were drawn
+}
 
-func (t *readTally) add(bytes uint32) {
+func (t *readTally) add(bytes, weight uint32) {
 	t.packets++
 	t.bytes += uint64(bytes)
+	t.packetsBefore.Add(weight, 1)
+	t.bytesBefore.Add(weight, float64(bytes))
 }
 
 // interfaceTally is what is counted of an interface, in all files in which it has this label.
@@ -65,6 +72,8 @@ func newReadStats(out *stdoutLines, asJSON bool) *readStats {
 
 func (s *readStats) take(b *capfile.Block) error {
 	switch b.Kind {
+	case capfile.Section:
+		s.drawn.section(b)
 	case capfile.Described:
 		s.labels.add(b.Interface)
 		s.interfaceOf(b.Interface)
@@ -92,15 +101,17 @@ func (s *readStats) interfaceOf(i *capfile.Interface) *interfaceTally {
 func (s *readStats) packet(b *capfile.Block) {
 	p := &b.Packet
 	length := max(p.WireLen, uint32(len(p.Data)))
-	s.total.add(length)
+	weight := weightOf(b)
+	s.drawn.packet(b, length, weight)
+	s.total.add(length, weight)
 	of := s.interfaceOf(b.Interface)
-	of.add(length)
+	of.add(length, weight)
 	if p.Dropped > 0 {
 		of.gaps++
 		of.lost += p.Dropped
 	}
 	if p.Fields&pcapng.HasVerdict != 0 {
-		s.verdicts[min(int(p.Verdict), len(s.verdicts)-1)].add(length)
+		s.verdicts[min(int(p.Verdict), len(s.verdicts)-1)].add(length, weight)
 	}
 	if !b.Untimed {
 		if !s.timed {
@@ -125,7 +136,7 @@ func (s *readStats) packet(b *capfile.Block) {
 		t = new(readTally)
 		s.flows[flow] = t
 	}
-	t.add(length)
+	t.add(length, weight)
 }
 
 // flush does nothing: the report comes at the end.
@@ -148,8 +159,8 @@ func (s *readStats) end() error {
 }
 
 // rate is a tally over the time of all packets. Where that is no time at all, it has no rates.
-func (s *readStats) rate(t readTally) rate {
-	r := rate{Packets: t.packets, Bytes: t.bytes}
+func (s *readStats) rate(t readTally) readRate {
+	r := readRate{rate: rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
 		r.PPS, r.BPS = float64(t.packets)/seconds, float64(t.bytes)*8/seconds
 	}
@@ -157,7 +168,7 @@ func (s *readStats) rate(t readTally) rate {
 }
 
 func (s *readStats) report() *readReport {
-	r := &readReport{Total: s.rate(s.total), Interfaces: []interfaceRate{}, Flows: []readFlowRate{}}
+	r := &readReport{Total: s.rate(s.total), NotEstimated: s.drawn.notEstimated(), Interfaces: []interfaceRate{}, Flows: []readFlowRate{}}
 	if s.timed {
 		from, to := time.Unix(0, s.from).UTC(), time.Unix(0, s.to).UTC()
 		r.From, r.To, r.Duration = &from, &to, time.Duration(s.to-s.from).Seconds()
@@ -165,7 +176,7 @@ func (s *readStats) report() *readReport {
 	for _, i := range s.interfaces {
 		r.Interfaces = append(r.Interfaces, interfaceRate{
 			Interface: cmp.Or(i.label.name, i.label.text), Hook: i.label.hook, Program: i.label.program,
-			rate: s.rate(i.readTally), Gaps: i.gaps, LostInGaps: i.lost, Account: newFileAccount(i.statistics), label: i.label.text,
+			readRate: s.rate(i.readTally), Gaps: i.gaps, LostInGaps: i.lost, Account: newFileAccount(i.statistics), label: i.label.text,
 		})
 	}
 	for v, t := range s.verdicts {
@@ -177,9 +188,11 @@ func (s *readStats) report() *readReport {
 			name = capture.Verdict(v).String()
 		}
 		if r.Verdicts == nil {
-			r.Verdicts = make(map[string]rate)
+			r.Verdicts = make(map[string]readRate)
 		}
-		r.Verdicts[name] = s.rate(t)
+		of := s.rate(t)
+		of.Estimate = s.drawn.estimateVerdict(v, &t)
+		r.Verdicts[name] = of
 	}
 	for _, flow := range s.topFlows() {
 		r.Flows = append(r.Flows, readFlowRate{newFlowKeys(flow), s.rate(*s.flows[flow])})
@@ -191,7 +204,7 @@ func (s *readStats) report() *readReport {
 	return r
 }
 
-// topFlows are the flows with most bytes.
+// topFlows are the flows with most bytes, as many as are expected before packets were drawn.
 func (s *readStats) topFlows() []meter.Flow {
 	flows := make([]meter.Flow, 0, len(s.flows))
 	for f := range s.flows {
@@ -199,7 +212,7 @@ func (s *readStats) topFlows() []meter.Flow {
 	}
 	slices.SortFunc(flows, func(a, b meter.Flow) int {
 		return cmp.Or(
-			cmp.Compare(s.flows[b].bytes, s.flows[a].bytes),
+			cmp.Compare(s.flows[b].bytesBefore.Estimate(), s.flows[a].bytesBefore.Estimate()),
 			a.Source.Compare(b.Source), a.Destination.Compare(b.Destination), cmp.Compare(a.Class, b.Class),
 		)
 	})

@@ -68,6 +68,11 @@ func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
 			t.Errorf("%d of %d packets with the verdict %s are kept, want one of %d", got, n, verdict, oneIn)
 		}
 	}
+	r := statsOf(t, file)
+	for verdict, n := range sent {
+		e := r.Verdicts[verdict].Estimate
+		checkEstimate(t, verdict, uint64(n), e.Packets, e.PacketsLow, e.PacketsHigh)
+	}
 	info := outputOf(t, "capinfos", file)
 	if want := "one of every 7 with the verdict aborted, one of every 1 with the verdict drop, one of every 20 with the verdict pass, at random, and all packets with another verdict"; !strings.Contains(info, want) {
 		t.Errorf("the file does not say how it was sampled:\n%s", info)

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+)
+
+// A readDraw is how the packets that are read were drawn, as far as estimates need it.
+type readDraw struct {
+	weight   uint32                       // the largest that a packet has
+	verdicts [capture.Redirect + 2]uint32 // the same of packets with each verdict
+	length   uint32                       // of the longest packet
+	several  bool                         // verdicts have rates of their own
+	passed   []string                     // how packets were passed over at no fixed rate
+	lost     uint64                       // packets that were drawn
+}
+
+// section reads how a capture has sampled, from the words of its comment.
+func (d *readDraw) section(b *capfile.Block) {
+	if b.Raw.Raw == nil {
+		return
+	}
+	for line := range strings.Lines(strings.Join(b.Raw.Comments(), "\n")) {
+		said, ok := strings.CutPrefix(strings.TrimSpace(line), capture.SamplingComment)
+		if !ok {
+			continue
+		}
+		d.several = d.several || strings.Contains(said, " with the verdict ")
+		for _, part := range strings.Split(said, capture.SamplingSeparator) {
+			words := []string{"all packets of one flow in ", "the first ", "at most "}
+			passed := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(part, w) })
+			if passed && !slices.Contains(d.passed, part) {
+				d.passed = append(d.passed, part)
+			}
+		}
+	}
+}
+
+func (d *readDraw) packet(b *capfile.Block, length, weight uint32) {
+	d.weight, d.length = max(d.weight, weight), max(d.length, length)
+	v := &d.verdicts[min(int(b.Packet.Verdict), len(d.verdicts)-1)]
+	*v = max(*v, weight)
+	d.lost += b.Packet.Dropped
+}
+
+// estimate tells what there was before packets were drawn. It is nil where all were kept.
+func (d *readDraw) estimate(t *readTally) *estimateKeys { return d.estimateOf(t, d.weight) }
+
+// estimateVerdict is estimate for all packets with a verdict, which may have a rate of its own.
+func (d *readDraw) estimateVerdict(verdict int, t *readTally) *estimateKeys {
+	if d.several {
+		return d.estimateOf(t, d.verdicts[verdict])
+	}
+	return d.estimate(t)
+}
+
+func (d *readDraw) estimateOf(t *readTally, weight uint32) *estimateKeys {
+	if d.weight <= 1 {
+		return nil
+	}
+	round := func(x float64) uint64 { return uint64(math.Round(x)) }
+	e := &estimateKeys{Packets: round(t.packetsBefore.Estimate()), Bytes: round(t.bytesBefore.Estimate())}
+	low, high := t.packetsBefore.Bounds(weight, 1)
+	e.PacketsLow, e.PacketsHigh = round(low), round(high)
+	low, high = t.bytesBefore.Bounds(weight, float64(d.length))
+	e.BytesLow, e.BytesHigh = round(low), round(high)
+	return e
+}
+
+// notEstimated is what the estimates leave out.
+func (d *readDraw) notEstimated() []string {
+	all := slices.Clone(d.passed)
+	if d.weight > 1 && d.lost > 0 {
+		all = append(all, fmt.Sprintf("what %s stood for that were drawn and lost", packets(d.lost)))
+	}
+	return all
+}
+
+// readRate is a rate of the packets that are read, and what there was before they were drawn.
+type readRate struct {
+	rate
+	Estimate *estimateKeys `json:"estimate,omitempty"` // where some stand for several
+}
+
+// estimateKeys are what is expected, and bounds between which the truth is in 95 of 100 captures.
+type estimateKeys struct {
+	Packets     uint64 `json:"packets"`
+	PacketsLow  uint64 `json:"packets_low"`
+	PacketsHigh uint64 `json:"packets_high"`
+	Bytes       uint64 `json:"bytes"`
+	BytesLow    uint64 `json:"bytes_low"`
+	BytesHigh   uint64 `json:"bytes_high"`
+}
+
+// estimateTable prints the estimates of interfaces and verdicts, and what they leave out.
+func (r *readReport) estimateTable(w io.Writer) {
+	if r.Total.Estimate != nil {
+		t := &table{}
+		t.add("ESTIMATE", "PACKETS", "AT LEAST", "AT MOST", "BYTES", "AT LEAST", "AT MOST")
+		add := func(name string, e *estimateKeys) {
+			cells := []string{shortenMiddle(name, 26)}
+			for _, n := range []uint64{e.Packets, e.PacketsLow, e.PacketsHigh, e.Bytes, e.BytesLow, e.BytesHigh} {
+				cells = append(cells, scaled(float64(n)))
+			}
+			t.add(cells...)
+		}
+		for _, i := range r.Interfaces {
+			add(i.label, i.Estimate)
+		}
+		add("total", r.Total.Estimate)
+		for _, name := range verdictOrder {
+			if v, ok := r.Verdicts[name]; ok {
+				add(name, v.Estimate)
+			}
+		}
+		t.write(w)
+	}
+	for _, text := range r.NotEstimated {
+		fmt.Fprintf(w, "not estimated: %s\n", printable(text))
+	}
+}
+
+// estimateFlows adds the flows to their table, with estimates in place of what was drawn.
+func (r *readReport) estimateFlows(t *table) {
+	const room = 27
+	t.add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
+	for _, f := range r.Flows {
+		e := f.Estimate
+		t.add(f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room),
+			scaled(float64(e.Bytes)), scaled(float64(e.BytesLow)), scaled(float64(e.BytesHigh)))
+	}
+}

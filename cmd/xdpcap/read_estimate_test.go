@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// statsOf is what read --stats --json says of a file.
+func statsOf(t *testing.T, file string) (r readReport) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(mustRead(t, "--stats", "--json", file)), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// writeWeights writes packets of 100 bytes with these weights, and returns the file.
+func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[capture.Verdict][]uint32) string {
+	t.Helper()
+	file := tempFile(t)
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := capture.NewWriter(f, capture.WriterOptions{})
+	o.SnapLen = 65535
+	if err := out.Begin(capture.Description{Sources: []capture.Source{exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for verdict, all := range weights {
+		for _, weight := range all {
+			p := capture.Packet{Data: testnet.UDPFrame(100, 0), WireLen: 100, Verdict: verdict, Weight: weight, Dropped: dropped}
+			if err := out.Write([]capture.Packet{p}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := out.End(make(capture.Accounts, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Totals are estimated by interface, verdict and flow, where packets stand for several. What has no
+// fixed rate, and what was lost, is said not to be estimated.
+func TestReadEstimates(t *testing.T) {
+	hundred := slices.Repeat([]uint32{100}, 400)
+	byVerdict := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Drop: 1}}
+	file := writeWeights(t, byVerdict, 0, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
+	r := statsOf(t, file)
+	if diff := cmp.Diff(&estimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}, r.Verdicts["drop"].Estimate); diff != "" {
+		t.Errorf("all dropped packets were kept: %s", diff)
+	}
+	for name, got := range map[string]*estimateKeys{"total": r.Total.Estimate, "interface": r.Interfaces[0].Estimate, "flow": r.Flows[0].Estimate} {
+		if got.Packets != 40_003 || got.Bytes != 4_000_300 || got.PacketsLow > 36_300 || got.PacketsLow < 36_000 || got.PacketsHigh < 44_000 || got.PacketsHigh > 44_300 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if r.Total.Packets != 403 || r.NotEstimated != nil {
+		t.Errorf("%+v", r)
+	}
+	text := mustRead(t, "--stats", file)
+	for _, says := range []string{"ESTIMATE ", "eth0:prog@exit   40.0 k    36.3 k   44.1 k", "total            40.0 k", "3         3        3    300       300      300", "AT MOST"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("the text has no %q:\n%s", says, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(line)); n > maxColumns+1 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+
+	// Of an adaptive capture, too, a verdict whose packets were all kept may have had others while
+	// not all were.
+	file = writeWeights(t, capture.Options{}, 2, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
+	r = statsOf(t, file)
+	if e := r.Verdicts["drop"].Estimate; e.Packets != 3 || e.PacketsLow != 3 || e.PacketsHigh < 300 {
+		t.Errorf("%+v", e)
+	}
+	if diff := cmp.Diff([]string{"what 806 packets stood for that were drawn and lost"}, r.NotEstimated); diff != "" {
+		t.Error(diff)
+	}
+
+	file = writeWeights(t, capture.Options{SampleFlows: 10, First: 5, MaxRate: 1000}, 0, map[capture.Verdict][]uint32{capture.Pass: {0, 0}})
+	if r = statsOf(t, file); r.Total.Estimate != nil {
+		t.Errorf("%+v", r.Total)
+	}
+	want := []string{"all packets of one flow in 10", "the first 5 packets of each flow", "at most 1000 packets per second"}
+	if diff := cmp.Diff(want, r.NotEstimated); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// checkEstimate finds an estimate that is five standard deviations away from the truth, of which
+// the bounds are two away.
+func checkEstimate(t *testing.T, what string, truth, estimate, low, high uint64) {
+	t.Helper()
+	if off := math.Abs(float64(estimate) - float64(truth)); off > 5./4*float64(high-low) {
+		t.Errorf("%s: %d are estimated, between %d and %d, and there were %d", what, estimate, low, high, truth)
+	}
+}
+
+// What is estimated from a file that was sampled is what was sent: in all, and of each flow.
+func TestEstimateCapture(t *testing.T) {
+	skipEmulated(t)
+	for _, args := range [][]string{
+		{"--transport", "perf"}, {"--transport", "ring"}, {"--ring", "16M", "--trigger", "end"}, {"-C", "20k"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			file := tempFile(t)
+			p := listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "--sample", "20", "--json")...)
+			const flows, frames = 5, 40_000
+			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames, Flows: flows})
+			s := account(t, p.interrupt())
+			if s.Seen != arrived || s.Lost != 0 {
+				t.Errorf("%d arrived: %+v", arrived, s)
+			}
+			r := statsOf(t, writtenBy(t, file))
+			e := r.Total.Estimate
+			if e == nil || e.Packets != 20*s.Captured || len(r.Flows) != flows {
+				t.Fatalf("%+v", r)
+			}
+			checkEstimate(t, "packets", arrived, e.Packets, e.PacketsLow, e.PacketsHigh)
+			checkEstimate(t, "bytes", 100*arrived, e.Bytes, e.BytesLow, e.BytesHigh)
+			for _, f := range r.Flows {
+				e := f.Estimate
+				checkEstimate(t, "packets of a flow", arrived/flows, e.Packets, e.PacketsLow, e.PacketsHigh)
+			}
+		})
+	}
+}
+
+// writtenBy merges the files that a capture has written beside the one that was named.
+func writtenBy(t *testing.T, file string) string {
+	t.Helper()
+	files, err := os.ReadDir(strings.TrimSuffix(file, "/out.pcapng"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-w", tempFile(t)}
+	for _, f := range files {
+		args = append(args, strings.TrimSuffix(file, "out.pcapng")+f.Name())
+	}
+	mustRead(t, args...)
+	return args[1]
+}
