@@ -42,7 +42,7 @@ type feed struct {
 	clients map[*feedClient]struct{}
 	endsAt  time.Time // when nobody is waited for any more; zero before the end
 	taken   Accounts  // Captured and Bytes: of all clients that have left
-	lost    uint64    // packets that they lost
+	lost    uint64    // packets that they lost, also those of which they were not told
 }
 
 // A feedClient is one connection of a feed.
@@ -179,7 +179,18 @@ func (f *feed) leave(c *feedClient) {
 	delete(f.clients, c)
 	f.some.Store(len(f.clients) > 0)
 	f.taken = f.taken.plus(c.given)
-	f.lost += c.lost.Total().Lost
+	f.lost += f.log.lostBy(c.feedCursor)
+}
+
+// clientsNow returns how many clients there are, and how many packets all clients have lost so far.
+func (f *feed) clientsNow() (clients int, lost uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lost = f.lost
+	for c := range f.clients {
+		lost += f.log.lostBy(c.feedCursor)
+	}
+	return len(f.clients), lost
 }
 
 // send writes within a time.

@@ -96,6 +96,20 @@ func (l *feedLog) join() *feedCursor {
 	return c
 }
 
+// lostBy returns how many packets were overwritten before a client had them, also where its
+// goroutine has not seen that yet, because it waits for the client. Any goroutine may call it.
+func (l *feedLog) lostBy(c *feedCursor) uint64 {
+	l.mu.Lock() // nobody takes
+	defer l.mu.Unlock()
+	lost := c.lost.Total().Lost
+	if c.at < l.tail {
+		for i, gone := range l.gone {
+			lost += gone - c.passed[i]
+		}
+	}
+	return lost
+}
+
 // take appends the next blocks to dst, whole ones, as many as fit into limit bytes, and at least
 // one if there is any. The first one of a source behind a loss says how many the client lost.
 func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {

@@ -29,6 +29,7 @@ type Server struct {
 	accepts  sync.WaitGroup
 	serves   sync.WaitGroup
 	begun    bool
+	patience time.Duration   // how long a client may take to say who it is
 	admits   context.Context // until Close
 	close    context.CancelFunc
 
@@ -40,7 +41,7 @@ type Server struct {
 // NewServer returns a Server for a listener, which it closes. The format is always PCAPNG.
 func NewServer(l net.Listener, o WriterOptions) *Server {
 	o.Format = PCAPNG
-	s := &Server{feed: newFeed(o, serverPatience), listener: l}
+	s := &Server{feed: newFeed(o, serverPatience), listener: l, patience: handshakePatience}
 	s.admits, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -75,10 +76,12 @@ func (s *Server) accept() {
 		s.serves.Go(func() {
 			defer s.active.Add(-1)
 			defer conn.Close()
-			if handshake(s.admits, conn) == nil {
-				s.clients.Add(1)
-				s.feed.serve(s.feed.join(conn)) // that a client goes is no error
+			if handshake(s.admits, conn, s.patience) != nil {
+				s.refused.Add(1)
+				return
 			}
+			s.clients.Add(1)
+			s.feed.serve(s.feed.join(conn)) // that a client goes is no error
 		})
 	}
 }
@@ -87,7 +90,7 @@ func (s *Server) accept() {
 const handshakePatience = 5 * time.Second
 
 // handshake finds out who a client of TLS is, and lets a client that has gone be noticed.
-func handshake(ctx context.Context, conn net.Conn) error {
+func handshake(ctx context.Context, conn net.Conn, patience time.Duration) error {
 	inner := conn
 	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		inner = wrapped.NetConn()
@@ -99,7 +102,7 @@ func handshake(ctx context.Context, conn net.Conn) error {
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshakePatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return shaking.HandshakeContext(ctx)
 }
@@ -144,14 +147,16 @@ func (s *Server) Size() int64 { return s.feed.size.Load() }
 
 // A ServerAccount says what became of the clients of a Server.
 type ServerAccount struct {
-	Clients uint64 // connections that were let in
-	Refused uint64 // connections that were closed at once, because there were MaxClients
-	Lost    uint64 // packets that clients lost, together, until they left
+	Connected int    // clients that there are
+	Clients   uint64 // connections that were let in so far
+	Refused   uint64 // connections that were not: there were MaxClients, or the TLS handshake failed
+	Lost      uint64 // packets that clients were too slow for, all together
 }
 
-// Account is complete after End. Any goroutine may call it.
+// Account is what has become of the clients so far, and complete after End. Any goroutine may call
+// it.
 func (s *Server) Account() ServerAccount {
-	s.feed.mu.Lock()
-	defer s.feed.mu.Unlock()
-	return ServerAccount{Clients: s.clients.Load(), Refused: s.refused.Load(), Lost: s.feed.lost}
+	a := ServerAccount{Clients: s.clients.Load(), Refused: s.refused.Load()}
+	a.Connected, a.Lost = s.feed.clientsNow()
+	return a
 }

@@ -17,7 +17,8 @@ func listenVar(f *pflag.FlagSet, address *string) {
 // A captureReading is what a scrape of a capture is answered with.
 type captureReading struct {
 	accounts capture.Accounts
-	fileSize int64 // bytes of all files together; -1: there is none
+	fileSize int64                  // bytes of all files together; -1: there is none
+	clients  *capture.ServerAccount // of --serve; nil = there is none
 }
 
 // read is called by scrapes while the session runs, and while it ends.
@@ -26,6 +27,10 @@ func (r *captureRun) read() (c captureReading, err error) {
 	for _, d := range r.opened {
 		if f, ok := d.(*capture.File); ok {
 			c.fileSize = max(c.fileSize, 0) + f.Size()
+		}
+		if server, ok := d.(*liveServer); ok {
+			a := server.Account()
+			c.clients = &a
 		}
 	}
 	c.accounts, err = r.session.Accounts()
@@ -90,6 +95,7 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 			labels: []string{"transport"},
 			values: func(_ captureReading, send sendValue) { send(1, transport.String()) },
 		})
+	m.all = append(m.all, clientMetrics()...)
 	return m
 }
 

@@ -25,12 +25,16 @@ func TestCaptureMetrics(t *testing.T) {
 	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
 	began := time.Unix(1700000000, 500_000_000)
 	m := captureMetrics(twoSources, capture.TransportRing, began)
-	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234}
+	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &capture.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99}}
 	text := scraped(t, r, m)
 	for _, want := range []string{
 		`xdpcap_capture_info{transport="ring"} 1`,
 		`xdpcap_capture_start_time_seconds{} 1.7000000005e+09`,
 		`xdpcap_output_file_bytes{} 1234`,
+		`xdpcap_connected_clients{} 2`,
+		`xdpcap_clients_total{} 70`,
+		`xdpcap_clients_refused_total{} 6`,
+		`xdpcap_clients_lost_packets_total{} 99`,
 		`xdpcap_seen_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 21`,
 		`xdpcap_seen_packets_total{hook="exit",interface="rx1",program="firewall",program_id="7"} 4`,
 		`xdpcap_filtered_out_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
@@ -46,9 +50,9 @@ func TestCaptureMetrics(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	r.fileSize = -1
-	if text := scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") {
-		t.Errorf("no file has a size:\n%s", text)
+	r.fileSize, r.clients = -1, nil
+	if text := scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
+		t.Errorf("no file has a size, or no server clients:\n%s", text)
 	}
 }
 

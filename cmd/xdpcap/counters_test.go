@@ -255,7 +255,7 @@ func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metr
 	if len(families) != len(m.all) {
 		t.Errorf("%d families of %d metrics", len(families), len(m.all))
 	}
-	suffixes := map[string][]string{"COUNTER": {"_total"}, "HISTOGRAM": {"_seconds"}, "GAUGE": {"_seconds", "_bytes", "_info"}}
+	suffixes := map[string][]string{"COUNTER": {"_total"}, "HISTOGRAM": {"_seconds"}, "GAUGE": {"_seconds", "_bytes", "_clients", "_info"}}
 	for _, f := range families {
 		ends := func(suffix string) bool { return strings.HasSuffix(f.GetName(), suffix) }
 		if !slices.ContainsFunc(suffixes[f.GetType().String()], ends) || !strings.HasPrefix(f.GetName(), "xdpcap_") || f.GetHelp() == "" {
@@ -279,7 +279,7 @@ func allMetrics(t *testing.T) map[string]string {
 	}
 	addMetrics(t, types, observed(), latencyMetrics("rx0"))
 	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("rx0"))
-	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2)}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
+	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2), clients: &capture.ServerAccount{}}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
 	return types
 }
 
@@ -290,6 +290,10 @@ func TestMetrics(t *testing.T) {
 		"xdpcap_capture_start_time_seconds":       gauge,
 		"xdpcap_captured_bytes_total":             counter,
 		"xdpcap_captured_packets_total":           counter,
+		"xdpcap_clients_lost_packets_total":       counter,
+		"xdpcap_clients_refused_total":            counter,
+		"xdpcap_clients_total":                    counter,
+		"xdpcap_connected_clients":                gauge,
 		"xdpcap_filtered_out_packets_total":       counter,
 		"xdpcap_flow_evicted_bytes_total":         counter,
 		"xdpcap_flow_evictions_total":             counter,

@@ -41,7 +41,7 @@ type outputSummary struct {
 
 	SFlow          *sflowSummary `json:"sflow,omitempty"`
 	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were let in
-	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections for which there was no room
+	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were not let in
 	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
 }
 

@@ -1,0 +1,85 @@
+package capture
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// Whatever sizes blocks have and however slow clients are, each of them gets whole blocks in their
+// order, and the drop counts say exactly what is missing.
+func TestFeedLog(t *testing.T) {
+	feedTest(t)
+	random := rand.New(rand.NewSource(1))
+	const sources = 3
+	l := newFeedLog(4096, sources)
+	type reader struct {
+		*feedCursor
+		got, dropped [sources]uint64
+		joined       [sources]uint64
+		last         [sources]uint64
+	}
+	var readers []*reader
+	var sent [sources]uint64
+	take := func(r *reader, limit int) int {
+		before := r.given.Total().Captured
+		b := l.take(r.feedCursor, nil, limit)
+		for n := 0; n < len(b); {
+			size, _, err := pcapng.BlockLength(b[n:], false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			block, err := pcapng.ParseBlock(b[n:n+size], false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p pcapng.Packet
+			if err := pcapng.ParsePacket(block, 0, &p); err != nil {
+				t.Fatal(err)
+			}
+			i := p.Interface
+			if p.ID <= r.last[i] {
+				t.Fatalf("packet %d behind packet %d", p.ID, r.last[i])
+			}
+			if p.ID != r.last[i]+p.Dropped+1 {
+				t.Fatalf("packet %d behind packet %d says that %d are missing", p.ID, r.last[i], p.Dropped)
+			}
+			r.last[i] = p.ID
+			r.got[i]++
+			r.dropped[i] += p.Dropped
+			n += size
+		}
+		return int(r.given.Total().Captured - before)
+	}
+	for round := range 20_000 {
+		if round%2_000 == 0 {
+			r := &reader{feedCursor: l.join(), joined: sent, last: sent}
+			readers = append(readers, r)
+		}
+		source := random.Intn(sources)
+		sent[source]++
+		block := pcapng.AppendPacket(nil, &pcapng.Packet{
+			Interface: uint32(source), Data: make([]byte, random.Intn(300)), Fields: pcapng.HasID, ID: sent[source],
+		})
+		l.add(block, []placed{{end: int64(len(block)), source: uint32(source)}}, 0)
+		for i, r := range readers {
+			if random.Intn(1+i*i) == 0 {
+				take(r, random.Intn(2000))
+			}
+		}
+	}
+	for i, r := range readers {
+		for take(r, 1000) > 0 {
+		}
+		for s := range sources {
+			if total := r.got[s] + r.lost[s].Lost; total != sent[s]-r.joined[s] || r.dropped[s]+r.pending[s] != r.lost[s].Lost {
+				t.Errorf("reader %d, source %d: got %d, lost %d, of %d; dropped %d, pending %d",
+					i, s, r.got[s], r.lost[s].Lost, sent[s]-r.joined[s], r.dropped[s], r.pending[s])
+			}
+		}
+	}
+	if readers[0].lost.Total().Lost != 0 || readers[len(readers)-1].lost.Total().Lost == 0 {
+		t.Error("the first reader is to lose nothing, and the last one something")
+	}
+}
