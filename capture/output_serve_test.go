@@ -82,6 +82,35 @@ func TestServerHostile(t *testing.T) {
 	}
 }
 
+// A client that goes while nothing comes is noticed, and then nothing is encoded any more. One that
+// only sends nothing more stays.
+func TestServerClientGoes(t *testing.T) {
+	feedTest(t)
+	s := newTestServer(t, 64<<10, nil)
+	goes, stays := connect(t, s.address, 0), connect(t, s.address, 0)
+	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })
+	if err := stays.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	goes.(*net.TCPConn).SetLinger(0)
+	goes.Close()
+	testnet.WaitFor(t, "one client to leave", func() bool { return s.Account().Connected == 1 })
+	s.send(t)
+	if !s.feed.some.Load() || s.feed.log.head == 0 {
+		t.Error("nothing is encoded for the client that stays")
+	}
+	stays.Close()
+	testnet.WaitFor(t, "the other client to leave", func() bool { return s.Account().Connected == 0 })
+	before := s.feed.log.head
+	s.send(t)
+	if s.feed.log.head != before {
+		t.Error("packets are encoded for nobody")
+	}
+	if _, err := s.End(s.sent); err != nil {
+		t.Error(err)
+	}
+}
+
 // Connections whose TLS handshake does not end are closed after a time. So long they take the
 // places of clients, and others are refused; who was there before gets every packet, and who comes
 // afterwards, too.
