@@ -12,8 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/capfile"
 )
 
-// FuzzReadSinks hands any bytes, as a hostile server may send them, to everything that read makes of
-// packets. Nothing panics; objects and lines of JSON are JSON, and text has no control characters.
+// FuzzReadSinks hands any bytes, as a hostile server may send them, to everything that read makes
+// of packets. Nothing panics; objects and lines of JSON are JSON, and text has no control
+// characters.
 func FuzzReadSinks(f *testing.F) {
 	f.Add(oddFile(binary.LittleEndian, true), false)
 	f.Add(oddFile(binary.BigEndian, true), true)
