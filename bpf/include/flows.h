@@ -22,7 +22,7 @@
 
 #define WAYS	     8		 /* entries of a bucket */
 #define TAKEN	     0x80000000U /* set in the tag of an entry that has a flow */
-#define HALVING_TIME 36		 /* weights are halved every 2^36 ns: 69 s */
+#define HALVING_TIME 14 /* weights are halved every 2^14 jiffies: 66 s where a second has 250 */
 #define SEEDS	     11
 
 /* The place of packets that no program has decided about, behind the slots of all verdicts. */
@@ -41,8 +41,8 @@ struct flow_entry {
  * flows are not touched.
  */
 struct flow_bucket {
-	__u64 version;	      /* odd while an entry changes hands */
-	__u64 halved;	      /* when the weights were halved last, in units of 2^HALVING_TIME ns */
+	__u64 version; /* odd while an entry changes hands */
+	__u64 halved;  /* when the weights were halved last, in units of 2^HALVING_TIME jiffies */
 	struct tally missed;  /* the most that a flow without an entry here may have had */
 	__u32 tags[WAYS];     /* hashes of the flows; 0: no flow had this entry yet */
 	__u64 weights[WAYS];  /* bytes that choose whose entry is taken; not for reports */
@@ -105,7 +105,7 @@ static __always_inline bool is_entry_of(const struct flow_entry *e, const struct
  */
 static __always_inline void halve_weights(struct flow_bucket *b)
 {
-	__u64 now = bpf_ktime_get_coarse_ns() >> HALVING_TIME;
+	__u64 now = bpf_jiffies64() >> HALVING_TIME;
 	__u64 times = now - b->halved;
 
 	if (!times)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Where a libxdp dispatcher runs, --program chooses one of its programs to count. Without it the
@@ -76,5 +79,47 @@ func TestCounterPrograms(t *testing.T) {
 	r := lastObject[latencyReport](t, measured())
 	if r.Total.Runs != frames || r.Verdicts["pass"].Runs != frames || r.Program != names[1] {
 		t.Errorf("latency: %+v", r)
+	}
+}
+
+// Flows are counted by the verdict that the traced program gives their packets, as they came in:
+// the program inserts a tag into those that it passes. --verdict counts only what got one of these.
+func TestFlowVerdicts(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	program, err := xdp.Identify(target.Program())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) func() string {
+		p, output := counting(t, pair, append([]string{"count", "-i", pair.RxName, "-q", "--json", "--sizes"}, args...)...)
+		return func() string { p.interrupt(); return output() }
+	}
+	all, some := run("--flows", "9"), run("--flows", "9", "--verdict", "drop,unknown")
+	protocols := run("--verdict", "drop", "--variant", "ultra")
+	for packets, port := range []uint16{1: testnet.DropPort, 2: testnet.UnknownPort, 3: 7, 4: testnet.AbortPort} {
+		for range packets {
+			testnet.Send(t, pair, testnet.TxToRx().UDP(1000, port, make([]byte, 58)))
+		}
+	}
+	for what, test := range map[string]struct{ output, want string }{
+		"all":       {all(), "10 10 UDP 7/pass:3 9/drop:1 10/aborted:4 12/unknown:2"},
+		"some":      {some(), "3 3 UDP 9/drop:1 12/unknown:2"},
+		"protocols": {protocols(), "1 1 UDP"},
+	} {
+		r := lastObject[countReport](t, test.output)
+		got := fmt.Sprint(r.Total.Packets, " ", r.Sizes[1].Packets, " ", strings.ToUpper(r.Protocols[0].Protocol))
+		slices.SortFunc(r.Flows, func(a, b flowRate) int { return cmp.Compare(a.DestinationPort, b.DestinationPort) })
+		for _, f := range r.Flows {
+			got += fmt.Sprintf(" %d/%s:%d", f.DestinationPort, f.Verdict, f.Packets)
+		}
+		if got != test.want || r.Total.Bytes != 100*r.Total.Packets || r.Program != program.Name || r.ProgramID != program.ID {
+			t.Errorf("%s: %s, want %s; %+v", what, got, test.want, r)
+		}
 	}
 }
