@@ -8,6 +8,7 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <bpf/bpf_helpers.h>
 
 #include "include/flows.h"
@@ -387,17 +388,16 @@ int sampled_four(struct xdp_md *ctx)
 }
 
 /*
- * make_fresh gives an IPv4 packet another source address than the one before it had, because
- * BPF_PROG_RUN runs a program on the same bytes again and again. Only xdpcap bench has it: every
- * packet is that of a new flow.
+ * make_fresh gives a packet another source address than the one before it had, because BPF_PROG_RUN
+ * runs a program on the same bytes again and again. Only xdpcap bench has it, without an interface:
+ * every packet is of a new flow. The bytes are a part of the address in IPv4 and in IPv6.
  */
 static __always_inline struct xdp_md *make_fresh(struct xdp_md *ctx)
 {
-	void *data = (void *)(long)ctx->data;
-	struct iphdr *ip = data + ETH_HLEN;
+	__u32 *part = (void *)(long)ctx->data + ETH_HLEN + offsetof(struct iphdr, saddr);
 
-	if ((void *)(ip + 1) <= (void *)(long)ctx->data_end)
-		ip->saddr++;
+	if ((void *)(part + 1) <= (void *)(long)ctx->data_end)
+		++*part;
 	return ctx;
 }
 

@@ -22,6 +22,7 @@ type benchOptions struct {
 	iface    string
 	variants []string
 	sizes    bool
+	flows    bool
 	sample   uint32
 	mode     string
 	program  string
@@ -44,11 +45,12 @@ nothing: its cost is in every other line, too. four is for comparison only: it c
 TCP, UDP and ICMP over IPv4, and all others as one.
 
 NS is the time per packet on one CPU. ADDS is by how much NS of a variant is above that of empty,
-and with --sizes or --sample above that of the variant alone. SPEEDUP is that of MPPS over naive's.
-INSNS are the BPF instructions of the program as loaded, HOT those that an untagged packet of IPv4,
-or of TCP and UDP over IPv6, runs through at most; a dash where it calls a function. CYCLES and
-NATIVE are the CPU's own counts per packet of cycles and instructions: a dash where it has no such
-counters.
+and with --sizes, --flows or --sample above that of the variant alone. With --flows a variant is
+measured twice: with packets of few flows, and where every packet is of a new flow. SPEEDUP is that
+of MPPS over naive's. INSNS are the BPF instructions of the program as loaded, HOT those that an
+untagged packet of IPv4, or of TCP and UDP over IPv6, runs through at most; a dash where it calls a
+function. CYCLES and NATIVE are the CPU's own counts per packet of cycles and instructions: a dash
+where it has no such counters.
 
 With -i each variant is also attached to an interface, in turn, and measured there by the kernel's
 run-time counters, with the packets that come in; all of them pass. bench sends nothing: let
@@ -66,6 +68,7 @@ kernel does not run programs for the entries of a devmap or cpumap in this way.`
 const benchExamples = `  xdpcap bench
   xdpcap bench --variant ultra --variant naive --cpus 4
   xdpcap bench --sizes --sample 1000                      what sizes and sampling add to each
+  xdpcap bench --flows --cpus 1                           what the table of flows adds
   xdpcap bench -i eth0                                    at the XDP hook, under the traffic there
   xdpcap bench --program lb --packets out.pcapng --yes    a program of your own, on your packets`
 
@@ -94,6 +97,7 @@ func newBench() *cobra.Command {
 func (o *benchOptions) whatFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.variants, "variant", meter.VariantNames(meter.BenchVariants), "measure this `variant`; repeat it for several")
 	f.BoolVar(&o.sizes, "sizes", false, "measure each variant with count's --sizes, too")
+	f.BoolVar(&o.flows, "flows", false, "measure each variant with count's --flows, too")
 	f.Uint32Var(&o.sample, "sample", 1, "measure each variant counting one packet of every `N`, too, chosen at random")
 	f.StringVar(&o.program, "program", "", "measure this loaded XDP program, `NAME` or id, instead of the variants")
 	f.StringVar(&o.packets, "packets", "", fmt.Sprintf("run --program on the first %d packets of this `file`, pcapng or pcap; - is standard input", meter.MaxBenchPackets))
@@ -151,12 +155,15 @@ func (o *benchOptions) checkTogether(given *pflag.FlagSet) error {
 	}
 	if o.program != "" {
 		return refuse("is for the variants of count, and --program measures another program: leave one of them away",
-			"interface", "variant", "sizes", "sample", "xdp-mode", "cpus")
+			"interface", "variant", "sizes", "flows", "sample", "xdp-mode", "cpus")
 	}
 	if given.Changed("program") {
 		return errors.New("--program: which program? its NAME or id")
 	}
 	err := refuse("is for --program NAME, which is missing", "packets", "yes")
+	if o.iface != "" && err == nil {
+		err = refuse("changes the packets that it measures with, and those of -i belong to others: leave one of them away", "flows")
+	}
 	if o.iface == "" && err == nil {
 		err = refuse("is for -i NAME, which is missing", "xdp-mode")
 	}
@@ -194,7 +201,7 @@ func (o *benchOptions) benchVariants(cpus []int) (benchPrinter, error) {
 
 // bench returns the flags as options of internal/meter.
 func (o *benchOptions) bench(cpus []int) (meter.BenchOptions, error) {
-	b := meter.BenchOptions{Duration: o.duration, Rounds: benchRounds, CPUs: cpus, Sizes: o.sizes}
+	b := meter.BenchOptions{Duration: o.duration, Rounds: benchRounds, CPUs: cpus, Sizes: o.sizes, Flows: o.flows}
 	for _, name := range o.variants {
 		v, err := meter.ParseVariant(name, meter.BenchVariants)
 		if err != nil {

@@ -19,12 +19,13 @@ type benchReport struct {
 type benchLine struct {
 	Variant string  `json:"variant"` // empty: the program that does nothing
 	Sizes   bool    `json:"sizes,omitempty"`
+	Flows   string  `json:"flows,omitempty"`  // few, or new: one in each packet
 	Sample  uint32  `json:"sample,omitempty"` // it counts one packet in so many
 	Packets uint64  `json:"packets"`          // sent, and counted exactly
 	Mpps    float64 `json:"mpps"`             // of all CPUs
 	Ns      float64 `json:"ns_per_packet"`
 	Spread  float64 `json:"spread"`             // of ns_per_packet, 0.01 = 1 %
-	Adds    float64 `json:"adds_ns"`            // of a variant over empty, with sizes or sampling over the variant
+	Adds    float64 `json:"adds_ns"`            // of a variant over empty, with sizes, flows or sampling over the variant
 	SpeedUp float64 `json:"speed_up,omitempty"` // over naive; missing where that was not measured
 	Insns   int     `json:"instructions"`
 	Hot     int     `json:"hot_path_instructions"`
@@ -63,7 +64,7 @@ func newBenchReport(results []meter.BenchResult, cpus []int, attached *meter.Att
 	inPlace := make(map[meter.BenchSubject]float64)
 	for i, r := range results {
 		l := benchLine{
-			Variant: subjectName(r.BenchSubject), Sizes: r.Sizes, Sample: r.Sample,
+			Variant: subjectName(r.BenchSubject), Sizes: r.Sizes, Flows: benchFlows[r.Flows], Sample: r.Sample,
 			Packets: r.Packets, Mpps: r.Mpps, Ns: r.Ns, Spread: r.Spread,
 			Adds: addsTo(r.BenchSubject, bare), Insns: r.Instructions, Hot: r.HotPath,
 		}
@@ -83,6 +84,8 @@ func newBenchReport(results []meter.BenchResult, cpus []int, attached *meter.Att
 	return b
 }
 
+var benchFlows = map[meter.BenchFlows]string{meter.FewFlows: "few", meter.NewFlows: "new"}
+
 func subjectName(s meter.BenchSubject) string {
 	if s.Empty {
 		return "empty"
@@ -93,7 +96,7 @@ func subjectName(s meter.BenchSubject) string {
 // addsTo returns by how many ns a program is above the one that it adds something to.
 func addsTo(s meter.BenchSubject, ns map[meter.BenchSubject]float64) float64 {
 	base := meter.BenchSubject{Empty: true}
-	if s.Sizes || s.Sample > 0 {
+	if s.Sizes || s.Flows != meter.NoFlows || s.Sample > 0 {
 		base = meter.BenchSubject{Variant: s.Variant}
 	}
 	return ns[s] - ns[base]
@@ -104,6 +107,10 @@ func (l *benchLine) label() string {
 	switch {
 	case l.Sizes:
 		return l.Variant + " sizes"
+	case l.Flows == benchFlows[meter.FewFlows]:
+		return l.Variant + " flows"
+	case l.Flows == benchFlows[meter.NewFlows]:
+		return l.Variant + " new flow"
 	case l.Sample > 0:
 		return l.Variant + " 1/" + strconv.FormatUint(uint64(l.Sample), 10)
 	}

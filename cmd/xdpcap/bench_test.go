@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,8 +35,8 @@ func goldenBench(t *testing.T, name string, r benchPrinter) {
 func TestBenchTable(t *testing.T) {
 	skipEmulated(t)
 	naive, percpu := meter.BenchSubject{Variant: meter.Naive}, meter.BenchSubject{Variant: meter.PerCPU}
-	sizes, sample := percpu, naive
-	sizes.Sizes, sample.Sample = true, maxBenchSample
+	sizes, sample, flows := percpu, naive, percpu
+	sizes.Sizes, sample.Sample, flows.Flows = true, maxBenchSample, meter.NewFlows
 	results := []meter.BenchResult{
 		{BenchSubject: meter.BenchSubject{Empty: true}, Packets: 9_999_999_999_999, Mpps: 168.32, Ns: 12.1, Spread: 0.342, Instructions: 2, HotPath: 2},
 		{BenchSubject: naive, Packets: 37115040, Mpps: 36.6, Ns: 54.75, Spread: 0.0149, Instructions: 299, HotPath: 57},
@@ -43,7 +44,8 @@ func TestBenchTable(t *testing.T) {
 		{BenchSubject: percpu, Packets: 37115040, Mpps: 126.78, Ns: 15.8, Instructions: 329, HotPath: 39, Hardware: true, Cycles: 40.25, NativeInstructions: 120.4},
 		{BenchSubject: sizes, Packets: 37115040, Mpps: 12634.5, Ns: 1234.5, Spread: 10.25, Instructions: 334},
 	}
-	goldenBench(t, "bench", newBenchReport(results, []int{0, 1}, nil))
+	of := meter.BenchResult{BenchSubject: flows, Packets: 37115040, Mpps: 11.6, Ns: 85.8, Instructions: 634}
+	goldenBench(t, "bench", newBenchReport(append(slices.Clone(results), of), []int{0, 1}, nil))
 	attached := &meter.AttachedBench{Interface: "rx0", Mode: xdp.Native}
 	for i, r := range results {
 		attached.Results = append(attached.Results, meter.AttachedResult{
@@ -76,6 +78,7 @@ func TestBenchFlags(t *testing.T) {
 		"--sample 0":                        "--sample 0: must be at least 1, which is every packet",
 		"--sample 1000001":                  "and at most 1000000",
 		"--packets x.pcapng":                "--packets is for --program NAME, which is missing",
+		"--flows -i rx0":                    "--flows changes the packets that it measures with",
 		"--yes":                             "--yes is for --program NAME, which is missing",
 		"--xdp-mode native":                 "--xdp-mode is for -i NAME, which is missing",
 		"-i rx0 --xdp-mode fast":            `--xdp-mode: XDP mode "fast": must be auto, native or generic`,

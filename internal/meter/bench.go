@@ -18,6 +18,7 @@ import (
 type BenchOptions struct {
 	Variants []Variant // of BenchVariants
 	Sizes    bool      // measure each variant counting sizes of packets, too; Four cannot
+	Flows    bool      // measure each variant counting flows, too; Four cannot, and neither can BenchAttached
 	Sample   uint32    // measure each variant counting one packet in so many, too; 0 = do not
 
 	CPUs     []int         // the CPUs to run on, all at the same time
@@ -29,9 +30,19 @@ type BenchOptions struct {
 type BenchSubject struct {
 	Empty   bool // nothing, to show what running any program costs; the other fields are zero then
 	Variant Variant
-	Sizes   bool   // it counts sizes, too
+	Sizes   bool // it counts sizes, too
+	Flows   BenchFlows
 	Sample  uint32 // it counts one packet in so many, at random; 0 = all
 }
+
+// BenchFlows says of which flows the packets are that a program counts by flow, too.
+type BenchFlows int
+
+const (
+	NoFlows  BenchFlows = iota // it does not count flows
+	FewFlows                   // all packets are of flows that have entries in the table
+	NewFlows                   // every packet is of a flow that has to take an entry
+)
 
 // A BenchResult has the figures of one program: medians over the rounds.
 type BenchResult struct {
@@ -54,6 +65,9 @@ func (o BenchOptions) subjects() []BenchSubject {
 		list = append(list, BenchSubject{Variant: v})
 		if o.Sizes && v != Four {
 			list = append(list, BenchSubject{Variant: v, Sizes: true})
+		}
+		if o.Flows && v != Four {
+			list = append(list, BenchSubject{Variant: v, Flows: FewFlows}, BenchSubject{Variant: v, Flows: NewFlows})
 		}
 		if o.Sample > 0 {
 			list = append(list, BenchSubject{Variant: v, Sample: o.Sample})

@@ -39,6 +39,9 @@ type AttachedResult struct {
 // The error is an ErrRunsProgram where the interface runs a program already, and an ErrNoTraffic
 // where nothing came in. It needs Linux 5.8.
 func BenchAttached(ctx context.Context, iface string, mode xdp.Mode, o BenchOptions) (*AttachedBench, error) {
+	if o.Flows {
+		return nil, fmt.Errorf("measure on %s: flows are not measured there, because for that a program changes the packets", iface)
+	}
 	subjects, err := openSubjects(o.subjects())
 	if err != nil {
 		return nil, err

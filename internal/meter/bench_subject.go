@@ -15,6 +15,8 @@ func (b BenchSubject) program() string {
 	switch {
 	case b.Empty:
 		return protocolsProgEmpty
+	case b.Flows == NewFlows:
+		return "fresh_" + b.Variant.String()
 	case b.Sample > 0:
 		return "sampled_" + b.Variant.String()
 	}
@@ -56,7 +58,7 @@ func closeSubjects(subjects []*subject) {
 }
 
 func newSubject(b BenchSubject) (*subject, error) {
-	spec, err := protocolsSpec(ProtocolsOptions{Sizes: b.Sizes})
+	spec, err := protocolsSpec(ProtocolsOptions{Sizes: b.Sizes, Flows: b.Flows != NoFlows})
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +75,8 @@ func newSubject(b BenchSubject) (*subject, error) {
 	if s.all, s.hot, err = instructions(s.prog); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	if b.Sizes {
-		s.hot = 0 // every packet runs through the function that counts sizes, which hot leaves out
+	if b.Sizes || b.Flows != NoFlows {
+		s.hot = 0 // every packet runs through the function that counts them, which hot leaves out
 	}
 	return s, nil
 }

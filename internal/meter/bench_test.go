@@ -20,7 +20,7 @@ func TestBench(t *testing.T) {
 	testnet.LeaveTo(t, "6.1")
 	testnet.RequireRoot(t)
 	cpus := []int{0, 1}[:min(2, runtime.NumCPU())] // two threads on one CPU would lose packets: BPF_PROG_RUN can be preempted
-	options := BenchOptions{Variants: BenchVariants, Sizes: true, Sample: 10, CPUs: cpus, Duration: 10 * time.Millisecond, Rounds: 1}
+	options := BenchOptions{Variants: BenchVariants, Sizes: true, Flows: true, Sample: 10, CPUs: cpus, Duration: 10 * time.Millisecond, Rounds: 1}
 	results, err := Bench(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestBench(t *testing.T) {
 	var got []BenchSubject
 	for _, r := range results {
 		got = append(got, r.BenchSubject)
-		if r.Packets == 0 || r.Ns <= 0 || r.Mpps <= 0 || (r.HotPath == 0) != r.Sizes || r.HotPath > r.Instructions {
+		if r.Packets == 0 || r.Ns <= 0 || r.Mpps <= 0 || (r.HotPath == 0) != (r.Sizes || r.Flows != NoFlows) || r.HotPath > r.Instructions {
 			t.Errorf("%+v", r)
 		}
 		t.Logf("%+v: %d instructions, at most %d for a common packet", r.BenchSubject, r.Instructions, r.HotPath)
@@ -38,9 +38,9 @@ func TestBench(t *testing.T) {
 		}
 	}
 	want := []BenchSubject{{Empty: true},
-		{Variant: Naive}, {Variant: Naive, Sizes: true}, {Variant: Naive, Sample: 10},
-		{Variant: PerCPU}, {Variant: PerCPU, Sizes: true}, {Variant: PerCPU, Sample: 10},
-		{Variant: Ultra}, {Variant: Ultra, Sizes: true}, {Variant: Ultra, Sample: 10},
+		{Variant: Naive}, {Variant: Naive, Sizes: true}, {Variant: Naive, Flows: FewFlows}, {Variant: Naive, Flows: NewFlows}, {Variant: Naive, Sample: 10},
+		{Variant: PerCPU}, {Variant: PerCPU, Sizes: true}, {Variant: PerCPU, Flows: FewFlows}, {Variant: PerCPU, Flows: NewFlows}, {Variant: PerCPU, Sample: 10},
+		{Variant: Ultra}, {Variant: Ultra, Sizes: true}, {Variant: Ultra, Flows: FewFlows}, {Variant: Ultra, Flows: NewFlows}, {Variant: Ultra, Sample: 10},
 		{Variant: Four}, {Variant: Four, Sample: 10}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -51,7 +51,7 @@ func TestBench(t *testing.T) {
 // sample that is too small or too large.
 func TestBenchVerify(t *testing.T) {
 	testnet.RequireRoot(t)
-	for _, b := range []BenchSubject{{Variant: Ultra}, {Variant: Four}, {Variant: PerCPU, Sample: 2}, {Variant: Four, Sample: 2}} {
+	for _, b := range []BenchSubject{{Variant: Ultra}, {Variant: Ultra, Flows: NewFlows}, {Variant: Four}, {Variant: PerCPU, Sample: 2}, {Variant: Four, Sample: 2}} {
 		s, err := newSubject(b)
 		if err != nil {
 			t.Fatal(err)
