@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +23,22 @@ type report struct {
 	name   string            // the test that prints
 	last   map[string]string // the last line of each test
 	skips  []string          // all skipped tests with their reasons
+	slow   []slowTest
 
 	sum    counts
 	failed []string // packages
 	done   bool
 	err    error // that the guest reported
 }
+
+// A slowTest took slowSeconds or more. The slowest ones are named, so that somebody sees what to
+// shorten before `make test` takes too long.
+type slowTest struct {
+	name    string // with its package
+	seconds float64
+}
+
+const slowSeconds, mostSlow = 5, 10
 
 // counts are those of tests, without subtests.
 type counts struct{ passed, failed, skipped int }
@@ -71,7 +82,11 @@ func (r *report) line(line string) {
 func (r *report) testLine(line string) {
 	kind, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
 	sub := strings.HasPrefix(line, " ")
-	name, _, _ := strings.Cut(rest, " ")
+	name, took, _ := strings.Cut(rest, " ")
+	var seconds float64
+	if _, err := fmt.Sscanf(took, "(%fs)", &seconds); err == nil && !sub && seconds >= slowSeconds {
+		r.slow = append(r.slow, slowTest{r.pkg + " " + name, seconds})
+	}
 	switch kind {
 	case "--- PASS":
 		if !sub {
@@ -134,6 +149,10 @@ func (r *report) verdict(took time.Duration) error {
 	slices.Sort(r.skips)
 	for _, s := range r.skips {
 		fmt.Fprintf(r.out, "skipped on Linux %s: %s\n", r.version, s)
+	}
+	slices.SortStableFunc(r.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, s := range r.slow[:min(len(r.slow), mostSlow)] {
+		fmt.Fprintf(r.out, "slow on Linux %s: %s: %.1fs\n", r.version, s.name, s.seconds)
 	}
 	fmt.Fprintf(r.out, "Linux %s (%s): %v, %.0f s with its boot\n", r.version, r.release, r.sum, took.Seconds())
 	if len(r.failed) > 0 {

@@ -85,6 +85,17 @@ func TestReport(t *testing.T) {
 			err: "tests of capture failed",
 		},
 		{
+			name: "what takes long is named, the slowest first, without subtests",
+			input: [][]string{{"## package capture", "--- PASS: TestStop (5.10s)", "    --- PASS: TestStop/all (5.00s)",
+				"--- PASS: TestRun (4.99s)", "--- PASS: TestRing (71.24s)", "PASS", "## end 0 90.5"}, done},
+			want: []string{
+				"ok    Linux 6.12  capture  90.5s  3 passed, 0 failed, 0 skipped",
+				"slow on Linux 6.12: capture TestRing: 71.2s",
+				"slow on Linux 6.12: capture TestStop: 5.1s",
+				"Linux 6.12 (): 3 passed, 0 failed, 0 skipped, 60 s with its boot",
+			},
+		},
+		{
 			name:  "no test matched",
 			input: [][]string{{"## package capture", "PASS", "## end 0 0.5"}, done},
 			want: []string{
