@@ -23,6 +23,10 @@ type Account struct {
 	Captured    uint64 // handed over
 	Bytes       uint64 // len(Packet.Data) of the captured packets
 
+	// Missed is how many packets those of Lost stood for that found no room in a ring, the sum of
+	// their weights, where packets have different ones: with Options.SampleVerdicts or Adaptive.
+	Missed uint64
+
 	// Unstamped are those of the packets handed over that have the host's time stamp, because the
 	// card gave none of the kind that was asked for: see Options.Stamp.
 	Unstamped uint64
@@ -35,10 +39,10 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 func (a Account) Matched() uint64 { return a.Seen - a.FilteredOut }
 
 // counters are all numbers of the account, for what is done with each of them alike.
-func (a *Account) counters() [10]*uint64 {
+func (a *Account) counters() [11]*uint64 {
 	return [...]*uint64{
 		&a.Seen, &a.FilteredOut, &a.NotSampled, &a.Lost, &a.NotRecorded, &a.NotTaken, &a.Invalid, &a.Captured, &a.Bytes,
-		&a.Unstamped,
+		&a.Unstamped, &a.Missed,
 	}
 }
 

@@ -72,8 +72,8 @@ func TestAccountsDelivered(t *testing.T) {
 
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
-	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
-	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.plus(ones)); diff != "" {
+	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
+	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.plus(ones)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(Accounts{{}}, ones.without(ones)); diff != "" {

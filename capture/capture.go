@@ -121,6 +121,12 @@ type Options struct {
 	// the verdict must be known when a packet is chosen. Verdicts up to Redirect can have a number.
 	SampleVerdicts map[Verdict]uint32
 
+	// Adaptive, in place of Sample, keeps every packet while that can be done, and else one of as
+	// many as are needed for the reader, the rings and the outputs to keep up, by rates that change
+	// while the session runs: see Packet.Weight. MaxRate is what it aims at then, and for a moment
+	// more may be kept. Packets may be lost for about a second, until the rate has followed.
+	Adaptive bool
+
 	// Sink drops every packet after sampling. It is for interfaces that receive only copies of
 	// traffic: anything that talks through such an interface is cut off while the session lasts.
 	Sink bool
@@ -246,7 +252,8 @@ type Packet struct {
 	Outbound bool // it was sent: the same as that Source's Direction is Out
 
 	// Weight is how many packets this one stands for: it was drawn at random as one of so many, by
-	// Sample or SampleVerdicts. 0 = not known, because First or MaxRate pass packets over besides.
+	// Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate pass packets
+	// over besides.
 	// What SampleFlows leaves out is not counted in it.
 	Weight uint32
 

@@ -148,6 +148,8 @@ func (f *File) End(final Accounts) (Accounts, error) {
 // is then.
 func (f *File) Give(uid, gid int) error { return f.present.file.Give(uid, gid) }
 
+func (f *File) backlog() (added, written, limit int64) { return f.writer.backlog() }
+
 // Size is how many bytes the file has taken, or all files of the series.
 func (f *File) Size() int64 {
 	f.mu.Lock()

@@ -70,6 +70,9 @@ func (o *Options) checkSampling() error {
 	if o.MaxRate > maxRate {
 		return fmt.Errorf("rate of %d packets per second: must be at most %d", o.MaxRate, uint64(maxRate))
 	}
+	if o.Adaptive && (o.Sample > 1 || o.SampleVerdicts != nil) {
+		return errors.New("an adaptive rate and rates that are given: only one of the two can be had")
+	}
 	if o.SampleVerdicts == nil {
 		return nil
 	}
@@ -90,14 +93,23 @@ func (o *Options) checkSampling() error {
 
 // oneIn is of how many packets the programs keep one; 0 = not of as many each time.
 func (o *Options) oneIn() uint32 {
-	if o.SampleVerdicts != nil {
+	if o.SampleVerdicts != nil || o.Adaptive {
 		return 0
 	}
 	return o.Sample
 }
 
 // hasWeights tells whether a packet's rate tells how many others it stands for.
-func (o *Options) hasWeights() bool { return o.First == 0 && o.MaxRate == 0 }
+func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
+
+// bucketRate is the rate of the token bucket; 0 = there is none. An adaptive session does without,
+// because nobody knows what the packets stand for that it lets through.
+func (o *Options) bucketRate() uint64 {
+	if o.Adaptive {
+		return 0
+	}
+	return o.MaxRate
+}
 
 // checkSnapLen fills in the snapshot length, and takes one that is too long as the most.
 func (o *Options) checkSnapLen() error {

@@ -140,7 +140,12 @@ func (o *Options) sampling() string {
 	if byVerdict != nil {
 		kept = append(kept, strings.Join(byVerdict, ", ")+", at random, and all packets with another verdict")
 	}
-	if o.MaxRate > 0 {
+	switch {
+	case o.Adaptive && o.MaxRate > 0:
+		kept = append(kept, fmt.Sprintf("one packet of as many as it takes to keep about %d per second or as many as there is room for, at random", o.MaxRate))
+	case o.Adaptive:
+		kept = append(kept, "one packet of as many as it takes to keep as many as there is room for, at random")
+	case o.MaxRate > 0:
 		kept = append(kept, fmt.Sprintf("at most %d packets per second", o.MaxRate))
 	}
 	if kept == nil {

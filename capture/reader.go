@@ -42,6 +42,7 @@ type reader struct {
 	snapLen   int    // Options.SnapLen
 	sent      []bool // which sources have sent packets; nil = none
 	weighted  bool   // Options.hasWeights
+	rest      *rest  // nil = nobody asks how long it sleeps
 
 	outlets outlets
 
@@ -239,6 +240,10 @@ func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	}
 	r.laps.lap(reading)
 	defer r.laps.lap(waiting)
+	if r.rest != nil {
+		r.rest.begin()
+		defer r.rest.end()
+	}
 	return r.poller.wait(timeout)
 }
 

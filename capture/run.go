@@ -19,6 +19,9 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 	begun, failed := s.begin(outputs)
 	packets := make([]Packet, groupSize)
 	if failed == nil {
+		if s.throttle != nil {
+			s.throttle.watch(outputs)
+		}
 		failed = s.write(outputs, packets)
 	}
 	if errors.Is(failed, ErrEnough) {
@@ -26,6 +29,9 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 		failed = nil
 	}
 	s.Stop()
+	if s.throttle != nil {
+		s.throttle.close()
+	}
 	for err := error(nil); err == nil; {
 		_, err = s.reader.read(packets)
 	}

@@ -80,7 +80,10 @@ func (k *sampler) makeMaps() error {
 	if err := k.transport.open(k.maps); err != nil {
 		return err
 	}
-	if k.options.MaxRate == 0 {
+	if err := k.maps[samplerMapRates].Put(uint32(0), uint32(1)); err != nil {
+		return fmt.Errorf("set the rate of sampling: %w", err)
+	}
+	if k.options.bucketRate() == 0 {
 		return nil
 	}
 	now, err := clock.Monotonic()
@@ -181,7 +184,7 @@ func (k *sampler) constants(f packetFilter) constants {
 		samplerVarKeepFlowsBelow:   keepBelow(o.SampleFlows),
 		samplerVarFlowSeed:         k.flowSeed,
 		samplerVarFirstPackets:     o.First,
-		samplerVarPacketCost:       packetCost(o.MaxRate),
+		samplerVarPacketCost:       packetCost(o.bucketRate()),
 		samplerVarVerdicts:         verdictList(o.Verdicts),
 		samplerVarVerdictCount:     uint32(len(o.Verdicts)),
 	}
@@ -221,6 +224,7 @@ func (k *sampler) accounts() ([]programAccount, error) {
 			sum.FilteredOut += a.FilteredOut
 			sum.NotSampled += a.NotSampled
 			sum.Lost += a.Lost
+			sum.Missed += a.Missed
 			sum.sent += a.Sampled
 		}
 	}

@@ -28,6 +28,8 @@ type Session struct {
 	laps    laps
 	loss    *lossWatch
 
+	throttle *throttle // nil unless the session is adaptive; it has no loss watch then
+
 	stop     sync.Once
 	hooking  sync.Mutex  // held while hooks are checked, and until they are detached
 	detached atomic.Bool // and no program of the session runs any more
@@ -93,7 +95,11 @@ func (s *Session) open(t newTransport) (err error) {
 	if err := s.startWatch(); err != nil {
 		return err
 	}
-	s.startLossWatch()
+	if s.options.Adaptive {
+		s.startThrottle()
+	} else {
+		s.startLossWatch()
+	}
 	return nil
 }
 
@@ -114,6 +120,9 @@ func (s *Session) openReader() (err error) {
 		stop:      s.Stop,
 		notice:    s.notice,
 		laps:      &s.laps,
+	}
+	if s.options.Adaptive {
+		r.rest = newRest()
 	}
 	if r.clock, err = newWallClock(); err != nil {
 		return err
@@ -182,6 +191,9 @@ func (s *Session) Stop() {
 		if s.loss != nil {
 			s.loss.end()
 		}
+		if s.throttle != nil {
+			s.throttle.end()
+		}
 		if s.poller != nil {
 			s.poller.wake()
 		}
@@ -202,6 +214,9 @@ func (s *Session) Close() error {
 	}
 	if s.loss != nil {
 		s.loss.close()
+	}
+	if s.throttle != nil {
+		s.throttle.close()
 	}
 	if names := s.reader.outlets.interfaces; names != nil {
 		names.Close()

@@ -158,6 +158,8 @@ func (w *Writer) Flush() error {
 	return w.queue.hand()
 }
 
+func (w *Writer) backlog() (added, written, limit int64) { return w.queue.backlog() }
+
 // Size is how many bytes the file has taken.
 func (w *Writer) Size() int64 { return w.stream.size.Load() }
 

@@ -166,6 +166,15 @@ func (q *queue) end() error {
 	return q.err
 }
 
+// backlog returns how many bytes of blocks were published so far, how many of them were written,
+// and how many may wait. Any goroutine may call it before end.
+func (q *queue) backlog() (added, written, limit int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first, last := q.used[0], q.used[len(q.used)-1]
+	return last.start + int64(len(last.published.blocks)), first.start + int64(len(first.written.blocks)), int64(q.limit) * chunkSize
+}
+
 // failure returns the blockWriter's error or, after end, os.ErrClosed.
 func (q *queue) failure() error {
 	if !q.failed.Load() {

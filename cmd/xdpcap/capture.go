@@ -82,6 +82,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
                                                 one packet of 1000, for a minute
   xdpcap -i eth0 --sample drop=1,pass=1000 -w drops.pcapng
                                                 all that is dropped, and one of 1000 that pass
+  xdpcap -i eth0 --sample auto -w all.pcapng    as many packets as can be kept without a loss
   xdpcap -i eth0 -G 3600 -W 24 -w %F_%H.pcapng.zst
                                                 a day, a compressed file for each hour
   xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
@@ -180,7 +181,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	o.sample = sampling{oneIn: 1}
-	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; by what becomes of it: drop=1,pass=1000")
+	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; by what becomes of it: drop=1,pass=1000; auto: of as many as it takes to lose none")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
 	f.StringVar(&o.transportName, "transport", "", "how packets come from the kernel, `name`: perf (default, if permitted), ring (shared memory: costs the traffic less), or auto: ring if it can be had")
 	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
@@ -328,6 +329,7 @@ func (o *captureOptions) session() capture.Options {
 		MaxRate:       o.maxRate,
 
 		SampleVerdicts: o.sample.verdicts,
+		Adaptive:       o.sample.auto,
 
 		Sink:        o.sink,
 		Promiscuous: o.promiscuity(),

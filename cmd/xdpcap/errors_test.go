@@ -78,6 +78,8 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --sample drop=1 --rx-capture entry,exit", []string{"--sample drop=1 and --rx-capture entry,exit: packets are chosen as they go in", "say --rx-capture exit"}},
 		{"-i rx0 --sample drop=1 -Q out", []string{"what is sent has no verdict"}},
 		{"-i rx0 --sample drop=1 --rx-capture exit -w x.pcap", []string{"in pcap a packet cannot say how many it stands for: write pcapng"}},
+		{"-i rx0 --sample auto -w x.pcap", []string{"--sample auto and -w x.pcap: in pcap a packet cannot say"}},
+		{"-i rx0 --sample automatic", []string{"--sample automatic: must be a whole number without a sign"}},
 		{"-i rx0 --duration 0s", []string{"--duration 0s: must be a time above zero"}},
 		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
 		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng, pcap or json`}},

@@ -15,11 +15,16 @@ import (
 // A sampling is the value of --sample: one packet of how many is kept.
 type sampling struct {
 	oneIn    uint32 // of all packets
+	auto     bool   // of as many as are needed
 	verdicts map[capture.Verdict]uint32
 }
 
-// Set reads N or a list of VERDICT=N. That N is not 0 is checked with the other flags.
+// Set reads N, auto or a list of VERDICT=N. That N is not 0 is checked with the other flags.
 func (s *sampling) Set(text string) error {
+	if text == "auto" {
+		*s = sampling{oneIn: 1, auto: true}
+		return nil
+	}
 	if !strings.Contains(text, "=") {
 		n, err := parseOneIn(text)
 		*s = sampling{oneIn: n}
@@ -55,6 +60,9 @@ func parseOneIn(text string) (uint32, error) {
 }
 
 func (s *sampling) String() string {
+	if s.auto {
+		return "auto"
+	}
 	var parts []string
 	for _, v := range slices.Sorted(maps.Keys(s.verdicts)) {
 		parts = append(parts, fmt.Sprintf("%v=%d", v, s.verdicts[v]))
@@ -78,9 +86,9 @@ func (o *captureOptions) checkSampling(given func(flag string) bool) error {
 	switch {
 	case s.oneIn == 0:
 		return errors.New("--sample 0: must be at least 1, which is every packet")
-	case s.verdicts == nil:
+	case s.verdicts == nil && !s.auto:
 		return nil
-	case given("rx-capture") && !slices.Equal(o.hookNames, []string{"exit"}):
+	case s.verdicts != nil && given("rx-capture") && !slices.Equal(o.hookNames, []string{"exit"}):
 		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen as they go in, where nobody knows their verdict yet: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
 	}
 	for i := range o.targets {

@@ -19,6 +19,7 @@ type datagram struct {
 type mark struct {
 	at, source int
 	discard    bool
+	weight     uint32 // of the packet
 }
 
 // held is what a datagram has of a source.
@@ -44,15 +45,15 @@ func (d *datagram) clear() {
 	clear(d.held)
 }
 
-func (d *datagram) addFlow(source int, f sflow.Flow) {
-	d.marks = append(d.marks, mark{at: len(d.bytes), source: source})
+func (d *datagram) addFlow(source int, f sflow.Flow, weight uint32) {
+	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, weight: weight})
 	d.bytes = sflow.AppendFlow(d.bytes, &f)
 	d.held[source].samples++
 	d.samples++
 }
 
-func (d *datagram) addDiscard(source int, f sflow.Discard) {
-	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, discard: true})
+func (d *datagram) addDiscard(source int, f sflow.Discard, weight uint32) {
+	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, discard: true, weight: weight})
 	d.bytes = sflow.AppendDiscard(d.bytes, &f)
 	d.held[source].samples++
 	d.samples++

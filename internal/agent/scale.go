@@ -14,6 +14,8 @@ import (
 type scale struct {
 	nominal uint64 // packets that one stands for that the kernel draws
 	limited bool   // the options pass packets over at no fixed rate
+	weighed bool   // each packet says how many it stands for, besides those of other flows
+	flows   uint64 // one of so many flows is kept
 
 	pool, lost uint64 // by the last account
 	owed       uint64 // packets of the pool that no packet stands for which the kernel has sent
@@ -21,13 +23,29 @@ type scale struct {
 }
 
 func newScale(o *capture.Options) scale {
-	return scale{nominal: max(uint64(o.Sample), 1) * max(uint64(o.SampleFlows), 1), limited: o.MaxRate > 0}
+	s := scale{flows: max(uint64(o.SampleFlows), 1), weighed: o.Adaptive || o.SampleVerdicts != nil}
+	s.nominal = max(uint64(o.Sample), 1) * s.flows
+	s.limited = o.MaxRate > 0 && !o.Adaptive
+	s.weighed = s.weighed && !s.limited
+	return s
+}
+
+// rateOf returns the rate of a packet, where share has returned that of all packets with which it
+// is sent.
+func (s *scale) rateOf(weight uint32, shared uint64) uint64 {
+	if !s.weighed {
+		return shared
+	}
+	return min(shared-min(shared, s.nominal)+uint64(max(weight, 1))*s.flows, math.MaxUint32)
 }
 
 // look takes the account of the source as it is now.
 func (s *scale) look(a capture.Account) {
 	s.pool, s.lost = a.Matched(), a.Lost
 	s.owed = s.nominal * a.Lost
+	if s.weighed {
+		s.owed = s.flows * a.Missed
+	}
 	if s.limited {
 		sent := s.nominal * (s.pool - min(s.pool, a.NotSampled+a.Lost))
 		s.owed = s.pool - min(s.pool, sent)

@@ -38,6 +38,25 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// Where packets have weights, each has a rate of its own, and what the lost ones stood for is
+// shared by the others.
+func TestRateOf(t *testing.T) {
+	for _, o := range []capture.Options{{Adaptive: true, SampleFlows: 2, MaxRate: 5}, {SampleVerdicts: map[capture.Verdict]uint32{capture.Drop: 1}, SampleFlows: 2}} {
+		s := newScale(&o)
+		s.look(capture.Account{Seen: 1e6, Lost: 3, Missed: 300})
+		if got := s.rateOf(50, s.share(10, 100)); got != 2*50+6 {
+			t.Errorf("rate %d, want twice the weight and a part of the 600 that are missed", got)
+		}
+		if got := s.rateOf(1, s.share(90, 90)); got != 2+6 {
+			t.Errorf("rate %d", got)
+		}
+	}
+	s := newScale(&capture.Options{Sample: 10})
+	if got := s.rateOf(10, s.share(1, 1)); got != 10 {
+		t.Errorf("with one rate for all: rate %d, want 10", got)
+	}
+}
+
 // However packets are lost and whenever the account is read, the sum of the rates is in the end
 // what it should be, and never much more.
 func TestSharesAddUp(t *testing.T) {

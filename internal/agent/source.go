@@ -182,13 +182,14 @@ func (a *Agent) weigh(d *datagram) {
 	}
 	for _, m := range d.marks {
 		s := &a.sources[m.source]
+		rate := s.scale.rateOf(m.weight, s.rate)
 		if m.discard {
-			s.unnoticed += s.rate - 1
+			s.unnoticed += rate - 1
 			sflow.SetDrops(d.bytes[m.at:], uint32(s.unnoticed))
 			continue
 		}
 		sflow.SetSampling(d.bytes[m.at:], sflow.Sampling{
-			Rate: uint32(s.rate), Pool: uint32(s.data.pool), Drops: uint32(s.data.drops),
+			Rate: uint32(rate), Pool: uint32(s.data.pool), Drops: uint32(s.data.drops),
 		})
 	}
 }

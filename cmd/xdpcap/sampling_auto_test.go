@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// countsOf asks for the counts until as many packets were seen, and returns them.
+func countsOf(t *testing.T, p *process, seen uint64) (s summary) {
+	t.Helper()
+	testnet.WaitFor(t, "packets to be seen", func() bool {
+		before := len(summaries(t, p.said()))
+		p.cmd.Process.Signal(syscall.SIGUSR1)
+		testnet.WaitFor(t, "the counts", func() bool {
+			all := summaries(t, p.said())
+			if len(all) > before {
+				s = all[len(all)-1]
+			}
+			return len(all) > before
+		})
+		return s.Seen >= seen
+	})
+	return s
+}
+
+// weightsIn are the weights of the packets in a file, in their order, as read tells them.
+func weightsIn(t *testing.T, file string) (weights []uint32) {
+	t.Helper()
+	for line := range strings.Lines(mustRead(t, "--json", file)) {
+		var k packetKeys
+		if err := json.Unmarshal([]byte(line), &k); err != nil {
+			t.Fatal(err)
+		}
+		weights = append(weights, max(k.Weight, 1))
+	}
+	return weights
+}
+
+// While an output takes fewer packets than come, an adaptive capture keeps some of them, and loses
+// hardly any once its rate has followed. When fewer come, it keeps every packet again. The weights
+// say for how many each packet stands.
+func TestSampleAuto(t *testing.T) {
+	skipEmulated(t)
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			lines, hurry := slowReader(t)
+			file := tempFile(t)
+			p := listening(t, pair.Rx, lines, "-i", pair.RxName, "-w", file, "--print", "--sample", "auto", "--json", "--transport", transport)
+			g := testnet.MustGenerator(t, pair)
+			ctx, stop := context.WithCancel(t.Context())
+			flooded := make(chan error)
+			go func() {
+				_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 200_000})
+				flooded <- err
+			}()
+			settled := countsOf(t, p, 400_000)
+			later := countsOf(t, p, settled.Seen+200_000)
+			stop()
+			if err := <-flooded; err != nil {
+				t.Error(err)
+			}
+			if lost, kept := later.Lost-settled.Lost, later.Captured-settled.Captured; lost*50 > kept || kept == 0 {
+				t.Errorf("after it had settled %d packets were lost and %d kept", lost, kept)
+			}
+			_, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 1000, Count: 5000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hurry()
+			s := account(t, p.interrupt())
+			weights := weightsIn(t, file)
+			if len(weights) != int(s.Captured) {
+				t.Fatalf("%d packets in the file, %d captured", len(weights), s.Captured)
+			}
+			most := uint32(0)
+			for i, w := range weights {
+				if most = max(most, w); len(weights)-i < 500 && w != 1 {
+					t.Fatalf("%d packets before the end one stands for %d", len(weights)-i, w)
+				}
+			}
+			if most < 2 || len(s.Notices) != 1 || !strings.Contains(s.Notices[0], "more packets come than can be kept") {
+				t.Errorf("the largest weight is %d; notices %q", most, s.Notices)
+			}
+			e := statsOf(t, file).Total.Estimate
+			t.Logf("%d seen, %d captured, %d lost, estimate %+v, largest weight %d", s.Seen, s.Captured, s.Lost, e, most)
+			if s.Lost == 0 {
+				checkEstimate(t, "packets", s.Seen, e.Packets, e.PacketsLow, e.PacketsHigh)
+			}
+		})
+	}
+}
+
+// --max-rate is what an adaptive capture aims at, and what it keeps has weights.
+func TestSampleAutoMaxRate(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample", "auto", "--max-rate", "2000", "--json")
+	g := testnet.MustGenerator(t, pair)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if _, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 50_000}); err != nil {
+		t.Fatal(err)
+	}
+	s := account(t, p.interrupt())
+	if s.Lost != 0 {
+		t.Fatalf("%d lost", s.Lost)
+	}
+	records, _ := readFile(t, file)
+	begin, last := 0, records[len(records)-1].ci.Timestamp
+	for records[begin].ci.Timestamp.Sub(records[0].ci.Timestamp) < 2*time.Second {
+		begin++
+	}
+	took := last.Sub(records[begin].ci.Timestamp)
+	if rate := float64(len(records)-begin) / took.Seconds(); rate > 2200 || rate < 500 {
+		t.Errorf("%.0f packets per second after the first two, over %v", rate, took)
+	}
+	e := statsOf(t, file).Total.Estimate
+	checkEstimate(t, "packets", s.Seen, e.Packets, e.PacketsLow, e.PacketsHigh)
+}
