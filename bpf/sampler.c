@@ -8,6 +8,9 @@
  * has
  *
  *	seen = filtered_out + not_sampled + lost + sampled
+ *
+ * Each program is there twice: sample_NAME samples, and count_NAME runs companions besides,
+ *programs of others that see every packet which the account has as seen.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -160,8 +163,9 @@ volatile const __u64 packet_cost = 0;
 volatile const __u32 verdicts[MAX_VERDICTS] = {};
 volatile const __u32 verdict_count = 0;
 
-/* Only sample_fentry and sample_fexit read these. */
+/* Only the tracers read these. */
 volatile const bool recording_entry = false;
+volatile const bool recording_exit = false;
 /* How many bytes of the packet filter_head may ask for. */
 volatile const __u32 reach = HEAD_BYTES;
 
@@ -191,6 +195,28 @@ __noinline int filter_head(struct head *head, __u32 wire_len, __u32 length)
 
 	asm volatile("" : "+r"(match) : "r"(head), "r"(wire_len), "r"(length));
 	return match;
+}
+
+/*
+ * Package capture puts calls of companions in place of the bodies of these two functions. They are
+ * static, because Linux 6.1's verifier lets no global function have the context of a tracer. A
+ * companion changes nothing here, and what it returns is not looked at.
+ */
+static __noinline int run_first(void *ctx)
+{
+	int done = 0;
+
+	asm volatile("" : "+r"(done) : "r"(ctx) : "memory");
+	return done;
+}
+
+static __noinline int run_last(void *ctx)
+{
+	int done =
+		1; /* not what run_first returns, or the compiler would make the two one function */
+
+	asm volatile("" : "+r"(done) : "r"(ctx) : "memory");
+	return done;
 }
 
 /*
@@ -665,6 +691,19 @@ int sample_xdp(struct xdp_md *ctx)
 	return returned;
 }
 
+SEC("xdp.frags")
+int count_xdp(struct xdp_md *ctx)
+{
+	struct account *account = find_account();
+	__u32 returned = verdict;
+
+	if (account) {
+		run_first(ctx);
+		sample_packet(ctx, account, returned);
+	}
+	return returned;
+}
+
 /* is_match_of_card lets the filter see a VLAN tag that the card has taken off. */
 static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct extra *extra)
 {
@@ -688,19 +727,14 @@ static __always_inline enum decision decide_with_card(struct xdp_md *ctx, struct
 	return is_sampled(ctx, XDP_MD, account, NO_VERDICT) ? KEEP : NOT_SAMPLED;
 }
 
-/* sample_card is sample_xdp bound to its device, whose card it asks. */
-SEC("xdp.frags")
-int sample_card(struct xdp_md *ctx)
+static __always_inline void sample_with_card(struct xdp_md *ctx, struct account *account,
+					     __u32 returned)
 {
-	struct account *account = find_account();
-	__u32 returned = verdict;
 	struct extra extra = {};
 
-	if (!account)
-		return returned;
 	account->seen++;
 	if (!is_to_be_sent(account, decide_with_card(ctx, account, &extra)))
-		return returned;
+		return;
 	if (!filtering)
 		ask_tag(ctx, &extra);
 	ask_rest(ctx, &extra);
@@ -713,6 +747,30 @@ int sample_card(struct xdp_md *ctx)
 	};
 
 	emit(ctx, XDP_MD, account, &facts);
+}
+
+/* sample_card is sample_xdp bound to its device, whose card it asks. */
+SEC("xdp.frags")
+int sample_card(struct xdp_md *ctx)
+{
+	struct account *account = find_account();
+	__u32 returned = verdict;
+
+	if (account)
+		sample_with_card(ctx, account, returned);
+	return returned;
+}
+
+SEC("xdp.frags")
+int count_card(struct xdp_md *ctx)
+{
+	struct account *account = find_account();
+	__u32 returned = verdict;
+
+	if (account) {
+		run_first(ctx);
+		sample_with_card(ctx, account, returned);
+	}
 	return returned;
 }
 
@@ -744,21 +802,16 @@ static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 }
 
 /*
- * sample_fentry decides for fexit, too. Where only exits are recorded, it only filters: the packets
- * to sample are those that the program has given a wanted verdict.
+ * sample_entry decides for the exit, too. Where only exits are recorded, it only filters: the
+ * packets to sample are those that the program has given a wanted verdict.
  */
-SEC("fentry/xdp")
-int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
+static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *passage,
+					 struct account *account)
 {
-	struct passage *passage = find_passage(xdp);
-	struct account *account = find_account();
-
-	if (!passage || !account)
-		return 0;
 	passage->packets++;
 	if (!recording_entry) {
 		passage->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
-		return 0;
+		return;
 	}
 	passage->decision = decide(xdp, XDP_BUFF, account, NO_VERDICT);
 	if (!one_in)
@@ -766,21 +819,58 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 	account->seen++;
 	if (is_to_be_sent(account, passage->decision))
 		emit_traced(xdp, account, passage->packets, NO_VERDICT);
-	return 0;
 }
 
-SEC("fexit/xdp")
-int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
+SEC("fentry/xdp")
+int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 {
 	struct passage *passage = find_passage(xdp);
 	struct account *account = find_account();
-	enum decision decision;
 
-	/* A packet that entered before fentry was attached belongs to no capture. */
-	if (!passage || !account || passage->decision == UNDECIDED)
+	if (passage && account)
+		sample_entry(xdp, passage, account);
+	return 0;
+}
+
+/*
+ * Not 0 once capture lets no more packets in. While fentry is detached the kernel leaves fexit out
+ * for packets that are inside of the traced program, so they come out before.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} closed SEC(".maps");
+
+static __always_inline bool is_closed(void)
+{
+	__u32 zero = 0;
+	volatile __u32 *is = bpf_map_lookup_elem(&closed, &zero);
+
+	return !is || *is;
+}
+
+SEC("fentry/xdp")
+int BPF_PROG(count_fentry, struct xdp_buff *xdp)
+{
+	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
+
+	if (!passage || !account || is_closed())
 		return 0;
+	run_first(ctx);
+	sample_entry(xdp, passage, account);
+	run_last(ctx);
+	return 0;
+}
+
+static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *passage,
+					struct account *account, __u32 returned)
+{
+	enum decision decision = passage->decision;
+
 	account->seen++;
-	decision = passage->decision;
 	passage->decision = UNDECIDED;
 	if (!is_wanted(returned) && decision == KEEP)
 		decision = FILTERED_OUT;
@@ -790,23 +880,49 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 		account->weight = passage->weight;
 	if (is_to_be_sent(account, decision))
 		emit_traced(xdp, account, passage->packets, returned);
+}
+
+SEC("fexit/xdp")
+int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
+{
+	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
+
+	/* A packet that entered before fentry was attached belongs to no capture. */
+	if (passage && account && passage->decision != UNDECIDED)
+		sample_exit(xdp, passage, account, returned);
 	return 0;
 }
 
 /*
- * sample_egress runs before a packet is handed to a queue of the interface, so its queue is not
- * known yet. What comes next, here or with others, decides what becomes of the packet.
+ * count_fexit is also there where exits are not recorded. Then `source` is not the exit's. The
+ * first companions run for every exit, so that the time until they run is short.
  */
-SEC("tc")
-int sample_egress(struct __sk_buff *skb)
+SEC("fexit/xdp")
+int BPF_PROG(count_fexit, struct xdp_buff *xdp, int returned)
 {
-	struct account *account = find_account();
+	struct passage *passage;
+	struct account *account;
 
-	if (!account)
-		return TC_ACT_UNSPEC;
+	run_first(ctx);
+	passage = find_passage(xdp);
+	account = find_account();
+	if (!passage || !account || passage->decision == UNDECIDED)
+		return 0;
+	if (recording_exit)
+		sample_exit(xdp, passage, account, returned);
+	else
+		passage->decision = UNDECIDED;
+	run_last(ctx);
+	return 0;
+}
+
+/* The queue of a packet is not known at egress, because it is chosen later. */
+static __always_inline void sample_sent(struct __sk_buff *skb, struct account *account)
+{
 	account->seen++;
 	if (!is_to_be_sent(account, decide(skb, SKB, account, NO_VERDICT)))
-		return TC_ACT_UNSPEC;
+		return;
 	struct extra extra = { .gso_size = skb->gso_size };
 
 	if (skb->vlan_present) {
@@ -821,6 +937,31 @@ int sample_egress(struct __sk_buff *skb)
 	};
 
 	emit(skb, SKB, account, &facts);
+}
+
+/*
+ * sample_egress runs before a packet is handed to a queue of the interface. What comes next, here
+ * or with others, decides what becomes of the packet.
+ */
+SEC("tc")
+int sample_egress(struct __sk_buff *skb)
+{
+	struct account *account = find_account();
+
+	if (account)
+		sample_sent(skb, account);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int count_egress(struct __sk_buff *skb)
+{
+	struct account *account = find_account();
+
+	if (account) {
+		run_first(skb);
+		sample_sent(skb, account);
+	}
 	return TC_ACT_UNSPEC;
 }
 

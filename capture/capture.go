@@ -149,6 +149,11 @@ type Options struct {
 	// each. Otherwise packets are handed over in groups, after 50 ms at the latest.
 	Immediate bool
 
+	// Companions, if not nil, returns the programs that run within the session's own at a source.
+	// Of a program that is traced it is asked for both its entry and its exit, whichever of them is
+	// recorded. An error is that of Open. There are none at a hook map.
+	Companions func(Source) (Companions, error)
+
 	// Notice, if not nil, is told what a user should know at once although the session goes on. It
 	// is called by one goroutine at a time, between Open and the end of Run or Close, and must
 	// return without waiting for anything.

@@ -27,11 +27,19 @@ func newEgressHook(p place) (*egressHook, error) {
 func (h *egressHook) sources() []Source { return []Source{h.source} }
 
 func (h *egressHook) load(k *sampler, first, index uint32) (err error) {
-	h.program, err = k.load(samplerProgSampleEgress, h.filter, constants{
-		samplerVarSource:    first,
-		samplerVarHook:      index,
-		samplerVarWithExtra: true,
-	}, nil)
+	with, err := k.companions(&h.source)
+	if err != nil {
+		return err
+	}
+	h.program, err = k.load(loading{
+		name:   with.program(samplerProgSampleEgress, samplerProgCountEgress),
+		filter: h.filter, with: with,
+		own: constants{
+			samplerVarSource:    first,
+			samplerVarHook:      index,
+			samplerVarWithExtra: true,
+		},
+	})
 	if err != nil {
 		return support.ExplainLoad("load the sampling program", err)
 	}

@@ -63,15 +63,19 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 
 // loadSlot loads the program for one verdict, of the kind that the map takes as far as is known.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
-	h.programs[verdict], err = h.sampler.load(samplerProgSampleXdp, h.filter, constants{
-		samplerVarSource:  h.first,
-		samplerVarHook:    h.index,
-		samplerVarVerdict: uint32(verdict),
-	}, func(spec *ebpf.ProgramSpec) {
-		spec.AttachType = h.kind.attachType
-		if !h.kind.frags {
-			spec.Flags &^= unix.BPF_F_XDP_HAS_FRAGS
-		}
+	h.programs[verdict], err = h.sampler.load(loading{
+		name: samplerProgSampleXdp, filter: h.filter,
+		own: constants{
+			samplerVarSource:  h.first,
+			samplerVarHook:    h.index,
+			samplerVarVerdict: uint32(verdict),
+		},
+		adjust: func(spec *ebpf.ProgramSpec) {
+			spec.AttachType = h.kind.attachType
+			if !h.kind.frags {
+				spec.Flags &^= unix.BPF_F_XDP_HAS_FRAGS
+			}
+		},
 	})
 	if err != nil {
 		return support.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", xdp.Verdict(verdict)), err)

@@ -82,38 +82,60 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	} else {
 		filters[0] = h.filter
 	}
-	if h.fentry, err = h.loadTracer(k, samplerProgSampleFentry, filters[0], first, index, nil); err != nil {
+	entry, err := h.companions(k, Entry)
+	if err != nil {
+		return err
+	}
+	exit, err := h.companions(k, Exit)
+	if err != nil {
+		return err
+	}
+	// Also where only exits have companions, those of a packet run if its entry was let in.
+	fentry := samplerProgSampleFentry
+	if !entry.isNone() || !exit.isNone() {
+		fentry, k.closes = samplerProgCountFentry, true
+	}
+	if h.fentry, err = h.loadTracer(k, fentry, filters[0], entry, first, index, nil); err != nil {
 		return err
 	}
 	if h.entry != nil {
 		if h.entry.Sampler, err = h.fentry.info(); err != nil {
 			return err
 		}
-		first++
 	}
-	if h.exit == nil {
+	if h.exit == nil && exit.isNone() {
 		return nil
 	}
 	fexit := constants{samplerVarWithExtra: true, samplerVarSendingTx: h.runsAtInterface()}
-	if h.fexit, err = h.loadTracer(k, samplerProgSampleFexit, filters[1], first, index, fexit); err != nil {
+	if h.exit != nil && h.entry != nil {
+		first++
+	}
+	name := exit.program(samplerProgSampleFexit, samplerProgCountFexit)
+	if h.fexit, err = h.loadTracer(k, name, filters[1], exit, first, index, fexit); err != nil || h.exit == nil {
 		return err
 	}
 	h.exit.Sampler, err = h.fexit.info()
 	return err
 }
 
-func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, source, index uint32, more constants) (program, error) {
+// companions asks for those at a place, also where it is not recorded.
+func (h *traceHook) companions(k *sampler, at Hook) (Companions, error) {
+	return k.companions(h.newSource(h.ifi, at))
+}
+
+func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, with Companions, source, index uint32, more constants) (program, error) {
 	own := constants{
 		samplerVarSource:         source,
 		samplerVarHook:           index,
 		samplerVarRecordingEntry: h.entry != nil,
+		samplerVarRecordingExit:  h.exit != nil,
 	}
 	maps.Copy(own, h.traced)
 	maps.Copy(own, more)
-	p, err := k.load(name, f, own, func(spec *ebpf.ProgramSpec) {
+	p, err := k.load(loading{name: name, filter: f, with: with, own: own, adjust: func(spec *ebpf.ProgramSpec) {
 		spec.AttachTarget = h.target.Prog
 		spec.AttachTo = h.target.Function
-	})
+	}})
 	if err != nil {
 		return p, support.ExplainTracer(err, h.target.Program)
 	}

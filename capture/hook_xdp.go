@@ -46,6 +46,10 @@ func (h *xdpHook) sources() []Source { return []Source{h.source} }
 func (h *xdpHook) card() card { return card{stamps: h.stamps, hashes: hashKind(&h.ifi)} }
 
 func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
+	with, err := k.companions(&h.source)
+	if err != nil {
+		return err
+	}
 	own := constants{
 		samplerVarSource:  first,
 		samplerVarHook:    index,
@@ -54,7 +58,11 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 	if !h.asks.isNone() {
 		asking := maps.Clone(own)
 		maps.Copy(asking, h.asks.constants())
-		h.program, err = k.load(samplerProgSampleCard, h.filter, asking, func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) })
+		h.program, err = k.load(loading{
+			name:   with.program(samplerProgSampleCard, samplerProgCountCard),
+			filter: h.filter, with: with, own: asking,
+			adjust: func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) },
+		})
 		if err != nil && !h.asks.time {
 			k.options.notice(fmt.Errorf("the card of %s is not asked for %s: load the program that does: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
 			h.asks = question{}
@@ -62,7 +70,10 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 		}
 	}
 	if h.asks.isNone() {
-		h.program, err = k.load(samplerProgSampleXdp, h.filter, own, nil)
+		h.program, err = k.load(loading{
+			name:   with.program(samplerProgSampleXdp, samplerProgCountXdp),
+			filter: h.filter, with: with, own: own,
+		})
 	}
 	if err != nil {
 		return support.ExplainLoad("load the sampling program", err)

@@ -44,6 +44,9 @@ func (o *Options) checkPlaces() error {
 	if o.HookMap != "" && o.Promiscuous == PromiscuousOn {
 		return errors.New("a hook map has no interface that can be promiscuous")
 	}
+	if o.HookMap != "" && o.Companions != nil {
+		return errors.New("a hook map has no companions: it sees what its owner hands to it, of any interface")
+	}
 	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0 || o.Sink || o.Mode != Auto) {
 		return errors.New("a hook map is captured alone: interfaces, their hooks and programs, modes and a sink do not go with it")
 	}

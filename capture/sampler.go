@@ -24,6 +24,7 @@ type sampler struct {
 	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
 	barrier   barrier
 	flowSeed  uint64 // random for each session, the same on all its interfaces
+	closes    bool   // programs let no packets in once `closed` is set
 }
 
 // newSampler makes the maps for a session with these sources and so many hooks. It takes the
@@ -138,12 +139,29 @@ func (k *sampler) loadHooks(hooks []hook) error {
 // constants are values of `volatile const` variables of bpf/sampler.c, by their names.
 type constants map[string]any
 
-// load loads one program. Its constants are those of the options, those of the filter, and its own;
-// adjust, which may be nil, changes its specification.
-func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*ebpf.ProgramSpec)) (program, error) {
+// companions asks for those at a source.
+func (k *sampler) companions(src *Source) (c Companions, err error) {
+	if k.options.Companions != nil {
+		c, err = k.options.Companions(*src)
+	}
+	return c, err
+}
+
+// A loading says which program of bpf/sampler.c is loaded, and how.
+type loading struct {
+	name   string
+	filter packetFilter
+	with   Companions
+	own    constants               // besides those of the options and of the filter
+	adjust func(*ebpf.ProgramSpec) // changes the specification; nil = leaves it
+}
+
+// load loads one program.
+func (k *sampler) load(l loading) (program, error) {
+	name, f := l.name, l.filter
 	spec := k.spec.Copy()
 	values := k.constants(f)
-	maps.Copy(values, own)
+	maps.Copy(values, l.own)
 	for name, value := range values {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return program{}, fmt.Errorf("set %s: %w", name, err)
@@ -154,11 +172,14 @@ func (k *sampler) load(name string, f packetFilter, own constants, adjust func(*
 			return program{}, err
 		}
 	}
+	if err := l.with.join(spec.Programs[name]); err != nil {
+		return program{}, err
+	}
 	if err := resolveRedirectInfo(spec, name); err != nil {
 		return program{}, err
 	}
-	if adjust != nil {
-		adjust(spec.Programs[name])
+	if l.adjust != nil {
+		l.adjust(spec.Programs[name])
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: k.maps})
@@ -237,6 +258,19 @@ func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
 		return nil, fmt.Errorf("read the counters of %s: %w", k.sources[source].Label(), err)
 	}
 	return perCPU, nil
+}
+
+// letOut returns when no packet is between the entry and the exit of a traced program, as far as
+// there are companions, and lets no more in. While fentry is detached the kernel leaves fexit out
+// for packets that are there, and then the entries would be more than the exits.
+func (k *sampler) letOut() error {
+	if !k.closes {
+		return nil
+	}
+	if err := k.maps[samplerMapClosed].Put(uint32(0), uint32(1)); err != nil {
+		return fmt.Errorf("let no more packets into the traced programs: %w", err)
+	}
+	return k.barrier.wait()
 }
 
 // close releases the maps and the transport. The programs are the hooks' to close, and the rings

@@ -135,6 +135,7 @@ type samplerSample struct {
 const (
 	samplerMapAccounts          = "accounts"
 	samplerMapBucket            = "bucket"
+	samplerMapClosed            = "closed"
 	samplerMapDoorbell          = "doorbell"
 	samplerMapFlows             = "flows"
 	samplerMapHeads             = "heads"
@@ -142,6 +143,11 @@ const (
 	samplerMapRates             = "rates"
 	samplerMapRings             = "rings"
 	samplerMapSamples           = "samples"
+	samplerProgCountCard        = "count_card"
+	samplerProgCountEgress      = "count_egress"
+	samplerProgCountFentry      = "count_fentry"
+	samplerProgCountFexit       = "count_fexit"
+	samplerProgCountXdp         = "count_xdp"
 	samplerProgSampleCard       = "sample_card"
 	samplerProgSampleEgress     = "sample_egress"
 	samplerProgSampleFentry     = "sample_fentry"
@@ -165,6 +171,7 @@ const (
 	samplerVarPacketCost        = "packet_cost"
 	samplerVarReach             = "reach"
 	samplerVarRecordingEntry    = "recording_entry"
+	samplerVarRecordingExit     = "recording_exit"
 	samplerVarRedirectInfoInCpu = "redirect_info_in_cpu"
 	samplerVarRingSize          = "ring_size"
 	samplerVarRingType          = "ring_type"
@@ -223,6 +230,11 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
+	CountCard    *ebpf.ProgramSpec `ebpf:"count_card"`
+	CountEgress  *ebpf.ProgramSpec `ebpf:"count_egress"`
+	CountFentry  *ebpf.ProgramSpec `ebpf:"count_fentry"`
+	CountFexit   *ebpf.ProgramSpec `ebpf:"count_fexit"`
+	CountXdp     *ebpf.ProgramSpec `ebpf:"count_xdp"`
 	SampleCard   *ebpf.ProgramSpec `ebpf:"sample_card"`
 	SampleEgress *ebpf.ProgramSpec `ebpf:"sample_egress"`
 	SampleFentry *ebpf.ProgramSpec `ebpf:"sample_fentry"`
@@ -236,6 +248,7 @@ type samplerProgramSpecs struct {
 type samplerMapSpecs struct {
 	Accounts *ebpf.MapSpec `ebpf:"accounts"`
 	Bucket   *ebpf.MapSpec `ebpf:"bucket"`
+	Closed   *ebpf.MapSpec `ebpf:"closed"`
 	Doorbell *ebpf.MapSpec `ebpf:"doorbell"`
 	Flows    *ebpf.MapSpec `ebpf:"flows"`
 	Heads    *ebpf.MapSpec `ebpf:"heads"`
@@ -267,6 +280,7 @@ type samplerVariableSpecs struct {
 	PacketCost        *ebpf.VariableSpec `ebpf:"packet_cost"`
 	Reach             *ebpf.VariableSpec `ebpf:"reach"`
 	RecordingEntry    *ebpf.VariableSpec `ebpf:"recording_entry"`
+	RecordingExit     *ebpf.VariableSpec `ebpf:"recording_exit"`
 	RedirectInfoInCpu *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
 	RingSize          *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType          *ebpf.VariableSpec `ebpf:"ring_type"`
@@ -305,6 +319,7 @@ func (o *samplerObjects) Close() error {
 type samplerMaps struct {
 	Accounts *ebpf.Map `ebpf:"accounts"`
 	Bucket   *ebpf.Map `ebpf:"bucket"`
+	Closed   *ebpf.Map `ebpf:"closed"`
 	Doorbell *ebpf.Map `ebpf:"doorbell"`
 	Flows    *ebpf.Map `ebpf:"flows"`
 	Heads    *ebpf.Map `ebpf:"heads"`
@@ -318,6 +333,7 @@ func (m *samplerMaps) Close() error {
 	return _SamplerClose(
 		m.Accounts,
 		m.Bucket,
+		m.Closed,
 		m.Doorbell,
 		m.Flows,
 		m.Heads,
@@ -350,6 +366,7 @@ type samplerVariables struct {
 	PacketCost        *ebpf.Variable `ebpf:"packet_cost"`
 	Reach             *ebpf.Variable `ebpf:"reach"`
 	RecordingEntry    *ebpf.Variable `ebpf:"recording_entry"`
+	RecordingExit     *ebpf.Variable `ebpf:"recording_exit"`
 	RedirectInfoInCpu *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
 	RingSize          *ebpf.Variable `ebpf:"ring_size"`
 	RingType          *ebpf.Variable `ebpf:"ring_type"`
@@ -370,6 +387,11 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
+	CountCard    *ebpf.Program `ebpf:"count_card"`
+	CountEgress  *ebpf.Program `ebpf:"count_egress"`
+	CountFentry  *ebpf.Program `ebpf:"count_fentry"`
+	CountFexit   *ebpf.Program `ebpf:"count_fexit"`
+	CountXdp     *ebpf.Program `ebpf:"count_xdp"`
 	SampleCard   *ebpf.Program `ebpf:"sample_card"`
 	SampleEgress *ebpf.Program `ebpf:"sample_egress"`
 	SampleFentry *ebpf.Program `ebpf:"sample_fentry"`
@@ -379,6 +401,11 @@ type samplerPrograms struct {
 
 func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
+		p.CountCard,
+		p.CountEgress,
+		p.CountFentry,
+		p.CountFexit,
+		p.CountXdp,
 		p.SampleCard,
 		p.SampleEgress,
 		p.SampleFentry,

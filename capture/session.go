@@ -183,6 +183,9 @@ func (s *Session) Stop() {
 			s.fail(errors.Join(s.watch.look()...)) // what went blind in the last second
 		}
 		s.fail(s.unsetPromiscuous())
+		if s.sampler != nil {
+			s.fail(s.sampler.letOut())
+		}
 		s.fail(detachHooks(s.hooks))
 		if s.sampler != nil {
 			s.fail(s.sampler.barrier.wait())
