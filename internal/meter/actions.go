@@ -125,7 +125,12 @@ func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector s
 
 // load loads one program, and creates the map that it counts in.
 func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
-	return loadProgram(spec, name, map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies})
+	return loadProgram(spec, name, a.named())
+}
+
+// named is the map by its name in actions.c.
+func (a *Actions) named() map[string]**ebpf.Map {
+	return map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies}
 }
 
 // ActionCounts are the packets per verdict, by queue and then by CPU. The last entry has all queues

@@ -19,6 +19,8 @@ type attachment struct {
 	mode   xdp.Mode // the mode that our own program runs in
 	began  time.Time
 	counts []counting
+
+	constants []*ebpf.Map // of programs that others attach
 }
 
 // A counting program is one of ours that is attached.
@@ -155,6 +157,9 @@ func (h *attachment) Began() time.Time { return h.began }
 
 // String says where and how it counts: "eth0, XDP native", or "eth0, tracing lb (id 7)".
 func (h *attachment) String() string {
+	if h.isEmbedded() {
+		return h.ifi.Name
+	}
 	if h.isOwn() {
 		return fmt.Sprintf("%s, XDP %v", h.ifi.Name, h.mode)
 	}
@@ -162,6 +167,12 @@ func (h *attachment) String() string {
 }
 
 func (h *attachment) close() error {
-	h.watch.Close()
-	return closeAll(h.counts)
+	errs := []error{closeAll(h.counts)}
+	if !h.isEmbedded() {
+		h.watch.Close()
+	}
+	for _, m := range h.constants {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
 }

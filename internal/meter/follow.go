@@ -12,9 +12,9 @@ import (
 // A followed program is the one whose packets are counted, until Follow finds another one in its
 // place on the interface.
 type followed struct {
-	ifi      xdp.Interface // as it was before we attached
-	selector string        // which of several programs is counted: see xdp.OneProgram
-	watch    *xdp.HookWatch
+	ifi      xdp.Interface  // as it was before we attached
+	selector string         // which of several programs is counted: see xdp.OneProgram
+	watch    *xdp.HookWatch // nil: somebody else attaches the programs
 
 	// move begins to count another program in place of the one before, on the interface as it is
 	// now; nil = the program is ours.
@@ -45,7 +45,15 @@ func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 	return slices.ContainsFunc(ifi.Programs, is) || slices.ContainsFunc(running, is), err
 }
 
-func (f *followed) isOwn() bool { return f.move == nil }
+func (f *followed) isEmbedded() bool { return f.watch == nil }
+
+// isOwn tells whether the program at the hook is ours, or of whom runs ours within it.
+func (f *followed) isOwn() bool {
+	if f.isEmbedded() {
+		return f.program.ID == 0
+	}
+	return f.move == nil
+}
 
 // Interface returns the interface as it was at Open.
 func (f *followed) Interface() xdp.Interface { return f.ifi }
@@ -64,6 +72,9 @@ func (f *followed) Program() xdp.Program {
 // now, but will be once Follow finds a program that it can count. Any other error is final. Either
 // way the counters keep what was counted.
 func (f *followed) Follow() (notice string, err error) {
+	if f.isEmbedded() {
+		return "", nil
+	}
 	now, err := look(f.watch, f.ifi)
 	if err != nil || now.Program == f.runs {
 		return "", err

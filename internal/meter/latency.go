@@ -70,19 +70,14 @@ func (l *Latency) trace(ifi xdp.Interface, program string) error {
 	if err != nil {
 		return err
 	}
-	entries, histograms, err := l.probeMaps(spec)
+	maps, err := l.probeMaps(spec)
 	if err != nil {
 		return err
 	}
 	l.attachment, err = trace(ifi, program, tracers{
-		spec:  spec,
-		names: probeNames,
-		load: func(name string) (*ebpf.Program, error) {
-			return loadProgram(spec, name, map[string]**ebpf.Map{
-				latencyMapEntries:    &entries,
-				latencyMapHistograms: &histograms,
-			})
-		},
+		spec:    spec,
+		names:   probeNames,
+		load:    func(name string) (*ebpf.Program, error) { return loadProgram(spec, name, maps) },
 		refused: ErrNotMeasurable,
 	})
 	return err
@@ -92,13 +87,16 @@ func (l *Latency) trace(ifi xdp.Interface, program string) error {
 // entry's is there.
 var probeNames = []string{latencyProgNoteExit, latencyProgNoteEntry}
 
-// probeMaps creates the maps that both probes share.
-func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (entries, histograms *ebpf.Map, err error) {
-	if entries, err = l.newMap(spec, latencyMapEntries); err != nil {
-		return nil, nil, err
+// probeMaps creates the maps that both probes share, and returns them by their names.
+func (l *Latency) probeMaps(spec *ebpf.CollectionSpec) (map[string]**ebpf.Map, error) {
+	entries, err := l.newMap(spec, latencyMapEntries)
+	if err != nil {
+		return nil, err
 	}
-	l.histograms, err = l.newMap(spec, latencyMapHistograms)
-	return entries, l.histograms, err
+	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
+		return nil, err
+	}
+	return map[string]**ebpf.Map{latencyMapEntries: &entries, latencyMapHistograms: &l.histograms}, nil
 }
 
 func (l *Latency) newMap(spec *ebpf.CollectionSpec, name string) (*ebpf.Map, error) {

@@ -61,7 +61,7 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 // probe attaches both probes to a program that is on no interface. After an error some are
 // attached.
 func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes []counting, err error) {
-	entries, histograms, err := l.probeMaps(spec)
+	maps, err := l.probeMaps(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +72,7 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes
 	for _, name := range probeNames {
 		spec.Programs[name].AttachTarget = target
 		spec.Programs[name].AttachTo = latencyProgDoNothing
-		prog, err := loadProgram(spec, name, map[string]**ebpf.Map{
-			latencyMapEntries:    &entries,
-			latencyMapHistograms: &histograms,
-		})
+		prog, err := loadProgram(spec, name, maps)
 		if err != nil {
 			return probes, fmt.Errorf("load %s for an empty program: %w", name, err)
 		}

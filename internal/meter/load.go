@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// loadProgram loads one program of a collection. It creates those of the maps that are nil, and
-// uses the others. The caller closes the program, and the maps also after an error.
-func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.Program, error) {
+// makeMaps creates those of the maps of a collection that are nil, and returns all of them. The
+// caller closes them, also after an error.
+func makeMaps(spec *ebpf.CollectionSpec, maps map[string]**ebpf.Map) (map[string]*ebpf.Map, error) {
 	given := make(map[string]*ebpf.Map)
 	for name, m := range maps {
 		if *m == nil {
@@ -20,6 +20,16 @@ func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.
 			*m = made
 		}
 		given[name] = *m
+	}
+	return given, nil
+}
+
+// loadProgram loads one program of a collection, with the maps that makeMaps returns. The caller
+// closes the program, and the maps also after an error.
+func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.Program, error) {
+	given, err := makeMaps(spec, maps)
+	if err != nil {
+		return nil, err
 	}
 	only := spec.Copy()
 	only.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}

@@ -104,13 +104,18 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts}
-	p.variant = o.Variant
-	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
+	p := newProtocols(o, spec)
 	if p.attached, err = p.attach(ifi, spec, o); err != nil {
 		return nil, errors.Join(err, p.protocolMaps.close())
 	}
 	return p, nil
+}
+
+func newProtocols(o ProtocolsOptions, spec *ebpf.CollectionSpec) *Protocols {
+	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts}
+	p.variant = o.Variant
+	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
+	return p
 }
 
 // attached is where a meter's programs are: an attachment, or an egress.
@@ -213,9 +218,9 @@ type protocolMaps struct {
 	flows                                                        flowTable
 }
 
-// load loads a program, and creates the maps that do not exist yet.
-func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
-	prog, err := loadProgram(spec, name, map[string]**ebpf.Map{
+// named are the maps by their names in protocols.c.
+func (m *protocolMaps) named() map[string]**ebpf.Map {
+	return map[string]**ebpf.Map{
 		protocolsMapNaiveTallies:  &m.naive,
 		protocolsMapPercpuTallies: &m.percpu,
 		protocolsMapUltraTallies:  &m.ultra,
@@ -224,24 +229,35 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 		protocolsMapSizes:         &m.size,
 		protocolsMapFlows:         &m.flow,
 		protocolsMapPassages:      &m.passages,
-	})
+	}
+}
+
+// load loads a program, and creates the maps that do not exist yet.
+func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
+	prog, err := loadProgram(spec, name, m.named())
 	if err != nil {
 		return nil, err
 	}
-	if err := m.mapFlows(); err != nil {
+	if err := m.prepare(); err != nil {
 		prog.Close()
 		return nil, err
-	}
-	// This entry counts the classes that find the table full. It is made first, so that there is
-	// room for it.
-	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
-		prog.Close()
-		return nil, fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
 	}
 	return prog, nil
 }
 
-// mapFlows maps the tables of flows, where they are asked for and not mapped yet.
+// prepare maps the tables of flows, where they are asked for and not mapped yet, and makes the entry
+// that counts the classes which find the table of classes full. It is made first, so that there is
+// room for it.
+func (m *protocolMaps) prepare() error {
+	if err := m.mapFlows(); err != nil {
+		return err
+	}
+	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
+		return fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
+	}
+	return nil
+}
+
 func (m *protocolMaps) mapFlows() error {
 	if m.flows.mem != nil || m.flow.MaxEntries() == 1 {
 		return nil

@@ -1,0 +1,158 @@
+package meter
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Counters may count within programs that somebody else attaches, and who runs theirs for every
+// packet that is to be counted. The functions Embed make counters with such programs, whose
+// instructions have the maps that the counters read. Follow does not look at the interface then:
+// who has attached the programs knows when they are gone.
+
+// embed is the attachment of counters at an interface that others attach.
+func embed(iface string, program xdp.Program) (*attachment, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
+	ifi, err := xdp.EthernetInterface(iface)
+	if err != nil {
+		return nil, err
+	}
+	return &attachment{
+		followed: followed{ifi: ifi, mu: new(sync.Mutex), program: program},
+		began:    time.Now(),
+	}, nil
+}
+
+// embedded returns a program of a collection whose instructions have their maps. It creates those of
+// the maps that are nil, and one for the constants. The caller closes the maps, also after an error.
+func (h *attachment) embedded(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.ProgramSpec, error) {
+	given, err := makeMaps(spec, maps)
+	if err != nil {
+		return nil, support.ExplainLoad("prepare the counting program", err)
+	}
+	constants, err := makeConstants(spec)
+	if err != nil {
+		return nil, support.ExplainLoad("prepare the counting program", err)
+	}
+	h.constants = append(h.constants, constants)
+	given[rodata] = constants
+	p := spec.Programs[name].Copy()
+	for i := range p.Instructions {
+		ins := &p.Instructions[i]
+		if !ins.IsLoadFromMap() {
+			continue
+		}
+		m, ok := given[ins.Reference()]
+		if !ok {
+			return nil, fmt.Errorf("program %s: no map %s", name, ins.Reference())
+		}
+		if err := ins.AssociateMap(m); err != nil {
+			return nil, fmt.Errorf("program %s: map %s: %w", name, ins.Reference(), err)
+		}
+	}
+	return p, nil
+}
+
+// rodata is the map of a collection's constants.
+const rodata = ".rodata"
+
+// makeConstants makes the map of the constants, which have the values that they have in spec.
+func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
+	c, err := ebpf.NewCollection(&ebpf.CollectionSpec{
+		Maps:      map[string]*ebpf.MapSpec{rodata: spec.Maps[rodata]},
+		Variables: spec.Variables,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.DetachMap(rodata), nil
+}
+
+// EmbedProtocols makes counters of protocols, and the program that counts: of the type ebpf.XDP; for
+// what an interface sends, of the type ebpf.SchedCLS. Where a program is traced, whose id is not 0,
+// it is one for the entry and, unless it is nil, one more for the exit. Of the options, Program and
+// Mode mean nothing.
+func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, exit *ebpf.ProgramSpec, err error) {
+	at, err := embed(o.Interface, of)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	spec, err := protocolsSpec(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names := []string{o.program()}
+	if of.ID != 0 && !o.Sent {
+		names = o.tracers()
+	}
+	p = newProtocols(o, spec)
+	p.attached = at
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	programs := make([]*ebpf.ProgramSpec, 2)
+	for i, name := range names {
+		if programs[i], err = at.embedded(spec, name, p.named()); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return p, programs[0], programs[1], p.prepare()
+}
+
+// EmbedActions makes counters of verdicts, and the program that counts at the exit of another one.
+func EmbedActions(iface string, of xdp.Program) (*Actions, *ebpf.ProgramSpec, error) {
+	at, err := embed(iface, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &Actions{attachment: at}
+	spec, err := a.spec()
+	if err != nil {
+		return nil, nil, err
+	}
+	program, err := at.embedded(spec, actionsProgCountExit, a.named())
+	if err != nil {
+		a.Close()
+		return nil, nil, err
+	}
+	return a, program, nil
+}
+
+// EmbedLatency makes histograms of the run time of a program, and the programs that measure it: one
+// that runs last at its entry, and one that runs first at its exit. So what else runs there is not
+// measured.
+func EmbedLatency(iface string, of xdp.Program) (l *Latency, entry, exit *ebpf.ProgramSpec, err error) {
+	l = &Latency{}
+	if l.attachment, err = embed(iface, of); err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	spec, err := loadLatency()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	maps, err := l.probeMaps(spec)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if entry, err = l.embedded(spec, latencyProgNoteEntry, maps); err != nil {
+		return nil, nil, nil, err
+	}
+	exit, err = l.embedded(spec, latencyProgNoteExit, maps)
+	return l, entry, exit, err
+}
