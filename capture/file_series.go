@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// trailerRoom is more than the statistics of a source take in a file.
-const trailerRoom = 1 << 10
+// trailerRoom is more than the statistics of a source take in a file, with commentRoom where they
+// have comments, unless these are very long.
+const (
+	trailerRoom = 1 << 10
+	commentRoom = 16 << 10
+)
 
 // write writes blocks to the present file, and to those behind it. It is called by the queue.
 func (f *File) write(blocks []byte, packets []placed) error {
@@ -141,6 +145,7 @@ func (f *File) open(place Place) error {
 // start makes a file the one that packets are written to from now on.
 func (f *File) start(p *part) {
 	p.stream.begin(f.header, f.written, len(f.description.Sources))
+	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.lately(p.stream.taken)) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
 		p.stream.grant = f.grant
 	}
@@ -175,14 +180,7 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 	var own Accounts
 	err := p.stream.end(func() []byte {
 		own = account(p.stream.taken)
-		s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number}
-		if f.place.Number == 0 {
-			s.start = f.description.Started
-		}
-		if !f.rotation.isSingle() {
-			s.session, s.since = f.told.plus(own), f.description.Started
-		}
-		return f.writer.enc.trailer(nil, s)
+		return f.statistics(own)
 	})
 	if own == nil { // it has no statistics
 		own = account(p.stream.taken)
@@ -199,22 +197,41 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 	return err
 }
 
-// lately is the account of a file in the middle of the session. What came into a ring and not
-// into a file yet is seen in a later one.
-func (f *File) lately(taken Accounts) Accounts {
+// statistics are those of the present file, which has this account.
+func (f *File) statistics(own Accounts) []byte {
+	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number}
+	if f.place.Number == 0 {
+		s.start = f.description.Started
+	}
+	if !f.rotation.isSingle() {
+		s.session, s.since = f.told.plus(own), f.description.Started
+	}
+	return f.writer.enc.trailer(nil, s)
+}
+
+// lately is the account of a file in the middle of the session.
+func (f *File) lately(taken Accounts) Accounts { return f.description.lately(f.told, taken) }
+
+// lately is the account, in the middle of the session, of a file that has taken some packets. before
+// is that of the files before; nil = there are none. What came into a ring and not into a file yet
+// is seen later.
+func (d *Description) lately(before, taken Accounts) Accounts {
 	own := make(Accounts, len(taken))
 	for i, t := range taken {
 		own[i] = Account{Captured: t.Captured, Bytes: t.Bytes, Seen: t.Captured}
 	}
-	if f.description.Accounts == nil {
+	if d.Accounts == nil {
 		return own
 	}
-	now, err := f.description.Accounts()
+	now, err := d.Accounts()
 	if err != nil {
 		return own // those of the next file have it
 	}
 	for i := range own {
-		a, told := &own[i], &f.told[i]
+		a, told := &own[i], Account{}
+		if before != nil {
+			told = before[i]
+		}
 		// A record that is invalid may be counted for another source at the end.
 		a.FilteredOut = now[i].FilteredOut - told.FilteredOut
 		a.NotSampled = now[i].NotSampled - told.NotSampled
@@ -227,7 +244,11 @@ func (f *File) lately(taken Accounts) Accounts {
 // grant tells how many of these bytes may be written to the present file, and why not all.
 func (f *File) grant(bytes int64) (int64, error) {
 	r := &f.rotation
-	reserve := trailerRoom * int64(len(f.description.Sources))
+	reserve := int64(trailerRoom)
+	if f.writer.options.Comments != nil {
+		reserve += commentRoom
+	}
+	reserve *= int64(len(f.description.Sources))
 	for {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {

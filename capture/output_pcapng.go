@@ -161,6 +161,10 @@ func (c *weightComments) of(weight uint32) string {
 func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {
 	now := uint64(time.Now().UnixNano())
 	for i, a := range s.Accounts {
+		comments := []string{s.comment(i)}
+		if e.options.Comments != nil {
+			comments = append(comments, e.options.Comments(i)...)
+		}
 		b = pcapng.AppendStatistics(b, &pcapng.Statistics{
 			Interface: uint32(i),
 			Time:      now,
@@ -171,7 +175,7 @@ func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {
 			Dropped:   a.Lost,
 			OSDropped: a.Dropped(),
 			Delivered: a.Captured,
-			Comment:   s.comment(i),
+			Comments:  comments,
 		})
 	}
 	return b

@@ -43,6 +43,15 @@ type WriterOptions struct {
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
 
+	// Comments, if not nil, returns comments for the statistics of a source in pcapng files, each of
+	// less than 64 KiB. A source is an index into Session.Sources. It is called by any goroutine,
+	// until End returns.
+	Comments func(source int) []string
+
+	// StatisticsInterval is how often, in about this time, pcapng files get statistics of the
+	// packets that they have so far; 0 = at their end alone.
+	StatisticsInterval time.Duration
+
 	// Immediate lets each call of Write reach the file at once. Otherwise packets collect in a
 	// buffer until it is full or Flush is called.
 	Immediate bool
@@ -118,6 +127,9 @@ func (w *Writer) Begin(d Description) error {
 	w.started = d.Started
 	w.enc = newEncoder(&d, &w.options)
 	w.stream.begin(w.enc.header(nil), 0, len(d.Sources))
+	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
+		return w.enc.trailer(nil, &statistics{Accounts: d.lately(nil, w.stream.taken), start: w.started})
+	})
 	return w.beginQueue(&w.stream)
 }
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"sort"
 	"sync/atomic"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -22,6 +23,11 @@ type stream struct {
 	recent recent
 	taken  Accounts // Captured and Bytes: what reached the file
 	err    error    // the file's, after which nothing is written
+
+	// tell returns the statistics so far, which are written once in an interval; 0 = never.
+	tell     func() []byte
+	interval time.Duration
+	told     time.Time // when they were written last
 
 	// check finds what else has become of the file; nil = nothing.
 	check func() error
@@ -42,6 +48,11 @@ func (s *stream) begin(header []byte, first int64, sources int) {
 			s.begins = []byte{} // what begins a compressed file is there also without packets
 		}
 	}
+}
+
+// tellAt lets statistics be written, too: those that tell returns, once in an interval; 0 = never.
+func (s *stream) tellAt(interval time.Duration, tell func() []byte) {
+	s.interval, s.tell, s.told = interval, tell, time.Now()
 }
 
 // write adds blocks, and counts the packets of those that the file took. If it took only part of a
@@ -149,10 +160,34 @@ func (s *stream) tend(bool) error {
 	if err := s.seal(); err != nil {
 		return err
 	}
+	if s.interval > 0 && time.Since(s.told) >= s.interval {
+		s.told = time.Now()
+		if err := s.insert(s.tell()); err != nil {
+			return err
+		}
+	}
 	if s.check == nil {
 		return nil
 	}
 	return s.check()
+}
+
+// insert adds blocks that do not come from the queue, unless there is no room for them.
+func (s *stream) insert(blocks []byte) error {
+	if len(blocks) == 0 {
+		return nil // the format has none
+	}
+	if s.grant != nil {
+		if _, full := s.grant(int64(len(blocks))); full != nil {
+			return nil
+		}
+	}
+	if s.frames != nil {
+		s.frames.add(blocks, nil)
+		blocks, _ = s.frames.seal()
+	}
+	s.start -= int64(len(blocks)) // what comes from the queue stands behind them
+	return s.put(blocks, nil)
 }
 
 // end adds what trailer makes, also after an error if the file still takes it. Packets at the end

@@ -58,8 +58,8 @@ func TestDecode(t *testing.T) {
 		Interface: 1, Time: sampleTime + 9e9, Start: sampleTime - 1e9, End: sampleTime + 8e9,
 		Received: 11, Dropped: 8, Accepted: 10, OSDropped: 7, Delivered: 2,
 	}
-	if s != wantStatistics || known != HasReceived|HasAccepted|HasDropped|HasOSDropped|HasDelivered {
-		t.Errorf("%+v %b", s, known)
+	if diff := cmp.Diff(wantStatistics, s); diff != "" || known != HasReceived|HasAccepted|HasDropped|HasOSDropped|HasDelivered {
+		t.Errorf("%s %b", diff, known)
 	}
 	if c := blocks[8].Comments(); len(c) != 1 || c[0] != "end" {
 		t.Errorf("comments %q", c)

@@ -177,7 +177,8 @@ type Statistics struct {
 	Dropped   uint64 // isb_ifdrop: packets that are missing for lack of room, which readers show
 	OSDropped uint64 // isb_osdrop: those of them that were lost on the way to this program
 	Delivered uint64 // isb_usrdeliv: packets this program got
-	Comment   string // opt_comment; empty = left out
+
+	Comments []string // opt_comment, each one; those that are empty are left out
 }
 
 // AppendStatistics appends s as an Interface Statistics Block.
@@ -187,7 +188,9 @@ func AppendStatistics(b []byte, s *Statistics) []byte {
 	b = le.AppendUint32(b, s.Interface)
 	b = appendTime(b, s.Time)
 	options := len(b)
-	b = appendString(b, optComment, s.Comment)
+	for _, c := range s.Comments {
+		b = appendString(b, optComment, c)
+	}
 	if s.Start != 0 {
 		b = appendTime(le.AppendUint32(b, isbStartTime|8<<16), s.Start)
 	}

@@ -127,7 +127,7 @@ func TestGolden(t *testing.T) {
 		{"statistics", func(b []byte) []byte {
 			return AppendStatistics(b, &Statistics{
 				Interface: 1, Time: 0x1122334455667788, Start: 0x100000002, End: 0x300000004,
-				Received: 10, Dropped: 2, Accepted: 9, OSDropped: 0, Delivered: 8, Comment: "c",
+				Received: 10, Dropped: 2, Accepted: 9, OSDropped: 0, Delivered: 8, Comments: []string{"c"},
 			})
 		}, `
 			05000000 78000000
@@ -186,7 +186,7 @@ func TestLongStrings(t *testing.T) {
 		"interface":  AppendInterface(nil, &Interface{Comment: long, Name: odd, Filter: odd, Hardware: long}),
 		"program":    AppendInterface(nil, &Interface{Program: make([]Instruction, 8192), OS: long}),
 		"packet":     AppendPacket(nil, &Packet{Comments: []string{long}}),
-		"statistics": AppendStatistics(nil, &Statistics{Comment: long}),
+		"statistics": AppendStatistics(nil, &Statistics{Comments: []string{long}}),
 	}
 	for name, b := range blocks {
 		options := map[string]int{"section": 24, "interface": 16, "program": 16, "packet": 28, "statistics": 20}[name]
@@ -242,7 +242,7 @@ func TestAllocs(t *testing.T) {
 	p := fullPacket(61)
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	s, i := &Section{OS: "Linux", Comment: "é"}, &Interface{Name: "eth0", Filter: "tcp", MAC: mac, Speed: 1}
-	st := &Statistics{Comment: "end"}
+	st := &Statistics{Comments: []string{"end"}}
 	tests := map[string]func(){
 		"packet":     func() { p.Flags = Inbound | Reception(p.Data, mac); AppendPacket(buf, p) },
 		"section":    func() { AppendSection(buf, s) },

@@ -67,7 +67,7 @@ func sampleFile() []byte {
 	for i := range uint32(2) {
 		b = AppendStatistics(b, &Statistics{
 			Interface: i, Time: sampleTime + 9e9, Start: sampleTime - 1e9, End: sampleTime + 8e9,
-			Received: 11, Dropped: 8, Accepted: 10, OSDropped: 7, Delivered: 2, Comment: "end",
+			Received: 11, Dropped: 8, Accepted: 10, OSDropped: 7, Delivered: 2, Comments: []string{"end"},
 		})
 	}
 	return b
