@@ -212,9 +212,9 @@ func (f *File) statistics(own Accounts) []byte {
 // lately is the account of a file in the middle of the session.
 func (f *File) lately(taken Accounts) Accounts { return f.description.lately(f.told, taken) }
 
-// lately is the account, in the middle of the session, of a file that has taken some packets. before
-// is that of the files before; nil = there are none. What came into a ring and not into a file yet
-// is seen later.
+// lately is the account, in the middle of the session, of a file that has taken some packets. The
+// argument before is that of the files before; nil = there are none. What came into a ring and not
+// into a file yet is seen later.
 func (d *Description) lately(before, taken Accounts) Accounts {
 	own := make(Accounts, len(taken))
 	for i, t := range taken {

@@ -43,9 +43,9 @@ type WriterOptions struct {
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
 
-	// Comments, if not nil, returns comments for the statistics of a source in pcapng files, each of
-	// less than 64 KiB. A source is an index into Session.Sources. It is called by any goroutine,
-	// until End returns.
+	// Comments, if not nil, returns comments for the statistics of a source in pcapng files, each
+	// of less than 64 KiB. A source is an index into Session.Sources. It is called by any
+	// goroutine, until End returns.
 	Comments func(source int) []string
 
 	// StatisticsInterval is how often, in about this time, pcapng files get statistics of the

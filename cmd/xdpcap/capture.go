@@ -64,6 +64,8 @@ type captureOptions struct {
 	sflow    sflowOptions
 	live     liveOptions
 	card     cardOptions
+
+	companions companionOptions
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
@@ -78,6 +80,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
+  xdpcap -i eth0 -w out.pcapng --count --flows 10
+                                                and what they are, sampled or not
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet of 1000, for a minute
   xdpcap -i eth0 --sample drop=1,pass=1000 -w drops.pcapng
@@ -128,6 +132,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "Where", o.whereFlags)
 	addGroup(f, "Which packets", o.packetFlags)
 	addGroup(f, "How much", o.amountFlags)
+	addGroup(f, "Counters beside the packets", o.companions.flags)
 	addGroup(f, "Output", o.outputFlags)
 	addGroup(f, "Long captures", o.rotate.flags)
 	addGroup(f, "Flight recorder", o.recorder.flags)
@@ -135,6 +140,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
 	addPeerFlags(f)
+	f.Lookup("count").Annotations[typedKey] = []string{"true"} // settings have the number of the counter commands
 	o.extcap.flags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
@@ -176,7 +182,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	o.buffer = size{unit: 1 << 10}
 	o.snapLen = size{unit: 1}
 	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most: %d, by --transport ring %d", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
-	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
+	f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
 	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
@@ -230,7 +236,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
 	case len(o.interfaces) > 0 && o.hookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
-	case o.count == 0 && given("count"):
+	case o.count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.sampleFlows == 0:
 		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
@@ -259,6 +265,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return err
 	}
 	if err := o.card.check(given); err != nil {
+		return err
+	}
+	if err := o.checkCompanions(); err != nil {
 		return err
 	}
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {

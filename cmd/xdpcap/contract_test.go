@@ -101,7 +101,11 @@ func TestNamedFlagsExist(t *testing.T) {
 	}
 }
 
-// keysOf lists the keys of the JSON objects that values of the types become, each once.
+// reports are the objects of counter commands, which an object of the capture may have in it.
+var reports = []reflect.Type{reflect.TypeFor[statsReport](), reflect.TypeFor[countReport](), reflect.TypeFor[latencyReport]()}
+
+// keysOf lists the keys of the JSON objects that values of the types become, each once, without
+// those of reports in them.
 func keysOf(types ...reflect.Type) (keys []string) {
 	seen := make(map[reflect.Type]bool)
 	var walk func(reflect.Type)
@@ -112,6 +116,9 @@ func keysOf(types ...reflect.Type) (keys []string) {
 			return
 		case reflect.Struct:
 		default:
+			return
+		}
+		if slices.Contains(reports, t) && !slices.Contains(types, t) {
 			return
 		}
 		if seen[t] || t.Implements(reflect.TypeFor[json.Marshaler]()) {

@@ -11,7 +11,7 @@ import (
 )
 
 // receiving are flags that are about what an interface receives, and nothing without that.
-var receiving = []string{"sink", "rx-capture", "program", "verdict", "filter-at", "xdp-mode", "promiscuous-mode"}
+var receiving = []string{"sink", "rx-capture", "program", "verdict", "filter-at", "xdp-mode", "promiscuous-mode", "stats", "latency"}
 
 // checkDirection reads -Q, and finds what does not go with it.
 func (o *captureOptions) checkDirection(given func(flag string) bool) (err error) {

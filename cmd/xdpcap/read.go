@@ -71,7 +71,7 @@ func newRead() *cobra.Command {
 	f := cmd.Flags()
 	addGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.flags(f)
-		f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `packets`")
+		f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
 	})
 	addGroup(f, "Output", func(f *pflag.FlagSet) {
 		nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
@@ -84,7 +84,7 @@ func newRead() *cobra.Command {
 	addGroup(f, "Lines", o.printing.flags)
 	// Where a capture writes to, and how much, is nothing for a command that reads what it has
 	// written.
-	for _, name := range []string{"write", "count"} {
+	for _, name := range []string{"write", "packet-count"} {
 		f.Lookup(name).Annotations[typedKey] = []string{"true"}
 	}
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -96,7 +96,7 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	switch {
 	case len(o.files) == 0:
 		return errors.New("which file? xdpcap read FILE; - is standard input")
-	case o.count == 0 && given("count"):
+	case o.count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.print && o.stats:
 		return errors.New("--stats is printed instead of packets: leave --print away")

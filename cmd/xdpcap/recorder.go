@@ -82,7 +82,7 @@ func (r *captureRun) openRecorder() (err error) {
 		AtEnd:    r.o.recorder.atEnd,
 		Open: func() (*capture.File, string, error) {
 			name := names()
-			file, err := openOutput(name, nil, r.o.writer(r.o.file()))
+			file, err := openOutput(name, nil, r.writer(r.o.file()))
 			written.recorded.Store(file)
 			return file, name, err
 		},

@@ -167,6 +167,8 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
 	var before uint64
 	for {
 		select {
@@ -182,6 +184,11 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		case err := <-r.notices:
 			r.clear()
 			r.note(err)
+		case <-look.C:
+			if err := r.companions.follow(); err != nil {
+				r.clear()
+				r.note(err)
+			}
 		case <-tick:
 			if accounts, err := r.session.Accounts(); err == nil {
 				a := accounts.Total()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -67,6 +68,9 @@ type captureRun struct {
 	notices  notices
 	noticed  []string // the notices so far
 
+	companions companions
+	counted    companionReports // what companions had at the end, or when somebody asked last
+
 	finished *finishedFiles // nil where nothing is to be told of finished files
 }
 
@@ -86,6 +90,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	r.companions = companions{options: &r.o.companions, exits: make(map[string]capture.Companions)}
+	defer r.companions.close() // behind everything that reads them
 	if r.exporter, err = newExporter(r.o.listen); err != nil {
 		return err
 	}
@@ -107,22 +113,27 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	options := r.o.session()
 	options.Notice = r.notices.add
+	if !r.o.companions.isNone() {
+		options.Companions = r.companions.join
+	}
 	if r.session, err = capture.Open(options); err != nil {
 		return err
 	}
 	defer r.session.Close()
 	r.started = time.Now()
+	r.companions.began = r.started
 	if err := r.enterSandbox(); err != nil {
 		return err
 	}
-	r.exporter.serve(newRegistry(newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))))
+	own := newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))
+	r.exporter.serve(newRegistry(append(r.companions.collectors(), own)...))
 	return r.follow(ctx)
 }
 
 // openOutputs opens where packets are written to.
 func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.o.extcap.capture {
-		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.o.writer(&target{}))
+		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&target{}))
 		if err == nil {
 			r.add(r.o.extcap.fifo, fifo)
 		}
@@ -147,7 +158,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		r.add(t.name, d)
 	}
 	if r.o.live.serve != "" {
-		server, name, err := openServer(&r.o.live, r.o.writer(&target{}))
+		server, name, err := openServer(&r.o.live, r.writer(&target{}))
 		if err != nil {
 			return err
 		}
@@ -205,15 +216,17 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	all, err := r.session.Run(ctx, r.allOutputs()...)
 	reporter.end() // the files are whole before this waits for a reader of stderr
 	r.accounts = all
+	counting := r.count()
 	if r.objects == nil {
 		writeCounts(r.text, r.accounts[0].Total())
 		writeStamps(r.text, r.session, r.accounts[0])
 		r.writeOutputs()
+		r.writeCompanions()
 	}
 	if r.finished != nil {
 		r.finished.wait(reporter.note)
 	}
-	return err
+	return errors.Join(err, counting)
 }
 
 // watchFiles lets what is to be told of finished files be told.
@@ -243,6 +256,7 @@ func (r *captureRun) watchFiles() (err error) {
 // printCounts prints the counts so far.
 func (r *captureRun) printCounts() {
 	accounts, err := r.session.Accounts()
+	err = errors.Join(err, r.count())
 	switch {
 	case err != nil:
 	case r.objects != nil:
@@ -250,7 +264,34 @@ func (r *captureRun) printCounts() {
 	default:
 		writeCounts(r.text, accounts.Total())
 		writeStamps(r.text, r.session, accounts)
+		r.writeCompanions()
 	}
+}
+
+// count reads what is counted beside the packets.
+func (r *captureRun) count() (err error) {
+	r.counted, err = r.companions.reports()
+	return err
+}
+
+// writeCompanions prints what count has read.
+func (r *captureRun) writeCompanions() {
+	for _, table := range r.counted.tables {
+		fmt.Fprintf(r.text, "\n%s", table)
+	}
+}
+
+// writer returns the options for writing a file, whose statistics have what is counted, too.
+func (r *captureRun) writer(t *target) capture.WriterOptions {
+	w := r.o.writer(t)
+	if !r.o.companions.isNone() {
+		w.StatisticsInterval = r.o.sflow.counterInterval
+		w.Comments = func(source int) []string {
+			all := r.session.Sources()
+			return r.companions.comments(all[source], all)
+		}
+	}
+	return w
 }
 
 // allOutputs are where the packets go: first what -w names, in its order.

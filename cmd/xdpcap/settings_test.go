@@ -61,7 +61,7 @@ func TestSettings(t *testing.T) {
 		{"without a value", "", "json = true\nverbose = 2\nquiet = true\n", nil, "",
 			map[string]string{"json": onStderr, "verbose": "2", "quiet": "true"}},
 		{"another command", machine, "", nil, "stats", map[string]string{"interface": "[eth0,eth1]", "per-cpu": "true"}},
-		{"bad value", "", "interface = x\ncount = five", nil, "", map[string]string{"error": "/config:2: -c five: must be a whole number without a sign"}},
+		{"bad value", "", "interface = x\npacket-count = five", nil, "", map[string]string{"error": "/config:2: -c five: must be a whole number without a sign"}},
 		{"bad variable", "", "", map[string]string{"XDPCAP_COUNT": "five"}, "stats",
 			map[string]string{"error": "XDPCAP_COUNT: -c five: must be a whole number without a sign"}},
 		{"bad flag", "line-buffered = true\n", "", nil, "", map[string]string{"error": "/xdpcap.conf:1: no command has a flag --line-buffered"}},
@@ -163,8 +163,8 @@ func TestSettingsOfProcess(t *testing.T) {
 		}
 	}
 	cmd := command("--json")
-	cmd.Env = append(cmd.Env, "XDPCAP_COUNT=x")
-	if s := account(t, runInside(t, pair.Rx, cmd)); !strings.HasPrefix(s.Error, "XDPCAP_COUNT: -c x") {
+	cmd.Env = append(cmd.Env, "XDPCAP_PACKET_COUNT=x")
+	if s := account(t, runInside(t, pair.Rx, cmd)); !strings.HasPrefix(s.Error, "XDPCAP_PACKET_COUNT: -c x") {
 		t.Errorf("the object says %q", s.Error)
 	}
 }

@@ -35,7 +35,7 @@ type sflowOptions struct {
 }
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
-	durationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors at this `interval`")
+	durationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
 	f.StringVar(&o.agent, "sflow-agent", "", "the `address` by which sFlow collectors know this host, and behind a comma the number of the part of it that xdpcap is (default the address towards the collector, and the first interface's index)")
 }
 
@@ -44,10 +44,11 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 	o := &c.sflow
 	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }
 	if !slices.ContainsFunc(c.targets, isSFlow) {
-		for _, flag := range []string{"counter-interval", "sflow-agent"} {
-			if given(flag) {
-				return fmt.Errorf("--%s: nothing is sent to an sFlow collector: add -w sflow://HOST", flag)
-			}
+		switch {
+		case given("sflow-agent"):
+			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
+		case given("counter-interval") && c.companions.isNone():
+			return errors.New("--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count")
 		}
 		return nil
 	}

@@ -16,8 +16,9 @@ type summary struct {
 	Transport   string          `json:"transport,omitempty"`
 	Interfaces  []sourceSummary `json:"interfaces"`
 	Outputs     []outputSummary `json:"outputs,omitempty"` // at the end, where there are several
-	Notices     []string        `json:"notices,omitempty"`
-	Error       string          `json:"error,omitempty"`
+	companionKeys
+	Notices []string `json:"notices,omitempty"`
+	Error   string   `json:"error,omitempty"`
 }
 
 // sourceSummary is one source with its own account.
@@ -144,6 +145,7 @@ func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error
 		}
 	}
 	s.accountKeys = newAccountKeys(accounts.Total())
+	s.companionKeys = r.counted.companionKeys
 	if failed != nil {
 		s.Error = strings.Join(messages(failed), "; ")
 	}

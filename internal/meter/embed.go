@@ -31,8 +31,9 @@ func embed(iface string, program xdp.Program) (*attachment, error) {
 	}, nil
 }
 
-// embedded returns a program of a collection whose instructions have their maps. It creates those of
-// the maps that are nil, and one for the constants. The caller closes the maps, also after an error.
+// embedded returns a program of a collection whose instructions have their maps. It creates those
+// of the maps that are nil, and one for the constants. The caller closes the maps, also after an
+// error.
 func (h *attachment) embedded(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.ProgramSpec, error) {
 	given, err := makeMaps(spec, maps)
 	if err != nil {
@@ -77,10 +78,10 @@ func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
 	return c.DetachMap(rodata), nil
 }
 
-// EmbedProtocols makes counters of protocols, and the program that counts: of the type ebpf.XDP; for
-// what an interface sends, of the type ebpf.SchedCLS. Where a program is traced, whose id is not 0,
-// it is one for the entry and, unless it is nil, one more for the exit. Of the options, Program and
-// Mode mean nothing.
+// EmbedProtocols makes counters of protocols, and the program that counts: of the type ebpf.XDP;
+// for what an interface sends, of the type ebpf.SchedCLS. Where a program is traced, whose id is
+// not 0, it is one for the entry and, unless it is nil, one more for the exit. Of the options,
+// Program and Mode mean nothing.
 func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, exit *ebpf.ProgramSpec, err error) {
 	at, err := embed(o.Interface, of)
 	if err != nil {

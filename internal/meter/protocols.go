@@ -245,9 +245,9 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 	return prog, nil
 }
 
-// prepare maps the tables of flows, where they are asked for and not mapped yet, and makes the entry
-// that counts the classes which find the table of classes full. It is made first, so that there is
-// room for it.
+// prepare maps the tables of flows, where they are asked for and not mapped yet, and makes the
+// entry that counts the classes which find the table of classes full. It is made first, so that
+// there is room for it.
 func (m *protocolMaps) prepare() error {
 	if err := m.mapFlows(); err != nil {
 		return err
