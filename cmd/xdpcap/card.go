@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
@@ -86,7 +85,7 @@ func (o *sandboxOptions) keepCards() error {
 		return fmt.Errorf("-Z %s: this user could not end the card's stamping of packets, which -j has begun: leave -Z away, or begin it before (hwstamp_ctl -i IF -r 1)", o.user)
 	}
 	o.box.User = nil
-	o.keep(unix.CAP_NET_ADMIN)
+	o.keepNetAdmin("put back how the card stamps packets")
 	return nil
 }
 

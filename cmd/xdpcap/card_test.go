@@ -153,7 +153,12 @@ func TestKeepCards(t *testing.T) {
 	if err := o.keepCards(); err != nil || len(o.box.Keep) != 1 || o.box.Keep[0] != unix.CAP_NET_ADMIN || o.box.User != nil {
 		t.Errorf("%v, %+v", err, o.box)
 	}
-	if !strings.Contains(o.String(), "CAP_NET_ADMIN") {
+	if want := ", CAP_NET_ADMIN alone, which it takes to put back how the card stamps packets, may"; !strings.Contains(o.String(), want) {
+		t.Error(o.String())
+	}
+	o.keepNetAdmin("remove the filter of clsact")
+	o.keepNetAdmin("remove the filter of clsact")
+	if want := " packets and to remove the filter of clsact, may"; !strings.Contains(o.String(), want) || len(o.box.Keep) != 1 {
 		t.Error(o.String())
 	}
 	off := sandboxOptions{off: true}

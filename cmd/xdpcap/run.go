@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -201,7 +200,7 @@ func (r *captureRun) enterSandbox() error {
 	}
 	for _, src := range r.session.Sources() {
 		if src.NetAdmin {
-			r.o.sandbox.keep(unix.CAP_NET_ADMIN)
+			r.o.sandbox.keepNetAdmin("remove the filter of clsact")
 		}
 	}
 	return r.o.sandbox.enter(made...)

@@ -19,7 +19,8 @@ type sandboxOptions struct {
 	user string
 	off  bool
 
-	box *privilege.Sandbox // nil = --no-sandbox
+	box   *privilege.Sandbox // nil = --no-sandbox
+	atEnd []string           // what it keeps CAP_NET_ADMIN for
 }
 
 func (o *sandboxOptions) flags(f *pflag.FlagSet) {
@@ -83,10 +84,10 @@ func directoryOf(file string) string {
 	return filepath.Dir(file)
 }
 
-// keep leaves the process a capability that it needs at its end.
-func (o *sandboxOptions) keep(capability int) {
-	if o.box != nil && !slices.Contains(o.box.Keep, capability) {
-		o.box.Keep = append(o.box.Keep, capability)
+// keepNetAdmin leaves the process the capability with which it does something at its end.
+func (o *sandboxOptions) keepNetAdmin(toDo string) {
+	if o.box != nil && !slices.Contains(o.atEnd, toDo) {
+		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, toDo)
 	}
 }
 
@@ -130,8 +131,8 @@ func (o *sandboxOptions) String() string {
 		where = "in " + strings.Join(o.box.Writable, ", ") + " alone"
 	}
 	capabilities := "no capabilities"
-	if len(o.box.Keep) > 0 { // see keep
-		capabilities = "CAP_NET_ADMIN alone, which it takes to remove the filter of clsact, or to put back how the card stamps packets"
+	if len(o.atEnd) > 0 {
+		capabilities = "CAP_NET_ADMIN alone, which it takes to " + strings.Join(o.atEnd, " and to ")
 	}
 	return who + ", " + capabilities + ", may open files for writing " + where
 }
