@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -97,12 +99,14 @@ func TestSampleAuto(t *testing.T) {
 	}
 }
 
-// --max-rate is what an adaptive capture aims at, and what it keeps has weights.
+// --max-rate is what an adaptive capture aims at, and what it keeps has weights: in its file, and
+// as the rates of its sFlow samples.
 func TestSampleAutoMaxRate(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
+	l := listenSFlow(t, pair.Rx)
 	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample", "auto", "--max-rate", "2000", "--json")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-w", "sflow://"+l.address, "--sample", "auto", "--max-rate", "2000", "--json")
 	g := testnet.MustGenerator(t, pair)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
@@ -124,4 +128,11 @@ func TestSampleAutoMaxRate(t *testing.T) {
 	}
 	e := statsOf(t, file).Total.Estimate
 	checkEstimate(t, "packets", s.Seen, e.Packets, e.PacketsLow, e.PacketsHigh)
+	var rates []uint32
+	for _, s := range samplesOf(l.read(t), flowSample) {
+		rates = append(rates, s.rate)
+	}
+	if diff := cmp.Diff(weightsIn(t, file), rates); diff != "" {
+		t.Errorf("weights (-) and rates of sFlow samples (+): %s", diff)
+	}
 }
