@@ -36,7 +36,7 @@ wait_for() {
     exit 1
 }
 
-go build -C "$here" -o "$dir/goflow2" github.com/netsampler/goflow2/v2/cmd/goflow2
+goflow2=$(go tool -C "$here" -n goflow2) # built, if the build cache does not have it
 
 # The hosts are joined by a router, at which the collector listens.
 ip netns add "$tag-net"
@@ -62,7 +62,7 @@ for i in "${hosts[@]}"; do
     ip -n "$tag-net" neigh add "10.98.$i.2" lladdr "02:00:00:00:00:0$i" dev "guard$i"
 done
 
-ip netns exec "$tag-net" "$dir/goflow2" -listen sflow://:6343 -addr '' -templates.path '' \
+ip netns exec "$tag-net" "$goflow2" -listen sflow://:6343 -addr '' -templates.path '' \
     -transport.file "$dir/flows.json" 2>"$dir/goflow2.log" &
 pids+=($!)
 wait_for grep -q ':18C7 ' "/proc/$!/net/udp" "/proc/$!/net/udp6"
