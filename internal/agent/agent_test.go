@@ -215,9 +215,13 @@ func TestNotTaken(t *testing.T) {
 	if a.sources[0].refused != 3 || len(notices) != 1 || !errors.Is(notices[0], unix.ENOBUFS) {
 		t.Errorf("%d refused, notices %v", a.sources[0].refused, notices)
 	}
-	accounts, err := a.End(capture.Accounts{{Seen: 3, Captured: 3}, {}, {}, {}})
-	if err != nil || accounts[0].NotTaken != 3 || accounts[0].Captured != 0 || a.Counts().Refused != 3 || a.Counts().Datagrams != 0 {
+	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+	accounts, err := a.End(capture.Accounts{{Seen: 4, Captured: 4}, {}, {}, {}})
+	if err != nil || accounts[0].NotTaken != 4 || accounts[0].Captured != 0 || a.Counts().Refused != 4 || a.Counts().Datagrams != 0 {
 		t.Errorf("accounts %+v, counts %+v, %v", accounts[0], a.Counts(), err)
+	}
+	if drops := a.sources[0].data.drops; drops != 3 {
+		t.Errorf("the last sample says that %d were dropped before it, want 3", drops)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 func FuzzDatagram(f *testing.F) {
 	f.Add([]byte{192, 0, 2, 1}, uint32(1), uint32(2), uint32(3), uint32(4), uint16(5), true, []byte("a packet of its own"))
 	f.Add(make([]byte, 16), uint32(1<<31), uint32(1<<31), uint32(1<<31), uint32(1<<31), uint16(0xffff), false, []byte{})
+	f.Add(make([]byte, 4), uint32(1), uint32(2), uint32(3), uint32(4), uint16(0xffff), true, []byte("every bit of a tag"))
 	f.Fuzz(func(t *testing.T, address []byte, sequence, rate, index, length uint32, tag uint16, tagged bool, data []byte) {
 		if len(data) > 1<<16 {
 			t.Skip("no packet is as long")
