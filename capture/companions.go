@@ -92,8 +92,8 @@ func asFunction(p *ebpf.ProgramSpec, prefix string) (asm.Instructions, error) {
 	for i := range body {
 		ins := &body[i]
 		if ins.IsLoadFromMap() {
-			if ins.Map() == nil {
-				return nil, fmt.Errorf("instruction %d has no map %s", i, ins.Reference())
+			if name := ins.Reference(); name != "" {
+				return nil, fmt.Errorf("instruction %d has no map for %s", i, name)
 			}
 			continue
 		}
@@ -102,6 +102,10 @@ func asFunction(p *ebpf.ProgramSpec, prefix string) (asm.Instructions, error) {
 		}
 		if to := ins.Reference(); to != "" {
 			*ins = ins.WithReference(prefix + to)
+		}
+		// Where one function of a program tells its source lines, the kernel wants all to.
+		if f := btf.FuncMetadata(ins); f != nil && ins.Source() == nil {
+			*ins = ins.WithSource(asm.Comment(f.Name))
 		}
 	}
 	if f := btf.FuncMetadata(&body[0]); f != nil {

@@ -322,7 +322,8 @@ func TestCompanionsOfTraced(t *testing.T) {
 			attachTarget(t, pair, testnet.Rewriting)
 			frames := startStream(t, pair)
 			file := tempFile(t)
-			p := listening(t, pair.Rx, nil, "-i", "rx0", "-w", file, "--json", "--rx-capture", at, "--stats", "--count", "--latency", "--listen", "127.0.0.1:0")
+			flows := fmt.Sprint(i) // where they are asked for, all protocols are counted at the exit
+			p := listening(t, pair.Rx, nil, "-i", "rx0", "-w", file, "--json", "--rx-capture", at, "--stats", "--count", "--latency", "--flows", flows, "--listen", "127.0.0.1:0")
 			testnet.WaitFor(t, "packets in the file", func() bool {
 				info, err := os.Stat(file)
 				return err == nil && info.Size() > 20_000
@@ -359,6 +360,9 @@ func TestCompanionsOfTraced(t *testing.T) {
 						t.Errorf("%s has %d frames, and %s %d verdicts, %d by protocol, %d run times", src.Hook, n, where, stats, count, latency)
 					}
 				}
+			}
+			if r := s.Count[0]; i > 0 && (len(r.Flows) != 1 || r.Flows[0].Packets != r.Total.Packets || r.Flows[0].Verdict != "pass") {
+				t.Errorf("flows %+v of %+v", r.Flows, r.Total)
 			}
 			if r := s.Latency[0]; r.Method != byTrace || r.Program == "" || r.Total.Min == 0 || r.Added != nil {
 				t.Errorf("%+v", r)

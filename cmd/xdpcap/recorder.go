@@ -81,8 +81,9 @@ func (r *captureRun) openRecorder() (err error) {
 		Triggers: r.o.recorder.triggers,
 		AtEnd:    r.o.recorder.atEnd,
 		Open: func() (*capture.File, string, error) {
-			name := names()
-			file, err := openOutput(name, nil, r.writer(r.o.file()))
+			name, options := names(), r.writer(r.o.file())
+			options.StatisticsInterval = 0 // a recording's are about its packets, which are there at once
+			file, err := openOutput(name, nil, options)
 			written.recorded.Store(file)
 			return file, name, err
 		},

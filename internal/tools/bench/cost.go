@@ -52,6 +52,7 @@ const (
 	sampleName  = "--sample 1000"
 	noMatchName = "filter that does not match"
 	egressName  = "-Q out: at egress"
+	onePassName = "--count --sizes --flows 10"
 	clockName   = "reading the clock alone"
 	copyingName = "copying alone"
 	countName   = "counting alone"
@@ -73,6 +74,9 @@ var configs = []config{
 	{what: "entry of a program (fentry)", size: testnet.MinFrame, kept: 1, place: atEntry},
 	{what: "exit of a program (fexit)", size: testnet.MinFrame, kept: 1, place: atExit},
 	{what: egressName, size: testnet.MinFrame, kept: 1, place: atEgress},
+	{what: onePassName, size: testnet.MinFrame, kept: 1, args: []string{"--count", "--sizes", "--flows", "10"}},
+	{what: "the same at an exit, --stats --latency", size: testnet.MinFrame, kept: 1, place: atExit,
+		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
 }
 
 // A lab is where XDP programs are run by BPF_PROG_RUN, which needs no traffic.
