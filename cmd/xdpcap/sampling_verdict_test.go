@@ -1,14 +1,14 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -47,19 +47,16 @@ func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
 		t.Errorf("summary %+v", s)
 	}
 	kept, weights := map[string]int{}, map[string]uint32{}
-	for line := range strings.Lines(mustRead(t, "--json", file)) {
-		var k packetKeys
-		if err := json.Unmarshal([]byte(line), &k); err != nil {
-			t.Fatal(err)
-		}
-		kept[k.Verdict]++
-		weights[k.Verdict] = k.Weight
+	for _, packet := range readTraced(t, file) {
+		verdict := capture.Verdict(packet.verdict).String()
+		kept[verdict]++
+		weights[verdict] = pcapng.Weight(packet.comments)
 	}
-	if diff := cmp.Diff(map[string]uint32{"drop": 0, "tx": 0, "aborted": 7, "pass": 20}, weights); diff != "" {
-		t.Errorf("weights, 0 where there is none: %s", diff)
+	if diff := cmp.Diff(map[string]uint32{"drop": 1, "tx": 1, "aborted": 7, "pass": 20}, weights); diff != "" {
+		t.Errorf("weights: %s", diff)
 	}
 	for verdict, n := range sent {
-		oneIn := max(int(weights[verdict]), 1)
+		oneIn := int(weights[verdict])
 		more := 0
 		if oneIn > 1 {
 			more = runtime.NumCPU() // each CPU has groups of its own
@@ -67,6 +64,9 @@ func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
 		if got := kept[verdict]; got < n/oneIn-more || got > n/oneIn+more {
 			t.Errorf("%d of %d packets with the verdict %s are kept, want one of %d", got, n, verdict, oneIn)
 		}
+	}
+	if testnet.Emulated() {
+		return // what reads the file is the same on every kernel
 	}
 	r := statsOf(t, file)
 	for verdict, n := range sent {
@@ -84,8 +84,5 @@ func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
 	out := outputOf(t, "tshark", "-r", file, "-Y", `frame.comment == "weight 20"`, "-T", "fields", "-e", "frame.number")
 	if n := strings.Count(out, "\n"); n != kept["pass"] {
 		t.Errorf("tshark finds %d packets of weight 20, want %d", n, kept["pass"])
-	}
-	if kept["pass"] == 0 {
-		t.Error(fmt.Sprint(kept))
 	}
 }

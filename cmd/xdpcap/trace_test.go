@@ -50,6 +50,8 @@ type traced struct {
 	id      uint64
 	verdict int64 // -1 = none
 	hook    string
+
+	comments []string
 }
 
 func readTraced(t *testing.T, path string) []traced {
@@ -72,7 +74,7 @@ func readTraced(t *testing.T, path string) []traced {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := traced{data: data, verdict: -1, hook: ifi.Name[strings.LastIndex(ifi.Name, "@")+1:]}
+		p := traced{data: data, verdict: -1, hook: ifi.Name[strings.LastIndex(ifi.Name, "@")+1:], comments: opts.Comments}
 		if opts.PacketID != nil {
 			p.id = *opts.PacketID
 		}
