@@ -22,8 +22,11 @@ type FlowRate struct {
 // many are ordered by their bytes since they came into the table.
 func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
 	var all []FlowRate
+	sums := make(map[flowKey]flowSum)
 	for bucket := range i.Now.buckets() {
-		for key, s := range sumFlows(i, bucket) {
+		clear(sums)
+		sumFlows(i, bucket, sums)
+		for key, s := range sums {
 			all = append(all, FlowRate{key.Flow, key.Verdict, NewRate(s.before, s.now, i.Took), s.error, s.now.Bytes - s.before.Bytes})
 		}
 	}
@@ -61,28 +64,26 @@ type flowSum struct {
 
 // sumFlows adds up the entries that all CPUs have in a bucket. A flow that has none on a CPU may
 // have had there what that CPU has missed.
-func sumFlows(i Interval[ProtocolCounts], bucket int) map[flowKey]*flowSum {
+func sumFlows(i Interval[ProtocolCounts], bucket int, sums map[flowKey]flowSum) {
 	var missed Tally
 	for _, buckets := range i.Now.Flows {
 		missed.Add(buckets[bucket].Missed)
 	}
-	sums := make(map[flowKey]*flowSum)
 	for cpu, buckets := range i.Now.Flows {
 		b := &buckets[bucket]
 		for place, e := range b.Entries {
 			key := flowKey{e.Flow, e.Verdict}
-			s := sums[key]
-			if s == nil {
-				s = &flowSum{error: missed}
-				sums[key] = s
+			s, ok := sums[key]
+			if !ok {
+				s.error = missed
 			}
 			s.now.Add(e.Counted)
 			s.before.Add(countedBefore(i.Before, cpu, bucket, place, &e))
 			s.error.Packets -= b.Missed.Packets - e.Error.Packets
 			s.error.Bytes -= b.Missed.Bytes - e.Error.Bytes
+			sums[key] = s
 		}
 	}
-	return sums
 }
 
 // countedBefore returns what an earlier snapshot had counted for the same entry: nothing, if the

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 
@@ -59,7 +60,8 @@ func checkFlows(t *testing.T, c ProtocolCounts, truth map[Flow]Tally) {
 	}
 }
 
-// A flowSender sends packets of flows that differ in their source addresses, and notes them.
+// A flowSender sends packets of flows that differ in their source addresses, and notes them. It
+// sends on a thread of its caller's, from thread.Quiet, whose CPU counts the packets.
 type flowSender struct {
 	*countBench
 	frame []byte
@@ -67,10 +69,11 @@ type flowSender struct {
 }
 
 func (s *flowSender) send(flow uint32, size int) {
-	s.t.Helper()
 	frame := s.frame[:size]
 	binary.BigEndian.PutUint32(frame[14+12:], flow)
-	s.run(frame, 1)
+	if verdict, err := s.prog.Run(&ebpf.RunOptions{Data: frame, Repeat: 1}); err != nil || xdp.Verdict(verdict) != s.verdict {
+		s.t.Errorf("verdict %v, %v", xdp.Verdict(verdict), err)
+	}
 	f := Flow{IPv4(17), netip.AddrPortFrom(netip.AddrFrom4([4]byte(frame[14+12:])), 9999), addr4(9999, 2)}
 	addTo(s.truth, f, Tally{1, uint64(size)})
 }
@@ -82,6 +85,7 @@ func TestFlowBounds(t *testing.T) {
 	zipf := rand.NewZipf(random, 1.1, 1, 1<<16)
 	size := func() int { return []int{60, 60, 576, 1500}[random.IntN(4)] }
 	const packets = 10_000
+	cpus := min(ebpf.MustPossibleCPU(), 2)
 	for _, test := range []struct {
 		name    string
 		buckets int
@@ -98,6 +102,12 @@ func TestFlowBounds(t *testing.T) {
 			s.send(1000+i, 60)
 			if i%4 == 0 {
 				s.send(7, 100)
+			}
+		}, []uint32{7}},
+		{"small packets of a flow among large ones", 1, false, func(s *flowSender, i uint32) {
+			s.send(1000+i, 1500)
+			for n := 0; n < 4 && i%5000 > 100; n++ { // a little more than an eighth of the bytes
+				s.send(7, 60)
 			}
 		}, []uint32{7}},
 		// One more flow than the table has entries, in turn: each loses its entry just before it
@@ -117,9 +127,8 @@ func TestFlowBounds(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newCountBench(t, ProtocolsOptions{Flows: true, flowBuckets: test.buckets, Sent: test.sent})
+			b := newCountBench(t, ProtocolsOptions{Flows: true, flowBuckets: max(test.buckets, 2/cpus), Sent: test.sent})
 			s := &flowSender{b, testnet.UDPFrame(1500, 0), make(map[Flow]Tally)}
-			cpus := min(ebpf.MustPossibleCPU(), 2)
 			n := uint32(testnet.Volume(packets))
 			for cpu := range cpus {
 				err := thread.Quiet(cpu, func() error {
@@ -144,6 +153,50 @@ func TestFlowBounds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A flow that ended long ago does not keep its entry for ever: its weight is halved now and then,
+// and then one of today has the entry.
+func TestFlowWeights(t *testing.T) {
+	for _, test := range []struct {
+		old  uint64 // how many halvings ago the first flows were
+		kept bool
+	}{{0, false}, {40, true}} {
+		b := newCountBench(t, ProtocolsOptions{Flows: true, flowBuckets: 2})
+		s := &flowSender{b, testnet.UDPFrame(1500, 0), make(map[Flow]Tally)}
+		today := uint32(1 << 20)
+		err := thread.Quiet(0, func() error {
+			for i := range uint32(200) {
+				s.send(i, 60)
+			}
+			for i := range 2 {
+				bucket := (*protocolsFlowBucket)(unsafe.Pointer(&b.maps.flows.mem[i*bucketSize]))
+				bucket.Halved -= test.old
+				for k := range bucket.Weights {
+					bucket.Weights[k] = uint64(k+1) << 30
+				}
+			}
+			for i := range uint32(20) {
+				s.send(today, 60)
+				s.send(today+1+i, 60)
+				s.send(today+100+i, 60)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := b.counts()
+		checkFlows(t, c, s.truth)
+		kept := false
+		for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 16) {
+			addr := f.Flow.Source.Addr().As4()
+			kept = kept || binary.BigEndian.Uint32(addr[:]) == today && f.Packets == 20
+		}
+		if kept != test.kept {
+			t.Errorf("%d halvings later: the flow has kept its entry: %v, want %v", test.old, kept, test.kept)
+		}
 	}
 }
 

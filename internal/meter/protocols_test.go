@@ -229,7 +229,7 @@ func TestProtocols(t *testing.T) {
 		}
 		t.Run(o.program(), func(t *testing.T) {
 			plain := newCountBench(t, o)
-			o.Sizes, o.Flows = true, true
+			o.Sizes, o.Flows, o.flowBuckets = true, true, 256
 			all := newCountBench(t, o)
 			classes, flows := make(map[string]Tally), make(map[Flow]Tally)
 			var sizes, none [protocolsLimitSIZES]Tally
