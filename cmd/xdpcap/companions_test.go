@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -383,5 +384,49 @@ func TestCompanionsOfOneProgram(t *testing.T) {
 	status, said := start(t, pair.Rx, nil, "-i", "rx0", "--account", "--program", "all", "--stats").wait()
 	if status != 1 || !strings.Contains(said, "rx0: several programs are traced there, and counters are those of one: choose it with --program") {
 		t.Errorf("status %d: %s", status, said)
+	}
+}
+
+// However a capture ends, and in however many files its packets are, it counts what it has seen.
+func TestCompanionsAtEnd(t *testing.T) {
+	skipEmulated(t)
+	for _, c := range []struct {
+		args []string
+		ends bool // by itself
+	}{
+		{[]string{"-c", "50"}, true},
+		{[]string{"--duration", "300ms"}, true},
+		{[]string{"-C", "4k"}, false},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			frames := startStream(t, pair)
+			defer frames.end()
+			dir := t.TempDir()
+			p := listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "-w", dir + "/out.pcapng", "--json", "--count"}, c.args...)...)
+			if !c.ends {
+				testnet.WaitFor(t, "the third file", func() bool { _, err := os.Stat(dir + "/out.pcapng2"); return err == nil })
+				p.cmd.Process.Signal(os.Interrupt)
+			}
+			status, said := p.wait()
+			s := account(t, said)
+			_, count, _ := packetsOf(s.companionKeys)
+			if status != 0 || s.Seen == 0 || count != s.Seen {
+				t.Errorf("status %d, %d seen, %d counted", status, s.Seen, count)
+			}
+			files, err := filepath.Glob(dir + "/out.pcapng*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var most, received uint64
+			for _, file := range files {
+				statistics, counted := fileStatistics(t, file)
+				_, n, _ := packetsOf(counted[len(counted)-1])
+				most, received = max(most, n), received+statistics[len(statistics)-1].Received
+			}
+			if most != s.Seen || received != s.Seen || !c.ends && len(files) < 3 {
+				t.Errorf("%d seen; in %d files the last comment has %d, all statistics together %d", s.Seen, len(files), most, received)
+			}
+		})
 	}
 }
