@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A goflow2 is that collector, which writes what it decodes as JSON.
+type goflow2 struct{ file string }
+
+// startGoflow2 starts goflow2 as contrib/fleet has it. It is built only where Go's build cache does
+// not have it.
+func startGoflow2(t *testing.T, pair *testnet.Pair, port uint16) *goflow2 {
+	t.Helper()
+	g := &goflow2{file: filepath.Join(t.TempDir(), "json")}
+	find := exec.Command("go", "tool", "-C", filepath.Join("..", "..", "contrib", "fleet"), "-n", "goflow2")
+	find.Stderr = os.Stderr
+	binary, err := find.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", find.Args, err)
+	}
+	startCollector(t, pair, port, strings.TrimSpace(string(binary)), "-listen", fmt.Sprintf("sflow://127.0.0.1:%d", port),
+		"-addr", "", "-produce", "raw", "-transport.file", g.file, "-templates.path", "")
+	return g
+}
+
+// check compares the samples that goflow2 has decoded with those that a collector of the test has.
+// Their pools may differ, because each output asks for it by itself.
+func (g *goflow2) check(t *testing.T, all []sflowDatagram) {
+	var want, got []string
+	for _, d := range all {
+		for _, s := range d.samples {
+			want = append(want, s.fields(d.agent.String(), d.subAgent))
+		}
+	}
+	slices.Sort(want)
+	testnet.WaitFor(t, "goflow2", func() bool {
+		got = g.read(t)
+		return len(got) >= len(want)
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("goflow2's samples (-want +got):\n%s", diff)
+	}
+}
+
+// fields are those of a sample that a collector decodes.
+func (s *sflowSample) fields(agent string, subAgent uint32) string {
+	text := fmt.Sprintf("%s,%d type %d sequence %d source %d:%d", agent, subAgent, s.kind, s.sequence, s.sourceType, s.sourceIndex)
+	if s.kind == counterSample {
+		return fmt.Sprintf("%s %d", text, s.counters[1])
+	}
+	return fmt.Sprintf("%s rate %d drops %d input %d output %d %d reason %d length %d-%d VLAN %d %d %x",
+		text, s.rate, s.drops, s.input, s.outputFormat, s.output, s.reason, s.frameLength, s.stripped, s.vlan, s.priority, s.header)
+}
+
+// A goflow2Sample has the fields of goflow2's flow samples, discarded packets and counters.
+type goflow2Sample struct {
+	Header struct {
+		Format   uint32
+		Sequence uint32 `json:"sample-sequence-number"`
+		Type     uint32 `json:"source-id-type"`
+		Index    uint32 `json:"source-id-value"`
+	}
+	Rate         uint32 `json:"sampling-rate"`
+	Drops        uint32 `json:"drops"`
+	Input        uint32 `json:"input-if-value"`
+	OutputFormat uint32 `json:"output-if-format"`
+	Output       uint32 `json:"output-if-value"`
+	DiscardInput uint32 `json:"input"`
+	Reason       uint32
+	Records      []struct {
+		Header struct {
+			Format uint32 `json:"data-format"`
+			Length int
+		}
+		Data struct {
+			FrameLength uint32 `json:"frame-length"`
+			Stripped    uint32
+			Length      int    `json:"original-length"`
+			Header      []byte `json:"header-data"`
+			VLAN        uint32 `json:"src-vlan"`
+			Priority    uint32 `json:"src-priority"`
+			Index       uint32 `json:"if-index"`
+		}
+	}
+}
+
+// read returns the samples that goflow2 has written so far.
+func (g *goflow2) read(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := text[:bytes.LastIndexByte(text, '\n')+1]
+	for line := range bytes.Lines(whole) {
+		var d struct {
+			Message struct {
+				Agent    string `json:"agent-ip"`
+				SubAgent uint32 `json:"sub-agent-id"`
+				Samples  []goflow2Sample
+			}
+		}
+		if err := json.Unmarshal(line, &d); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for _, in := range d.Message.Samples {
+			h := in.Header
+			s := sflowSample{
+				kind: h.Format, sequence: h.Sequence, sourceType: h.Type, sourceIndex: h.Index,
+				rate: in.Rate, drops: in.Drops, input: in.Input + in.DiscardInput, outputFormat: in.OutputFormat, output: in.Output, reason: in.Reason,
+				counters: map[uint32]int{},
+			}
+			for _, r := range in.Records {
+				switch {
+				case s.kind == counterSample:
+					s.counters[r.Header.Format] = r.Header.Length
+				case r.Header.Format == 1:
+					s.frameLength, s.stripped, s.header = r.Data.FrameLength, r.Data.Stripped, r.Data.Header[:r.Data.Length]
+				case r.Header.Format == 1001:
+					s.vlan, s.priority = r.Data.VLAN, r.Data.Priority
+				}
+			}
+			all = append(all, s.fields(d.Message.Agent, d.Message.SubAgent))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
