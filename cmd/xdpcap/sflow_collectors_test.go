@@ -26,6 +26,7 @@ func TestSFlowCollectors(t *testing.T) {
 	target := attachTarget(t, pair, testnet.Hooked)
 	p := listening(t, pair.Rx, nil, append(collectors, "--hook", pinHook(t, target.Hook()), "--sflow-agent", "192.0.2.7,70000")...)
 	frames := sendRound(t, pair)
+	waitForCounters(t, l, goflow2, 1)
 	p.interrupt()
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func TestSFlowCollectors(t *testing.T) {
 	for i := range uint16(40) {
 		testnet.Send(t, pair, testnet.VLAN(testnet.TxToRx().UDP(2000+i, 53, make([]byte, 300)), 100+i))
 	}
+	waitForCounters(t, l, goflow2, 2)
 	p.interrupt()
 
 	all := l.read(t)
@@ -46,6 +48,22 @@ func TestSFlowCollectors(t *testing.T) {
 	t.Run("goflow2", func(t *testing.T) { goflow2.check(t, all) })
 	t.Run("sfacctd", func(t *testing.T) { sfacctd.check(t, flows) })
 	t.Run("tshark", func(t *testing.T) { checkTshark(t, l, all) })
+}
+
+// waitForCounters waits until both collectors have the counters of the host from so many captures:
+// one that ends at once may have sent them to one alone.
+func waitForCounters(t *testing.T, l *sflowListener, g *goflow2, captures int) {
+	t.Helper()
+	testnet.WaitFor(t, "the counters of the host", func() bool {
+		hosts := 0
+		for _, s := range samplesOf(l.read(t), counterSample) {
+			if s.sourceType == 2 {
+				hosts++
+			}
+		}
+		decoded := strings.Join(g.read(t), "\n")
+		return hosts >= captures && strings.Count(decoded, " source 2:") >= captures
+	})
 }
 
 // startCollector starts a program in the pair's namespace, and waits until it receives on a UDP
