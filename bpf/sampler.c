@@ -9,8 +9,8 @@
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *
- * Each program is there twice: sample_NAME samples, and count_NAME runs companions besides,
- *programs of others that see every packet which the account has as seen.
+ * Each program is there twice: sample_NAME samples, and count_NAME runs companions besides. These
+ * are programs of others which see every packet that the account has as seen.
  */
 #include "include/build.h"
 #include <linux/bpf.h>

@@ -136,6 +136,15 @@ func TestInlineCalls(t *testing.T) {
 	if err := Inline(threeFunctions(), "filter", nil); err == nil {
 		t.Error("inlined nothing")
 	}
+	asking := slices.Insert(slices.Clone(body), 0, asm.FnKtimeGetNs.Call())
+	named := slices.Insert(slices.Clone(body), 0, asm.Mov.Imm(asm.R0, 0).WithSymbol("named"))
+	kept := slices.Insert(slices.Clone(body), 0, asm.Mov.Imm(asm.R6, 0))
+	for name, body := range map[string]asm.Instructions{"a call": asking, "a name": named, "a register that calls keep": kept} {
+		spec := threeFunctions()
+		if err := Inline(spec, "filter", body); err != nil || len(callsOf(spec.Instructions, "filter")) != 1 {
+			t.Errorf("%s: %v\n%v", name, err, spec.Instructions)
+		}
+	}
 	long := slices.Repeat(body, 20_000)
 	far := threeFunctions()
 	if err := Inline(far, "filter", long); err != nil || len(callsOf(far.Instructions, "filter")) != 1 {
