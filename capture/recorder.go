@@ -97,9 +97,6 @@ const notYet = ^uint64(0)
 // maxQueued is how many recordings may wait to be written. Triggers that come then are counted.
 const maxQueued = 16
 
-// late is for how long a packet may be on its way from the kernel.
-const late = 200 * time.Millisecond
-
 // NewRecorder returns a recorder that has its memory. It is released by End or Close.
 func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	if o.Size < MinRecorder {
@@ -184,10 +181,18 @@ func (r *Recorder) keep(p *Packet) {
 
 // Flush begins and ends recordings in time while no packets come.
 func (r *Recorder) Flush() error {
-	if r.present != nil && time.Now().UnixNano() > r.deadline+int64(late) {
+	if r.present != nil && r.settled().UnixNano() > r.deadline {
 		r.finish()
 	}
 	return r.look()
+}
+
+// settled is up to when all packets are in the ring.
+func (r *Recorder) settled() time.Time {
+	if r.description.Settled == nil {
+		return time.Now()
+	}
+	return r.description.Settled()
 }
 
 // look begins the recording that Trigger has asked for, hands the next one to write, and returns
