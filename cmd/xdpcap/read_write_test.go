@@ -89,7 +89,11 @@ func TestReadWriteCopies(t *testing.T) {
 // accountsOf are the lines about the accounts in a file.
 func accountsOf(t *testing.T, path string) string {
 	t.Helper()
-	_, accounts, _ := strings.Cut(mustRead(t, "--stats", path), ": ")
+	lines := strings.SplitAfter(mustRead(t, "--stats", path), "\n")
+	accounts := strings.Join(slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, " seen = ") }), "")
+	if accounts == "" {
+		t.Errorf("no account in %s", path)
+	}
 	return accounts
 }
 

@@ -12,8 +12,8 @@ import (
 
 // Inline is Replace for a function of which the program only asks whether it returns 0. Where the
 // program calls it in one place, and insns neither keep anything on the stack nor call anything,
-// that place jumps to insns and they jump back, which costs a packet several nanoseconds less than a
-// call. The function is left out then, and any other result than 0 becomes 1 where that is a
+// that place jumps to insns and they jump back, which costs a packet several nanoseconds less than
+// a call. The function is left out then, and any other result than 0 becomes 1 where that is a
 // constant.
 func Inline(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error {
 	calls := callsOf(spec.Instructions, symbol)
@@ -70,8 +70,8 @@ func removeFunction(spec *ebpf.ProgramSpec, symbol string) (asm.Instructions, er
 	return slices.Concat(spec.Instructions[:first], spec.Instructions[functionEnd(spec.Instructions, first):]), nil
 }
 
-// needNoFrame tells whether instructions can stand in any function: they have no words on its stack,
-// overwrite no more registers than a call does, and refer to nothing by a name.
+// needNoFrame tells whether instructions can stand in any function: they have no words on its
+// stack, overwrite no more registers than a call does, and refer to nothing by a name.
 func needNoFrame(insns asm.Instructions) bool {
 	return !slices.ContainsFunc(insns, func(ins asm.Instruction) bool {
 		return ins.Dst > asm.R5 || ins.Src > asm.R5 || ins.OpCode.JumpOp() == asm.Call || ins.Symbol() != "" || ins.Reference() != ""
