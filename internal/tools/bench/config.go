@@ -1,0 +1,81 @@
+package main
+
+import (
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A config is one way to run xdpcap. Each differs in one thing from the first: whole packets of 64
+// bytes, --sink, one CPU that receives, no filter and no sampling.
+type config struct {
+	what  string
+	size  int
+	args  []string
+	kept  float64 // which part of the packets goes into a ring
+	place place
+
+	// Whether the traffic's rate is measured, too. Where the frame's size is all that differs, it
+	// is in the sheets.
+	traffic bool
+}
+
+// A place is where xdpcap sees the packets.
+type place int
+
+const (
+	atXDP place = iota
+	atHookMap
+	atEntry
+	atExit
+	atEgress
+)
+
+// What the configurations are called that others are compared with.
+const (
+	wholeName   = "whole packets"
+	sampleName  = "--sample 1000"
+	noMatchName = "filter that does not match"
+	egressName  = "-Q out: at egress"
+	onePassName = "--count --sizes --flows 10"
+	clockName   = "reading the clock alone"
+	copyingName = "copying alone"
+	countName   = "counting alone"
+)
+
+var configs = []config{
+	{what: wholeName, size: testnet.MinFrame, kept: 1},
+	{what: wholeName, size: middleSize, kept: 1},
+	{what: wholeName, size: longSize, kept: 1},
+	{what: wholeName, size: jumboSize, kept: 1},
+	{what: "-s 96", size: longSize, kept: 1, traffic: true, args: []string{"-s", "96"}},
+	{what: "--sample 10", size: testnet.MinFrame, kept: 0.1, traffic: true, args: []string{"--sample", "10"}},
+	{what: "--sample 100", size: testnet.MinFrame, kept: 0.01, traffic: true, args: []string{"--sample", "100"}},
+	{what: sampleName, size: testnet.MinFrame, kept: 0.001, traffic: true, args: []string{"--sample", "1000"}},
+	{what: "filter that matches", size: testnet.MinFrame, kept: 1, traffic: true, args: []string{"udp port 9999"}},
+	{what: noMatchName, size: testnet.MinFrame, kept: 0, traffic: true, args: []string{"tcp port 443"}},
+	{what: "--max-rate 1000", size: testnet.MinFrame, kept: 0, traffic: true, args: []string{"--max-rate", "1000"}},
+	{what: "--hook: a program's hook map", size: testnet.MinFrame, kept: 1, place: atHookMap},
+	{what: "entry of a program (fentry)", size: testnet.MinFrame, kept: 1, place: atEntry},
+	{what: "exit of a program (fexit)", size: testnet.MinFrame, kept: 1, place: atExit},
+	{what: egressName, size: testnet.MinFrame, kept: 1, place: atEgress},
+	{what: onePassName, size: testnet.MinFrame, kept: 1, args: []string{"--count", "--sizes", "--flows", "10"}},
+	{what: "the same at an exit, --stats --latency", size: testnet.MinFrame, kept: 1, place: atExit,
+		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
+}
+
+// ringBytes is how much a ring holds by default, and ringPart which part of it is filled at a time.
+const (
+	ringBytes = 8 << 20
+	ringPart  = 0.4
+	// mostRepeat is the most packets at a time where they do not fill a ring.
+	mostRepeat = 500_000
+	// recordBytes is at least what a record has besides the packet.
+	recordBytes = 64
+)
+
+// repeatFor returns how many packets fill a part of a ring.
+func repeatFor(size int, c *config) int {
+	if c.kept == 0 {
+		return mostRepeat
+	}
+	return int(min(ringPart*ringBytes/float64(size+recordBytes)/c.kept, mostRepeat))
+}
