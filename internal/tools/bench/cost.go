@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -25,11 +24,7 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 	verdict := xdp.Drop
 	switch c.place {
 	case atXDP:
-		// The program is known once xdpcap has attached it. One that is bound to its device could
-		// not be run.
-		if strings.Contains(p.help, "--vlan-restore") {
-			args = append(args, "--vlan-restore=false")
-		}
+		args = p.runnable() // the program is known once xdpcap has attached it
 	case atEgress:
 		empty, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})

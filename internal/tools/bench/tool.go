@@ -60,6 +60,16 @@ func newProgram(path string) (*program, error) {
 	return &program{path: path, help: string(help)}, nil
 }
 
+// runnable returns arguments by which xdpcap's program at the hook XDP can be run by BPF_PROG_RUN,
+// too: one that asks the card for VLAN tags is bound to its device, and cannot.
+func (p *program) runnable() []string {
+	args := []string{"-i", rxName}
+	if strings.Contains(p.help, "--vlan-restore") {
+		args = append(args, "--vlan-restore=false")
+	}
+	return args
+}
+
 // tool returns a run of xdpcap at the hook XDP with a transport and further arguments.
 func (p *program) tool(name, transport string, verdict xdp.Verdict, args ...string) tool {
 	t := tool{

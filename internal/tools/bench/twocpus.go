@@ -24,7 +24,7 @@ func (b *bench) measureTwoCPUs(ctx context.Context) (err error) {
 	for _, transport := range transports {
 		progress("two CPUs, %s", transport)
 		result := TwoCPUs{Transport: transport}
-		t := b.program.tool("two CPUs", transport, xdp.Drop, "-i", rxName)
+		t := b.program.tool("two CPUs", transport, xdp.Drop, b.program.runnable()...)
 		err := error(nil)
 		if t.missing != "" {
 			err = errors.New(t.missing)
