@@ -59,11 +59,12 @@ func (b *builder) address(l netlink.Link, text string) {
 	b.do(func() error { return netlink.AddrAdd(l, address(text)) })
 }
 
-// linkLocal gives a device of our namespaces, where IPv6 is off, the address that IPv6 gives each.
+// linkLocal gives a device of our namespaces, where IPv6 is off, a link-local address. The kernel
+// makes none of its own (addr_gen_mode 1): it would come at a time that nobody knows.
 func (b *builder) linkLocal(l netlink.Link) {
-	b.do(func() error {
-		return os.WriteFile("/proc/sys/net/ipv6/conf/"+l.Attrs().Name+"/disable_ipv6", []byte("0"), 0)
-	})
+	settings := "/proc/sys/net/ipv6/conf/" + l.Attrs().Name
+	b.do(func() error { return os.WriteFile(settings+"/addr_gen_mode", []byte("1"), 0) },
+		func() error { return os.WriteFile(settings+"/disable_ipv6", []byte("0"), 0) })
 	b.address(l, "fe80::1/64")
 }
 
