@@ -24,7 +24,7 @@ type sandboxOptions struct {
 }
 
 func (o *sandboxOptions) flags(f *pflag.FlagSet) {
-	nameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, the caller")
+	nameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, doas and the like, the caller")
 	noSandboxVar(f, &o.off)
 }
 
@@ -49,10 +49,10 @@ func (o *sandboxOptions) plan(more bool, files ...string) error {
 		}
 	}
 	forbidden := func(u *privilege.User) int {
-		return slices.IndexFunc(o.box.Writable, func(dir string) bool { return !u.MayWrite(dir) })
+		return slices.IndexFunc(o.box.Writable, func(dir string) bool { return !(&privilege.Sandbox{User: u}).MayWrite(dir) })
 	}
 	if o.user == "" {
-		if u := privilege.Sudoer(); u != nil && forbidden(u) < 0 {
+		if u := privilege.Caller(); u != nil && forbidden(u) < 0 {
 			o.box.User = u
 		}
 		return nil

@@ -6,9 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"runtime"
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"kernel.org/pub/linux/libs/security/libcap/cap"
@@ -33,24 +31,63 @@ func LookUp(name string) (*User, error) {
 	return newUser(found)
 }
 
-// Sudoer is the user who called this process by sudo; nil = nobody did, or it was root, or this
-// process cannot become that user.
-func Sudoer() *User {
-	uid, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 31)
-	if err != nil || uid == 0 || os.Getuid() != 0 || !holds(cap.SETUID) || !holds(cap.SETGID) {
+// Caller is the user who has made this process root's, by sudo, run0, doas or pkexec; nil = nobody
+// did, or it was root, or this process cannot become that user.
+func Caller() *User {
+	if !mayBecome() {
 		return nil
 	}
-	if found, err := user.LookupId(os.Getenv("SUDO_UID")); err == nil {
+	// run0 sets sudo's variables, too. Where several say something, as when root has called sudo in
+	// a shell of doas, the one counts that does not name root.
+	gid, _ := id(os.Getenv("SUDO_GID"))
+	for _, uid := range []string{"SUDO_UID", "PKEXEC_UID"} {
+		if uid, ok := id(os.Getenv(uid)); ok && uid != 0 {
+			return byID(uid, gid)
+		}
+		gid = 0
+	}
+	if u, err := LookUp(os.Getenv("DOAS_USER")); err == nil && u.UID != 0 {
+		return u
+	}
+	return nil
+}
+
+// Owner is the user to whom a directory belongs; nil = that is root, or this process cannot become
+// that user.
+func Owner(directory string) *User {
+	var dir unix.Stat_t
+	if !mayBecome() || unix.Stat(directory, &dir) != nil || dir.Uid == 0 {
+		return nil
+	}
+	return byID(int(dir.Uid), int(dir.Gid))
+}
+
+// mayBecome tells whether this process is root's and can become another user.
+func mayBecome() bool {
+	return os.Geteuid() == 0 && os.Getuid() == 0 && holds(cap.SETUID) && holds(cap.SETGID)
+}
+
+// id reads the number of a user or group.
+func id(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
+}
+
+// nogroup is the group that stands for none, as the kernel has it by default.
+const nogroup = 65534
+
+// byID finds a user by its number. Users may be kept where this process cannot look, as outside of
+// a container: then it has this group, unless that is root's.
+func byID(uid, gid int) *User {
+	if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		if u, err := newUser(found); err == nil {
 			return u
 		}
 	}
-	// Users may be kept where this process cannot look.
-	gid, err := strconv.ParseUint(os.Getenv("SUDO_GID"), 10, 31)
-	if err != nil {
-		return nil
+	if gid == 0 {
+		gid = nogroup
 	}
-	return &User{Name: "with id " + strconv.Itoa(int(uid)), UID: int(uid), GID: int(gid), Groups: []int{int(gid)}}
+	return &User{Name: "with id " + strconv.Itoa(uid), UID: uid, GID: gid, Groups: []int{gid}}
 }
 
 func newUser(found *user.User) (u *User, err error) {
@@ -74,33 +111,4 @@ func newUser(found *user.User) (u *User, err error) {
 		}
 	}
 	return u, nil
-}
-
-// MayWrite tells whether the user may make files in a directory. This process must be root's.
-func (u *User) MayWrite(directory string) bool {
-	// The kernel is asked by a thread that has the user's identity in file systems for a moment.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	own, err := unix.Getgroups()
-	if err != nil || setThreadGroups(u.Groups) != nil {
-		return false
-	}
-	defer setThreadGroups(own)
-	unix.Setfsgid(u.GID)
-	defer unix.Setfsgid(unix.Getegid())
-	unix.Setfsuid(u.UID)
-	defer unix.Setfsuid(unix.Geteuid())
-	return unix.Faccessat(unix.AT_FDCWD, directory, unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil
-}
-
-// setThreadGroups sets the supplementary groups of this thread alone.
-func setThreadGroups(groups []int) error {
-	ids := make([]uint32, len(groups)+1) // never empty, so that it has an address
-	for i, g := range groups {
-		ids[i] = uint32(g)
-	}
-	if _, _, err := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&ids[0])), 0); err != 0 {
-		return err
-	}
-	return nil
 }

@@ -2,7 +2,7 @@ package privilege
 
 import (
 	"os"
-	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,78 +10,64 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What a user may write is what the kernel lets that user write, and to ask changes nothing.
-func TestMayWrite(t *testing.T) {
+func TestCaller(t *testing.T) {
 	testnet.RequireRoot(t)
-	u := &User{Name: "somebody", UID: 1234, GID: 1235, Groups: []int{1235, 1236}}
-	parent, err := os.MkdirTemp("", "privilege")
+	unknown := func(uid, gid int) *User {
+		return &User{"with id " + strconv.Itoa(uid), uid, gid, []int{gid}}
+	}
+	somebody, err := LookUp("nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(parent)
-	if err := os.Chmod(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before, err := threadIdentity("/proc/thread-self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	const byNumber, byGroup, byName, byPolkit = "SUDO_UID", "SUDO_GID", "DOAS_USER", "PKEXEC_UID"
 	for _, test := range []struct {
-		name     string
-		uid, gid int
-		mode     os.FileMode
-		want     bool
+		env  map[string]string
+		want *User
 	}{
-		{"own", 1234, 0, 0o700, true},
-		{"own, for reading", 1234, 0, 0o500, false},
-		{"of the group", 0, 1235, 0o770, true},
-		{"of a supplementary group", 0, 1236, 0o770, true},
-		{"of another group", 0, 1237, 0o770, false},
-		{"everybody's", 0, 0, 0o777, true},
-		{"root's", 0, 0, 0o755, false},
+		{nil, nil},
+		{map[string]string{byNumber: "0", byGroup: "0"}, nil},
+		{map[string]string{byNumber: "-1", byGroup: "5"}, nil},
+		{map[string]string{byNumber: "many", byGroup: "5"}, nil},
+		{map[string]string{byNumber: "4000000"}, unknown(4000000, nogroup)},
+		{map[string]string{byNumber: "4000000", byGroup: "4000001"}, unknown(4000000, 4000001)},
+		{map[string]string{byName: "nobody"}, somebody},
+		{map[string]string{byName: "root"}, nil},
+		{map[string]string{byName: "no such user"}, nil},
+		{map[string]string{byPolkit: "65534"}, somebody},
+		{map[string]string{byPolkit: "0"}, nil},
+		{map[string]string{byPolkit: "4000000"}, unknown(4000000, nogroup)},
+		{map[string]string{byNumber: "0", byGroup: "0", byName: "nobody"}, somebody}, // sudo in a shell of doas
 	} {
-		dir := parent + "/" + test.name
-		for _, err := range []error{os.Mkdir(dir, 0o700), os.Chmod(dir, test.mode), os.Chown(dir, test.uid, test.gid)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, name := range []string{byNumber, byGroup, byName, byPolkit} {
+			t.Setenv(name, test.env[name])
 		}
-		if got := u.MayWrite(dir); got != test.want {
-			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		if diff := cmp.Diff(test.want, Caller()); diff != "" {
+			t.Errorf("%v: %s", test.env, diff)
 		}
-	}
-	if u.MayWrite(parent + "/missing") {
-		t.Error("a directory that does not exist")
-	}
-	after, err := threadIdentity("/proc/thread-self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("the thread has changed: %s", diff)
 	}
 }
 
-func TestSudoer(t *testing.T) {
+func TestOwner(t *testing.T) {
 	testnet.RequireRoot(t)
+	dir := t.TempDir()
 	for _, test := range []struct {
-		uid, gid string
+		uid, gid int
 		want     *User
 	}{
-		{"", "", nil},
-		{"0", "0", nil},
-		{"-1", "5", nil},
-		{"many", "5", nil},
-		{"4000000", "", nil},
-		{"4000000", "4000001", &User{"with id 4000000", 4000000, 4000001, []int{4000001}}},
+		{0, 0, nil},
+		{0, 1235, nil},
+		{4000000, 1235, &User{"with id 4000000", 4000000, 1235, []int{1235}}},
+		{4000000, 0, &User{"with id 4000000", 4000000, nogroup, []int{nogroup}}},
 	} {
-		t.Setenv("SUDO_UID", test.uid)
-		t.Setenv("SUDO_GID", test.gid)
-		if diff := cmp.Diff(test.want, Sudoer()); diff != "" {
-			t.Errorf("SUDO_UID=%s SUDO_GID=%s: %s", test.uid, test.gid, diff)
+		if err := os.Chown(dir, test.uid, test.gid); err != nil {
+			t.Fatal(err)
 		}
+		if diff := cmp.Diff(test.want, Owner(dir)); diff != "" {
+			t.Errorf("%d:%d: %s", test.uid, test.gid, diff)
+		}
+	}
+	if u := Owner(dir + "/missing"); u != nil {
+		t.Errorf("the owner of nothing is %v", u)
 	}
 }
 

@@ -1,0 +1,99 @@
+package privilege
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// As calls do with the rights in file systems that this process has once it has entered the
+// sandbox: with the sandbox's user and groups, and without capabilities. What the kernel lets do
+// open, make or remove is therefore what it lets the process open, make or remove later, and a
+// symbolic link is followed with these rights only. What do makes belongs to that user. The rest of
+// the process stays as it is. Landlock's rules of the sandbox do not hold yet.
+//
+// do runs on a thread of its own, and starts no goroutine that opens files. The error is do's,
+// unless the kernel refuses to give the thread that identity.
+func (s *Sandbox) As(do func() error) error {
+	failed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and it ends with the goroutine if it cannot be put back
+		restore, err := s.assume()
+		if err == nil {
+			err = do()
+		}
+		if undone := restore(); undone != nil {
+			err = fmt.Errorf("put a thread's identity back: %w", undone)
+		} else {
+			runtime.UnlockOSThread()
+		}
+		failed <- err
+	}()
+	return <-failed
+}
+
+// assume gives this thread the identity. restore puts back what it had, also after an error.
+func (s *Sandbox) assume() (restore func() error, err error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var own [2]unix.CapUserData
+	if err := unix.Capget(&header, &own[0]); err != nil {
+		return func() error { return nil }, fmt.Errorf("ask for the capabilities: %w", err)
+	}
+	restore = func() error { return unix.Capset(&header, &own[0]) }
+	if u := s.User; u != nil {
+		groups, err := unix.Getgroups()
+		if err == nil {
+			err = unix.Setgroups(u.Groups)
+		}
+		if err != nil {
+			return restore, fmt.Errorf("have the groups of user %s: %w", u.Name, err)
+		}
+		restore = func() error {
+			// Only the groups take a capability, and the change of the user changes capabilities.
+			for _, undo := range []func() error{
+				func() error { return setFilesystemID(unix.SetfsuidRetUid, unix.Geteuid()) },
+				func() error { return setFilesystemID(unix.SetfsgidRetGid, unix.Getegid()) },
+				func() error { return unix.Capset(&header, &own[0]) },
+				func() error { return unix.Setgroups(groups) },
+			} {
+				if err := undo(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := setFilesystemID(unix.SetfsgidRetGid, u.GID); err != nil {
+			return restore, fmt.Errorf("have the group of user %s: %w", u.Name, err)
+		}
+		if err := setFilesystemID(unix.SetfsuidRetUid, u.UID); err != nil {
+			return restore, fmt.Errorf("act as user %s: %w", u.Name, err)
+		}
+	}
+	none := own // but the permitted ones stay, so that the effective ones can be taken up again
+	none[0].Effective, none[1].Effective = 0, 0
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return restore, fmt.Errorf("do without capabilities: %w", err)
+	}
+	return restore, nil
+}
+
+// setFilesystemID sets the user or group by which the kernel judges this thread's use of files. The
+// call itself tells no errors, and so the id is asked for by one that is no id.
+func setFilesystemID(set func(id int) (previous int, err error), id int) error {
+	if _, err := set(id); err != nil {
+		return err
+	}
+	if now, err := set(-1); err != nil || now != id {
+		return unix.EPERM
+	}
+	return nil
+}
+
+// MayWrite tells whether the process may make files in a directory once it is in the sandbox, by
+// asking the kernel. It makes none: a directory for which this is true may still be full.
+func (s *Sandbox) MayWrite(directory string) bool {
+	return s.As(func() error {
+		return unix.Faccessat(unix.AT_FDCWD, directory, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	}) == nil
+}
