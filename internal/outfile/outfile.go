@@ -81,6 +81,12 @@ func (f *File) lock() error {
 	return nil
 }
 
+// unlock lets others have the file. To close it does not do that while a child process that was
+// just forked has a copy of the descriptor, which it keeps until it executes its program.
+func (f *File) unlock() {
+	control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) })
+}
+
 // Give makes a file that Open has made belong to another user and group.
 func (f *File) Give(uid, gid int) error {
 	if !f.made {
@@ -195,6 +201,7 @@ func (f *File) Close() error {
 	if f.made && !f.begun && f.Check(0) == nil {
 		os.Remove(f.path)
 	}
+	f.unlock()
 	err := f.File.Close()
 	if err == nil || errors.Is(err, os.ErrClosed) {
 		return nil

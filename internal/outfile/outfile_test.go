@@ -97,6 +97,12 @@ func TestLock(t *testing.T) {
 	if got := content(t, path); got != "first" {
 		t.Errorf("the file is %q now", got)
 	}
+	// A child that was forked has a copy of the descriptor until it executes its program.
+	inherited, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
 	f.Close()
 	mustOpen(t, path)
 }
