@@ -103,6 +103,18 @@ func (as Accounts) plus(more Accounts) Accounts {
 	return sums
 }
 
+// refuse counts packets as lost that an output had taken, and that its disk has not.
+func (as Accounts) refuse(taken Accounts) Accounts {
+	own := slices.Clone(as)
+	for i, t := range taken {
+		own[i].Captured -= t.Captured
+		own[i].Bytes -= t.Bytes
+		own[i].Lost += t.Captured
+		own[i].NotTaken += t.Captured
+	}
+	return own
+}
+
 // passedOver returns the accounts of an output that took only some of the packets that the session
 // captured, because it had been asked not to take more: the others are not sampled.
 func (as Accounts) passedOver(taken Accounts) Accounts {

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -61,9 +60,6 @@ func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
 		return nil, err
 	}
 	f.present = p
-	if (!r.isSingle() || r.Atomic) && !p.file.IsRegular() {
-		return nil, errors.Join(fmt.Errorf("open %s: it is not a regular file: choose another name", p.path), f.Close())
-	}
 	return f, nil
 }
 
@@ -89,7 +85,7 @@ func (f *File) Begin(d Description) error {
 	w.enc = newEncoder(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
 	f.told, f.taken = make(Accounts, len(d.Sources)), make(Accounts, len(d.Sources))
-	f.finisher = newFinisher(&f.rotation)
+	f.finisher = newFinisher(&f.rotation, len(d.Sources))
 	f.start(p)
 	if err := w.beginQueue(f); err != nil {
 		f.finisher.end()
@@ -127,9 +123,6 @@ func (f *File) End(final Accounts) (Accounts, error) {
 			err = ended
 		}
 		f.finisher.end()
-		if p.isSpoiled() {
-			f.taken = f.taken.without(p.stream.taken)
-		}
 		if p.err != nil {
 			err = p.err // which came first
 		}
@@ -140,7 +133,7 @@ func (f *File) End(final Accounts) (Accounts, error) {
 			err = last
 		}
 	}
-	return account(f.taken), err
+	return account(f.taken).refuse(f.finisher.refused), err
 }
 
 // Give makes a file that OpenFile or OpenFiles has made belong to another user and group, by

@@ -24,6 +24,7 @@ type finisher struct {
 	own      []ringFile // finished; of a ring alone
 	size     int64      // bytes in the files that were finished and not removed
 	err      error
+	refused  Accounts // Captured and Bytes of the files that the disk did not take
 }
 
 // A ringFile is a finished file of a ring.
@@ -32,8 +33,8 @@ type ringFile struct {
 	info os.FileInfo
 }
 
-func newFinisher(r *Rotation) *finisher {
-	f := &finisher{rotation: r, parts: make(chan *part, maxUnfinished), ended: make(chan struct{})}
+func newFinisher(r *Rotation, sources int) *finisher {
+	f := &finisher{rotation: r, refused: make(Accounts, sources), parts: make(chan *part, maxUnfinished), ended: make(chan struct{})}
 	f.finished.L = &f.mu
 	go f.run()
 	return f
@@ -43,8 +44,8 @@ func (f *finisher) run() {
 	defer close(f.ended)
 	for p := range f.parts {
 		info, _ := p.file.Stat()
-		err := p.finish(f.rotation.Atomic)
-		if p.err == nil && f.rotation.Finished != nil {
+		err := p.finish()
+		if err == nil && f.rotation.Finished != nil {
 			f.rotation.Finished(p.path)
 		}
 		f.mu.Lock()
@@ -53,7 +54,10 @@ func (f *finisher) run() {
 		}
 		f.waiting = slices.DeleteFunc(f.waiting, func(w *part) bool { return w == p })
 		f.size += p.stream.size.Load()
-		if f.rotation.Keep > 0 && info != nil && p.err == nil {
+		if p.refused {
+			f.refused = f.refused.plus(p.stream.taken)
+		}
+		if f.rotation.Keep > 0 && info != nil && err == nil {
 			f.own = append(f.own, ringFile{p.path, info})
 			for !p.last && len(f.own) >= f.rotation.Keep {
 				f.remove()
@@ -129,7 +133,8 @@ func (f *finisher) failure() error {
 	return f.err
 }
 
-// end waits until all files are finished. It may be called again.
+// end waits until all files are finished. Afterwards refused belongs to the caller. It may be
+// called again.
 func (f *finisher) end() {
 	f.once.Do(func() { close(f.parts) })
 	<-f.ended

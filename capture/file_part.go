@@ -2,15 +2,10 @@ package capture
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
-
-// partial stands behind the name of a file that gets its own one when it is finished.
-const partial = ".partial"
 
 // A part is one file of a File. It belongs to the goroutine that writes until it is complete, and
 // then to the finisher.
@@ -21,6 +16,7 @@ type part struct {
 	packets uint64 // that were given to the stream
 	last    bool   // of the session: it must be where it was until it is on the disk
 	err     error  // of the file, found by check
+	refused bool   // finish found that its packets may be missing
 }
 
 // newPart returns a file that errors call by a name.
@@ -40,14 +36,8 @@ func (f *File) openPart(path string) (*part, error) {
 	if name == "" || !f.rotation.isSingle() {
 		name = path
 	}
-	at := path
-	if f.rotation.Atomic {
-		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("open %s: it is not a regular file, which one that is finished could replace: choose another name", path)
-		}
-		at += partial
-	}
-	opened, err := outfile.Open(at)
+	r := &f.rotation
+	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, Regular: !r.isSingle()})
 	if err != nil {
 		return nil, err
 	}
@@ -84,19 +74,23 @@ func (p *part) bytes(place int64) int64 {
 	return place - p.stream.start
 }
 
-// finish brings a complete file to its disk and under its name.
-func (p *part) finish(atomic bool) error {
+// finish brings a complete file to its disk, and then under its name. A file with an error has
+// neither its name, where Atomic gives it one, nor its packets in the account, unless it was
+// renamed by others and is whole.
+func (p *part) finish() error {
 	err := p.file.Store()
-	if err == nil && p.last && p.err == nil {
-		err = p.check()
+	if err == nil && p.last {
+		p.check()
 	}
-	if atomic && p.err == nil {
-		if renamed := p.file.Rename(p.path); err == nil {
-			err = renamed
-		}
+	if err == nil && p.err == nil {
+		err = p.file.Publish()
 	}
 	if closed := p.file.Close(); err == nil {
 		err = closed
+	}
+	p.refused = err != nil || p.isSpoiled()
+	if err == nil {
+		err = p.err
 	}
 	return err
 }

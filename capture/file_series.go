@@ -123,9 +123,6 @@ func (f *File) open(place Place) error {
 	if err != nil {
 		return err
 	}
-	if !p.file.IsRegular() {
-		return errors.Join(fmt.Errorf("open %s: it is not a regular file", path), p.file.Close())
-	}
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()

@@ -300,6 +300,50 @@ func TestSeriesNextFails(t *testing.T) {
 	}
 }
 
+// A file that its disk did not keep has neither its name, nor is it told of, nor are its packets
+// captured.
+func TestSeriesDiskFails(t *testing.T) {
+	dir := testnet.MustFailingDisk(t)
+	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
+	var told []string
+	f, err := OpenFiles(Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }}, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Begin(describeTwo()); err != nil {
+		t.Fatal(err)
+	}
+	const packets = 100
+	session := make(Accounts, 2)
+	p := testPacket(0)
+	p.Data = make([]byte, 60_000)
+	p.WireLen = len(p.Data)
+	for range packets {
+		f.Write([]Packet{*p}) // what is wrong is also returned by End
+		session[p.Source].Seen++
+		session[p.Source].Captured++
+		session[p.Source].Bytes += uint64(len(p.Data))
+	}
+	own, err := f.End(session)
+	if err == nil || !strings.Contains(err.Error(), "to its disk: ") {
+		t.Errorf("%v", err)
+	}
+	published := uint64(0)
+	for _, path := range told {
+		published += countPackets(PCAPNG, readBack(t, path))
+	}
+	a := own.Total()
+	if a.Captured != published || a.NotTaken != packets-published || a.Lost != a.NotTaken || published == packets || a.Bytes != a.Captured*60_000 {
+		t.Errorf("%d packets in the files %v, account %+v", published, told, a)
+	}
+	if first := path(Place{}); slices.Contains(told, first) {
+		t.Errorf("files %v", told)
+	} else if _, err := os.Stat(first); err == nil {
+		t.Errorf("%s has its name", first)
+	}
+}
+
 // Files that are complete are finished while packets go on, and not all at once.
 func TestSeriesAtomicNames(t *testing.T) {
 	dir := t.TempDir()

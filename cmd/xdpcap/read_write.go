@@ -47,7 +47,7 @@ func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 		}
 		w.file, err = outfile.Opened(os.Stdout, stdoutName)
 	} else {
-		w.file, err = outfile.Open(o.write)
+		w.file, err = outfile.Open(o.write, outfile.Options{})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-w: %w", err)

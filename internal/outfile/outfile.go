@@ -19,42 +19,89 @@ var ErrSpoiled = errors.New("the file is gone or no longer whole")
 // A File is written to from its end on. It belongs to one goroutine.
 type File struct {
 	*os.File
-	name  string      // for errors
-	path  string      // where Open found or made it; "" = another one has opened the file
-	mode  os.FileMode // its type
-	made  bool        // by Open
-	begun bool
+	name    string      // for errors
+	path    string      // where Open found or made it; "" = another one has opened the file
+	final   string      // the path that Publish gives it; "" = it has it
+	mode    os.FileMode // its type
+	made    bool        // by Open
+	begun   bool
+	options Options
+}
+
+// Options say how Open makes a file.
+type Options struct {
+	// Atomic lets the file have its path only when Publish is called, and ".partial" behind that
+	// before.
+	Atomic bool
+	// New refuses a path where there is something already, which Open otherwise writes over. The
+	// error is of the kind os.ErrExist.
+	New bool
+	// Regular refuses what is no regular file. Without it, Open waits until somebody reads from a
+	// FIFO.
+	Regular bool
 }
 
 // Open opens the file at a path for writing, or makes it, for its owner alone. A regular file is
 // locked against a second Open, by this process or another one, until it is closed or the process
-// ends. It is left as it is until Begin is called.
-func Open(path string) (*File, error) {
-	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE
-	f, err := os.OpenFile(path, flags|os.O_EXCL, 0o600)
-	made := err == nil
+// ends, and with it the path that it has now or will have with Atomic. It is left as it is until
+// Begin is called.
+func Open(path string, o Options) (*File, error) {
+	final, rival := "", path+partial
+	if o.Atomic {
+		if err := checkReplaceable(path, o.New); err != nil {
+			return nil, err
+		}
+		final, path, rival = path, rival, path
+	}
+	f, made, err := open(path, o)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := newFile(f, path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	opened.path, opened.final, opened.made, opened.options = path, final, made, o
+	switch {
+	case opened.IsRegular():
+		err = opened.lock(rival)
+	case o.Regular || o.Atomic:
+		err = notRegular(path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return opened, nil
+}
+
+// open opens a file, and tells whether it has made it.
+func open(path string, o Options) (f *os.File, made bool, err error) {
+	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
+	if o.Regular || o.Atomic {
+		flags |= unix.O_NONBLOCK // a FIFO is not waited for
+	}
+	f, err = os.OpenFile(path, flags|os.O_EXCL, 0o600)
+	if err == nil {
+		return f, true, nil
+	}
 	if errors.Is(err, os.ErrExist) {
+		if o.New {
+			return nil, false, existsAlready(path)
+		}
 		if target, dangles := danglingLink(path); dangles {
-			return nil, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: make that file, or choose another one",
+			return nil, false, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: make that file, or choose another one",
 				path, target)
 		}
 		// The kernel checks fs.protected_regular and fs.protected_fifos only with O_CREATE.
 		f, err = os.OpenFile(path, flags, 0o600)
 	}
-	if err != nil {
-		return nil, explainOpen(path, err)
+	switch {
+	case errors.Is(err, unix.ENXIO) && flags&unix.O_NONBLOCK != 0:
+		return nil, false, notRegular(path)
+	case err != nil:
+		return nil, false, explainOpen(path, err)
 	}
-	o, err := newFile(f, path)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	o.path, o.made = path, made
-	if o.mode.IsRegular() {
-		if err := o.lock(); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-	}
-	return o, nil
+	return f, false, nil
 }
 
 // Opened returns a File of one that somebody else has opened, such as standard output. It is not
@@ -72,11 +119,16 @@ func newFile(f *os.File, name string) (*File, error) {
 // isOurs tells whether this is a regular file that only this File writes to.
 func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 
-// lock takes the file for this process alone. A file system that has no locks does without.
-func (f *File) lock() error {
+// lock takes the file for this process alone, unless another one writes to its rival: one of the
+// two will replace the other. A file system that has no locks does without.
+func (f *File) lock(rival string) error {
 	err := control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("lock %s: another program writes to it, and holds its lock: choose another file", f.name)
+	}
+	// Whoever comes second finds the lock of the first: both lock their own file before they look.
+	if InUse(rival) {
+		return fmt.Errorf("lock %s: another program writes to %s, and holds its lock: choose another file", f.name, rival)
 	}
 	return nil
 }
@@ -167,19 +219,6 @@ func (f *File) Store() error {
 	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return fmt.Errorf("write %s to its disk: %w: packets may be missing from it", f.name, cause(err))
 	}
-	return nil
-}
-
-// Rename gives a regular file of Open another path in the same file system, in the place of what
-// was there.
-func (f *File) Rename(path string) error {
-	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
-		return fmt.Errorf("rename %s to %s: what is there is not a regular file: choose another name", f.path, path)
-	}
-	if err := os.Rename(f.path, path); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", f.path, path, err.(*os.LinkError).Err)
-	}
-	f.path = path
 	return nil
 }
 

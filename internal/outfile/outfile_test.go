@@ -3,7 +3,6 @@ package outfile
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 
 func mustOpen(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Open(path)
+	f, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{path, link} {
-		_, err := Open(name)
+		_, err := Open(name, Options{})
 		says(t, err, "lock "+name+": another program writes to it")
 	}
 	if got := content(t, path); got != "first" {
@@ -185,7 +184,7 @@ func TestDanglingLink(t *testing.T) {
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(link)
+	_, err := Open(link, Options{})
 	says(t, err, link+": it is a symbolic link to "+target+", which does not exist")
 	if _, err := os.Stat(target); err == nil {
 		t.Error("the target was made")
@@ -233,7 +232,7 @@ func TestSticky(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer reader.Close()
-			f, err := Open(path)
+			f, err := Open(path, Options{})
 			if strings.TrimSpace(content(t, setting)) == "0" {
 				if err != nil {
 					t.Fatalf("%s is 0: %v", setting, err)
@@ -248,29 +247,7 @@ func TestSticky(t *testing.T) {
 
 // What is to be written on a disk that fails shows in Finish only.
 func TestFinishDiskFails(t *testing.T) {
-	testnet.RequireRoot(t)
-	if testnet.Emulated() {
-		t.Skip("the emulated machine has no loop devices")
-	}
-	testnet.Require(t, "mkfs.ext4")
-	// An image on a file system that has not got the room that the image promises.
-	small, mounted := t.TempDir(), t.TempDir()
-	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=2m"); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Unmount(small, unix.MNT_DETACH)
-	image := filepath.Join(small, "image")
-	mustWrite(t, image, "")
-	if err := os.Truncate(image, 16<<20); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"mkfs.ext4", "-q", "-O", "^has_journal", image}, {"mount", "-o", "loop", image, mounted}} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
-	}
-	defer unix.Unmount(mounted, unix.MNT_DETACH)
-	path := filepath.Join(mounted, "out")
+	path := filepath.Join(testnet.MustFailingDisk(t), "out")
 	f := mustOpen(t, path)
 	defer f.Close()
 	if err := f.Begin(); err != nil {

@@ -9,6 +9,7 @@ import (
 // are not tests import this package, too, and must not link package testing.
 type TB interface {
 	Helper()
+	TempDir() string
 	Cleanup(f func())
 	Skipf(format string, args ...any)
 	Errorf(format string, args ...any)

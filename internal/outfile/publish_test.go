@@ -1,0 +1,86 @@
+package outfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of two files, of which one will replace the other, whoever comes second is refused, and leaves
+// nothing behind.
+func TestRivals(t *testing.T) {
+	for _, test := range []struct{ first, second Options }{
+		{Options{}, Options{Atomic: true}},
+		{Options{Atomic: true}, Options{}},
+		{Options{Atomic: true}, Options{Atomic: true}},
+	} {
+		path := filepath.Join(t.TempDir(), "out")
+		first, err := Open(path, test.first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Begin()
+		_, err = Open(path, test.second)
+		says(t, err, "another program writes to")
+		if all, _ := filepath.Glob(path + "*"); len(all) != 1 {
+			t.Errorf("first %+v, second %+v: files %v", test.first, test.second, all)
+		}
+		if err := errors.Join(first.Publish(), first.Close()); err != nil {
+			t.Error(err)
+		}
+		second, err := Open(path, test.second)
+		if err != nil {
+			t.Errorf("after the first has ended: %v", err)
+			continue
+		}
+		second.Close()
+	}
+}
+
+// With New nothing that is there is written over, also not what came while the file was written.
+func TestNew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	for _, there := range []string{path, path + partial} {
+		mustWrite(t, there, "earlier")
+		_, err := Open(path, Options{New: true, Atomic: true})
+		if says(t, err, "open "+there+": there is a file of this name already"); !errors.Is(err, os.ErrExist) {
+			t.Errorf("no os.ErrExist: %v", err)
+		}
+		if got := content(t, there); got != "earlier" {
+			t.Errorf("%s has %q", there, got)
+		}
+		os.Remove(there)
+	}
+	f, err := Open(path, Options{New: true, Atomic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Begin()
+	mustWrite(t, path, "meanwhile")
+	says(t, f.rename(), "file exists")
+	says(t, f.Publish(), "there is a file of this name already")
+	if got := content(t, path); got != "meanwhile" {
+		t.Errorf("the file has %q", got)
+	}
+}
+
+// Where there must be a regular file, a FIFO that nobody reads from is refused and not waited for.
+func TestRegular(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(path, Options{Regular: true})
+	says(t, err, "open "+path+": it is not a regular file")
+	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	_, err = Open(path, Options{Regular: true})
+	says(t, err, "open "+path+": it is not a regular file")
+}

@@ -1,0 +1,42 @@
+package testnet
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// MustFailingDisk returns a directory on a disk that takes 6 MB and fails to keep them: only fsync
+// says so. It needs root and loop devices, which the emulated machine has not got.
+func MustFailingDisk(tb TB) string {
+	tb.Helper()
+	RequireRoot(tb)
+	SkipEmulated(tb)
+	Require(tb, "mkfs.ext4")
+	// An image on a file system that has not got the room that the image promises.
+	small, mounted := tb.TempDir(), tb.TempDir()
+	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=2m"); err != nil {
+		tb.Fatalf("mount a tmpfs: %v", err)
+		return ""
+	}
+	tb.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
+	image := filepath.Join(small, "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		tb.Fatalf("%v", err)
+		return ""
+	}
+	if err := os.Truncate(image, 16<<20); err != nil {
+		tb.Fatalf("%v", err)
+		return ""
+	}
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-O", "^has_journal", image}, {"mount", "-o", "loop", image, mounted}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			tb.Fatalf("%v: %v: %s", args, err, out)
+			return ""
+		}
+	}
+	tb.Cleanup(func() { unix.Unmount(mounted, unix.MNT_DETACH) })
+	return mounted
+}
