@@ -124,7 +124,7 @@ type Options struct {
 	// Adaptive, in place of Sample, keeps every packet while that can be done, and else one of as
 	// many as are needed for the reader, the rings and the outputs to keep up, by rates that change
 	// while the session runs: see Packet.Weight. MaxRate is what it aims at then, and for a moment
-	// more may be kept. Packets may be lost for about a second, until the rate has followed.
+	// more may be kept. Packets may be lost for a second or two, until the rate has followed.
 	Adaptive bool
 
 	// Sink drops every packet after sampling. It is for interfaces that receive only copies of

@@ -44,6 +44,9 @@ type reader struct {
 	weighted  bool   // Options.hasWeights
 	rest      *rest  // nil = nobody asks how long it sleeps
 
+	// taken is how many packets were handed over so far. Any goroutine may read it.
+	taken atomic.Uint64
+
 	outlets outlets
 
 	// settled is up to which stamp all packets were handed over, in ns since the Unix epoch.
@@ -137,6 +140,7 @@ func (r *reader) take(packets []Packet) (n int) {
 			n++
 		}
 	}
+	r.taken.Add(uint64(n))
 	if r.ledger.isFull() {
 		r.stop()
 	}

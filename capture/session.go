@@ -122,7 +122,7 @@ func (s *Session) openReader() (err error) {
 		laps:      &s.laps,
 	}
 	if s.options.Adaptive {
-		r.rest = newRest()
+		r.rest = new(rest)
 	}
 	if r.clock, err = newWallClock(); err != nil {
 		return err

@@ -1,66 +1,79 @@
 package capture
 
 import (
+	"math"
 	"testing"
 	"time"
 )
 
-// Each thing that can limit an adaptive session raises the load, and none of them does where there
-// is room.
-func TestLoad(t *testing.T) {
-	const second = time.Second
-	idle := workload{elapsed: second, rested: 900 * time.Millisecond, pool: 1000, kept: 100}
-	full := func(waiting int64) workload {
-		w := idle
-		w.queues = []queueWork{{added: 100, written: 50, waiting: waiting, limit: 1000}}
-		return w
-	}
-	busy, losing, stalled := idle, idle, idle
-	busy.rested = 0
-	losing.kept, losing.lost = 100, 50
-	stalled.kept, stalled.lost = 100, 100
+// Each thing that can limit an adaptive session raises the strain, and none of them does where
+// there is room.
+func TestStrain(t *testing.T) {
+	const queue = 256 << 20
 	for _, test := range []struct {
-		name      string
-		work      workload
-		maxRate   uint64
-		low, high float64
+		name    string
+		change  func(w *workload) // of the last look of three seconds
+		maxRate uint64
+		waiting int64 // in the queue, at all looks but the last
+		want    strain
 	}{
-		{"idle", idle, 0, 0.1, 0.2},
-		{"busy", busy, 0, 1.3, 1.4},
-		{"losing half", losing, 0, 2.6, 2.7},
-		{"losing all", stalled, 0, 10, 100},
-		{"below the rate", idle, 1000, 0.1, 0.2},
-		{"at twice the rate", idle, 50, 2.1, 2.2},
-		{"room in the queue", full(50), 0, 0.1, 0.2},
-		{"a queue that is to stay so", full(100), 0, 0.9, 0.9},
-		{"a queue that fills up", full(500), 0, 3, 3},
+		{"idle", nil, 0, 0, load(0.13)},
+		{"busy with more packets", func(w *workload) {
+			w.rested -= 85 * time.Millisecond
+			w.pool, w.kept, w.taken = w.pool+10_000, w.kept+1000, w.taken+1000
+		}, 0, 0, load(1.27)},
+		{"busy with as many packets", func(w *workload) { w.rested -= 85 * time.Millisecond }, 0, 0, load(0.9)},
+		{"losing half", func(w *workload) { w.lost += 50 }, 0, 0, load(2.67)},
+		{"a reader that waits", func(w *workload) { w.rested -= 90 * time.Millisecond; w.lost += 100 }, 0, 0, load(0.9)},
+		{"below the rate", nil, 10_000, 0, load(0.13)},
+		{"at twice the rate", nil, 500, 0, load(2.11)},
+		{"a queue that stays so", nil, 0, queue / 16, strain{lasting: 0.13, calm: 1}},
+		{"room in the queue", nil, 0, queue/16 - 1, load(0.13)},
+		{"an output that keeps up", nil, 0, queue / 8, strain{lasting: 0.13, calm: 1.11}},
+		{"a queue that grows", func(w *workload) { w.queues[0].waiting++ }, 0, queue / 8, strain{lasting: 1.11, calm: 1.11}},
+		{"a queue that is full", nil, 0, queue, strain{lasting: 0.13, passing: 0.97, calm: 1.11}},
 	} {
-		if got := test.work.load(&Options{MaxRate: test.maxRate}, 10); got < test.low || got > test.high {
-			t.Errorf("%s: load %.2f, want %.2f to %.2f", test.name, got, test.low, test.high)
+		var h history
+		for i := range 31 {
+			at, n := time.Duration(i)*time.Second/10, uint64(i)*100
+			w := workload{at: time.Time{}.Add(time.Hour + at), pool: 10 * n, kept: n, taken: n, rested: at * 9 / 10}
+			w.queues = []queueWork{{added: int64(n) * 10_000, written: int64(n) * 10_000, waiting: test.waiting, limit: queue}}
+			if i == 30 && test.change != nil {
+				test.change(&w)
+			}
+			h.add(w)
+		}
+		got := h.strain(&Options{MaxRate: test.maxRate}, 10)
+		near := func(a, b float64) bool { return math.Abs(a-b) < 0.01 }
+		if !near(got.lasting, test.want.lasting) || !near(got.passing, test.want.passing) || !near(got.calm, test.want.calm) {
+			t.Errorf("%s: %+.2f, want %+v", test.name, got, test.want)
 		}
 	}
 }
+
+// load is a strain that lasts.
+func load(x float64) strain { return strain{lasting: x, calm: x} }
 
 // The rate settles within a second where the load is what packets make of it, stays there, and goes
 // back to every packet when there is room.
 func TestPace(t *testing.T) {
 	for _, every := range []float64{0.5, 1.1, 3, 50, 7000} { // load with every packet
-		p := pace{oneIn: 1}
+		p := newPace()
 		for range 10 {
-			p.follow(every / float64(p.oneIn))
+			p.follow(load(every / float64(p.oneIn)))
 		}
 		settled := p.oneIn
 		if load := every / float64(settled); load > 1 || load < 0.4 && settled > 1 {
 			t.Errorf("load %.1f: one of %d makes it %.2f", every, settled, load)
 		}
 		for range 100 {
-			p.follow(every / float64(p.oneIn))
+			p.follow(load(every / float64(p.oneIn)))
 			if load := every / float64(p.oneIn); load > 1 {
 				t.Fatalf("load %.1f: one of %d was enough, and then one of %d makes it %.2f", every, settled, p.oneIn, load)
 			}
 		}
 		for n := 0; p.oneIn > 1; n++ {
-			p.follow(0.5 / float64(p.oneIn))
+			p.follow(load(0.5 / float64(p.oneIn)))
 			if n == 100 {
 				t.Fatalf("load 0.5: one of %d is kept, after 10 s", p.oneIn)
 			}
@@ -68,16 +81,39 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A rest counts the sleep that lasts.
+// A rest counts the sleep that lasts, and its total never decreases, whoever asks when.
 func TestRest(t *testing.T) {
-	r := newRest()
+	r := new(rest)
+	stop := make(chan struct{})
+	slept := make(chan struct{})
+	go func() {
+		defer close(slept)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				r.begin()
+				r.end()
+			}
+		}
+	}()
+	last := time.Duration(0)
+	for begin := time.Now(); time.Since(begin) < 50*time.Millisecond; {
+		now := r.total()
+		if now < last {
+			t.Errorf("slept %v, and before that %v", now, last)
+			break
+		}
+		last = now
+	}
+	close(stop)
+	<-slept
 	r.begin()
-	for r.total() == 0 {
+	for before := r.total(); r.total() == before; {
 	}
 	r.end()
-	slept := r.total()
-	time.Sleep(time.Millisecond)
-	if slept <= 0 || r.total() != slept {
-		t.Errorf("slept %v, and later %v", slept, r.total())
+	if before := r.total(); r.total() != before {
+		t.Error("it goes on to sleep")
 	}
 }

@@ -1,0 +1,248 @@
+package capture
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/estimate"
+)
+
+// A simulation is an adaptive session with one output, by a clock of its own. Its reader takes a
+// microsecond for each packet.
+type simulation struct {
+	disk    func(now time.Duration) float64 // bytes per second that are written at a time
+	packets float64                         // that come in a second
+	size    float64                         // bytes of a packet in the file
+	limit   float64                         // bytes that may wait in the queue
+	draw    func(packets float64) float64   // how many of the packets that come are kept
+
+	now     time.Duration
+	pace    pace
+	history history
+
+	pool, kept, taken, lost float64
+	ring, added, written    float64 // bytes
+	writing, done           float64 // bytes of the write that is under way, and those that the disk has
+	rested                  time.Duration
+}
+
+const simulationStep = 10 * time.Millisecond
+
+func newSimulation(limit int64, packets float64, disk func(time.Duration) float64) *simulation {
+	s := &simulation{disk: disk, packets: packets, size: 540, limit: float64(limit), pace: newPace()}
+	s.draw = func(packets float64) float64 { return packets / float64(s.pace.oneIn) }
+	s.history.add(s.workload())
+	return s
+}
+
+func (s *simulation) workload() workload {
+	added, written := int64(s.added), int64(s.written)
+	return workload{
+		at:     time.Time{}.Add(time.Hour + s.now),
+		pool:   uint64(s.pool),
+		kept:   uint64(s.kept),
+		lost:   uint64(s.lost),
+		taken:  uint64(s.taken),
+		rested: s.rested,
+		queues: []queueWork{{added, written, added - written, int64(s.limit)}},
+	}
+}
+
+// step lets time pass. Every tenth time the throttle looks.
+func (s *simulation) step() {
+	s.now += simulationStep
+	come := s.packets * simulationStep.Seconds()
+	kept := s.draw(come)
+	fit := min(kept, (DefaultBuffer-s.ring)/s.size)
+	s.pool, s.kept, s.lost, s.ring = s.pool+come, s.kept+kept, s.lost+kept-fit, s.ring+fit*s.size
+
+	moved := min(s.ring, s.limit-(s.added-s.written))
+	s.ring, s.added, s.taken = s.ring-moved, s.added+moved, s.taken+moved/s.size
+	if s.ring == 0 { // else it waits for room in the queue
+		s.rested += simulationStep - min(time.Duration(moved/s.size)*time.Microsecond, simulationStep)
+	}
+	s.write(s.disk(s.now) * simulationStep.Seconds())
+	if s.now%throttleInterval == 0 {
+		s.history.add(s.workload())
+		s.pace.follow(s.history.strain(&Options{}, s.pace.oneIn))
+	}
+}
+
+// write writes so many bytes at most. What a write has done is known when it returns.
+func (s *simulation) write(most float64) {
+	for most > 0 && s.added > s.written {
+		if s.writing == 0 {
+			s.writing, s.done = min(chunkSize, s.added-s.written), 0
+		}
+		now := min(most, s.writing-s.done)
+		most, s.done = most-now, s.done+now
+		if s.done == s.writing {
+			s.written, s.writing = s.written+s.writing, 0
+		}
+	}
+}
+
+const megabyte = 1e6
+
+func steady(rate float64) func(time.Duration) float64 {
+	return func(time.Duration) float64 { return rate }
+}
+
+// pausing is a disk that writes nothing for some time, over and over.
+func pausing(rate float64, stall, every time.Duration) func(time.Duration) float64 {
+	return func(now time.Duration) float64 {
+		if now%every >= every-stall {
+			return 0
+		}
+		return rate
+	}
+}
+
+// Whatever a disk does, the rate is within a factor of 4 of the one at which disk and reader would
+// just keep up, and nothing is lost, once it has had six seconds.
+func TestThrottleDisks(t *testing.T) {
+	const second = time.Second
+	for _, test := range []struct {
+		name  string
+		disk  func(time.Duration) float64
+		mean  float64 // bytes per second that it writes
+		limit int64   // of the queue
+	}{
+		{"no limit", steady(1e6 * megabyte), 1e6 * megabyte, maxQueue},
+		{"100 MB/s", steady(100 * megabyte), 100 * megabyte, maxQueue},
+		{"100 MB/s, stalls of 0.3 s", pausing(100*megabyte, 3*second/10, 2*second), 85 * megabyte, maxQueue},
+		{"100 MB/s, stalls of 1 s", pausing(100*megabyte, second, 5*second), 80 * megabyte, maxQueue},
+		{"100 MB/s, many stalls of 1 s", pausing(100*megabyte, second, 2*second), 50 * megabyte, maxQueue},
+		{"30 MB/s, stalls of 1 s", pausing(30*megabyte, second, 4*second), 22.5 * megabyte, maxQueue},
+		{"2 MB/s", steady(2 * megabyte), 2 * megabyte, maxQueue},
+		{"1 MB/s", steady(megabyte), megabyte, maxQueue},
+		{"2 MB/s, stalls of 1 s", pausing(2*megabyte, second, 5*second), 1.6 * megabyte, maxQueue},
+		{"1 MB/s, a queue of 32 MiB", steady(megabyte), megabyte, 32 << 20},
+		{"30 MB/s, stalls of 1 s, a queue of 64 MiB", pausing(30*megabyte, second, 4*second), 22.5 * megabyte, 64 << 20},
+	} {
+		for _, packets := range []float64{20_000, 150_000, 1_000_000} {
+			s := newSimulation(test.limit, packets, test.disk)
+			for s.now < 6*second {
+				s.step()
+			}
+			before, low, high := s.lost, s.pace.oneIn, s.pace.oneIn
+			for s.now < time.Minute {
+				s.step()
+				low, high = min(low, s.pace.oneIn), max(high, s.pace.oneIn)
+			}
+			ideal := max(packets*s.size/test.mean, packets/1e6/busyTarget, 1)
+			if float64(low) < ideal/4 || float64(high) > ideal*4 || s.lost-before >= 1 {
+				t.Errorf("%s, %.0f packets/s: one of %.1f would do, one of %d to %d is kept, and %.0f are lost",
+					test.name, packets, ideal, low, high, s.lost-before)
+			}
+		}
+	}
+}
+
+// One stall of a second that the queue can hold changes the rate by a factor of 2 at most. Three
+// seconds after a stall of any length the rate is what it was before. Where more comes than can be
+// kept the rate varies, and it is compared with its most in the ten seconds before.
+func TestThrottleStall(t *testing.T) {
+	const second = time.Second
+	for _, test := range []struct {
+		name           string
+		packets, speed float64
+		begin, stall   time.Duration
+		limit          int64
+		most           uint32 // the rate may grow so many times
+	}{
+		{"0.3 s", 150_000, 100 * megabyte, 10 * second, 3 * second / 10, maxQueue, 1},
+		{"1 s", 150_000, 100 * megabyte, 10 * second, second, maxQueue, 1},
+		{"1 s, soon after the beginning", 150_000, 100 * megabyte, second / 10, second, maxQueue, 2},
+		{"1 s, at the beginning", 150_000, 100 * megabyte, 0, second, maxQueue, 2},
+		{"1 s, which just fills the queue", 150_000, 100 * megabyte, 10 * second, second, 82 * megabyte, 2},
+		{"1 s, for which the queue is too small", 150_000, 100 * megabyte, 10 * second, second, 2 << 20, 2},
+		{"1 s, where more comes than can be kept", 1_000_000, 100 * megabyte, 20 * second, second, maxQueue, 2},
+		{"1 s, where much more comes", 10_000_000, 100 * megabyte, 20 * second, second, maxQueue, 2},
+		{"1 s, of a slow disk", 150_000, 2 * megabyte, 60 * second, second, maxQueue, 2},
+		{"10 s", 150_000, 100 * megabyte, 10 * second, 10 * second, maxQueue, 400},
+		{"60 s", 150_000, 100 * megabyte, 10 * second, 60 * second, maxQueue, 400},
+		{"10 s, a queue of 2 MiB", 150_000, 100 * megabyte, 10 * second, 10 * second, 2 << 20, 400},
+	} {
+		end := test.begin + test.stall
+		s := newSimulation(test.limit, test.packets, func(now time.Duration) float64 {
+			if now > test.begin && now <= end {
+				return 0
+			}
+			return test.speed
+		})
+		before, high := uint32(1), uint32(1)
+		for s.now < end+3*second {
+			s.step()
+			switch n := s.pace.oneIn; {
+			case s.now > test.begin:
+				high = max(high, n)
+			case s.now > test.begin-10*second:
+				before = max(before, n)
+			}
+		}
+		after := s.pace.oneIn
+		if high > before*test.most {
+			t.Errorf("%s: one of %d was kept before, and one of %d at most since then", test.name, before, high)
+		}
+		if after > before*3/2 || after < before/2 {
+			t.Errorf("%s: one of %d was kept before, and one of %d three seconds after it", test.name, before, after)
+		}
+	}
+}
+
+// Through stalls of a disk, the true number of packets of a flow is within the bounds of what is
+// estimated from those that were drawn.
+func TestThrottleBounds(t *testing.T) {
+	const runs, share = 500, 5 // each fifth packet is of the flow
+	inside, most := 0, uint32(0)
+	for run := range runs {
+		random := rand.New(rand.NewPCG(uint64(run), 1))
+		s := newSimulation(maxQueue, 3000, func(now time.Duration) float64 {
+			if now > 5*time.Second && now < 12*time.Second || now > 15*time.Second && now < 16*time.Second {
+				return 0
+			}
+			return 100 * megabyte
+		})
+		s.size = 27_000
+		var drawn estimate.Sum
+		var weight, left, keptAt uint32
+		came, ours := 0, 0
+		s.draw = func(packets float64) (kept float64) { // as is_drawn_adaptively in bpf/sampler.c
+			for range int(packets) {
+				if came++; came%share == 0 {
+					ours++
+				}
+				if left == 0 || s.pace.oneIn < weight {
+					weight, left = s.pace.oneIn, s.pace.oneIn
+					keptAt = random.Uint32N(weight)
+				}
+				if left--; left == keptAt {
+					kept++
+					if came%share == 0 {
+						drawn.Add(weight, 1)
+						most = max(most, weight)
+					}
+				}
+			}
+			return kept
+		}
+		for s.now < 20*time.Second {
+			s.step()
+		}
+		if low, high := drawn.Bounds(most, 1); low <= float64(ours) && float64(ours) <= high {
+			inside++
+		}
+		if s.lost > 0 {
+			t.Fatalf("%.0f packets were lost", s.lost)
+		}
+	}
+	if most < 10 {
+		t.Errorf("the largest weight is %d: the stall changes nothing", most)
+	}
+	if inside < runs*93/100 {
+		t.Errorf("%d times of %d the true number was within the bounds", inside, runs)
+	}
+	t.Logf("%d of %d within the bounds, largest weight %d", inside, runs, most)
+}
