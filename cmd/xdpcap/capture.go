@@ -140,7 +140,6 @@ func newCapture(o *captureOptions) *cobra.Command {
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
 	addPeerFlags(f)
-	f.Lookup("count").Annotations[typedKey] = []string{"true"} // settings have the number of the counter commands
 	o.extcap.flags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", completeInterface)

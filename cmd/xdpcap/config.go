@@ -18,14 +18,16 @@ in this order: on the command line, in the environment, in the user's file, in t
   snapshot-length = 128          in ~/.config/xdpcap/config or /etc/xdpcap.conf; lines that begin
                                  with # are comments
 
-A setting is for every command that has the flag. One that takes no value is set to true or false,
---verbose to a number. A flag that may be repeated has a line in the file for each value.
+A setting is for every command that has the flag, and whose flag takes the value: sample = auto is
+for the capture, and not for bench, which takes numbers. The table names these commands; xdpcap is
+the capture. A value that no command takes is an error. A flag that takes no value is set to true or
+false, --verbose to a number. A flag that may be repeated has a line in the file for each value.
 XDPCAP_CONFIG=FILE reads that file instead of both; /dev/null has none.`
 
 func newConfig() *cobra.Command {
 	return &cobra.Command{
 		Use:     "config",
-		Short:   "Print what files and environment set, and from where",
+		Short:   "Print what files and environment set, and for which commands",
 		Long:    configHelp,
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
 		Args:    noArguments,
@@ -34,27 +36,9 @@ func newConfig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkSettings(cmd.Root(), all); err != nil {
-				return err
-			}
 			return writeSettings(cmd.OutOrStdout(), all)
 		},
 	}
-}
-
-// checkSettings tries each value with every command that has the flag.
-func checkSettings(root *cobra.Command, all []setting) error {
-	for _, c := range append(root.Commands(), root) {
-		for _, s := range all {
-			if !settable(c.Flags().Lookup(s.flag)) {
-				continue
-			}
-			if err := s.apply(c.Flags()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func writeSettings(out io.Writer, all []setting) error {
@@ -64,9 +48,16 @@ func writeSettings(out io.Writer, all []setting) error {
 	}
 	slices.SortStableFunc(all, func(a, b setting) int { return strings.Compare(a.flag, b.flag) })
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "FLAG\tVALUE\tFROM")
-	for _, s := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", s.flag, printable(s.value), printable(s.from))
+	fmt.Fprintln(t, "FLAG\tVALUE\tFROM\tCOMMANDS")
+	for _, values := range byFlag(all) {
+		a := fitOf(values)
+		if len(a.takers) == 0 {
+			return a.first
+		}
+		slices.Sort(a.takers)
+		for _, s := range values {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.flag, printable(s.value), printable(s.from), strings.Join(a.takers, " "))
+		}
 	}
 	return explainPrint(t.Flush())
 }

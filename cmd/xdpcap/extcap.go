@@ -68,6 +68,22 @@ func (o *extcapOptions) asked() bool {
 	return o.interfaces || o.dlts || o.config || o.capture || o.version || o.ifname != "" || len(o.filters) > 0
 }
 
+// hears tells whether the capture takes settings for a flag. Wireshark names the interface, reads
+// from one fifo and ends when it likes: what is set for other captures about files, streams and
+// printing is not for this one, but which packets they capture is.
+func (o *extcapOptions) hears(f *pflag.Flag) bool {
+	if !o.asked() {
+		return true
+	}
+	switch f.Annotations[groupKey][0] {
+	case "Long captures", "Flight recorder", "Live streams":
+		return false
+	case "Output":
+		return f.Name == "packet-buffered" || f.Name == "time-stamp-type"
+	}
+	return f.Name != "interface" && f.Name != "hook"
+}
+
 // answer does what Wireshark asks for with one call.
 func (o *captureOptions) answer(cmd *cobra.Command) error {
 	out := cmd.OutOrStdout()

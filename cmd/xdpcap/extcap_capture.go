@@ -21,9 +21,6 @@ func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 	if o.extcap.fifo == "" {
 		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
 	}
-	// The configuration file may set other outputs. They are switched off, because Wireshark reads
-	// the packets from the fifo alone.
-	o.writes, o.live, o.print, o.account, o.json = nil, liveOptions{}, false, false, jsonFlag{}
 	o.filter.words = nil
 	if text := o.extcap.filter(); text != "" {
 		o.filter.words, o.filter.file, o.filter.programFile = []string{text}, "", ""

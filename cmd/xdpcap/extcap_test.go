@@ -199,6 +199,77 @@ func TestExtcapEnds(t *testing.T) {
 	}
 }
 
+// What is set for other captures about files, streams and interfaces is not for Wireshark's, which
+// says itself where packets come from and go to. How packets are chosen is for all.
+func TestExtcapSettings(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	settings := filepath.Join(dir, "settings")
+	err := os.WriteFile(settings, []byte(strings.ReplaceAll(`interface = none0
+hook = /nosuch
+write = DIR/out.pcapng
+format = json
+print = true
+json = DIR/account
+account = true
+listen = 192.0.2.1:1
+serve = 192.0.2.1:1
+tls-ca = DIR/nosuch
+sflow-agent = 192.0.2.1
+counter-interval = 1
+file-size = 1
+rotate-seconds = 1
+file-count = 2
+ring-buffer = files:2
+autostop = files:1
+max-bytes = 1M
+min-free = 1M
+atomic = true
+postrotate-command = nosuch
+print-files = true
+ring = 1M
+trigger = lost
+post = 1
+snapshot-length = 50
+`, "DIR", dir)), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFifo(t)
+	cmd := command("--capture", "--extcap-interface", "xdpcap-"+pair.RxName, "--fifo", f.path)
+	cmd.Env = append(cmd.Env, settingsFileVariable+"="+settings)
+	p, r := startCommand(t, pair.Rx, nil, cmd), f.open()
+	defer r.Close()
+	testnet.WaitFor(t, "the program to be attached", func() bool {
+		select {
+		case <-p.done:
+			t.Fatalf("it ended: %s", p.said())
+		default:
+		}
+		return attached(t, pair) != ""
+	})
+	testnet.Send(t, pair, testnet.UDPFrame(100, 7))
+	r.SetReadDeadline(time.Now().Add(testnet.Patience))
+	all := make([]byte, 64<<10)
+	for n := 0; !bytes.Contains(all[:n], testnet.UDPFrame(100, 7)[:50]); {
+		more, err := r.Read(all[n:])
+		if n += more; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bytes.Contains(all, testnet.UDPFrame(100, 7)) {
+		t.Error("the snapshot length that is set does not hold")
+	}
+	p.cmd.Process.Signal(unix.SIGTERM)
+	if status, stderr := p.wait(); status != 0 || stderr != "" {
+		t.Errorf("exit status %d: %q", status, stderr)
+	}
+	if made, err := filepath.Glob(dir + "/*"); err != nil || len(made) != 1 {
+		t.Errorf("it made %v, %v", made, err)
+	}
+}
+
 // To wait for Wireshark's end of the fifo ends with the capture, and makes no file.
 func TestExtcapNoReader(t *testing.T) {
 	skipEmulated(t)

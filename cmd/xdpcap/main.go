@@ -91,7 +91,7 @@ func newRoot() *cobra.Command {
 			if c == cmd && o.read != nil {
 				return nil // the settings are not for the capture then
 			}
-			err := applySettings(c)
+			err := applySettings(c, o.extcap.hears)
 			if err == nil {
 				err = enterNetns(c.Flags())
 			}

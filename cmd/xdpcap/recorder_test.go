@@ -206,6 +206,15 @@ func TestRateWindow(t *testing.T) {
 	}
 }
 
+// A trigger of no words is refused: as a filter it would fire at every packet.
+func TestTriggerEmpty(t *testing.T) {
+	for _, text := range []string{"", " "} {
+		if _, _, err := parseTrigger(text, false); err == nil || !strings.HasSuffix(err.Error(), " is none of these: "+triggerHelp) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // What makes no sense together is refused in one line.
 func TestRecorderMistakes(t *testing.T) {
 	skipEmulated(t)

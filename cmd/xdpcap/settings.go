@@ -3,14 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // A setting is the value of a flag that stands in a file or in the environment.
@@ -76,12 +77,48 @@ func variableOf(flag string) string {
 	return settingsPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// maxSettings is how many bytes a file of settings may have: far more than all flags take.
+const maxSettings = 1 << 20
+
+// readSettingsText reads a regular file. /dev/null is an empty one; any other device, and a fifo,
+// could go on for ever or never begin.
+func readSettingsText(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settings: %w", err)
+	case isNull(info):
+		return nil, nil
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("settings: %s is no regular file: write them into one", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settings: %w", err)
+	case len(text) > maxSettings:
+		return nil, fmt.Errorf("settings: %s has more than %d bytes: it is no file of settings", path, maxSettings)
+	}
+	return text, nil
+}
+
+// isNull tells whether a file is /dev/null, by whichever name.
+func isNull(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
+}
+
 // readSettingsFile reads lines of the form "flag = value". Empty lines, and those that begin with
 // #, are comments.
 func readSettingsFile(path string, flags []string) (all []setting, err error) {
-	text, err := os.ReadFile(path)
+	text, err := readSettingsText(path)
 	if err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
+		return nil, err
 	}
 	number := 0
 	for line := range strings.Lines(string(text)) {
@@ -102,60 +139,4 @@ func readSettingsFile(path string, flags []string) (all []setting, err error) {
 		all = append(all, setting{name, value, from})
 	}
 	return all, nil
-}
-
-// settableFlags are the names of the flags that can be set: those of all commands, but no other
-// tool's.
-func settableFlags(root *cobra.Command) (names []string) {
-	for _, c := range append(root.Commands(), root) {
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if settable(f) && !slices.Contains(names, f.Name) {
-				names = append(names, f.Name)
-			}
-		})
-	}
-	slices.Sort(names)
-	return names
-}
-
-func settable(f *pflag.Flag) bool {
-	return f != nil && f.Annotations[groupKey] != nil && f.Annotations[typedKey] == nil
-}
-
-// typedKey is the annotation of a flag that only the command line can set. Another command has a
-// flag of the same name with another meaning, and a setting of that name is meant for that one.
-const typedKey = "typed"
-
-// applySettings sets the flags of a command that its command line has not, nor anything that takes
-// their place.
-func applySettings(cmd *cobra.Command) error {
-	all, err := readSettings(settableFlags(cmd.Root()))
-	if err != nil {
-		return err
-	}
-	given := make(map[string]bool)
-	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	for _, pair := range [][2]string{{"interface", "hook"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
-		either := given[pair[0]] || given[pair[1]] || pair[1] == "filter-file" && cmd.Flags().NArg() > 0
-		given[pair[0]], given[pair[1]] = either, either
-	}
-	for _, s := range all {
-		if !given[s.flag] && settable(cmd.Flags().Lookup(s.flag)) {
-			if err := s.apply(cmd.Flags()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (s setting) apply(f *pflag.FlagSet) error {
-	value := s.value
-	if bare := f.Lookup(s.flag).NoOptDefVal; value == "true" && bare != "" {
-		value = bare // the flag without a value
-	}
-	if err := f.Set(s.flag, value); err != nil {
-		return fmt.Errorf("%s: %w", s.from, inPlainWords(err))
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -61,9 +63,27 @@ func TestSettings(t *testing.T) {
 		{"without a value", "", "json = true\nverbose = 2\nquiet = true\n", nil, "",
 			map[string]string{"json": onStderr, "verbose": "2", "quiet": "true"}},
 		{"another command", machine, "", nil, "stats", map[string]string{"interface": "[eth0,eth1]", "per-cpu": "true"}},
-		{"bad value", "", "interface = x\npacket-count = five", nil, "", map[string]string{"error": "/config:2: -c five: must be a whole number without a sign"}},
+		{"bad value", "", "interface = x\npacket-count = five", nil, "",
+			map[string]string{"error": "/config:2: -c five: must be a whole number without a sign (in xdpcap)"}},
 		{"bad variable", "", "", map[string]string{"XDPCAP_COUNT": "five"}, "stats",
-			map[string]string{"error": "XDPCAP_COUNT: -c five: must be a whole number without a sign"}},
+			map[string]string{"error": "XDPCAP_COUNT: -c five: must be a whole number without a sign (in xdpcap stats)"}},
+		// A value is for the commands whose flag takes it.
+		{"a rate of the capture", "sample = auto\n", "", nil, "", map[string]string{"sample": "auto"}},
+		{"a rate of the capture, in bench", "sample = auto\n", "", nil, "bench", map[string]string{"sample": "1"}},
+		{"several interfaces, in bench", machine, "", nil, "bench", map[string]string{"interface": ""}},
+		{"several interfaces, in probe", machine, "", nil, "probe", map[string]string{"interface": ""}},
+		{"several programs, in stats", "program = a,b\n", "", nil, "stats", map[string]string{"program": ""}},
+		{"one program, in stats", "program = a\n", "", nil, "stats", map[string]string{"program": "a"}},
+		{"counters", "count = true\nflows = 10\n", "", nil, "", map[string]string{"count": "true", "flows": "10"}},
+		{"counters, in stats", "count = true\nflows = 10\n", "", nil, "stats", map[string]string{"count": "0"}},
+		{"counters, in bench", "count = true\nflows = 10\n", "", nil, "bench", map[string]string{"flows": "false"}},
+		{"how many reports", "count = 1\n", "", nil, "", map[string]string{"count": "false"}},
+		{"how many reports, in stats", "count = 1\n", "", nil, "stats", map[string]string{"count": "1"}},
+		{"a file of counts", "json = /tmp/counts\n", "", nil, "", map[string]string{"json": "/tmp/counts"}},
+		{"a file of counts, in read", "json = /tmp/counts\n", "", nil, "read x", map[string]string{"json": "false"}},
+		{"for no command", "sample = often\n", "", nil, "bench",
+			map[string]string{"error": "/xdpcap.conf:1: --sample often: must be a whole number without a sign (in xdpcap bench)"}},
+		{"not about this command", "sample = often\n", "", nil, "stats", map[string]string{"interval": "1s"}},
 		{"bad flag", "line-buffered = true\n", "", nil, "", map[string]string{"error": "/xdpcap.conf:1: no command has a flag --line-buffered"}},
 		{"another tool's", "immediate-mode = true\n", "", nil, "", map[string]string{"error": "no command has a flag --immediate-mode"}},
 		{"bad line", "interface eth0\n", "", nil, "", map[string]string{"error": `/xdpcap.conf:1: "interface eth0" has no =: a line is FLAG = VALUE`}},
@@ -76,7 +96,7 @@ func TestSettings(t *testing.T) {
 			root := newRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := applySettings(cmd); err != nil {
+				if err := applySettings(cmd, (&extcapOptions{}).hears); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {
@@ -121,15 +141,17 @@ func TestConfig(t *testing.T) {
 	if want := "nothing is set by XDPCAP_* or in " + strings.Join(settingsFiles(), " or ") + "\n"; err != nil || out != want {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}
-	setSettings(t, "interface = eth0\nquiet = true\n", "interface = \x1b[1m\n")
+	setSettings(t, "interface = eth0\nquiet = true\nflows = 10\nsample = auto\n", "interface = \x1b[1m\n")
 	t.Setenv("XDPCAP_SNAPSHOT_LENGTH", "128")
 	files := settingsFiles()
 	out, err = run()
 	want := [][]string{
-		{"FLAG", "VALUE", "FROM"},
-		{"interface", `\x1b[1m`, files[1] + ":1"},
-		{"quiet", "true", files[0] + ":2"},
-		{"snapshot-length", "128", "XDPCAP_SNAPSHOT_LENGTH"},
+		{"FLAG", "VALUE", "FROM", "COMMANDS"},
+		{"flows", "10", files[0] + ":3", "count", "xdpcap"},
+		{"interface", `\x1b[1m`, files[1] + ":1", "bench", "count", "latency", "monitor", "probe", "stats", "xdpcap"},
+		{"quiet", "true", files[0] + ":2", "count", "latency", "monitor", "read", "stats", "xdpcap"},
+		{"sample", "auto", files[0] + ":4", "xdpcap"},
+		{"snapshot-length", "128", "XDPCAP_SNAPSHOT_LENGTH", "xdpcap"},
 	}
 	var got [][]string
 	for line := range strings.Lines(out) {
@@ -145,6 +167,31 @@ func TestConfig(t *testing.T) {
 	t.Setenv(settingsFileVariable, "/nosuch")
 	if _, err := run(); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
+	}
+}
+
+// Only a regular file of a reasonable size has settings: a device would be read until the memory is
+// full, and a fifo waited for. /dev/null has none, by whichever name.
+func TestSettingsFile(t *testing.T) {
+	skipEmulated(t)
+	dir := t.TempDir()
+	null, pipe, large := filepath.Join(dir, "null"), filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
+	err := errors.Join(os.Symlink(os.DevNull, null), unix.Mkfifo(pipe, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ path, want string }{
+		{os.DevNull, "<nil>"},
+		{null, "<nil>"},
+		{"/dev/zero", "settings: /dev/zero is no regular file: write them into one"},
+		{pipe, "settings: " + pipe + " is no regular file: write them into one"},
+		{dir, "settings: " + dir + " is no regular file: write them into one"},
+		{large, "settings: " + large + " has more than 1048576 bytes: it is no file of settings"},
+	} {
+		t.Setenv(settingsFileVariable, test.path)
+		if all, err := readSettings(nil); len(all) > 0 || fmt.Sprint(err) != test.want {
+			t.Errorf("%s: %v, %v", test.path, all, err)
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ var rateTrigger = regexp.MustCompile(`^\s*(\w+)\s*>\s*(.*?)\s*$`)
 
 // parseTrigger reads a trigger that looks at packets. It needs verdicts if it is about one.
 func parseTrigger(text string, vlanAware bool) (t capture.Trigger, needsVerdict bool, err error) {
+	if strings.TrimSpace(text) == "" {
+		return t, false, fmt.Errorf("%q is none of these: %s", text, triggerHelp) // as a filter it is every packet
+	}
 	t.Name = text
 	what, rate := strings.TrimSpace(text), ""
 	if m := rateTrigger.FindStringSubmatch(text); m != nil {
