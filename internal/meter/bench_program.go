@@ -59,7 +59,7 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(o.Program.ID))
+	prog, err := xdp.OpenProgram(o.Program.ID)
 	if err != nil {
 		return nil, fmt.Errorf("open XDP program %v: %w", o.Program, err)
 	}

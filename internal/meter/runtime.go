@@ -79,7 +79,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 
 // measure reads the counters of a program from now on.
 func (r *Runtime) measure(_ xdp.Interface, p xdp.Program) error {
-	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(p.ID))
+	prog, err := xdp.OpenProgram(p.ID)
 	if errors.Is(err, os.ErrNotExist) {
 		return xdp.Kind(xdp.ErrNoSuchProgram, "there is no BPF program with id %d", p.ID)
 	}

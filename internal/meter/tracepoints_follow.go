@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -181,7 +179,7 @@ func (t *Tracepoints) allowMaps() error {
 }
 
 func (t *Tracepoints) allowMapsOf(id uint32) error {
-	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	prog, err := xdp.OpenProgram(id)
 	if errors.Is(err, os.ErrNotExist) { // Follow will find the next one
 		return nil
 	}

@@ -2,9 +2,7 @@ package xdp
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/cilium/ebpf/link"
@@ -42,22 +40,13 @@ func Running(ifi Interface) ([]Program, error) {
 // but their links have an attach type.
 func components(dispatcher Program) ([]component, error) {
 	var found []component
-	links := new(link.Iterator)
-	defer links.Close()
-	for links.Next() {
-		info, err := links.Link.Info()
-		if errors.Is(err, os.ErrNotExist) {
-			continue // the link has gone since the iterator found it
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := eachLink(func(info *link.Info) {
 		if t := info.Tracing(); t != nil && t.AttachType == 0 && t.TargetObjectId == dispatcher.ID {
 			id := uint32(info.Program)
 			found = append(found, component{Program{ID: id, Name: programName(id)}, uint32(t.TargetBtfId)})
 		}
-	}
-	return found, links.Err()
+	})
+	return found, err
 }
 
 // inOrder sorts components in the order in which they run. libxdp's dispatcher defines the

@@ -6,3 +6,5 @@ import "github.com/cilium/ebpf"
 // because they import internal/testnet, which imports this one.
 
 func (h *HookMap) Map() *ebpf.Map { return h.m }
+
+var EachLink = eachLink

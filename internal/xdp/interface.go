@@ -11,7 +11,6 @@ import (
 	"net"
 	"strings"
 
-	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -158,7 +157,7 @@ func describe(l netlink.Link) Interface {
 // programName is empty where the kernel does not permit this process to ask, or where the program
 // has gone.
 func programName(id uint32) string {
-	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	p, err := OpenProgram(id)
 	if err != nil {
 		return ""
 	}

@@ -53,7 +53,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 			return explainHidden("list the loaded BPF programs", err)
 		}
 		id = next
-		prog, err := ebpf.NewProgramFromID(id)
+		prog, err := OpenProgram(uint32(id))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has gone meanwhile
 		}
@@ -70,7 +70,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 
 // isLoaded tells whether a program is still there, also where this process may not look at it.
 func (p Program) isLoaded() bool {
-	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(p.ID))
+	prog, err := OpenProgram(p.ID)
 	prog.Close() // Close accepts a nil program
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -95,7 +95,7 @@ func explainHidden(tried string, err error) error {
 }
 
 func programByID(id uint32) (Program, error) {
-	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	p, err := OpenProgram(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Program{}, Kind(ErrNoSuchProgram, "no XDP program has the id %d", id)
 	}

@@ -91,7 +91,7 @@ func runsAt(ifi Interface, p Program) Program {
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
 // *TracingError where the program cannot be traced.
 func OpenTarget(id uint32) (Target, error) {
-	prog, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	prog, err := OpenProgram(id)
 	if err != nil {
 		return Target{}, explainOpen(id, err)
 	}

@@ -134,7 +134,7 @@ func (l *lab) attached() (prog *ebpf.Program, err error) {
 		if len(ifi.Programs) == 0 {
 			return fmt.Errorf("%s runs no XDP program", rxName)
 		}
-		prog, err = ebpf.NewProgramFromID(ebpf.ProgramID(ifi.Programs[0].ID))
+		prog, err = xdp.OpenProgram(ifi.Programs[0].ID)
 		return err
 	})
 	return prog, err
@@ -150,7 +150,7 @@ func (l *lab) attachedAtEgress() (prog *ebpf.Program, err error) {
 		if len(found.Programs) == 0 {
 			return fmt.Errorf("%s has no program at its egress", rxName)
 		}
-		prog, err = ebpf.NewProgramFromID(found.Programs[0].ID)
+		prog, err = xdp.OpenProgram(uint32(found.Programs[0].ID))
 		return err
 	})
 	return prog, err

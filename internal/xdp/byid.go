@@ -1,0 +1,79 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// OpenProgram opens a loaded BPF program of any type by its id. The error is an fs.ErrNotExist
+// where there is none. It needs CAP_SYS_ADMIN. The caller closes the program.
+func OpenProgram(id uint32) (*ebpf.Program, error) {
+	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
+}
+
+// settleLimit is for how long a link that is being made is looked at again.
+const settleLimit = 100 * time.Millisecond
+
+// openSettled opens a link or a program by its id. While another process makes or removes it, the
+// kernel says EAGAIN: it is not there yet, or not any more. So openSettled tries again, and returns
+// an fs.ErrNotExist where that has not changed within settleLimit.
+func openSettled[T any](open func() (T, error)) (T, error) {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		opened, err := open()
+		if !errors.Is(err, unix.EAGAIN) {
+			return opened, err
+		}
+		if time.Since(begin) > settleLimit {
+			return opened, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+		}
+	}
+}
+
+// eachLink calls f for every link of the machine that is complete. It needs CAP_SYS_ADMIN.
+func eachLink(f func(*link.Info)) error {
+	for id := link.ID(0); ; {
+		next, err := nextLink(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list the BPF links: %w", err)
+		}
+		id = next
+		info, err := linkInfo(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has gone since it was listed, or is not there yet
+		}
+		if err != nil {
+			return fmt.Errorf("look at BPF link %d: %w", id, err)
+		}
+		f(info)
+	}
+}
+
+func linkInfo(id link.ID) (*link.Info, error) {
+	l, err := openSettled(func() (link.Link, error) { return link.NewFromID(id) })
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return l.Info()
+}
+
+// nextLink returns the smallest id of a link that is larger than id. link.Iterator would do, but
+// ends at the first link that it cannot open.
+func nextLink(id link.ID) (link.ID, error) {
+	attr := struct{ id, next, flags uint32 }{id: uint32(id)} // of union bpf_attr in linux/bpf.h
+	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_GET_NEXT_ID, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	if errno != 0 {
+		return 0, errno
+	}
+	return link.ID(attr.next), nil
+}
