@@ -7,6 +7,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A tcxLink is a program in the list that the kernel goes through for each packet. The link is the
@@ -44,4 +46,4 @@ func (t *tcxLink) check() error {
 	return nil
 }
 
-func (t *tcxLink) detach() error { return t.link.Close() }
+func (t *tcxLink) detach() error { return xdp.Detach(t.link) }

@@ -28,7 +28,9 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 		return nil, mode, busy(ifi)
 	case err != nil:
 		return nil, mode, refused(ifi, mode, err)
-	case mode != Auto:
+	}
+	l = attached{l}
+	if mode != Auto {
 		return l, mode, nil
 	}
 	now, err := netlink.LinkByIndex(ifi.Index)
@@ -36,6 +38,22 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 		return nil, mode, errors.Join(fmt.Errorf("ask in which mode %s runs an XDP program: %w", ifi.Name, err), l.Close())
 	}
 	return l, describe(now).Mode, nil
+}
+
+// attached is a link that Close detaches at once: see Detach.
+type attached struct{ link.Link }
+
+func (a attached) Close() error { return Detach(a.Link) }
+
+// Detach ends a link and closes it. To close it would not do: the program goes on as long as a copy
+// of the descriptor is open, and a child that another goroutine starts has one until its exec. A
+// tracer's link, which cannot be detached, is closed only.
+func Detach(l link.Link) error {
+	err := l.Detach()
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		err = nil
+	}
+	return errors.Join(err, l.Close())
 }
 
 // attachFlags are those for each mode. Without any, the kernel chooses native mode for a driver

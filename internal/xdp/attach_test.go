@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -193,5 +194,33 @@ func TestAttachBusy(t *testing.T) {
 			}
 		}
 		return nothingAttached(t, ifi)
+	})
+}
+
+// A program ends with its link, also where another process has a copy of the link for a moment, as
+// a child has before it executes another program.
+func TestCloseBesideCopy(t *testing.T) {
+	inNamespace(t, 1, func(ifi xdp.Interface) error {
+		l, _, err := xdp.Attach(loadPassing(t), ifi, xdp.Native)
+		if err != nil {
+			return err
+		}
+		info, err := l.Info()
+		if err != nil {
+			return err
+		}
+		held, err := link.NewFromID(info.ID)
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+		if err := l.Close(); err != nil {
+			return err
+		}
+		now, err := xdp.InterfaceByName(ifi.Name)
+		if len(now.Programs) > 0 {
+			t.Errorf("%s runs %v", ifi.Name, now.Programs)
+		}
+		return err
 	})
 }
