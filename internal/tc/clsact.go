@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -13,14 +14,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The filters of xdpcap have one of these names, and handles from firstHandle on, each capture its
-// own. The second name says that an xdpcap made the qdisc: the last of them removes it.
+// The filters of xdpcap have one of these names, and handles from firstHandle on or random ones, each
+// capture its own. The second name says that an xdpcap made the qdisc: the last of them removes it.
 const (
 	filterName      = "xdpcap"
 	filterNameOwner = "xdpcap:clsact"
 
 	firstHandle = 0x78646301 // the bytes of "xdc", and 1
 	lastHandle  = 0x786463ff
+
+	// Any process in the namespace can claim all handles up to lastHandle, but not all of these.
+	randomHandle = 0x79000000
+	randomMask   = 0x00ffffff
 )
 
 // A clsactFilter is a program in a filter of the qdisc clsact. The kernel keeps it when the process
@@ -149,18 +154,25 @@ func (c *clsactFilter) removeLeftovers() error {
 	return nil
 }
 
-// claimHandle takes the first handle that no other capture has.
+// claimHandle takes the first handle that nobody else has, or a random one.
 func (c *clsactFilter) claimHandle() (err error) {
 	for c.handle = firstHandle; c.handle <= lastHandle; c.handle++ {
 		if c.claim, err = claimHandle(c.ifindex, c.handle); err != nil || c.claim != nil {
 			return err
 		}
 	}
-	return errors.New("there are as many captures as can be told apart: end another one")
+	for range 100 {
+		c.handle = randomHandle | rand.Uint32()&randomMask
+		if c.claim, err = claimHandle(c.ifindex, c.handle); err != nil || c.claim != nil {
+			return err
+		}
+	}
+	return errors.New("all handles of filters that were tried are taken: end another capture")
 }
 
 func isOurs(f *netlink.BpfFilter) bool {
-	return (f.Name == filterName || f.Name == filterNameOwner) && f.Handle >= firstHandle && f.Handle <= lastHandle
+	return (f.Name == filterName || f.Name == filterNameOwner) &&
+		(f.Handle >= firstHandle && f.Handle <= lastHandle || f.Handle&^randomMask == randomHandle)
 }
 
 // choosePriority returns the smallest priority that takes a BPF filter for all protocols, because

@@ -457,6 +457,54 @@ func TestKilled(t *testing.T) {
 	})
 }
 
+// Any process in the network namespace can take the names by which captures claim their handles. A
+// capture takes another handle then, and what it leaves when it is killed is removed as ever.
+func TestHandlesTaken(t *testing.T) {
+	requireKind(t, tc.Clsact)
+	p := testnet.MustPair(t, testnet.PairOptions{})
+	err := p.Tx.Do(func() error {
+		for handle := 0x78646301; handle <= 0x786463ff; handle++ {
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { unix.Close(fd) })
+			if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap/egress/%d/%x", p.TxIndex, handle)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startChild(t, p, tc.Clsact, "wait").kill(t)
+	if left := state(t, p); len(left) != 2 {
+		t.Errorf("after the kill: %v", left)
+	}
+	c := mustCounter(t, "ours", next)
+	a := mustAttach(t, p, tc.Clsact, c)
+	send(t, p, 1)
+	c.expect(t, "attached", 1)
+	if there := state(t, p); len(there) != 2 {
+		t.Errorf("beside the capture: %v", there)
+	}
+	mustClose(t, a)
+	expectState(t, "at the end", p)
+}
+
+// A program ends with its Attachment, also where another process has a copy of the link for a
+// moment, as a child has before it executes another program.
+func TestCloseBesideCopy(t *testing.T) {
+	requireKind(t, tc.TCX)
+	p := testnet.MustPair(t, testnet.PairOptions{})
+	a := mustAttach(t, p, tc.TCX, mustCounter(t, "ours", next))
+	held := newestLink(t)
+	defer held.Close()
+	mustClose(t, a)
+	expectState(t, "closed", p)
+}
+
 // A process that has given up all other privileges can look after its program and detach it.
 func TestWithoutPrivileges(t *testing.T) {
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
@@ -512,7 +560,16 @@ func TestCheck(t *testing.T) {
 // detachLink does what `bpftool link detach` does to the newest link of the type tcx.
 func detachLink(t *testing.T) {
 	t.Helper()
-	var newest link.Link
+	newest := newestLink(t)
+	defer newest.Close()
+	if err := newest.Detach(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newestLink opens the newest link of the type tcx.
+func newestLink(t *testing.T) (newest link.Link) {
+	t.Helper()
 	links := new(link.Iterator)
 	defer links.Close()
 	for links.Next() {
@@ -523,10 +580,7 @@ func detachLink(t *testing.T) {
 	if newest == nil {
 		t.Fatal("there is no tcx link")
 	}
-	defer newest.Close()
-	if err := newest.Detach(); err != nil {
-		t.Fatal(err)
-	}
+	return newest
 }
 
 // A child is this test binary as another process.
