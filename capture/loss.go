@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -77,7 +79,8 @@ func (l *Loss) Error() string {
 // A lossWatch waits for the first loss of a session and tells it, by a goroutine of its own.
 type lossWatch struct {
 	session    *Session
-	unheard    []uint64     // by CPU: the losses before it had a ring
+	rings      []uint32     // by CPU: the ring that it had at the last reading
+	unheard    []uint64     // by CPU: the losses before it had that ring
 	before     lossReading  // the last one without a loss
 	began      *lossReading // the first one with a loss
 	ending     sync.Once
@@ -85,10 +88,24 @@ type lossWatch struct {
 }
 
 func (s *Session) startLossWatch() {
-	w := &lossWatch{session: s, quit: make(chan struct{}), done: make(chan struct{})}
+	s.loss = newLossWatch(s)
+	go s.loss.run()
+}
+
+func newLossWatch(s *Session) *lossWatch {
+	w := &lossWatch{session: s, rings: s.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
 	w.before.at = s.started
-	s.loss = w
-	go w.run()
+	w.unheard = make([]uint64, len(w.rings))
+	return w
+}
+
+// ringNumbers returns which ring each CPU has: see transport.ringOf.
+func (s *Session) ringNumbers() []uint32 {
+	rings := make([]uint32, ebpf.MustPossibleCPU())
+	for cpu := range rings {
+		rings[cpu] = s.sampler.transport.ringOf(cpu)
+	}
+	return rings
 }
 
 func (w *lossWatch) run() {
@@ -207,8 +224,8 @@ func enough(o *Options, size int, packets uint64) int {
 }
 
 // A lossReading is what the programs have counted since they were attached. CPUs without a ring do
-// not count: one that comes online during a session gets its ring a moment later, and no option
-// helps against that.
+// not count: one that comes online during a session, for the first time or again, gets its ring a
+// moment later, and no option helps against that.
 type lossReading struct {
 	at      time.Time
 	lost    uint64
@@ -219,6 +236,7 @@ type lossReading struct {
 
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
+	rings := w.session.ringNumbers() // before the counters: what is lost in between is before the new ring
 	var cpus []samplerAccount
 	for i := range w.session.sources {
 		perCPU, err := w.session.sampler.perCPU(i)
@@ -236,11 +254,8 @@ func (w *lossWatch) read() (lossReading, error) {
 		}
 		r.sources = append(r.sources, lost)
 	}
-	if w.unheard == nil {
-		w.unheard = make([]uint64, len(cpus))
-	}
 	for cpu, a := range cpus {
-		if a.Sampled == 0 {
+		if rings[cpu] == 0 || rings[cpu] != w.rings[cpu] {
 			w.unheard[cpu] = a.Lost
 		}
 		lost := a.Lost - w.unheard[cpu]
@@ -248,5 +263,6 @@ func (w *lossWatch) read() (lossReading, error) {
 		r.wanted += lost + a.Sampled
 		r.worst = max(r.worst, lost)
 	}
+	w.rings = rings
 	return r, nil
 }

@@ -1,5 +1,7 @@
 package capture
 
+import "slices"
+
 // A merge brings the records of all rings into one sequence by their time stamps. It does not
 // depend on the transport: a ring is anything that a cursor can walk along.
 type merge struct {
@@ -111,6 +113,24 @@ func (m *merge) release() {
 	for _, c := range m.cursors {
 		c.ring.release()
 	}
+}
+
+// drop closes the rings of CPUs that have gone, once all that is in them was returned. What next has
+// returned is not valid any more.
+func (m *merge) drop() (errs []error) {
+	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool {
+		if !c.ring.isGone() || c == m.spent || len(c.left) > 0 {
+			return false
+		}
+		c.ring.refill()
+		if m.fill(c) {
+			m.order.push(c)
+			return false
+		}
+		errs = append(errs, c.ring.close())
+		return true
+	})
+	return errs
 }
 
 // isSettled tells that what is not in a ring yet is stamped after this call, or just before it.

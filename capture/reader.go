@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -84,9 +85,11 @@ func (r *reader) read(packets []Packet) (int, error) {
 	return 0, r.err
 }
 
-// addRings takes up the rings of CPUs that have none yet.
+// addRings takes up the rings of CPUs that have none yet, and gives back those of CPUs that have
+// gone.
 func (r *reader) addRings() error {
 	rings, err := r.transport.rings()
+	err = errors.Join(err, errors.Join(r.merge.drop()...))
 	for _, ring := range rings {
 		r.merge.cursors = append(r.merge.cursors, newCursor(ring))
 		if added := r.poller.add(ring.fd()); err == nil {

@@ -140,7 +140,7 @@ func TestRingsLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := &listRing{records: [][]byte{recordOf(sampleOf(packet, uint64(now)), packet)}}
-	rings := &listTransport{[]listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
+	rings := &listTransport{calls: []listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
 	var notices []string
 	o, err := Options{
 		Interfaces: []string{"unused"},
@@ -164,5 +164,71 @@ func TestRingsLater(t *testing.T) {
 	want := []string{"packets on a CPU that has come online are lost: no ring for CPU 7"}
 	if diff := cmp.Diff(want, notices); diff != "" {
 		t.Errorf("notices: %s", diff)
+	}
+}
+
+// The ring of a CPU that has gone is read to its end and given back. The others stay.
+func TestRingsGone(t *testing.T) {
+	packet := packetOf(60, 1)
+	record := func(ns uint64) []byte { return recordOf(sampleOf(packet, ns), packet) }
+	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
+	m := merge{horizon: 10, sources: 1}
+	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(poller)}
+	if err := r.addRings(); err != nil {
+		t.Fatal(err)
+	}
+	gone.gone = true
+	for _, want := range []int{2, 1, 0} { // records that are left before each look at the rings
+		if err := r.addRings(); err != nil {
+			t.Fatal(err)
+		}
+		r.merge.gather()
+		if ready := r.merge.isReady(); ready != (want > 0) || gone.closed != (want == 0) {
+			t.Fatalf("%d records are left: ready %v, closed %v", want, ready, gone.closed)
+		}
+		r.merge.next(1)
+		r.merge.isReady()
+	}
+	if len(r.merge.cursors) != 1 || stays.closed {
+		t.Errorf("%d rings are there, and the one that stays is closed: %v", len(r.merge.cursors), stays.closed)
+	}
+}
+
+// What a CPU without a ring loses says nothing about the size of the rings: before it gets its
+// first one, and after it was offline.
+func TestLossWithoutRing(t *testing.T) {
+	testnet.RequireRoot(t)
+	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &stillHook{account: samplerAccount{Seen: 10, Sampled: 10}}
+	transport := &listTransport{number: 1}
+	s, err := open(o, []hook{h}, transport.make)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.loss.close()
+	w := newLossWatch(s)
+	for _, step := range []struct {
+		ring       uint32
+		lost, want uint64
+	}{
+		{1, 0, 0},
+		{0, 1000, 0}, // the CPU was offline, and has come back
+		{2, 1500, 0}, // it has a ring, and lost 500 before that
+		{2, 1600, 100},
+		{2, 1700, 200},
+	} {
+		transport.number = step.ring
+		h.account.Lost = step.lost
+		if err := h.attach(); err != nil {
+			t.Fatal(err)
+		}
+		now, err := w.read()
+		if err != nil || now.lost != step.want {
+			t.Errorf("ring %d, %d lost: read %d, want %d; %v", step.ring, step.lost, now.lost, step.want, err)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (t Transport) MaxSnapLen() int {
 
 // A transport is one kind of Transport for one session. Each kind is one file, transport_NAME.go,
 // with a function of the type newTransport. Each method is called once, in this order, except
-// rings. After an error only close is called.
+// rings and ringOf. After an error only close is called.
 type transport interface {
 	// prepare sets the sizes of the transport's maps, and the constants by which the programs know
 	// it, before anything is made.
@@ -65,6 +65,9 @@ type transport interface {
 	// come online. The rings that it returns are the caller's to close, also where it returns an
 	// error, which is that of one CPU: the next call goes on with the others.
 	rings() ([]ring, error)
+	// ringOf tells which ring the programs use on a CPU, by a number: another one for each ring
+	// that the CPU has had, 0 = it has none. Any goroutine may call it, once open has returned.
+	ringOf(cpu int) uint32
 	// close releases what the rings have in common. It is called after the rings were closed.
 	close() error
 }
@@ -97,6 +100,8 @@ type ring interface {
 	arm(at alarm) alarm
 	// fd is readable when the ring asks to be read; -1 where another ring's is, or none.
 	fd() int
+	// isGone tells that the kernel writes nothing more, because the CPU has gone.
+	isGone() bool
 	close() error
 }
 

@@ -4,7 +4,8 @@ import "github.com/cilium/ebpf"
 
 // A listTransport is the smallest transport: each call of rings returns other rings.
 type listTransport struct {
-	calls []listCall
+	calls  []listCall
+	number uint32 // of each CPU's ring
 }
 
 type listCall struct {
@@ -14,7 +15,7 @@ type listCall struct {
 
 // listed is a transport whose first call has these rings.
 func listed(rings ...ring) newTransport {
-	t := &listTransport{[]listCall{{rings: rings}}}
+	t := &listTransport{calls: []listCall{{rings: rings}}, number: 1}
 	return t.make
 }
 
@@ -22,6 +23,7 @@ func (t *listTransport) make(*Options) transport { return t }
 
 func (t *listTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
 func (t *listTransport) open(map[string]*ebpf.Map) error              { return nil }
+func (t *listTransport) ringOf(int) uint32                            { return t.number }
 func (t *listTransport) close() error                                 { return nil }
 
 func (t *listTransport) rings() ([]ring, error) {
@@ -36,6 +38,7 @@ func (t *listTransport) rings() ([]ring, error) {
 // A listRing is a ring that holds records in a slice.
 type listRing struct {
 	records [][]byte
+	gone    bool
 	closed  bool
 }
 
@@ -54,6 +57,7 @@ func (r *listRing) next(records []record) (n int) {
 
 func (r *listRing) arm(alarm) alarm { return onPart }
 func (r *listRing) fd() int         { return -1 }
+func (r *listRing) isGone() bool    { return r.gone }
 
 func (r *listRing) close() error {
 	r.closed = true

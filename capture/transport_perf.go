@@ -26,6 +26,7 @@ type perfRing struct {
 	data  []byte                  // a power of two long
 	wrap  []byte                  // for a record that continues at the beginning of data
 	own   []byte                  // for records of the last next that are to be changed
+	gone  bool                    // the kernel has taken the event away with the CPU
 }
 
 // A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
@@ -37,8 +38,11 @@ type perfTransport struct {
 	watermark int
 	list      func() []int // the CPUs that are online
 
-	online []int        // those that the last call of rings found
-	served map[int]bool // CPUs that have a ring, or cannot have one; nil before the first call of rings
+	online []int             // those that the last call of rings found
+	served map[int]*perfRing // by CPU, nil = it cannot have a ring; nil before the first call of rings
+
+	made    uint32          // rings so far
+	numbers []atomic.Uint32 // what ringOf returns
 }
 
 func newPerfTransport(o *Options) transport {
@@ -60,6 +64,7 @@ func (t *perfTransport) prepare(*ebpf.CollectionSpec, []Source) error { return n
 
 func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
 	t.events = maps[samplerMapSamples]
+	t.numbers = make([]atomic.Uint32, t.events.MaxEntries())
 	return nil
 }
 
@@ -69,25 +74,29 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 	online := t.list()
 	late := t.served != nil
 	if !late {
-		t.served = make(map[int]bool)
+		t.served = make(map[int]*perfRing)
 	} else if slices.Equal(online, t.online) {
 		return nil, nil
 	}
 	for _, cpu := range t.online {
 		if !slices.Contains(online, cpu) {
-			delete(t.served, cpu) // the kernel has taken the event away with the CPU
+			if r := t.served[cpu]; r != nil {
+				r.gone = true
+			}
+			delete(t.served, cpu)
+			t.numbers[cpu].Store(0)
 		}
 	}
 	// All CPUs are tried, since a container may be shown only some of those that are online.
 	for cpu := range int(t.events.MaxEntries()) {
-		if t.served[cpu] {
+		if _, ok := t.served[cpu]; ok {
 			continue
 		}
 		r, err := openPerfRing(cpu, t.size, t.watermark)
 		if errors.Is(err, unix.ENODEV) {
 			continue // the CPU is offline
 		}
-		t.served[cpu] = true
+		t.served[cpu] = r
 		if late && errors.Is(err, support.ErrPerfRefused) {
 			return rings, xdp.Kind(ErrPerfRefused, "this process may open no perf event on CPU %d any more", cpu)
 		}
@@ -98,6 +107,8 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 		if err := t.events.Put(uint32(cpu), uint32(r.event)); err != nil {
 			return rings, fmt.Errorf("hand the ring of CPU %d to the sampling program: %w", cpu, err)
 		}
+		t.made++
+		t.numbers[cpu].Store(t.made)
 	}
 	t.online = online
 	return rings, nil
@@ -121,7 +132,11 @@ func newPerfRing(meta *unix.PerfEventMmapPage, data []byte) *perfRing {
 	return &perfRing{walk: walk{size: uint64(len(data)), freed: &meta.Data_tail}, meta: meta, data: data}
 }
 
+func (t *perfTransport) ringOf(cpu int) uint32 { return t.numbers[cpu].Load() }
+
 func (r *perfRing) fd() int { return r.event }
+
+func (r *perfRing) isGone() bool { return r.gone }
 
 func (r *perfRing) close() error {
 	return errors.Join(unix.Munmap(r.mem), unix.Close(r.event))

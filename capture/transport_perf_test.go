@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -262,6 +263,12 @@ func TestPerfTransportCPUs(t *testing.T) {
 			t.Errorf("%d rings were made with the CPUs %v online, want %d; %v", len(rings), step.online, step.want, err)
 		}
 	}
+	// The rings that the kernel does not write to any more are given back.
+	m := merge{cursors: p.cursors}
+	if err := errors.Join(m.drop()...); len(m.cursors) != 2*all || err != nil {
+		t.Errorf("%d rings are there, want those of two transports for %d CPUs; %v", len(m.cursors), all, err)
+	}
+	p.cursors = m.cursors
 	// The program uses the rings that were made last, and each CPU has one.
 	p.run(0, packetOf(60, 0), 10)
 	if samples, _ := p.samples(); len(samples) != 10 {

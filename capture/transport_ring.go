@@ -159,6 +159,14 @@ func (t *ringTransport) rings() (rings []ring, err error) {
 	return rings, err
 }
 
+// ringOf is 1 for every CPU that has memory. Those of fragments do not count.
+func (t *ringTransport) ringOf(cpu int) uint32 {
+	if cpu < t.cpus {
+		return 1
+	}
+	return 0
+}
+
 // memory is that of one CPU.
 func (t *ringTransport) memory(cpu int) []byte { return t.mem[cpu*t.value:][:t.value:t.value] }
 
@@ -201,6 +209,8 @@ func (r *sharedRing) fd() int {
 	}
 	return r.bell.fd
 }
+
+func (r *sharedRing) isGone() bool { return false } // the memory stays, and serves the CPU when it comes back
 
 func (r *sharedRing) close() error { return nil } // the transport closes what rings have in common
 
