@@ -821,20 +821,10 @@ static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *p
 		emit_traced(xdp, account, passage->packets, NO_VERDICT);
 }
 
-SEC("fentry/xdp")
-int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
-{
-	struct passage *passage = find_passage(xdp);
-	struct account *account = find_account();
-
-	if (passage && account)
-		sample_entry(xdp, passage, account);
-	return 0;
-}
-
 /*
- * Not 0 once capture lets no more packets in. While fentry is detached the kernel leaves fexit out
- * for packets that are inside of the traced program, so they come out before.
+ * Not 0 once capture lets no more packets in. While fentry is detached, the kernel leaves fexit out
+ * for packets that are inside the traced program. So they come out before that, or the next packet
+ * would leave with what was decided about one of them.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -849,6 +839,17 @@ static __always_inline bool is_closed(void)
 	volatile __u32 *is = bpf_map_lookup_elem(&closed, &zero);
 
 	return !is || *is;
+}
+
+SEC("fentry/xdp")
+int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
+{
+	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
+
+	if (passage && account && !is_closed())
+		sample_entry(xdp, passage, account);
+	return 0;
 }
 
 SEC("fentry/xdp")

@@ -93,8 +93,9 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	// Also where only exits have companions, those of a packet run if its entry was let in.
 	fentry := samplerProgSampleFentry
 	if !entry.isNone() || !exit.isNone() {
-		fentry, k.closes = samplerProgCountFentry, true
+		fentry = samplerProgCountFentry
 	}
+	k.closes = true
 	if h.fentry, err = h.loadTracer(k, fentry, filters[0], entry, first, index, nil); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type sampler struct {
 	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
 	barrier   barrier
 	flowSeed  uint64 // random for each session, the same on all its interfaces
-	closes    bool   // programs let no packets in once `closed` is set
+	closes    bool   // tracers let no packets in once `closed` is set
 }
 
 // newSampler makes the maps for a session with these sources and so many hooks. It takes the
@@ -260,9 +260,9 @@ func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
 	return perCPU, nil
 }
 
-// letOut returns when no packet is between the entry and the exit of a traced program, as far as
-// there are companions, and lets no more in. While fentry is detached the kernel leaves fexit out
-// for packets that are there, and then the entries would be more than the exits.
+// letOut returns when no packet is between the entry and the exit of a traced program, and lets no
+// more in. While fentry is detached, the kernel leaves fexit out for packets that are there: then
+// the entries would be more than the exits, and a later packet would leave in place of one of them.
 func (k *sampler) letOut() error {
 	if !k.closes {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cilium/ebpf/link"
+
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -64,4 +66,85 @@ func TestTracedHead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A packet that is inside the traced program when the session ends leaves it with its exit, and no
+// other packet leaves in its place. Nothing is counted after that, also where another process keeps
+// the tracers attached for a moment.
+func TestPacketInsideAtEnd(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Waiting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	var s *Session
+	err = pair.Rx.Do(func() (err error) {
+		s, err = Open(Options{Interfaces: []string{pair.RxName}, Hooks: []Hook{Entry, Exit}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	copies := linksOf(t, s.sources[0].Sampler.ID, s.sources[1].Sampler.ID)
+	if len(copies) != 2 {
+		t.Fatalf("%d tracers are attached", len(copies))
+	}
+	sent := make(chan struct{})
+	go func() {
+		testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 0))
+		close(sent)
+	}()
+	testnet.WaitFor(t, "the packet inside the target", func() bool {
+		inside, err := target.HasPacket()
+		return inside || err != nil
+	})
+	stopped := make(chan struct{})
+	go func() {
+		s.Stop()
+		close(stopped)
+	}()
+	var closed uint32
+	testnet.WaitFor(t, "the end of the entries", func() bool {
+		err := s.sampler.maps[samplerMapClosed].Lookup(uint32(0), &closed)
+		return closed == 1 || err != nil
+	})
+	if err := target.OpenGate(); err != nil {
+		t.Fatal(err)
+	}
+	<-sent
+	<-stopped
+	testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 1))
+	for _, l := range copies {
+		l.Close()
+	}
+	testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 2))
+	accounts, err := s.Run(t.Context(), new(memory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range accounts[0] {
+		if want := (Account{Seen: 1, Captured: 1, Bytes: testnet.MinFrame}); a != want {
+			t.Errorf("the account of the %v: %+v, want %+v", s.sources[i].Hook, a, want)
+		}
+	}
+}
+
+// linksOf opens the links of programs, as a child does that has a copy of them.
+func linksOf(t *testing.T, programs ...uint32) (found []link.Link) {
+	t.Helper()
+	all := new(link.Iterator)
+	defer all.Close()
+	for all.Next() {
+		info, err := all.Link.Info()
+		if err == nil && slices.Contains(programs, uint32(info.Program)) {
+			found = append(found, all.Take())
+		}
+	}
+	if err := all.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

@@ -133,4 +133,39 @@ int cpumap_target(struct xdp_md *ctx)
 	return count(judge(ctx));
 }
 
+/* Entry 0: packets that waiting_target has begun with. Entry 1: not 0 = it may end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u64);
+} gate SEC(".maps");
+
+static int wait_at_gate(__u32 round, void *unused)
+{
+	__u32 end = 1;
+	__u64 *is_open = bpf_map_lookup_elem(&gate, &end);
+
+	return !is_open || *(volatile __u64 *)is_open;
+}
+
+static int wait_longer(__u32 round, void *unused)
+{
+	bpf_loop(1 << 20, wait_at_gate, NULL, 0);
+	return wait_at_gate(round, unused);
+}
+
+/* Keeps a packet until the test opens the gate, or some seconds have passed. */
+SEC("xdp.frags")
+int waiting_target(struct xdp_md *ctx)
+{
+	__u32 begin = 0;
+	__u64 *begun = bpf_map_lookup_elem(&gate, &begin);
+
+	if (begun)
+		__sync_fetch_and_add(begun, 1);
+	bpf_loop(100, wait_longer, NULL, 0);
+	return count(XDP_PASS);
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -32,6 +32,7 @@ const (
 	Rewriting   TargetKind = targetProgRewritingTargetProgram // changes what it passes: MAC address and a VLAN tag
 	Hooked      TargetKind = targetProgHookedTarget           // calls its hook map before it returns
 	HookedFrags TargetKind = targetProgHookedTargetFrags      // the same, for packets in several buffers
+	Waiting     TargetKind = targetProgWaitingTarget          // keeps packets until OpenGate
 	InDevmap    TargetKind = targetProgDevmapTarget           // for AttachInDevmap
 	InCPUMap    TargetKind = targetProgCpumapTarget           // for AttachInCPUMap
 )
@@ -165,6 +166,16 @@ func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {
 	}
 	return counts, nil
 }
+
+// HasPacket tells whether a target of the kind Waiting has begun with a packet.
+func (t *Target) HasPacket() (bool, error) {
+	var begun uint64
+	err := t.coll.Maps[targetMapGate].Lookup(uint32(0), &begun)
+	return begun > 0, err
+}
+
+// OpenGate lets a target of the kind Waiting return its verdict.
+func (t *Target) OpenGate() error { return t.coll.Maps[targetMapGate].Put(uint32(1), uint64(1)) }
 
 // Close detaches the program.
 func (t *Target) Close() error {

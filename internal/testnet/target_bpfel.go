@@ -16,6 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	targetMapGate                    = "gate"
 	targetMapHook                    = "hook"
 	targetMapVerdicts                = "verdicts"
 	targetProgCpumapTarget           = "cpumap_target"
@@ -23,6 +24,7 @@ const (
 	targetProgHookedTarget           = "hooked_target"
 	targetProgHookedTargetFrags      = "hooked_target_frags"
 	targetProgRewritingTargetProgram = "rewriting_target_program"
+	targetProgWaitingTarget          = "waiting_target"
 )
 
 // loadTarget returns the embedded CollectionSpec for target.
@@ -72,12 +74,14 @@ type targetProgramSpecs struct {
 	HookedTarget           *ebpf.ProgramSpec `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.ProgramSpec `ebpf:"hooked_target_frags"`
 	RewritingTargetProgram *ebpf.ProgramSpec `ebpf:"rewriting_target_program"`
+	WaitingTarget          *ebpf.ProgramSpec `ebpf:"waiting_target"`
 }
 
 // targetMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type targetMapSpecs struct {
+	Gate     *ebpf.MapSpec `ebpf:"gate"`
 	Hook     *ebpf.MapSpec `ebpf:"hook"`
 	Verdicts *ebpf.MapSpec `ebpf:"verdicts"`
 }
@@ -108,12 +112,14 @@ func (o *targetObjects) Close() error {
 //
 // It can be passed to loadTargetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type targetMaps struct {
+	Gate     *ebpf.Map `ebpf:"gate"`
 	Hook     *ebpf.Map `ebpf:"hook"`
 	Verdicts *ebpf.Map `ebpf:"verdicts"`
 }
 
 func (m *targetMaps) Close() error {
 	return _TargetClose(
+		m.Gate,
 		m.Hook,
 		m.Verdicts,
 	)
@@ -134,6 +140,7 @@ type targetPrograms struct {
 	HookedTarget           *ebpf.Program `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.Program `ebpf:"hooked_target_frags"`
 	RewritingTargetProgram *ebpf.Program `ebpf:"rewriting_target_program"`
+	WaitingTarget          *ebpf.Program `ebpf:"waiting_target"`
 }
 
 func (p *targetPrograms) Close() error {
@@ -143,6 +150,7 @@ func (p *targetPrograms) Close() error {
 		p.HookedTarget,
 		p.HookedTargetFrags,
 		p.RewritingTargetProgram,
+		p.WaitingTarget,
 	)
 }
 
