@@ -18,7 +18,8 @@ type tailCallHook struct {
 	filter   packetFilter
 	source   Source
 	hookMap  *xdp.HookMap
-	programs []program // by verdict
+	programs []program   // by verdict
+	stubs    []*xdp.Stub // what the slots hold, since a killed process leaves it there
 	slots    []*xdp.Slot
 
 	sampler *sampler // loads programs of another kind where the map does not take the first ones
@@ -31,6 +32,13 @@ type tailCallHook struct {
 type slotKind struct {
 	attachType ebpf.AttachType
 	frags      bool // takes packets in several buffers
+}
+
+func (k slotKind) flags() uint32 {
+	if k.frags {
+		return unix.BPF_F_XDP_HAS_FRAGS
+	}
+	return 0
 }
 
 // slotKinds are those that a map may take. The kernel does not tell which, so they are tried.
@@ -57,6 +65,7 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	h.programs = make([]program, h.hookMap.Slots())
+	h.stubs = make([]*xdp.Stub, h.hookMap.Slots())
 	h.slots = make([]*xdp.Slot, h.hookMap.Slots())
 	return h.loadSlot(0)
 }
@@ -70,12 +79,7 @@ func (h *tailCallHook) loadSlot(verdict int) (err error) {
 			samplerVarHook:    h.index,
 			samplerVarVerdict: uint32(verdict),
 		},
-		adjust: func(spec *ebpf.ProgramSpec) {
-			spec.AttachType = h.kind.attachType
-			if !h.kind.frags {
-				spec.Flags &^= unix.BPF_F_XDP_HAS_FRAGS
-			}
-		},
+		adjust: func(spec *ebpf.ProgramSpec) { spec.AttachType, spec.Flags = h.kind.attachType, h.kind.flags() },
 	})
 	if err != nil {
 		return support.ExplainLoad(fmt.Sprintf("load the sampling program for verdict %s", xdp.Verdict(verdict)), err)
@@ -110,8 +114,9 @@ func (h *tailCallHook) attach() (err error) {
 func (h *tailCallHook) fillFirst() error {
 	err := h.fill(0)
 	for i := 1; errors.Is(err, unix.EINVAL) && i < len(slotKinds); i++ {
+		h.stubs[0].Close()
 		h.programs[0].close()
-		h.kind = slotKinds[i]
+		h.stubs[0], h.kind = nil, slotKinds[i]
 		if err := h.loadSlot(0); err != nil {
 			return err
 		}
@@ -123,8 +128,16 @@ func (h *tailCallHook) fillFirst() error {
 	return err
 }
 
-func (h *tailCallHook) fill(verdict int) error {
-	slot, err := h.hookMap.Put(xdp.Verdict(verdict), h.programs[verdict].Program)
+// fill puts a stub of the program into its slot. It has the name by which leftovers are known.
+func (h *tailCallHook) fill(verdict int) (err error) {
+	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict].Program, ebpf.ProgramSpec{
+		Name: samplerProgSampleXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
+		AttachType: h.kind.attachType, Flags: h.kind.flags(),
+	}, int32(verdict))
+	if err != nil {
+		return err
+	}
+	slot, err := h.hookMap.Put(xdp.Verdict(verdict), h.stubs[verdict].Program)
 	if err != nil {
 		return err
 	}
@@ -154,7 +167,7 @@ func (h *tailCallHook) detach() error {
 func (h *tailCallHook) close() error {
 	var errs []error
 	for i := range h.programs {
-		errs = append(errs, h.programs[i].close())
+		errs = append(errs, h.stubs[i].Close(), h.programs[i].close())
 	}
 	if h.hookMap != nil {
 		errs = append(errs, h.hookMap.Close())

@@ -212,26 +212,32 @@ func TestKilled(t *testing.T) {
 			p.cmd.Process.Kill()
 			<-p.done
 			testnet.WaitFor(t, "the kernel to detach", func() bool { return attached(t, pair) == "" })
-			testnet.WaitFor(t, "the kernel to remove program and maps", func() bool {
-				left, err := ebpf.NewProgramFromID(program)
-				if err == nil {
-					left.Close()
-				}
-				gone := errors.Is(err, os.ErrNotExist)
-				for _, id := range maps {
-					left, err := ebpf.NewMapFromID(id)
-					if err == nil {
-						left.Close()
-					}
-					gone = gone && errors.Is(err, os.ErrNotExist)
-				}
-				return gone
-			})
+			waitReleased(t, program, maps)
 			if records, _ := readFile(t, file); len(records) != packets {
 				t.Errorf("%d packets in the file", len(records))
 			}
 		})
 	}
+}
+
+// waitReleased waits until the kernel has neither a program nor its maps any more.
+func waitReleased(t *testing.T, program ebpf.ProgramID, maps []ebpf.MapID) {
+	t.Helper()
+	testnet.WaitFor(t, "the kernel to remove program and maps", func() bool {
+		left, err := ebpf.NewProgramFromID(program)
+		if err == nil {
+			left.Close()
+		}
+		gone := errors.Is(err, os.ErrNotExist)
+		for _, id := range maps {
+			left, err := ebpf.NewMapFromID(id)
+			if err == nil {
+				left.Close()
+			}
+			gone = gone && errors.Is(err, os.ErrNotExist)
+		}
+		return gone
+	})
 }
 
 // samplerOf returns the program on the pair's receiving interface, and its maps.
@@ -243,20 +249,46 @@ func samplerOf(t *testing.T, pair *testnet.Pair) (id ebpf.ProgramID, maps []ebpf
 			return err
 		}
 		id = ebpf.ProgramID(ifi.Programs[0].ID)
-		program, err := ebpf.NewProgramFromID(id)
-		if err != nil {
-			return err
-		}
-		defer program.Close()
-		info, err := program.Info()
-		if err != nil {
-			return err
-		}
-		maps, _ = info.MapIDs()
-		return nil
+		maps, err = mapsOf(id)
+		return err
 	})
 	if err != nil || len(maps) == 0 {
 		t.Fatalf("program %d with %d maps: %v", id, len(maps), err)
+	}
+	return id, maps
+}
+
+func mapsOf(id ebpf.ProgramID) ([]ebpf.MapID, error) {
+	program, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	info, err := program.Info()
+	if err != nil {
+		return nil, err
+	}
+	maps, _ := info.MapIDs()
+	return maps, nil
+}
+
+// behindStub returns the program that a stub calls, and its maps.
+func behindStub(t *testing.T, stub ebpf.ProgramID) (id ebpf.ProgramID, maps []ebpf.MapID) {
+	t.Helper()
+	arrays, err := mapsOf(stub)
+	if err != nil || len(arrays) != 1 {
+		t.Fatalf("program %d has %d maps, a stub has one; %v", stub, len(arrays), err)
+	}
+	array, err := ebpf.NewMapFromID(arrays[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer array.Close()
+	if err := array.Lookup(uint32(0), &id); err != nil {
+		t.Fatal(err)
+	}
+	if maps, err = mapsOf(id); err != nil {
+		t.Fatal(err)
 	}
 	return id, maps
 }

@@ -109,15 +109,22 @@ func TestHookMap(t *testing.T) {
 	}
 }
 
-// Programs that a killed xdpcap left in the slots are replaced. Those of somebody else are left
-// alone.
+// What a killed xdpcap left in the slots samples nothing, keeps no memory, and is replaced. Programs
+// of somebody else are left alone.
 func TestHookMapInUse(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)
 	hook := pinHook(t, target.Hook())
 	killed := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull)
+	var stub ebpf.ProgramID
+	if err := target.Hook().Lookup(uint32(0), &stub); err != nil {
+		t.Fatal(err)
+	}
+	program, maps := behindStub(t, stub)
 	killed.cmd.Process.Kill()
 	<-killed.done
+	waitReleased(t, program, maps)
+	sendRound(t, pair)
 	if filledSlots(t, target.Hook()) != 5 {
 		t.Skip("this kernel empties the slots by itself")
 	}

@@ -20,6 +20,9 @@ const (
 	filterName      = "xdpcap"
 	filterNameOwner = "xdpcap:clsact"
 
+	stubName    = "xdpcap_egress"
+	unspecified = -1 // TC_ACT_UNSPEC: what comes next decides
+
 	firstHandle = 0x78646301 // the bytes of "xdc", and 1
 	lastHandle  = 0x786463ff
 
@@ -28,15 +31,17 @@ const (
 	randomMask   = 0x00ffffff
 )
 
-// A clsactFilter is a program in a filter of the qdisc clsact. The kernel keeps it when the process
-// dies; that it is a leftover then, the next process knows by its handle, which nobody has claimed.
+// A clsactFilter is a program in a filter of the qdisc clsact. The kernel keeps the filter when the
+// process dies, so it has a stub, which does nothing from then on. That it is a leftover, the next
+// process knows by its handle, which nobody has claimed.
 type clsactFilter struct {
 	netlink *netlink.Handle
 	ifindex int
+	stub    *xdp.Stub
 
 	priority uint16
 	handle   uint32
-	id       int    // of the program
+	id       int    // of the stub
 	claim    *claim // of the handle
 	turn     *turn  // for the end
 	before   int    // filters of others with smaller priorities
@@ -44,21 +49,25 @@ type clsactFilter struct {
 }
 
 func attachClsact(prog *ebpf.Program, ifindex int) (*clsactFilter, error) {
-	own, err := xdp.Identify(prog)
+	stub, err := xdp.NewStub(prog, ebpf.ProgramSpec{Name: stubName, Type: ebpf.SchedCLS, License: "Dual BSD/GPL"}, unspecified)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the program's id: %w", err)
+		return nil, err
 	}
-	c := &clsactFilter{ifindex: ifindex, id: int(own.ID)}
+	own, err := xdp.Identify(stub.Program)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("ask for the program's id: %w", err), stub.Close())
+	}
+	c := &clsactFilter{ifindex: ifindex, stub: stub, id: int(own.ID)}
 	if c.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return nil, fmt.Errorf("open a netlink socket: %w", err)
+		return nil, errors.Join(fmt.Errorf("open a netlink socket: %w", err), stub.Close())
 	}
-	if err := c.attach(prog); err != nil {
+	if err := c.attach(); err != nil {
 		return nil, errors.Join(err, c.detach())
 	}
 	return c, nil
 }
 
-func (c *clsactFilter) attach(prog *ebpf.Program) (err error) {
+func (c *clsactFilter) attach() (err error) {
 	if c.turn, err = newTurn(c.ifindex); err != nil {
 		return err
 	}
@@ -82,7 +91,7 @@ func (c *clsactFilter) attach(prog *ebpf.Program) (err error) {
 		return err
 	}
 	c.priority, c.before = choosePriority(others)
-	if err := c.netlink.FilterAdd(c.filter(prog.FD())); err != nil {
+	if err := c.netlink.FilterAdd(c.filter(c.stub.FD())); err != nil {
 		return explainRefusal("add a BPF filter", err)
 	}
 	return nil
@@ -216,7 +225,7 @@ func (c *clsactFilter) detach() error {
 		c.claim.release()
 	}
 	c.netlink.Close()
-	return err
+	return errors.Join(err, c.stub.Close())
 }
 
 func (c *clsactFilter) remove() error {

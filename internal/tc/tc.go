@@ -22,7 +22,7 @@ type Kind int
 
 const (
 	TCX    Kind = iota // a bpf_link, first of all programs; it ends with the process
-	Clsact             // a filter of the qdisc clsact; a killed process leaves it behind
+	Clsact             // a filter of the qdisc clsact; a killed process leaves one that does nothing
 )
 
 var kindNames = [...]string{TCX: "tcx", Clsact: "clsact"}
@@ -60,8 +60,8 @@ type place interface {
 // and are no BPF programs for all protocols: see String. After an error nothing is left behind. The
 // error is an ErrNoEgress where the kernel has neither. It needs CAP_NET_ADMIN.
 //
-// Where a process with a clsact filter was killed, the next one that attaches one to the same
-// interface, in the same network namespace, removes what it left.
+// Where a process with a clsact filter was killed, the filter calls the program no more. The next
+// process that attaches one to the same interface, in the same network namespace, removes it.
 func AttachEgress(prog *ebpf.Program, ifi xdp.Interface) (*Attachment, error) {
 	a, err := attachAs(TCX, prog, ifi)
 	if errors.Is(err, ebpf.ErrNotSupported) {

@@ -425,8 +425,9 @@ func TestTwoAtATime(t *testing.T) {
 	})
 }
 
-// After kill -9 nothing is attached by tcx. A filter is left, which the next start removes, but not
-// that of a capture that runs; the last one removes the qdisc that the killed one has made.
+// After kill -9 nothing is attached by tcx. A filter is left that calls nothing: the kernel removes
+// the program with its maps. The next start removes the filter, but not that of a capture that runs;
+// the last one removes the qdisc that the killed one has made.
 func TestKilled(t *testing.T) {
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
@@ -437,7 +438,9 @@ func TestKilled(t *testing.T) {
 			both = []string{"tcx child", "tcx child"}
 		}
 		expectState(t, "two run", p, both...)
+		before := childPrograms(t)
 		killed.kill(t)
+		testnet.WaitFor(t, "the program to be removed", func() bool { return childPrograms(t) < before })
 		if kind == tc.TCX {
 			// The kernel detaches when it closes the file of the killed process.
 			testnet.WaitFor(t, "the program to be detached", func() bool { return len(state(t, p)) == 1 })
@@ -503,6 +506,23 @@ func TestCloseBesideCopy(t *testing.T) {
 	defer held.Close()
 	mustClose(t, a)
 	expectState(t, "closed", p)
+}
+
+// childPrograms counts the loaded programs of children: no other package's tests have some.
+func childPrograms(t *testing.T) (n int) {
+	t.Helper()
+	for id := ebpf.ProgramID(0); ; {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			return n
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id = next; programName(id) == childName {
+			n++
+		}
+	}
 }
 
 // A process that has given up all other privileges can look after its program and detach it.
@@ -590,6 +610,9 @@ type child struct {
 	stdout *bufio.Reader
 }
 
+// childName is that of a child's program.
+const childName = "child"
+
 // childVariable makes a process a child; it has the kind and the task.
 const childVariable = "XDPCAP_TEST_EGRESS"
 
@@ -655,7 +678,7 @@ func runChild(task string) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCounter("child", next)
+	c, err := newCounter(childName, next)
 	if err != nil {
 		return err
 	}

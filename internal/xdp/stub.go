@@ -1,0 +1,51 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// A Stub is a program that runs another one, by a tail call, for as long as this process has the
+// Stub. It is for places that keep a program when the process is killed, such as a slot of a pinned
+// map. The kernel empties an array of programs when no process has it any more. So all that stays
+// in such a place are the stub's few instructions, and what they called is released, with its maps.
+type Stub struct {
+	*ebpf.Program           // the stub itself
+	array         *ebpf.Map // has the program that it calls
+}
+
+// NewStub loads a stub for prog. It returns verdict where nothing is left to call. A program can
+// call another one, or stand in an array in its place, only if they are alike: spec has the type,
+// the attach type and the flags that prog was loaded with, and the stub's name.
+func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, error) {
+	array, err := ebpf.NewMap(&ebpf.MapSpec{Name: "stub", Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return nil, fmt.Errorf("create the array of a stub: %w", err)
+	}
+	s := &Stub{array: array}
+	spec.Instructions = asm.Instructions{
+		asm.LoadMapPtr(asm.R2, array.FD()), // R1 is the context
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnTailCall.Call(),
+		asm.Mov.Imm(asm.R0, verdict),
+		asm.Return(),
+	}
+	if s.Program, err = ebpf.NewProgram(&spec); err != nil {
+		return nil, errors.Join(fmt.Errorf("load a stub: %w", err), s.Close())
+	}
+	if err := array.Put(uint32(0), prog); err != nil {
+		return nil, errors.Join(fmt.Errorf("put a program behind its stub: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Close lets the stub return its verdict, wherever it still runs. A nil Stub may be closed.
+func (s *Stub) Close() error {
+	if s == nil {
+		return nil
+	}
+	return errors.Join(s.Program.Close(), s.array.Close())
+}
