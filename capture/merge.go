@@ -115,8 +115,8 @@ func (m *merge) release() {
 	}
 }
 
-// drop closes the rings of CPUs that have gone, once all that is in them was returned. What next has
-// returned is not valid any more.
+// drop closes the rings of CPUs that have gone, once all that is in them was returned. What next
+// has returned is not valid any more.
 func (m *merge) drop() (errs []error) {
 	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool {
 		if !c.ring.isGone() || c == m.spent || len(c.left) > 0 {

@@ -14,8 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The filters of xdpcap have one of these names, and handles from firstHandle on or random ones, each
-// capture its own. The second name says that an xdpcap made the qdisc: the last of them removes it.
+// The filters of xdpcap have one of these names, and handles from firstHandle on or random ones,
+// each capture its own. The second name says that an xdpcap made the qdisc: the last of them
+// removes it.
 const (
 	filterName      = "xdpcap"
 	filterNameOwner = "xdpcap:clsact"

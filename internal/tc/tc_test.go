@@ -426,8 +426,8 @@ func TestTwoAtATime(t *testing.T) {
 }
 
 // After kill -9 nothing is attached by tcx. A filter is left that calls nothing: the kernel removes
-// the program with its maps. The next start removes the filter, but not that of a capture that runs;
-// the last one removes the qdisc that the killed one has made.
+// the program with its maps. The next start removes the filter, but not that of a capture that
+// runs; the last one removes the qdisc that the killed one has made.
 func TestKilled(t *testing.T) {
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
