@@ -147,7 +147,7 @@ func TestCardPackets(t *testing.T) {
 func TestKeepCards(t *testing.T) {
 	skipEmulated(t)
 	o := sandboxOptions{}
-	if err := o.plan(false); err != nil {
+	if err := o.plan(""); err != nil {
 		t.Fatal(err)
 	}
 	if err := o.keepCards(); err != nil || len(o.box.Keep) != 1 || o.box.Keep[0] != unix.CAP_NET_ADMIN || o.box.User != nil {
@@ -169,7 +169,7 @@ func TestKeepCards(t *testing.T) {
 		return
 	}
 	other := sandboxOptions{user: "nobody"}
-	if err := other.plan(false); err != nil {
+	if err := other.plan(""); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.keepCards(); err == nil || !strings.HasPrefix(err.Error(), "-Z nobody: ") {

@@ -25,6 +25,7 @@ type readOptions struct {
 	json     bool
 	stats    bool
 	printing printOptions
+	sandbox  sandboxOptions
 
 	files       []string
 	fileFormat  capture.Format
@@ -82,6 +83,7 @@ func newRead() *cobra.Command {
 	})
 	addGroup(f, "Live streams", o.tls.flags)
 	addGroup(f, "Lines", o.printing.flags)
+	addGroup(f, "Privileges", o.sandbox.flags)
 	// Where a capture writes to, and how much, is nothing for a command that reads what it has
 	// written.
 	for _, name := range []string{"write", "packet-count"} {
@@ -141,15 +143,34 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := o.sandbox.plan("", o.outputFile()); err != nil {
+		return err
+	}
 	r := &reading{ctx: ctx, limit: o.count, match: match}
 	inputs, err := openInputs(o.files, inputOptions{ctx: ctx, idle: r.flush, tls: &o.tls})
 	defer inputs.close()
 	if err != nil {
 		return err
 	}
-	if r.sinks, err = o.sinks(inputs, cmd.OutOrStdout()); err != nil {
+	var output *readWriter
+	var made []giver
+	if o.outputFile() != "" {
+		if output, err = newReadWriter(o, inputs); err != nil {
+			return err
+		}
+		made = append(made, output.file)
+	}
+	err = o.sandbox.enter(made...)
+	if err == nil {
+		err = inputs.begin()
+	}
+	if err != nil {
+		if output != nil {
+			output.file.Close()
+		}
 		return err
 	}
+	r.sinks = o.sinks(inputs, output, cmd.OutOrStdout())
 	r.merge = capfile.NewMerge(inputs.files)
 	err = r.run()
 	for _, notice := range r.notices() {
@@ -167,17 +188,22 @@ type readSink interface {
 	notices() []string
 }
 
-// sinks are what happens to the packets. What is written is opened before anything is read.
-func (o *readOptions) sinks(inputs *readInputs, stdout io.Writer) (sinks []readSink, err error) {
+// outputFile is what is written, and opened before anything is read; "" = nothing is written.
+func (o *readOptions) outputFile() string {
 	if o.printsLines() {
-		return []readSink{newReadJSONLines(stdout)}, nil
+		return ""
 	}
-	if o.write != "" {
-		w, err := newReadWriter(o, inputs)
-		if err != nil {
-			return nil, err
-		}
-		sinks = append(sinks, w)
+	return o.write
+}
+
+// sinks are what happens to the packets: output, unless it is nil, and what is printed.
+func (o *readOptions) sinks(inputs *readInputs, output *readWriter, stdout io.Writer) (sinks []readSink) {
+	if o.printsLines() {
+		return []readSink{newReadJSONLines(stdout)}
+	}
+	if output != nil {
+		output.enc = newReadEncoder(o.fileFormat, inputs.files)
+		sinks = append(sinks, output)
 	}
 	lines := &stdoutLines{out: stdout}
 	switch {
@@ -188,7 +214,7 @@ func (o *readOptions) sinks(inputs *readInputs, stdout io.Writer) (sinks []readS
 	case o.write == "" || o.print:
 		sinks = append(sinks, newReadLines(lines, o.printing.format(colored(os.Stdout))))
 	}
-	return sinks, nil
+	return sinks
 }
 
 // isEthernet tells whether the interface's packets are Ethernet frames, which are all that lines

@@ -18,9 +18,11 @@ import (
 
 // readInputs are the files that are read.
 type readInputs struct {
-	files []*capfile.File
+	files []*capfile.File // after begin
 	open  []*os.File
 	conns []net.Conn
+
+	begins []func() (*capfile.File, error) // of what is open
 }
 
 // inputOptions say what happens while the reading waits for input.
@@ -30,7 +32,8 @@ type inputOptions struct {
 	tls  *tlsOptions
 }
 
-// openInputs opens all files. What is already open is in the inputs also after an error.
+// openInputs opens all files, of which it reads nothing yet: whoever made them may have made them
+// to harm what reads them. What is already open is in the inputs also after an error.
 func openInputs(names []string, o inputOptions) (*readInputs, error) {
 	in := &readInputs{}
 	for _, name := range names {
@@ -62,16 +65,24 @@ func (in *readInputs) add(name string, o inputOptions) error {
 	if info.IsDir() {
 		return fmt.Errorf("%s is a directory: name the files in it", name)
 	}
-	f := &capfile.File{}
-	if info.Mode().IsRegular() {
-		f, err = capfile.New(file, name, capfile.Options{})
-	} else {
-		f, err = capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle})
+	in.begins = append(in.begins, func() (*capfile.File, error) {
+		if info.Mode().IsRegular() {
+			return capfile.New(file, name, capfile.Options{})
+		}
+		return capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle})
+	})
+	return nil
+}
+
+// begin reads how each file begins, once the process has given up what it does not need for that.
+func (in *readInputs) begin() error {
+	for _, begin := range in.begins {
+		f, err := begin()
+		if err != nil {
+			return err
+		}
+		in.files = append(in.files, f)
 	}
-	if err != nil {
-		return err
-	}
-	in.files = append(in.files, f)
 	return nil
 }
 
@@ -101,11 +112,9 @@ func (in *readInputs) addStream(u *url.URL, o inputOptions) error {
 	}
 	in.conns = append(in.conns, conn)
 	context.AfterFunc(o.ctx, func() { conn.SetReadDeadline(time.Now()) })
-	f, err := capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle})
-	if err != nil {
-		return err
-	}
-	in.files = append(in.files, f)
+	in.begins = append(in.begins, func() (*capfile.File, error) {
+		return capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle})
+	})
 	return nil
 }
 

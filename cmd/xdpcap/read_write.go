@@ -36,7 +36,7 @@ type readEncoder interface {
 const writeSize = compress.FrameSize // bytes that are written at a time
 
 // newReadWriter opens the file that -w names. Nothing is written to it before there is something
-// to write.
+// to write, which takes what begin finds out about the inputs.
 func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 	w := &readWriter{name: o.write}
 	var err error
@@ -56,7 +56,6 @@ func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 		err := fmt.Errorf("-w %s: it is one of the files that are read: choose another one", o.write)
 		return nil, errors.Join(err, w.file.Close())
 	}
-	w.enc = newReadEncoder(o.fileFormat, in.files)
 	switch o.compression {
 	case capture.Gzip:
 		w.packer = compress.Gzip()

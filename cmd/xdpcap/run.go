@@ -100,7 +100,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		files = append(files, r.o.rotate.lasting(name))
 	}
 	files = append(files, r.o.json.path())
-	if err := r.o.sandbox.plan(r.o.series != nil, files...); err != nil {
+	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil {
 		return err
 	}
 	defer r.closeOutputs()
@@ -127,6 +127,15 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	own := newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))
 	r.exporter.serve(newRegistry(append(r.companions.collectors(), own)...))
 	return r.follow(ctx)
+}
+
+// laterFile is the file that others are made besides once packets come: those of a series, or of a
+// recorder. "" = what is written is open by then.
+func (o *captureOptions) laterFile() string {
+	if o.series == nil && o.recorder.size.bytes == 0 {
+		return ""
+	}
+	return o.rotate.lasting(o.write)
 }
 
 // openOutputs opens where packets are written to.
@@ -202,6 +211,9 @@ func (r *captureRun) enterSandbox() error {
 		if src.NetAdmin {
 			r.o.sandbox.keepNetAdmin("remove the filter of clsact")
 		}
+	}
+	if box := r.o.sandbox.box; box != nil {
+		r.o.sandboxNeeds(box)
 	}
 	return r.o.sandbox.enter(made...)
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -33,9 +37,10 @@ func noSandboxVar(f *pflag.FlagSet, off *bool) {
 	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
 }
 
-// plan decides what the capture keeps, before anything is opened. The files are what it writes, ""
-// for none; more says that others are made besides them later.
-func (o *sandboxOptions) plan(more bool, files ...string) error {
+// plan decides what the process keeps, before anything is opened. The files are what it writes, ""
+// for none. They are open before the process gives anything up; later is the one that others are
+// made besides after that, in the same directory.
+func (o *sandboxOptions) plan(later string, files ...string) error {
 	switch {
 	case o.off && o.user != "":
 		return errors.New("-Z and --no-sandbox: choose one")
@@ -43,13 +48,17 @@ func (o *sandboxOptions) plan(more bool, files ...string) error {
 		return nil
 	}
 	o.box = &privilege.Sandbox{}
-	for _, file := range files {
-		if dir := directoryOf(file); dir != "" && !slices.Contains(o.box.Writable, dir) {
-			o.box.Writable = append(o.box.Writable, dir)
+	if dir := directoryOf(later); dir != "" {
+		o.box.Writable = []string{dir}
+	}
+	var directories []string
+	for _, file := range append(files, later) {
+		if dir := directoryOf(file); dir != "" {
+			directories = append(directories, dir)
 		}
 	}
 	forbidden := func(u *privilege.User) int {
-		return slices.IndexFunc(o.box.Writable, func(dir string) bool { return !(&privilege.Sandbox{User: u}).MayWrite(dir) })
+		return slices.IndexFunc(directories, func(dir string) bool { return !(&privilege.Sandbox{User: u}).MayWrite(dir) })
 	}
 	if o.user == "" {
 		if u := privilege.Caller(); u != nil && forbidden(u) < 0 {
@@ -66,8 +75,8 @@ func (o *sandboxOptions) plan(more bool, files ...string) error {
 	case os.Geteuid() != 0:
 		return fmt.Errorf("-Z %s: only root can become another user: leave it away", o.user)
 	}
-	if at := forbidden(u); more && at >= 0 {
-		return fmt.Errorf("-Z %s: this user may make no files in %s: choose another directory or user", o.user, o.box.Writable[at])
+	if at := forbidden(u); later != "" && at >= 0 {
+		return fmt.Errorf("-Z %s: this user may make no files in %s: choose another directory or user", o.user, directories[at])
 	}
 	o.box.User = u
 	return nil
@@ -103,7 +112,40 @@ func (o *sandboxOptions) enter(made ...giver) error {
 			}
 		}
 	}
+	loadTimeZone()
 	return explainSandbox(o.box.Enter())
+}
+
+// loadTimeZone has Go read the files of the time zone, which it does when it first needs them.
+func loadTimeZone() { _, _ = time.Now().Zone() }
+
+// kernelFiles are where the kernel tells of itself: what counters, sources and names need.
+var kernelFiles = []string{"/proc", "/sys"}
+
+// nameFiles are where name servers and hosts are written down. Most systems replace these files as
+// a whole, so it takes the directories to find them later.
+var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
+
+// sandboxNeeds lets the capture do what it does later: read what the kernel says, connect again to
+// those who get packets, and start the program of -z.
+func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
+	box.Readable, box.Programs = kernelFiles, c.rotate.command != ""
+	if c.live.tls.asked() {
+		x509.SystemCertPool() // which Go reads when it first needs it
+	}
+	for i := range c.targets {
+		u := c.targets[i].url
+		if u == nil {
+			continue
+		}
+		if port, err := net.LookupPort("tcp", u.Port()); u.Scheme == "tcp" && err == nil {
+			box.Connect = append(box.Connect, uint16(port))
+		}
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			box.Readable = append(slices.Clone(kernelFiles), nameFiles...)
+			box.Connect = append(box.Connect, 53) // for long answers of name servers
+		}
+	}
 }
 
 func explainSandbox(err error) error {
@@ -122,29 +164,42 @@ func (o *sandboxOptions) String() string {
 	if o.box.User != nil {
 		who = "user " + o.box.User.Name
 	}
-	where := "anywhere, since this kernel has no Landlock"
+	writes, reads := placesOf(o.box.Writable), placesOf(o.box.Readable)
 	switch {
 	case privilege.LandlockABI() == 0:
-	case len(o.box.Writable) == 0:
-		where = "nowhere"
+		writes, reads = "and for reading anywhere, since this kernel has no Landlock", ""
+	case o.box.Programs:
+		reads = ", for reading anywhere, since -z starts a program"
 	default:
-		where = "in " + strings.Join(o.box.Writable, ", ") + " alone"
+		reads = ", for reading " + reads
 	}
 	capabilities := "no capabilities"
 	if len(o.atEnd) > 0 {
 		capabilities = "CAP_NET_ADMIN alone, which it takes to " + strings.Join(o.atEnd, " and to ")
 	}
-	return who + ", " + capabilities + ", may open files for writing " + where
+	return who + ", " + capabilities + ", may open files for writing " + writes + reads
+}
+
+// placesOf says in which directories files may be opened.
+func placesOf(directories []string) string {
+	if len(directories) == 0 {
+		return "nowhere"
+	}
+	return "in " + strings.Join(directories, ", ") + " alone"
 }
 
 // followingNeeds are the capabilities that counters keep, to go on with a program that takes the
 // place of the one that they count: to find and trace it, or to attach one of their own.
 var followingNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
 
+// followingFiles are what they look at to trace or attach: the kernel's own, and its modules.
+var followingFiles = append(slices.Clone(kernelFiles), "/lib/modules", "/usr/lib/modules")
+
 // enterFollowing gives up what counters do not need.
 func enterFollowing(off bool) error {
 	if off {
 		return nil
 	}
-	return explainSandbox((&privilege.Sandbox{Keep: followingNeeds}).Enter())
+	loadTimeZone()
+	return explainSandbox((&privilege.Sandbox{Keep: followingNeeds, Readable: followingFiles}).Enter())
 }

@@ -7,11 +7,17 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// writing is what Landlock restricts. A kernel whose Landlock does not know all of it restricts the
-// rest: Linux 6.1 does not restrict truncate(2).
-const writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
-	ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
-	ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym
+// What Landlock restricts. A kernel whose Landlock does not know all of it restricts the rest:
+// Linux 6.1 knows neither truncate(2) nor networks, and 6.6 no scopes.
+const (
+	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
+		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
+		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym
+	reading landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
+
+	networks landlock.AccessNetSet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
+	scopes   landlock.ScopedSet    = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
+)
 
 // LandlockABI is which version of Landlock's interface the kernel has; 0 = none, or it is switched
 // off.
@@ -23,11 +29,12 @@ func LandlockABI() int {
 	return version
 }
 
-// confine lets the process write only to these directories and files, and to /dev/null, which
-// programs that it starts have as their standard input and output.
-func confine(writable []string) error {
-	rules := []landlock.Rule{landlock.RWFiles(os.DevNull).IgnoreIfMissing()}
-	for _, path := range writable {
+// confine leaves the process the files and networks of the sandbox. Programs that it starts have
+// /dev/null as their standard input and output.
+func (s *Sandbox) confine() error {
+	null := landlock.RWFiles(os.DevNull).IgnoreIfMissing()
+	var rules []landlock.Rule
+	for _, path := range s.Writable {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
@@ -38,5 +45,14 @@ func confine(writable []string) error {
 			rules = append(rules, landlock.RWFiles(path))
 		}
 	}
-	return landlock.MustConfig(writing).BestEffort().RestrictPaths(rules...)
+	if s.Programs {
+		return landlock.MustConfig(writing).BestEffort().RestrictPaths(append(rules, null)...)
+	}
+	if len(s.Readable) > 0 {
+		rules = append(rules, landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, s.Readable...).IgnoreIfMissing())
+	}
+	for _, port := range s.Connect {
+		rules = append(rules, landlock.ConnectTCP(port))
+	}
+	return landlock.MustConfig(writing|reading, networks, scopes).BestEffort().Restrict(rules...)
 }

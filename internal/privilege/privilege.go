@@ -1,5 +1,5 @@
 // Package privilege takes from this process, for good, what it does not need any more: its
-// capabilities, its user, and the right to write files.
+// capabilities, its user, and the right to open files, connect, and start programs.
 package privilege
 
 import (
@@ -15,10 +15,22 @@ type Sandbox struct {
 	// User is whom the process becomes; nil = it stays who it is.
 	User *User
 
-	// Writable are directories, with all below them, and files that may still be written. In the
-	// directories files may be made, renamed and removed, too. What is open already stays as it is.
-	// Reading is not restricted.
+	// Writable are directories, with all below them, and files that may still be opened, for
+	// reading and writing. In the directories files may be made, renamed and removed, too. What is
+	// open already stays as it is.
 	Writable []string
+
+	// Readable are directories, with all below them, that may be read besides. One that does not
+	// exist is passed over.
+	Readable []string
+
+	// Connect are TCP ports that connections may be made to. No other can be made, and no port be
+	// taken; sockets that are open stay as they are, and listen on.
+	Connect []uint16
+
+	// Programs says that the process starts others. What they read, execute and connect to, and
+	// whom they signal, is nobody's to know, so it is not restricted then; what is written is.
+	Programs bool
 
 	// Keep are capabilities, by their numbers in capabilities(7), that stay where the process has
 	// them, also where it becomes another user. What it executes has none of them.
@@ -26,7 +38,7 @@ type Sandbox struct {
 }
 
 // Enter leaves all threads of the process, and what it starts from now on, with no more than the
-// sandbox has. Where the kernel has no Landlock, files may be written as before: see [LandlockABI].
+// sandbox has. What this kernel's Landlock does not know stays as it was: see [LandlockABI].
 // After an error the process may have lost a part. It is called once, and not concurrently.
 func (s *Sandbox) Enter() error {
 	// A program with more privileges than the process that executes it, such as one that belongs to
@@ -34,8 +46,8 @@ func (s *Sandbox) Enter() error {
 	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
-	if err := confine(s.Writable); err != nil {
-		return fmt.Errorf("restrict which files may be written: %w", err)
+	if err := s.confine(); err != nil {
+		return fmt.Errorf("restrict which files may be opened: %w", err)
 	}
 	if err := dropBounding(); err != nil {
 		return fmt.Errorf("drop capabilities from the bounding set: %w", err)

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// tryInside is set where the test binary, as xdpcap, is to try from the inside what its sandbox
+// leaves it. It is asked over its descriptor 3, when it has done its first work.
+const tryInside = "XDPCAP_TEST_INSIDE"
+
+// attempts are what somebody would do who has taken the process over. They have the directory of
+// its output, and a port where somebody listens.
+var attempts = map[string]func(dir string, port int) error{
+	"read a file":        func(dir string, _ int) error { _, err := os.ReadFile(dir + "/secret"); return err },
+	"list a directory":   func(dir string, _ int) error { _, err := os.ReadDir(dir); return err },
+	"read passwords":     func(string, int) error { _, err := os.ReadFile("/etc/shadow"); return err },
+	"read of the kernel": func(string, int) error { _, err := os.ReadFile("/proc/stat"); return err },
+	"make a file":        func(dir string, _ int) error { return os.WriteFile(dir+"/made", nil, 0o600) },
+	"rename a file":      func(dir string, _ int) error { return os.Rename(dir+"/other", dir+"/another") },
+	"remove a file":      func(dir string, _ int) error { return os.Remove(dir + "/removable") },
+	"start a program":    func(string, int) error { return exec.Command("/bin/true").Run() },
+	"connect": func(_ string, port int) error {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	},
+	"listen": func(string, int) error {
+		var c net.ListenConfig
+		c.SetMultipathTCP(false) // of which Landlock does not know
+		l, err := c.Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err == nil {
+			l.Close()
+		}
+		return err
+	},
+	"signal the parent": func(string, int) error { return unix.Kill(unix.Getppid(), 0) },
+}
+
+// An insideQuestion is what is to be tried.
+type insideQuestion struct {
+	Dir  string
+	Port int
+}
+
+// answerInside tries everything when it is asked, and answers with what was allowed.
+func answerInside() {
+	asked := os.NewFile(3, "asked")
+	var q insideQuestion
+	if json.NewDecoder(asked).Decode(&q) != nil {
+		return
+	}
+	allowed := []string{}
+	for name, try := range attempts {
+		if try(q.Dir, q.Port) == nil {
+			allowed = append(allowed, name)
+		}
+	}
+	json.NewEncoder(asked).Encode(allowed)
+}
+
+// An inside is a connection to the inside of a process.
+type inside struct{ conn *os.File }
+
+// openInside lets a command of the test binary be asked.
+func openInside(t *testing.T, cmd *exec.Cmd) inside {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, theirs := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "inside")
+	t.Cleanup(func() { own.Close(); theirs.Close() })
+	cmd.Path, cmd.ExtraFiles = os.Args[0], []*os.File{theirs}
+	cmd.Env = append(cmd.Env, tryInside+"=1")
+	return inside{own}
+}
+
+// allowed are the attempts that succeed.
+func (i inside) allowed(t *testing.T, dir string, port int) (names []string) {
+	t.Helper()
+	err := json.NewEncoder(i.conn).Encode(insideQuestion{dir, port})
+	if err == nil {
+		err = json.NewDecoder(i.conn).Decode(&names)
+	}
+	if err != nil {
+		t.Fatal("ask the inside:", err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// directoryToTry is where attempts are made.
+func directoryToTry(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"secret", "other", "removable"} {
+		if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Whoever takes over a process that captures has what the capture goes on to do, and nothing else.
+func TestInside(t *testing.T) {
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	files := []string{"make a file", "rename a file", "remove a file", "read a file", "list a directory"}
+	for i, test := range []struct {
+		name string
+		args string // DIR and PORT are replaced
+		want []string
+	}{
+		{"one file", "-w DIR/out", nil},
+		{"printing", "", nil},
+		{"series", "-w DIR/out -C 1M", files},
+		{"recorder", "-w DIR/out --ring 16M", files},
+		{"stream", "-w tcp://127.0.0.1:PORT", []string{"connect"}},
+		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "start a program", "connect", "listen", "signal the parent"}, files...)},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			dir, port := directoryToTry(t), 0
+			pair.Rx.Do(func() error { port = listenForever(t); return nil })
+			args := strings.NewReplacer("DIR", dir, "PORT", fmt.Sprint(port)).Replace("-i " + pair.RxName + " " + test.args)
+			cmd := command(strings.Fields(args)...)
+			in := openInside(t, cmd)
+			p := startCommand(t, pair.Rx, nil, cmd).listening()
+			got, want := in.allowed(t, dir, port), append([]string{"read of the kernel"}, test.want...)
+			if privilege.LandlockABI() < 4 && !slices.Contains(want, "connect") {
+				want = append(want, "connect")
+			}
+			slices.Sort(want)
+			if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+				t.Error(diff)
+			}
+			p.interrupt()
+		})
+	}
+}
+
+// listenForever is a port of this network namespace where somebody listens until the test ends.
+func listenForever(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// powerless tells whether no thread of a process has a capability.
+func powerless(pid int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && !strings.Contains(string(text), "\nCapPrm:\t"+noCapability+"\n") {
+			return false
+		}
+	}
+	return len(files) > 1
+}
+
+// read gives everything up before it looks at the first byte, whoever made the file: it has its
+// output, and nothing else.
+func TestInsideRead(t *testing.T) {
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	file := writeSample(t, plainSource)
+	for _, args := range []string{"read -", "-r -", "read - -w DIR/out", "read --stats -"} {
+		t.Run(args, func(t *testing.T) {
+			dir, port := directoryToTry(t), listenForever(t)
+			cmd := command(strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
+			in := openInside(t, cmd)
+			input, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &strings.Builder{}
+			cmd.Stdout, cmd.Stderr = out, out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			p := &process{t: t, cmd: cmd}
+			// Not one byte has been written to its input.
+			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return powerless(cmd.Process.Pid) })
+			checkPowerless(t, p)
+			if got := in.allowed(t, dir, port); len(got) > 0 && (privilege.LandlockABI() >= 4 || !slices.Equal(got, []string{"connect"})) {
+				t.Errorf("allowed: %q", got)
+			}
+			content := contents(t, file.path)
+			if _, err := input.Write([]byte(content)); err != nil {
+				t.Fatal(err)
+			}
+			input.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			if strings.Contains(args, "-w") && contents(t, dir+"/out") != content {
+				t.Error("the output is not what was read")
+			}
+		})
+	}
+}
