@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -11,7 +12,8 @@ import (
 //
 //	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
 //
-// holds exactly. Before that, packets that are still in the rings are counted in Seen alone.
+// holds exactly, or Unexplained says by how much it does not. Before that, packets that are still
+// in the rings are counted in Seen alone.
 type Account struct {
 	Seen        uint64 // packets that reached the sampling program
 	FilteredOut uint64 // the filter did not match
@@ -27,6 +29,11 @@ type Account struct {
 	// their weights, where packets have different ones: with Options.SampleVerdicts or Adaptive.
 	Missed uint64
 
+	// Unexplained is how many packets more the sampling program has counted as seen than are in the
+	// other numbers together, or fewer where it is negative. It is 0 unless something has gone
+	// wrong, which is a Notice then, and before the session has ended.
+	Unexplained int64
+
 	// Unstamped are those of the packets handed over that have the host's time stamp, because the
 	// card gave none of the kind that was asked for: see Options.Stamp.
 	Unstamped uint64
@@ -36,9 +43,27 @@ type Account struct {
 func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 
 // Matched is how many packets the filter accepted.
-func (a Account) Matched() uint64 { return a.Seen - a.FilteredOut }
+func (a Account) Matched() uint64 { return a.Seen - min(a.Seen, a.FilteredOut) }
 
-// counters are all numbers of the account, for what is done with each of them alike.
+// Equation is the account in words, as files and the end of a capture have it.
+func (a Account) Equation() string {
+	text := fmt.Sprintf("%d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
+		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
+	switch {
+	case a.Unexplained > 0:
+		text += fmt.Sprintf(" + %d unexplained", a.Unexplained)
+	case a.Unexplained < 0:
+		text += fmt.Sprintf(" - %d unexplained", -a.Unexplained)
+	}
+	return text
+}
+
+// explained is how many packets are in the numbers other than Seen.
+func (a *Account) explained() uint64 {
+	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
+}
+
+// counters are all numbers but Unexplained, for what is done with each of them alike.
 func (a *Account) counters() [11]*uint64 {
 	return [...]*uint64{
 		&a.Seen, &a.FilteredOut, &a.NotSampled, &a.Lost, &a.NotRecorded, &a.NotTaken, &a.Invalid, &a.Captured, &a.Bytes,
@@ -51,6 +76,7 @@ func (a *Account) add(b Account) {
 	for i, n := range a.counters() {
 		*n += *more[i]
 	}
+	a.Unexplained += b.Unexplained
 }
 
 func (a *Account) subtract(b Account) {
@@ -58,6 +84,7 @@ func (a *Account) subtract(b Account) {
 	for i, n := range a.counters() {
 		*n -= *less[i]
 	}
+	a.Unexplained -= b.Unexplained
 }
 
 // Accounts has one Account for each source of a session, in the order of Session.Sources.
@@ -192,10 +219,11 @@ func (l *ledger) publish() {
 	l.mu.Unlock()
 }
 
-// close makes the accounts final, so that each of them adds up. Every record that a program sent
-// was taken, or is invalid, or is lost because the reader never found it in a ring. An invalid
-// record need not be from the source that it names, so it is counted for a source that misses one.
-// A record that no program has sent counts as seen, too.
+// close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
+// lost because the reader never found it in a ring. An invalid record need not be from the source
+// that it names, so it is counted for a source that misses one. With that each account adds up to
+// what its program has seen, unless the program or the kernel has miscounted, or a ring has held
+// records that no program has sent: such a difference is unexplained.
 func (l *ledger) close(programs []programAccount) {
 	l.publish()
 	l.mu.Lock()
@@ -220,12 +248,13 @@ func (l *ledger) close(programs []programAccount) {
 	l.final[0].Invalid += stray
 	for i := range l.final {
 		a := &l.final[i]
-		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
+		a.Unexplained = int64(a.Seen - a.explained())
 	}
 }
 
 // accounts adds up the published counts and what the programs have counted by now, which read
-// returns.
+// returns. While programs run the kernel copies their counters one after the other, so a packet may
+// be in the copy of a later one and not in that of seen, which is the first: it was seen, too.
 func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +265,11 @@ func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, erro
 	if err != nil {
 		return nil, err
 	}
-	return l.join(programs), nil
+	sums := l.join(programs)
+	for i := range sums {
+		sums[i].Seen = max(sums[i].Seen, sums[i].explained())
+	}
+	return sums, nil
 }
 
 // join adds up both sides. The caller holds mu.

@@ -58,6 +58,59 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// What the programs have counted as seen stays as it is: where the rest does not add up to it, the
+// difference is told, in numbers and in words.
+func TestLedgerUnexplained(t *testing.T) {
+	l := newLedger(3, 0)
+	l.take(0, 10)
+	l.take(1, 10)
+	l.close([]programAccount{
+		{Account{Seen: 5, FilteredOut: 1, Lost: 1}, 1}, // two packets are in no other number
+		{Account{Seen: 0}, 0},                          // a record that no program has sent
+		{Account{Seen: 3, NotSampled: 3}, 0},
+	})
+	want := []string{
+		"5 seen = 1 filtered out + 0 not sampled + 1 lost + 0 invalid + 1 captured + 2 unexplained",
+		"0 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 1 captured - 1 unexplained",
+		"3 seen = 0 filtered out + 3 not sampled + 0 lost + 0 invalid + 0 captured",
+	}
+	var got []string
+	for _, a := range l.final {
+		got = append(got, a.Equation())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	file := statistics{Accounts: l.final}
+	if got := []string{file.comment(0), file.comment(2)}; got[0] != want[0] || got[1] != "" {
+		t.Errorf("the comments of a file's statistics: %q", got)
+	}
+	if n := l.final.Total().Unexplained; n != 1 {
+		t.Errorf("%d unexplained in all, want 1", n)
+	}
+}
+
+// While programs run, the kernel copies seen before the numbers that come after it. No number of
+// such an account is below 0, and each packet in it was seen.
+func TestLedgerLive(t *testing.T) {
+	l := newLedger(1, 0)
+	l.take(0, 10)
+	l.publish()
+	got, err := l.accounts(func() ([]programAccount, error) {
+		return []programAccount{{Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, 1}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}
+	if diff := cmp.Diff(Accounts{want}, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := (Account{Seen: 4, FilteredOut: 5}).Matched(); n != 0 {
+		t.Errorf("of 4 packets of which 5 were filtered out %d matched", n)
+	}
+}
+
 func TestAccountsDelivered(t *testing.T) {
 	final := Accounts{{Seen: 10, Lost: 1, Captured: 9, Bytes: 900}, {Seen: 5, FilteredOut: 5}}
 	got := final.Delivered(Accounts{{Captured: 7, Bytes: 700}, {}})
@@ -72,8 +125,8 @@ func TestAccountsDelivered(t *testing.T) {
 
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
-	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
-	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.plus(ones)); diff != "" {
+	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
+	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.plus(ones)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(Accounts{{}}, ones.without(ones)); diff != "" {

@@ -221,7 +221,7 @@ func (f *feed) statistics(c *feedClient) *statistics {
 		a.Captured, a.Bytes = c.given[i].Captured, c.given[i].Bytes
 		a.NotTaken = c.lost[i].Lost
 		a.Lost += a.NotTaken
-		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
+		a.Seen = a.explained() + uint64(a.Unexplained)
 	}
 	return &statistics{Accounts: own, start: c.joins}
 }

@@ -63,6 +63,8 @@ type reader struct {
 	stop func()
 	// notice tells the user what does not end the session.
 	notice func(error)
+	// label names a source.
+	label func(source int) string
 	// laps measures what the reader's goroutine spends its time on.
 	laps *laps
 	// idle is called when all packets at hand have been taken, and after each sleep; nil = nothing.
@@ -261,5 +263,10 @@ func (r *reader) end() error {
 		return err
 	}
 	r.ledger.close(programs)
+	for i, a := range r.ledger.final {
+		if a.Unexplained != 0 {
+			r.notice(fmt.Errorf("%s: the account does not add up, which is a fault of xdpcap or of the kernel: %s", r.label(i), a.Equation()))
+		}
+	}
 	return io.EOF
 }

@@ -104,8 +104,8 @@ func (l *losses) since(s *samplerSample) uint64 {
 	}
 	last := &l.byCPU[cpu][s.Source]
 	before := *last
-	*last = s.Lost
-	return s.Lost - min(before, s.Lost) // less than before only in a damaged record
+	*last = max(before, s.Lost) // less than before only in a damaged record
+	return *last - before
 }
 
 // add makes room for a CPU.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func recordOf(s samplerSample, packet []byte) []byte {
@@ -95,6 +97,19 @@ func TestRestoreTag(t *testing.T) {
 	r.decode(extraRecordOf(sampleOf(whole, 1), samplerExtra{}, whole))
 	if r.restoreTag(1000); !bytes.Equal(r.data, whole) || r.WireLen != 60 {
 		t.Errorf("without a tag: %x, %d bytes on the wire", r.data, r.WireLen)
+	}
+}
+
+// A damaged record whose losses are less than those before it changes nothing: the next one counts
+// from the most that there were.
+func TestLosses(t *testing.T) {
+	l := losses{sources: 2}
+	var got []uint64
+	for _, lost := range []uint64{0, 5, 5, 3, 7} {
+		got = append(got, l.since(&samplerSample{Source: 1, Lost: lost}))
+	}
+	if diff := cmp.Diff([]uint64{0, 5, 0, 0, 2}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,7 +69,8 @@ func TestSeams(t *testing.T) {
 	}
 }
 
-// Whatever a ring holds, each account adds up, and no count falls below 0.
+// Whatever a ring holds, each account adds up or says by how much it does not, which is a notice,
+// and no count falls below 0.
 func TestFaultyRing(t *testing.T) {
 	testnet.RequireRoot(t)
 	packet := packetOf(60, 1)
@@ -93,18 +95,23 @@ func TestFaultyRing(t *testing.T) {
 		{"invalid, and of another source", [2]uint64{2, 0}, [][]byte{good, otherNoCookie},
 			Accounts{{Seen: 2, Invalid: 1, Captured: 1, Bytes: 60}, {}}},
 		{"valid, and of another source", [2]uint64{2, 0}, [][]byte{good, other},
-			Accounts{{Seen: 2, Lost: 1, Captured: 1, Bytes: 60}, {Seen: 1, Captured: 1, Bytes: 60}}},
+			Accounts{{Seen: 2, Lost: 1, Captured: 1, Bytes: 60}, {Captured: 1, Bytes: 60, Unexplained: -1}}},
 		{"never sent", [2]uint64{1, 0}, [][]byte{good, noCookie},
-			Accounts{{Seen: 2, Invalid: 1, Captured: 1, Bytes: 60}, {}}},
+			Accounts{{Seen: 1, Invalid: 1, Captured: 1, Bytes: 60, Unexplained: -1}, {}}},
 		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *samplerSample) { s.Source, s.Lost = 1, 1 })},
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var hooks []hook
-			for _, sent := range test.sent {
-				hooks = append(hooks, &stillHook{account: samplerAccount{Seen: sent, Sampled: sent}})
+			for i, sent := range test.sent {
+				source := Source{Name: fmt.Sprint("source", i)}
+				hooks = append(hooks, &stillHook{source: source, account: samplerAccount{Seen: sent, Sampled: sent}})
 			}
-			o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
+			var notices, unexplained []string
+			o, err := Options{
+				Interfaces: []string{"unused"},
+				Notice:     func(err error) { notices = append(notices, err.Error()) },
+			}.withDefaults()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,6 +127,15 @@ func TestFaultyRing(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, accounts[0]); diff != "" {
 				t.Error(diff)
+			}
+			for i, a := range test.want {
+				if a.Unexplained != 0 {
+					unexplained = append(unexplained, fmt.Sprintf(
+						"source%d: the account does not add up, which is a fault of xdpcap or of the kernel: %s", i, a.Equation()))
+				}
+			}
+			if diff := cmp.Diff(unexplained, notices); diff != "" {
+				t.Errorf("notices: %s", diff)
 			}
 			for _, p := range out.packets {
 				if p.Dropped > 2 {

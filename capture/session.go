@@ -119,6 +119,7 @@ func (s *Session) openReader() (err error) {
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,
 		notice:    s.notice,
+		label:     func(source int) string { return s.sources[source].Label() },
 		laps:      &s.laps,
 	}
 	if s.options.Adaptive {

@@ -92,14 +92,17 @@ type statistics struct {
 	number   int       // of this file, from 0
 }
 
-// comment says what the numbers about a source are of, where there are several files.
+// comment says what the numbers about a source are of, where there are several files, or that they
+// do not add up.
 func (s *statistics) comment(source int) string {
-	if s.session == nil {
-		return ""
+	if s.session != nil {
+		return fmt.Sprintf("file %d of a capture since %s; in all files until now: %s",
+			s.number+1, s.since.UTC().Format(time.RFC3339), s.session[source].Equation())
 	}
-	a := s.session[source]
-	return fmt.Sprintf("file %d of a capture since %s; in all files until now: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
-		s.number+1, s.since.UTC().Format(time.RFC3339), a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
+	if a := s.Accounts[source]; a.Unexplained != 0 {
+		return a.Equation()
+	}
+	return ""
 }
 
 func newEncoder(d *Description, o *WriterOptions) encoder {

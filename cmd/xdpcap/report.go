@@ -98,8 +98,7 @@ func packets(n uint64) string {
 func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
 		packets(a.Captured), packets(a.Matched()), packets(a.Dropped()))
-	fmt.Fprintf(out, "xdpcap: %d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured\n",
-		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
+	say(out, "%s", a.Equation())
 	if a.NotRecorded > 0 {
 		say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
 	}

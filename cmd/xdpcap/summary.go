@@ -98,6 +98,7 @@ type accountKeys struct {
 	Captured    uint64 `json:"captured"`
 	Bytes       uint64 `json:"bytes"`
 	Unstamped   uint64 `json:"unstamped,omitempty"`
+	Unexplained int64  `json:"unexplained,omitempty"`
 }
 
 func newAccountKeys(a capture.Account) accountKeys {
@@ -112,6 +113,7 @@ func newAccountKeys(a capture.Account) accountKeys {
 		Captured:    a.Captured,
 		Bytes:       a.Bytes,
 		Unstamped:   a.Unstamped,
+		Unexplained: a.Unexplained,
 	}
 }
 

@@ -72,6 +72,11 @@ func TestCountsOfOne(t *testing.T) {
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
+	out.Reset()
+	writeCounts(&out, capture.Account{Seen: 3, Captured: 1, Unexplained: 2})
+	if want := " + 1 captured + 2 unexplained\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q does not end in %q", out.String(), want)
+	}
 	for _, test := range []struct{ driver, want string }{{"", "lo"}, {"veth", "driver veth of lo"}} {
 		if got := driverOf(capture.Source{Name: "lo", Driver: test.driver}); got != test.want {
 			t.Errorf("%q: %s", test.driver, got)
