@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 
+	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -49,6 +50,9 @@ var (
 	// does not notice that the last program that calls a hook map has gone, and takes a program for
 	// gone when the dispatcher that it is behind is exchanged.
 	ErrBlind = errors.New("the hook sees no packets any more")
+	// ErrNameTaken means that there is a file of the name that one of a Rotation would have, which
+	// NoOverwrite leaves alone.
+	ErrNameTaken = outfile.ErrNameTaken
 	// ErrEnough is what an output returns that has as many packets as it was asked for. It ends a
 	// session and is no error of it.
 	ErrEnough = errors.New("the output has as much as was asked for")

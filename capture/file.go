@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type File struct {
 	err         error    // after which nothing is written; of the kind ErrEnough if that was asked for
 	timer       *time.Timer
 	settled     time.Time // what Description.Settled told when tend was called last
+	keeper      *keeper   // one for all files of a recorder
 	finisher    *finisher
 
 	mu      sync.Mutex
@@ -55,7 +57,8 @@ func OpenFile(path string, o WriterOptions) (*File, error) {
 func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
 	f := &File{writer: NewWriter(nil, o), rotation: r}
 	f.place = r.first(time.Now().Round(0))
-	p, err := f.openPart(r.Path(f.place))
+	path := r.Path(f.place)
+	p, err := f.openPart(path, slices.Contains(r.Left, path))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +88,11 @@ func (f *File) Begin(d Description) error {
 	w.enc = newEncoder(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
 	f.told, f.taken = make(Accounts, len(d.Sources)), make(Accounts, len(d.Sources))
-	f.finisher = newFinisher(&f.rotation, len(d.Sources))
+	if f.keeper == nil {
+		f.keeper = newKeeper(&f.rotation)
+	}
+	f.keeper.release(p.path)
+	f.finisher = newFinisher(&f.rotation, f.keeper, len(d.Sources))
 	f.start(p)
 	if err := w.beginQueue(f); err != nil {
 		f.finisher.end()

@@ -10,13 +10,14 @@ import (
 // A part is one file of a File. It belongs to the goroutine that writes until it is complete, and
 // then to the finisher.
 type part struct {
-	file    *outfile.File
-	stream  stream
-	path    string // when it is finished
-	packets uint64 // that were given to the stream
-	last    bool   // of the session: it must be where it was until it is on the disk
-	err     error  // of the file, found by check
-	refused bool   // finish found that its packets may be missing
+	file     *outfile.File
+	stream   stream
+	path     string // when it is finished
+	packets  uint64 // that were given to the stream
+	last     bool   // of the session: it must be where it was until it is on the disk
+	err      error  // of the file, found by check
+	refused  bool   // finish found that its packets may be missing
+	complete bool   // it waits to be finished; the keeper's
 }
 
 // newPart returns a file that errors call by a name.
@@ -30,14 +31,15 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 	return p
 }
 
-// openPart opens the file that will have this path.
-func (f *File) openPart(path string) (*part, error) {
+// openPart opens the file that will have this path. One that is there already is written over where
+// it is the ring's own, or Rotation.NoOverwrite does not forbid it.
+func (f *File) openPart(path string, own bool) (*part, error) {
 	name := f.writer.options.Name
 	if name == "" || !f.rotation.isSingle() {
 		name = path
 	}
 	r := &f.rotation
-	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, Regular: !r.isSingle()})
+	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Regular: !r.isSingle()})
 	if err != nil {
 		return nil, err
 	}

@@ -118,8 +118,7 @@ func (f *File) rotate(at time.Time) error {
 // open begins the file at a place.
 func (f *File) open(place Place) error {
 	path := f.rotation.Path(place)
-	f.finisher.release(path)
-	p, err := f.openPart(path)
+	p, err := f.openPart(path, f.keeper.release(path))
 	if err != nil {
 		return err
 	}
@@ -141,6 +140,7 @@ func (f *File) open(place Place) error {
 
 // start makes a file the one that packets are written to from now on.
 func (f *File) start(p *part) {
+	f.keeper.begin(p)
 	p.stream.begin(f.header, f.written, len(f.description.Sources))
 	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.lately(p.stream.taken)) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
@@ -172,6 +172,7 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 		f.mu.Lock()
 		f.present = nil
 		f.mu.Unlock()
+		f.keeper.finish(p, nil)
 		return errors.Join(err, p.file.Close())
 	}
 	var own Accounts
@@ -249,7 +250,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 	for {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {
-			room = r.MaxBytes - f.finisher.bytes() - f.present.stream.size.Load()
+			room = r.MaxBytes - f.keeper.bytes()
 			err = errEnough("the files have as many bytes as were asked for at most: %d", r.MaxBytes)
 		}
 		if r.MinFree > 0 {
@@ -265,7 +266,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 		if room -= reserve; room >= bytes {
 			return bytes, nil
 		}
-		if r.Keep == 0 || !f.finisher.removeOldest() {
+		if r.Keep == 0 || !f.keeper.removeOldest() {
 			return max(room, 0), err
 		}
 	}

@@ -23,6 +23,15 @@ type Rotation struct {
 	Files int // the session ends when so many files are finished
 	Keep  int // a ring: of the files that are finished, all but the last Keep-1 are removed
 
+	// Left are files that an earlier run of the same ring has left, the oldest first. Those that
+	// are regular files, and to which nobody writes, are the ring's from Begin on: they count in
+	// Keep and MaxBytes, and are removed or written over as its own are.
+	Left []string
+
+	// NoOverwrite makes it an error of the kind [ErrNameTaken] where a file's name is taken by a
+	// regular file, of those that are not the ring's own.
+	NoOverwrite bool
+
 	// MaxBytes is how many bytes all files together have at most, and MinFree how many are left
 	// free on their disk. Before the next write would go beyond that, the session ends or, in a
 	// ring, the oldest files are removed; it ends when there are none left.

@@ -283,6 +283,83 @@ func TestSeriesRing(t *testing.T) {
 	}
 }
 
+// A ring takes over what an earlier run has left, as long as it is a regular file that nobody
+// writes to.
+func TestSeriesAdopts(t *testing.T) {
+	dir := t.TempDir()
+	var left, kept []string
+	for _, name := range []string{"1", "2", "locked", "link", "directory", "3", "gone"} {
+		path := filepath.Join(dir, name)
+		switch left = append(left, path); name {
+		case "gone":
+			continue
+		case "directory":
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, path)
+			continue
+		case "link":
+			kept = append(kept, path)
+			if path += "ed"; os.Symlink(path, path[:len(path)-2]) != nil {
+				t.Fatal("no link")
+			}
+			kept = append(kept, path)
+		case "locked":
+			kept = append(kept, path)
+		}
+		if err := os.WriteFile(path, make([]byte, 1000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	locked, err := OpenFile(filepath.Join(dir, "locked"), WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locked.Close()
+	for _, step := range []struct {
+		rotation Rotation
+		stay     []string
+	}{
+		{Rotation{Packets: 1e6, Keep: 9, MaxBytes: 2500}, []string{"2", "3"}},
+		{Rotation{Packets: 1e6, Keep: 2}, []string{"3"}},
+	} {
+		path := filepath.Join(dir, fmt.Sprintf("new%d", step.rotation.Keep))
+		step.rotation.Left, step.rotation.Path = left, func(Place) string { return path }
+		f, err := OpenFiles(step.rotation, WriterOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := os.Stat(left[1]); err != nil {
+			t.Errorf("something was removed before the session began: %v", err)
+		}
+		if err := f.Begin(describeTwo()); err != nil {
+			t.Fatal(err)
+		}
+		want := append(slices.Clone(kept), path)
+		for _, name := range step.stay {
+			want = append(want, filepath.Join(dir, name))
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, glob(t, dir)); diff != "" {
+			t.Errorf("%+v: %s", step.rotation, diff)
+		}
+		f.Close()
+		os.Remove(path)
+	}
+}
+
+// glob returns all paths in a directory.
+func glob(t *testing.T, dir string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // A directory that has gone, or a name that is taken by something else, ends the session with an
 // error, and what the files before have is theirs.
 func TestSeriesNextFails(t *testing.T) {

@@ -156,7 +156,7 @@ func (r *captureRun) openTarget(t *target) (destination, error) {
 		if t.name == r.o.write {
 			series = r.o.series
 		}
-		return openOutput(t.name, series, r.writer(t))
+		return openOutput(t.name, series, r.o.rotate.noOverwrite, r.writer(t))
 	}
 	d, err := schemes[t.url.Scheme](t.url, r.o, r.notices.add)
 	if err != nil {

@@ -108,6 +108,9 @@ func TestUnit(t *testing.T) {
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", instance).CombinedOutput(); err != nil || strings.Contains(string(out), "xdpcap@") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
+	if unit := document(t, "packaging/xdpcap@.service"); !strings.Contains(unit, "-i %i --no-overwrite\n") {
+		t.Error("the unit restarts by itself, and may write over what it has written")
+	}
 	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--no-pager", instance).CombinedOutput()
 	if err != nil {
 		t.Fatalf("systemd-analyze security: %v\n%s", err, out)

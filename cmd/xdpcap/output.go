@@ -14,8 +14,9 @@ import (
 )
 
 // openOutput opens what -w names before anything is attached, so that nothing is attached if the
-// path cannot be written. series is nil for one file.
-func openOutput(path string, series *capture.Rotation, o capture.WriterOptions) (*capture.File, error) {
+// path cannot be written. series is nil for one file. A file that is there already is written over,
+// unless noOverwrite forbids it.
+func openOutput(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
 	if isStdout(path) {
 		if err := checkNoTerminal(path); err != nil {
 			return nil, err
@@ -26,6 +27,7 @@ func openOutput(path string, series *capture.Rotation, o capture.WriterOptions) 
 	if series == nil {
 		series = &capture.Rotation{Path: func(capture.Place) string { return path }}
 	}
+	series.NoOverwrite = noOverwrite
 	f, err := capture.OpenFiles(*series, o)
 	if err != nil {
 		return nil, fmt.Errorf("-w: %w", err)

@@ -83,7 +83,7 @@ func (r *captureRun) openRecorder() (err error) {
 		Open: func() (*capture.File, string, error) {
 			name, options := names(), r.writer(r.o.file())
 			options.StatisticsInterval = 0 // a recording's are about its packets, which are there at once
-			file, err := openOutput(name, nil, options)
+			file, err := openOutput(name, nil, true, options)
 			written.recorded.Store(file)
 			return file, name, err
 		},

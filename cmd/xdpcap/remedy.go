@@ -22,6 +22,7 @@ var remedies = []struct {
 }{
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, with --no-sandbox to go on when a dispatcher is exchanged"},
+	{kind: capture.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},

@@ -28,7 +28,10 @@ type rotationOptions struct {
 	maxBytes, minFree size
 
 	atomic, printFiles bool
+	noOverwrite        bool
 	command            string
+
+	firstNumber int // of a ring with tcpdump's names, whose earlier files have those before it
 }
 
 func (o *rotationOptions) flags(f *pflag.FlagSet) {
@@ -42,6 +45,7 @@ func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	f.Var(&o.maxBytes, "max-bytes", "all files have at most this `size`; then end, or where -W or -b files keeps a ring, remove the oldest")
 	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or remove the oldest of the ring")
 	f.BoolVar(&o.atomic, "atomic", false, "a file is called FILE.partial until it is finished")
+	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "write over no file that is there already, but those of the same ring")
 	nameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
 	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
 }
@@ -145,16 +149,13 @@ func (o *captureOptions) name(rotation *capture.Rotation) {
 // as -W needs, from 0 on, which is left out where there is no -W. A number stands before .gz or
 // .zst, as it does with tcpdump -z gzip.
 func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
-	digits := 0
-	for n := int(r.files) - 1; n > 0; n /= 10 {
-		digits++
-	}
+	digits := r.digits()
 	return func(p capture.Place) string {
 		name := path
 		if r.every > 0 {
 			name = strftime.Format(path, p.Period.Local())
 		}
-		n := p.InPeriod
+		n := r.firstNumber + p.InPeriod
 		if r.files > 0 {
 			n %= int(r.files)
 		}
@@ -164,6 +165,14 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 		stem, format, compression := outfile.SplitName(name)
 		return fmt.Sprintf("%s%s%0*d%s", stem, format, digits, n, compression)
 	}
+}
+
+// digits is how many digits tcpdump's numbers have; 0 = as many as they need.
+func (r *rotationOptions) digits() (digits int) {
+	for n := int(r.files) - 1; n > 0; n /= 10 {
+		digits++
+	}
+	return digits
 }
 
 // lasting is a path in the directory in which all files of this name are: the name of a directory

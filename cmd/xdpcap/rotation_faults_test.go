@@ -1,9 +1,12 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,5 +44,113 @@ func TestRotationLocks(t *testing.T) {
 				t.Errorf("summary %+v", s)
 			}
 		})
+	}
+}
+
+// A ring that begins again goes on with what its earlier run has left, of which it removes the
+// oldest alone. Files with other names stay.
+func TestRingBeginsAgain(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const frames, most = 1200, 4 // five files, so that tcpdump's names have come round to the first
+	for _, test := range []struct {
+		flags  string
+		others []string
+		bytes  int64 // that the files may have together
+	}{
+		{"-C 100k -W 4", []string{"out.pcapng4", "out.pcapng01", "other"}, 1e6},
+		{"-C 100k -W 4 --atomic --no-overwrite", []string{"out.pcapng9", "out.pcapng0.old"}, 1e6},
+		{"-b filesize:100 -b files:4", []string{"out_00001_2026.pcapng", "out_1_20261122130501.pcapng", "x_00001_20261122130501.pcapng"}, 1e6},
+		{"-b filesize:100 -b files:4 --no-overwrite", nil, 1e6},
+		{"-b filesize:100 -b files:4 --max-bytes 250k", nil, 250 << 10},
+	} {
+		t.Run(test.flags, func(t *testing.T) {
+			dir := t.TempDir()
+			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--json")
+			p := listening(t, pair.Rx, nil, args...)
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(300, 0), Count: frames})
+			account(t, p.interrupt())
+			before := names(readSeries(t, dir)) // with packets, in their order
+			for _, name := range test.others {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("somebody else's"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 { // these receive nothing
+				began := time.Now().Unix()
+				testnet.WaitFor(t, "the next second, which dumpcap's names have", func() bool { return time.Now().Unix() > began })
+				p = listening(t, pair.Rx, nil, args...)
+				account(t, p.interrupt())
+				for _, name := range test.others {
+					if is, err := os.ReadFile(filepath.Join(dir, name)); string(is) != "somebody else's" {
+						t.Errorf("%s has %q, %v", name, is, err)
+					}
+				}
+				entries, err := os.ReadDir(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var now []string
+				bytes := int64(0)
+				for _, e := range entries {
+					if info, err := e.Info(); err == nil && !slices.Contains(test.others, e.Name()) {
+						now, bytes = append(now, e.Name()), bytes+info.Size()
+					}
+				}
+				// Each run takes the place of one file, and that is the oldest.
+				kept := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return !hasPackets(t, filepath.Join(dir, name)) })
+				if len(now) > most || bytes > test.bytes || len(kept) == 0 || !slices.Equal(kept, before[len(before)-len(kept):]) ||
+					test.bytes == 1e6 && len(kept) < len(before)-1 {
+					t.Fatalf("of %v are left %v, and there are %v, with %d bytes", before, kept, now, bytes)
+				}
+				before = kept
+			}
+		})
+	}
+}
+
+// hasPackets tells whether there is a file with packets.
+func hasPackets(t *testing.T, path string) bool {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	return len(readSeriesFile(t, path).numbers) > 0
+}
+
+// With --no-overwrite a file that is there is left alone: the capture does not begin or, where it
+// is a later one of a series, ends.
+func TestNoOverwrite(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	if err := os.WriteFile(file, []byte("earlier"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{"", "--atomic", "-C 1"} {
+		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(flags), "-i", pair.RxName, "-w", file, "--no-overwrite")...).wait()
+		want := "xdpcap: -w: open " + file + ": there is a file of this name already: choose another name, or omit --no-overwrite to write over it\n"
+		if is, _ := os.ReadFile(file); status != 1 || stderr != want || string(is) != "earlier" {
+			t.Errorf("%s: exit status %d: %s; the file has %q", flags, status, stderr, is)
+		}
+	}
+	// What is no regular file is not written over.
+	account(t, listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-overwrite", "--json").interrupt())
+
+	next := filepath.Join(filepath.Dir(file), "next")
+	if err := os.Rename(file, next+"2"); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "100k", "-w", next, "--no-overwrite", "--json")
+	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := p.wait()
+	s := account(t, stderr)
+	if is, _ := os.ReadFile(next + "2"); status != 1 || string(is) != "earlier" || !strings.Contains(stderr, "begin file 3 of the capture: open "+next+"2: there is") {
+		t.Errorf("exit status %d: %s; the file has %q", status, stderr, is)
+	}
+	if n := len(readSeriesFile(t, next).numbers) + len(readSeriesFile(t, next+"1").numbers); uint64(n) != s.Captured {
+		t.Errorf("%d packets in the files before, summary %+v", n, s)
 	}
 }

@@ -150,6 +150,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	if err := r.watchFiles(); err != nil {
 		return err
 	}
+	r.o.adopt()
 	for i := range r.o.targets {
 		t := &r.o.targets[i]
 		if r.o.recorder.size.bytes > 0 && t.isFile() {

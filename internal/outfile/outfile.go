@@ -16,6 +16,9 @@ import (
 // ErrSpoiled is the kind of error after which what was written cannot be read in any file.
 var ErrSpoiled = errors.New("the file is gone or no longer whole")
 
+// ErrNameTaken is the kind of error that there is a file already where there must not be one.
+var ErrNameTaken = errors.New("the name is taken")
+
 // A File is written to from its end on. It belongs to one goroutine.
 type File struct {
 	*os.File
@@ -33,8 +36,8 @@ type Options struct {
 	// Atomic lets the file have its path only when Publish is called, and ".partial" behind that
 	// before.
 	Atomic bool
-	// New refuses a path where there is something already, which Open otherwise writes over. The
-	// error is of the kind os.ErrExist.
+	// New refuses a path where there is a regular file already, which Open otherwise writes over.
+	// The error is of the kind ErrNameTaken.
 	New bool
 	// Regular refuses what is no regular file. Without it, Open waits until somebody reads from a
 	// FIFO.
@@ -85,8 +88,8 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 		return f, true, nil
 	}
 	if errors.Is(err, os.ErrExist) {
-		if o.New {
-			return nil, false, existsAlready(path)
+		if at, err := os.Stat(path); o.New && err == nil && at.Mode().IsRegular() {
+			return nil, false, nameTaken(path)
 		}
 		if target, dangles := danglingLink(path); dangles {
 			return nil, false, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: make that file, or choose another one",
@@ -127,7 +130,7 @@ func (f *File) lock(rival string) error {
 		return fmt.Errorf("lock %s: another program writes to it, and holds its lock: choose another file", f.name)
 	}
 	// Whoever comes second finds the lock of the first: both lock their own file before they look.
-	if InUse(rival) {
+	if inUse, _ := lookForLock(rival); inUse {
 		return fmt.Errorf("lock %s: another program writes to %s, and holds its lock: choose another file", f.name, rival)
 	}
 	return nil

@@ -69,34 +69,42 @@ func checkReplaceable(path string, mustBeNew bool) error {
 	case err != nil:
 		return nil // what else is wrong with the path is found when the file is made
 	case mustBeNew:
-		return existsAlready(path)
+		return nameTaken(path)
 	case !at.Mode().IsRegular():
 		return fmt.Errorf("open %s: it is not a regular file, which one that is finished could replace: choose another name", path)
 	}
 	return nil
 }
 
-func existsAlready(path string) error {
-	return xdp.Kind(os.ErrExist, "open %s: there is a file of this name already, which is not to be overwritten: choose another name", path)
+func nameTaken(path string) error {
+	return xdp.Kind(ErrNameTaken, "open %s: there is a file of this name already: choose another name", path)
 }
 
 func notRegular(path string) error {
 	return fmt.Errorf("open %s: it is not a regular file: choose another name", path)
 }
 
-// InUse tells whether a File that is open, in this process or another one, has this path. What this
-// user may not read is not in use as far as can be told.
-func InUse(path string) bool {
-	if at, err := filepath.EvalSymlinks(path); err == nil {
-		path = at
+// IsFree tells whether a path is that of a regular file to which no File writes, in this process or
+// another one, also if that cannot be found out. It follows no symbolic link.
+func IsFree(path string) bool {
+	inUse, err := lookForLock(path)
+	return !inUse && err == nil
+}
+
+// lookForLock tells whether somebody holds the lock of a regular file.
+func lookForLock(path string) (held bool, err error) {
+	at, err := os.Lstat(path)
+	if err != nil {
+		return false, err
 	}
-	if at, err := os.Lstat(path); err != nil || !at.Mode().IsRegular() {
-		return false
+	if !at.Mode().IsRegular() {
+		return false, unix.EINVAL
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
-	return errors.Is(control(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) }), unix.EWOULDBLOCK)
+	err = control(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) })
+	return errors.Is(err, unix.EWOULDBLOCK), nil // a file system without locks has none that is held
 }

@@ -46,8 +46,8 @@ func TestNew(t *testing.T) {
 	for _, there := range []string{path, path + partial} {
 		mustWrite(t, there, "earlier")
 		_, err := Open(path, Options{New: true, Atomic: true})
-		if says(t, err, "open "+there+": there is a file of this name already"); !errors.Is(err, os.ErrExist) {
-			t.Errorf("no os.ErrExist: %v", err)
+		if says(t, err, "open "+there+": there is a file of this name already"); !errors.Is(err, ErrNameTaken) {
+			t.Errorf("no ErrNameTaken: %v", err)
 		}
 		if got := content(t, there); got != "earlier" {
 			t.Errorf("%s has %q", there, got)

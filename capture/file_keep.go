@@ -1,0 +1,143 @@
+package capture
+
+import (
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// A keeper knows the files of a series, or of a recorder's recordings, which are there: those that
+// are written to, and those that are finished. It knows how many bytes they have, and removes the
+// oldest of a ring. Any goroutine may call its methods.
+type keeper struct {
+	keep     int   // Rotation.Keep
+	maxBytes int64 // Rotation.MaxBytes
+
+	mu       sync.Mutex
+	finished sync.Cond  // a file was finished
+	parts    []*part    // that are written to or wait to be finished
+	own      []ringFile // that are finished, the oldest first; of a ring alone
+	size     int64      // bytes in the files that were finished and not removed
+}
+
+// A ringFile is a finished file of a ring.
+type ringFile struct {
+	path string
+	info os.FileInfo
+}
+
+// newKeeper returns a keeper of the files that an earlier run has left to a ring, if they are
+// regular files that nobody writes to. Those that are too many are removed.
+func newKeeper(r *Rotation) *keeper {
+	k := &keeper{keep: r.Keep, maxBytes: r.MaxBytes}
+	k.finished.L = &k.mu
+	if r.Keep == 0 {
+		return k
+	}
+	for _, path := range r.Left {
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() || !outfile.IsFree(path) {
+			continue
+		}
+		k.own = append(k.own, ringFile{path, info})
+		k.size += info.Size()
+	}
+	for len(k.own) >= k.keep || k.maxBytes > 0 && k.size > k.maxBytes {
+		k.remove()
+	}
+	return k
+}
+
+// begin takes a file that is written to from now on.
+func (k *keeper) begin(p *part) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.keep > 0 && len(k.own) >= k.keep {
+		k.remove()
+	}
+	k.parts = append(k.parts, p)
+}
+
+// complete is told of a file that only waits to be finished.
+func (k *keeper) complete(p *part) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p.complete = true
+}
+
+// finish is told of a file that is finished or, where info is nil, of one that is none of the
+// ring's.
+func (k *keeper) finish(p *part, info os.FileInfo) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.parts = slices.DeleteFunc(k.parts, func(other *part) bool { return other == p })
+	k.size += p.stream.size.Load()
+	if k.keep > 0 && info != nil {
+		k.own = append(k.own, ringFile{p.path, info})
+		for !p.last && len(k.own) >= k.keep {
+			k.remove()
+		}
+	}
+	k.finished.Broadcast()
+}
+
+// isWaiting tells whether files that match wait to be finished. The caller holds mu.
+func (k *keeper) isWaiting(matches func(*part) bool) bool {
+	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.complete && matches(p) })
+}
+
+// release waits until no file of this path is to be finished, because it will be overwritten. It
+// tells whether such a file was the ring's.
+func (k *keeper) release(path string) (was bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.isWaiting(func(p *part) bool { return p.path == path }) {
+		k.finished.Wait()
+	}
+	k.own = slices.DeleteFunc(k.own, func(r ringFile) bool {
+		if r.path == path {
+			was = true
+			k.size -= r.info.Size()
+		}
+		return r.path == path
+	})
+	return was
+}
+
+// removeOldest removes the oldest file, and tells whether there was one.
+func (k *keeper) removeOldest() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.own) == 0 && k.isWaiting(func(*part) bool { return true }) {
+		k.finished.Wait()
+	}
+	if len(k.own) == 0 {
+		return false
+	}
+	k.remove()
+	return true
+}
+
+// remove removes the oldest file, if it is still the one that was finished, and nobody writes to
+// it. The caller holds mu.
+func (k *keeper) remove() {
+	oldest := k.own[0]
+	k.own = slices.Delete(k.own, 0, 1)
+	k.size -= oldest.info.Size()
+	if at, err := os.Lstat(oldest.path); err == nil && os.SameFile(at, oldest.info) && outfile.IsFree(oldest.path) {
+		os.Remove(oldest.path)
+	}
+}
+
+// bytes is how many bytes there are in all files.
+func (k *keeper) bytes() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.size
+	for _, p := range k.parts {
+		n += p.stream.size.Load()
+	}
+	return n
+}

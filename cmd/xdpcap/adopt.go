@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// A leftFile is one that an earlier run of a ring of files has left.
+type leftFile struct {
+	path   string
+	number int
+	ended  time.Time
+}
+
+// leftFiles finds the regular files whose paths begin with dir, as filepath.Split returns it, and
+// end with a name that matches a pattern. Its first group is a number, or empty. The oldest file is
+// first. A directory that cannot be read has none.
+func leftFiles(dir, pattern string) (left []leftFile) {
+	name := regexp.MustCompile("^" + pattern + "$")
+	entries, _ := os.ReadDir(cmp.Or(dir, "."))
+	for _, e := range entries {
+		match := name.FindStringSubmatch(e.Name())
+		if match == nil || !e.Type().IsRegular() {
+			continue
+		}
+		number, err := strconv.Atoi(cmp.Or(match[1], "0"))
+		if err != nil {
+			continue // it has more digits than any number that was counted
+		}
+		if info, err := e.Info(); err == nil {
+			left = append(left, leftFile{dir + e.Name(), number, info.ModTime()})
+		}
+	}
+	slices.SortFunc(left, func(a, b leftFile) int { return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.number, b.number)) })
+	return left
+}
+
+func pathsOf(files []leftFile) (paths []string) {
+	for _, f := range files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
+// adopt finds the files that an earlier run of the ring of files has left, which then count as its
+// own. With tcpdump's names, which come again, the ring goes on after the newest one.
+func (o *captureOptions) adopt() {
+	if o.series == nil || o.series.Keep == 0 {
+		return
+	}
+	dir, base := filepath.Split(o.write)
+	stem, format, compression := outfile.SplitName(base)
+	if len(o.rotate.begins) > 0 {
+		pattern := regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
+		o.series.Left = pathsOf(leftFiles(dir, o.rotate.unfinished(pattern)))
+		return
+	}
+	files := int(o.rotate.files)
+	pattern := regexp.QuoteMeta(stem+format) + `(\d{` + strconv.Itoa(o.rotate.digits()) + `})` + regexp.QuoteMeta(compression)
+	left := slices.DeleteFunc(leftFiles(dir, o.rotate.unfinished(pattern)), func(f leftFile) bool { return f.number >= files })
+	if len(left) == 0 {
+		return
+	}
+	next := (left[len(left)-1].number + 1) % files
+	slices.SortStableFunc(left, func(a, b leftFile) int {
+		return cmp.Compare((a.number-next+files)%files, (b.number-next+files)%files)
+	})
+	o.rotate.firstNumber, o.series.Left = next, pathsOf(left)
+}
+
+// unfinished lets a pattern match what a run with --atomic that was killed has left, too.
+func (r *rotationOptions) unfinished(pattern string) string {
+	if r.atomic {
+		return pattern + `(?:\.partial)?`
+	}
+	return pattern
+}
