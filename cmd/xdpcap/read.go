@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -150,7 +151,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	inputs, err := openInputs(o.files, inputOptions{ctx: ctx, idle: r.flush, tls: &o.tls})
 	defer inputs.close()
 	if err != nil {
-		return err
+		return unlessEnded(ctx, err)
 	}
 	var output *readWriter
 	var made []giver
@@ -168,13 +169,21 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 		if output != nil {
 			output.file.Close()
 		}
-		return err
+		return unlessEnded(ctx, err)
 	}
 	r.sinks = o.sinks(inputs, output, cmd.OutOrStdout())
 	r.merge = capfile.NewMerge(inputs.files)
 	err = r.run()
 	for _, notice := range r.notices() {
 		say(stderr, "%s", notice)
+	}
+	return err
+}
+
+// unlessEnded leaves out the error that a signal came while an input had not said what it is.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
 	}
 	return err
 }

@@ -17,9 +17,15 @@ type readDraw struct {
 	verdicts [capture.Redirect + 2]uint32 // the same of packets with each verdict
 	length   uint32                       // of the longest packet
 	several  bool                         // verdicts have rates of their own
-	passed   []string                     // how packets were passed over at no fixed rate
+	passed   []string                     // how packets were passed over at no fixed rate: maxPassed at most
+	further  uint64                       // what more the files say about that
 	lost     uint64                       // packets that were drawn
 }
+
+// maxPassed is how many ways of passing packets over are told apart. A capture has three at most,
+// and a hostile file as many as it has bytes for: to look through all of them would take as long as
+// the square of its size.
+const maxPassed = 64
 
 // section reads how a capture has sampled, from the words of its comment.
 func (d *readDraw) section(b *capfile.Block) {
@@ -32,13 +38,23 @@ func (d *readDraw) section(b *capfile.Block) {
 			continue
 		}
 		d.several = d.several || strings.Contains(said, " with the verdict ")
-		for _, part := range strings.Split(said, capture.SamplingSeparator) {
+		for part := range strings.SplitSeq(said, capture.SamplingSeparator) {
 			words := []string{"all packets of one flow in ", "the first ", "at most "}
-			passed := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(part, w) })
-			if passed && !slices.Contains(d.passed, part) {
-				d.passed = append(d.passed, part)
+			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(part, w) }) {
+				d.passesOver(part)
 			}
 		}
+	}
+}
+
+// passesOver keeps a way in which packets were passed over, unless it is known.
+func (d *readDraw) passesOver(way string) {
+	switch {
+	case slices.Contains(d.passed, way):
+	case len(d.passed) < maxPassed:
+		d.passed = append(d.passed, way)
+	default:
+		d.further++
 	}
 }
 
@@ -76,6 +92,9 @@ func (d *readDraw) estimateOf(t *readTally, weight uint32) *estimateKeys {
 // notEstimated is what the estimates leave out.
 func (d *readDraw) notEstimated() []string {
 	all := slices.Clone(d.passed)
+	if d.further > 0 {
+		all = append(all, fmt.Sprintf("what %d further words in comments say about sampling", d.further))
+	}
 	if d.weight > 1 && d.lost > 0 {
 		all = append(all, fmt.Sprintf("what %s stood for that were drawn and lost", packets(d.lost)))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -50,6 +52,31 @@ func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[c
 		t.Fatal(err)
 	}
 	return file
+}
+
+// A comment of many parts takes time and room by its length, not by the square of it: of the ways
+// to pass packets over, as many are told as honest captures have, and the number of the others.
+func TestReadSamplingComments(t *testing.T) {
+	const ways = 5000
+	comment := capture.SamplingComment + "one packet in 2"
+	for i := range ways {
+		comment += fmt.Sprintf("%sat most %d", capture.SamplingSeparator, i)
+	}
+	b := pcapng.AppendSection(nil, &pcapng.Section{Comment: comment[:min(len(comment), math.MaxUint16-3)]})
+	told := strings.Count(comment[:min(len(comment), math.MaxUint16-3)], "at most ")
+	b = append(b, b...)
+	file := tempFile(t)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := statsOf(t, file).NotEstimated
+	if len(got) != maxPassed+1 || got[0] != "at most 0" {
+		t.Fatalf("%d ways, the first %v", len(got), got[:1])
+	}
+	// The second section repeats the first ones, which are known.
+	if want := fmt.Sprintf("%d further words in comments", 2*(told-maxPassed)); !strings.Contains(got[maxPassed], want) {
+		t.Errorf("%q, want %q", got[maxPassed], want)
+	}
 }
 
 // Totals are estimated by interface, verdict and flow, where packets stand for several. What has no

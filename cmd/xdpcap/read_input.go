@@ -23,6 +23,7 @@ type readInputs struct {
 	conns []net.Conn
 
 	begins []func() (*capfile.File, error) // of what is open
+	memory capfile.Memory                  // of those that are compressed
 }
 
 // inputOptions say what happens while the reading waits for input.
@@ -67,9 +68,9 @@ func (in *readInputs) add(name string, o inputOptions) error {
 	}
 	in.begins = append(in.begins, func() (*capfile.File, error) {
 		if info.Mode().IsRegular() {
-			return capfile.New(file, name, capfile.Options{})
+			return capfile.New(file, name, capfile.Options{Memory: &in.memory})
 		}
-		return capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle})
+		return capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle, Memory: &in.memory})
 	})
 	return nil
 }
@@ -113,7 +114,7 @@ func (in *readInputs) addStream(u *url.URL, o inputOptions) error {
 	in.conns = append(in.conns, conn)
 	context.AfterFunc(o.ctx, func() { conn.SetReadDeadline(time.Now()) })
 	in.begins = append(in.begins, func() (*capfile.File, error) {
-		return capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle})
+		return capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle, Memory: &in.memory})
 	})
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
@@ -255,6 +256,34 @@ func TestReadStandardInput(t *testing.T) {
 	io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A signal ends read without a word also before an input has said what it is.
+func TestReadNothingYet(t *testing.T) {
+	skipEmulated(t)
+	var stdout, stderr bytes.Buffer
+	cmd := command("read", "-")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	r, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer in.Close()
+	cmd.Stdin = r
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	in.Write([]byte{0x0a, 0x0d}) // half of what a file begins with
+	testnet.WaitFor(t, "the input to be read", func() bool {
+		waiting, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		return err == nil && waiting == 0
+	})
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil || stdout.Len()+stderr.Len() > 0 {
+		t.Errorf("%v: %s%s", err, &stdout, &stderr)
 	}
 }
 

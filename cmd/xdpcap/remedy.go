@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -51,6 +52,7 @@ var remedies = []struct {
 	{kind: meter.ErrNoVerdict, words: "leave --verdict away"},
 	{kind: meter.ErrRunsProgram, words: "measure that one with --program and its id, instead of -i", join: "; "},
 	{kind: meter.ErrNoTraffic, words: "let another machine send, choose a longer --duration, or leave -i away", join: "; "},
+	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
 	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},

@@ -272,9 +272,15 @@ func (a *Agent) take(d *datagram) {
 	}
 }
 
-// refuse counts the packets of a datagram as samples that were lost.
+// refuse counts the packets of a datagram as samples that were lost, and its notifications as
+// such that were not made: weigh has counted only the packets that they stand for besides.
 func (a *Agent) refuse(d *datagram) {
 	for i := range d.held {
 		a.sources[i].refused += uint64(d.held[i].packets)
+	}
+	for _, m := range d.marks {
+		if m.discard {
+			a.sources[m.source].unnoticed++
+		}
 	}
 }

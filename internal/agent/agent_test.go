@@ -225,6 +225,35 @@ func TestNotTaken(t *testing.T) {
 	}
 }
 
+// A notification that the socket does not take is counted in the next one of its source.
+func TestDiscardsNotTaken(t *testing.T) {
+	conn := listen(t)
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
+	dropped := []capture.Packet{{Source: 1, Verdict: capture.Drop, Data: make([]byte, 60), WireLen: 60}}
+	write := a.collector.write
+	a.collector.write = func(uintptr) bool {
+		a.collector.err = unix.ENOBUFS
+		return true
+	}
+	for range 3 {
+		a.Write(dropped)
+		a.sendBegunBefore(time.Now())
+	}
+	a.collector.write = write
+	a.Write(dropped)
+	a.sendBegunBefore(time.Now())
+	b := make([]byte, 1500)
+	if _, err := conn.Read(b); err != nil {
+		t.Fatal(err)
+	}
+	if drops := binary.BigEndian.Uint32(b[28+20:]); drops != 3 {
+		t.Errorf("the notification says that there were none for %d packets before it, want 3", drops)
+	}
+	if _, err := a.End(capture.Accounts{{}, {Seen: 4, Captured: 4}, {}, {}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A datagram that finds out that one before it was refused is sent all the same.
 func TestBounced(t *testing.T) {
 	gone := listen(t)

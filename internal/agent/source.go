@@ -21,7 +21,7 @@ type source struct {
 	rate    uint64 // of the last ones that were sent
 	refused uint64 // packets of it in datagrams that the socket did not take
 
-	unnoticed uint64 // discarded packets for which there is no notification, because of sampling
+	unnoticed uint64 // discarded packets for which no notification has arrived: sampling, and refused datagrams
 }
 
 // A dataSource is what sFlow calls one: an interface, in both directions, whatever the hooks.

@@ -8,6 +8,7 @@
 package capfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ var (
 	ErrCut     = errors.New("the file ends within a block") // as after a capture that was killed
 	ErrDamaged = errors.New("the file is damaged")
 	ErrUnknown = errors.New("not a capture file")
+	ErrMemory  = errors.New("decompression takes too much memory") // of all files together
 )
 
 // A Kind says what a Block is.
@@ -101,13 +103,16 @@ type File struct {
 type Options struct {
 	// BeforeRead, if not nil, is called before the input is read, which may wait for it.
 	BeforeRead func()
+
+	// Memory is shared with the other files that are open at the same time; nil = there are none.
+	Memory *Memory
 }
 
 // New begins to read the file of a name, which it uses in errors alone.
 func New(in io.Reader, name string, o Options) (*File, error) {
 	f := &File{Name: name, in: &window{in: in, before: o.BeforeRead}}
 	f.block.File = f
-	if err := f.decompress(); err != nil {
+	if err := f.decompress(cmp.Or(o.Memory, new(Memory))); err != nil {
 		return nil, err
 	}
 	magic, err := f.in.peek(4)

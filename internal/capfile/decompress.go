@@ -10,12 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxZstdWindow is the most memory in bytes that a zstd frame may ask for: as much as zstd(1)
-// grants without being asked.
-const maxZstdWindow = 128 << 20
-
 // decompress puts what decompresses between the input and the window, if the input is compressed.
-func (f *File) decompress() (err error) {
+func (f *File) decompress(memory *Memory) (err error) {
 	magic, _ := f.in.peek(4)
 	var out io.Reader
 	switch {
@@ -27,9 +23,10 @@ func (f *File) decompress() (err error) {
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(magic) == 4 && magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18}):
 		var d *zstd.Decoder
 		// One frame after the other in this goroutine: many files may be open at once.
-		d, err = zstd.NewReader(f.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderLowmem(true))
+		frames := &zstdFrames{in: f.in, name: f.Name, memory: memory}
+		d, err = zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderLowmem(true))
 		if err == nil {
-			out, f.decode = d, d.IOReadCloser()
+			out, f.decode = d, zstdFile{d, frames}
 		}
 	default:
 		return nil
