@@ -22,7 +22,11 @@ A setting is for every command that has the flag, and whose flag takes the value
 for the capture, and not for bench, which takes numbers. The table names these commands; xdpcap is
 the capture. A value that no command takes is an error. A flag that takes no value is set to true or
 false, --verbose to a number. A flag that may be repeated has a line in the file for each value.
-XDPCAP_CONFIG=FILE reads that file instead of both; /dev/null has none.`
+XDPCAP_CONFIG=FILE reads that file instead of both; /dev/null has none.
+
+Root does not obey a file that belongs to another user, or that others may write. --no-sandbox,
+--postrotate-command, --relinquish-privileges and --netns are set on the command line and in a file
+in /etc alone. A binary with capabilities that its caller has not obeys /etc/xdpcap.conf alone.`
 
 func newConfig() *cobra.Command {
 	return &cobra.Command{
@@ -32,10 +36,11 @@ func newConfig() *cobra.Command {
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := readSettings(settableFlags(cmd.Root()))
+			all, notices, err := readSettings(settableFlags(cmd.Root()))
 			if err != nil {
 				return err
 			}
+			tellUntrusted(cmd, notices)
 			return writeSettings(cmd.OutOrStdout(), all)
 		},
 	}

@@ -226,7 +226,6 @@ autostop = files:1
 max-bytes = 1M
 min-free = 1M
 atomic = true
-postrotate-command = nosuch
 print-files = true
 ring = 1M
 trigger = lost

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // A setting is the value of a flag that stands in a file or in the environment.
@@ -29,8 +31,12 @@ const settingsPrefix = "XDPCAP_"
 // settingsFileVariable names a file to read instead of the others.
 const settingsFileVariable = settingsPrefix + "CONFIG"
 
-// settingsFiles are the files that are read: what a later one sets counts.
+// settingsFiles are the files that are read: what a later one sets counts. A binary with
+// capabilities that its caller does not have reads the machine's alone.
 func settingsFiles() []string {
+	if privilege.SecureExecution() {
+		return []string{systemSettings}
+	}
 	if file := os.Getenv(settingsFileVariable); file != "" {
 		return []string{file}
 	}
@@ -43,9 +49,9 @@ func settingsFiles() []string {
 
 // readSettings returns what is set, without what something that counts more sets, too: the
 // environment counts more than the user's file, and that more than the machine's. A list has an
-// element for each of its lines in a file. The flags are those of all commands.
-func readSettings(flags []string) ([]setting, error) {
-	var all []setting
+// element for each of its lines in a file. The flags are those of all commands. The notices are
+// about what is not obeyed.
+func readSettings(flags []string) (all []setting, notices []string, err error) {
 	replace := func(by []setting) {
 		all = slices.DeleteFunc(all, func(s setting) bool {
 			return slices.ContainsFunc(by, func(b setting) bool { return b.flag == s.flag })
@@ -54,22 +60,40 @@ func readSettings(flags []string) ([]setting, error) {
 	}
 	for _, file := range settingsFiles() {
 		in, err := readSettingsFile(file, flags)
+		named := file == os.Getenv(settingsFileVariable)
+		switch {
 		// Under sudo, $HOME may be that of another user, whose files are closed to this one.
-		absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
-		if absent && os.Getenv(settingsFileVariable) == "" {
+		case !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
 			continue
-		}
-		if err != nil {
-			return nil, err
+		case !named && errors.Is(err, errNotTrusted):
+			notices = append(notices, err.Error())
+			continue
+		case err != nil:
+			return nil, notices, err
 		}
 		replace(in)
 	}
+	if name := settingsFileVariable; os.Getenv(name) != "" && privilege.SecureExecution() {
+		notices = append(notices, notObeyed(name))
+	}
 	for _, flag := range flags {
-		if value := os.Getenv(variableOf(flag)); value != "" {
-			replace([]setting{{flag, value, variableOf(flag)}})
+		value, variable := os.Getenv(variableOf(flag)), variableOf(flag)
+		switch {
+		case value == "":
+		case privilege.SecureExecution():
+			notices = append(notices, notObeyed(variable))
+		case isPowerful(flag):
+			return nil, notices, powerfulError(flag, variable)
+		default:
+			replace([]setting{{flag, value, variable}})
 		}
 	}
-	return all, nil
+	return all, notices, nil
+}
+
+// notObeyed says that a binary with capabilities of its own takes nothing from the environment.
+func notObeyed(variable string) string {
+	return variable + " is not obeyed, since xdpcap has capabilities that its caller has not: give flags instead"
 }
 
 // variableOf is the environment variable for a flag.
@@ -96,6 +120,9 @@ func readSettingsText(path string) ([]byte, error) {
 		return nil, nil
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("settings: %s is no regular file: write them into one", path)
+	}
+	if err := checkTrust(path, info); err != nil {
+		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
 	switch {
@@ -135,6 +162,8 @@ func readSettingsFile(path string, flags []string) (all []setting, err error) {
 			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
 		case !slices.Contains(flags, name):
 			return nil, fmt.Errorf("%s: no command has a flag --%s", from, name)
+		case isPowerful(name) && !isOfMachine(path):
+			return nil, powerfulError(name, from)
 		}
 		all = append(all, setting{name, value, from})
 	}

@@ -39,10 +39,11 @@ const typedKey = "typed"
 // applySettings sets the flags of a command that its command line has not, nor anything that takes
 // their place. hears tells for which flags the command takes settings.
 func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
-	all, err := readSettings(settableFlags(cmd.Root()))
+	all, notices, err := readSettings(settableFlags(cmd.Root()))
 	if err != nil {
 		return err
 	}
+	tellUntrusted(cmd, notices)
 	given := make(map[string]bool)
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	for _, pair := range [][2]string{{"interface", "hook"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
@@ -64,6 +65,18 @@ func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
 		}
 	}
 	return nil
+}
+
+// tellUntrusted prints the notices, unless stderr has objects alone, or is shown by Wireshark.
+func tellUntrusted(cmd *cobra.Command, notices []string) {
+	for _, flag := range []string{"json", "extcap-interfaces", "extcap-config", "extcap-dlts", "capture"} {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == onStderr) {
+			return
+		}
+	}
+	for _, notice := range notices {
+		say(stderr, "%s", notice)
+	}
 }
 
 // flagSettings are the values that are set for one flag, of which only a list has several.

@@ -189,7 +189,7 @@ func TestSettingsFile(t *testing.T) {
 		{large, "settings: " + large + " has more than 1048576 bytes: it is no file of settings"},
 	} {
 		t.Setenv(settingsFileVariable, test.path)
-		if all, err := readSettings(nil); len(all) > 0 || fmt.Sprint(err) != test.want {
+		if all, _, err := readSettings(nil); len(all) > 0 || fmt.Sprint(err) != test.want {
 			t.Errorf("%s: %v, %v", test.path, all, err)
 		}
 	}
