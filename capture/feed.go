@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 const (
@@ -20,9 +22,9 @@ const (
 )
 
 // A feed hands pcapng to any number of clients, to each from when it comes. It waits for none of
-// them: who is so slow that logSize bytes of blocks have come in meanwhile loses the oldest ones,
-// which are counted in that client's stream. Its methods begin, write, flush and end belong to the
-// session's goroutine, and serve to one goroutine for each client.
+// them: a client that is slower by more than the log's length loses the oldest blocks, which are
+// counted in its stream. Its methods begin, write, flush and end belong to the session's goroutine,
+// and serve to one goroutine for each client.
 type feed struct {
 	options     WriterOptions
 	patience    time.Duration // how long the end waits for clients
@@ -63,7 +65,7 @@ func (f *feed) begin(d Description) (err error) {
 	f.enc = newEncoder(&d, &f.options)
 	f.header = f.enc.header(nil)
 	f.taken = make(Accounts, len(d.Sources))
-	f.log = newFeedLog(logSize, len(d.Sources))
+	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes), len(d.Sources))
 	f.chunk, err = newChunk()
 	return err
 }

@@ -7,8 +7,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// logSize is how many bytes of blocks wait for the clients of a feed, for all together.
-const logSize = 16 << 20
+const (
+	// maxLog is how many bytes of blocks wait at most for the clients of a feed, for all together.
+	maxLog = 16 << 20
+	// minLog is how many they are at least: a few of the longest blocks.
+	minLog = 1 << 20
+)
+
+// logSize is how many bytes of blocks wait where so many bytes of memory are available.
+func logSize(available uint64) int { return int(max(min(available/8, maxLog), minLog)) }
 
 // A feedLog keeps the last blocks of a feed, each whole and in one piece. What comes in
 // overwrites the oldest ones, whether a client has them or not, so that nobody is waited for. One

@@ -94,7 +94,7 @@ func (f *File) Begin(d Description) error {
 	f.keeper.release(p.path)
 	f.finisher = newFinisher(&f.rotation, f.keeper, len(d.Sources))
 	f.start(p)
-	if err := w.beginQueue(f); err != nil {
+	if err := w.beginQueue(f, p.stream.name, &d.Options); err != nil {
 		f.finisher.end()
 		return err
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-
-	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // lossInterval is how often a session looks whether it has begun to lose packets. When it has, it
@@ -216,8 +214,9 @@ func enough(o *Options, size int, packets uint64) int {
 	if need > MaxBuffer || o.Transport == TransportRing && need > maxRingSize {
 		return 0
 	}
-	larger, cpus := powerOfTwoPages(int(need)), machine.CPUs()
-	if affordable(larger, cpus, machine.AvailableMemory()+uint64(o.Buffer*cpus)) < larger {
+	larger, memory := powerOfTwoPages(int(need)), ringMemoryOf(o.Transport)
+	memory.available.Bytes += memory.all(o.Buffer) // these rings will be gone then
+	if memory.affordable(larger) < larger {
 		return 0
 	}
 	return larger

@@ -130,51 +130,61 @@ func (o *Options) checkSnapLen() error {
 	return nil
 }
 
-// checkRings chooses the size of each CPU's ring, and the transport that can be had.
+// checkRings chooses the transport that can be had, and the size of each CPU's ring.
 func (o *Options) checkRings() error {
-	asked := o.Buffer
-	cpus := machine.CPUs()
-	if o.Transport == TransportRing || o.Transport == TransportAuto {
-		cpus = presentCPUs()
-	}
-	if err := o.fitBuffer(cpus, machine.AvailableMemory()); err != nil {
-		return err
-	}
-	return o.chooseTransport(asked)
-}
-
-// chooseTransport turns TransportAuto and TransportDefault into the transport that can be had.
-// asked is the size of a ring that was asked for; 0 = none was.
-func (o *Options) chooseTransport(asked int) error {
-	if o.Transport == TransportAuto {
-		o.Transport = TransportDefault
-		if canHaveRings(o) == nil {
-			o.Transport = TransportRing
-		}
-	}
-	if o.Transport == TransportDefault || o.Transport == TransportPerf {
-		if err := o.checkPerf(asked); err != nil {
-			return err
-		}
-	}
 	switch {
 	case o.Transport < 0 || o.Transport > TransportAuto:
 		return fmt.Errorf("%v: there is no such transport", o.Transport)
-	case o.Transport == TransportRing && o.Buffer > maxRingSize:
-		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
+	case o.Buffer != 0 && (o.Buffer < MinBuffer || o.Buffer > MaxBuffer):
+		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
+	case o.Transport == TransportRing:
+		return o.fitShared()
+	case o.Transport == TransportAuto && o.trySharedRings():
+		return nil
 	}
-	return nil
+	return o.fitPerf()
 }
 
-// checkPerf fits perf's rings to the memory that this user may lock. TransportDefault becomes
-// TransportPerf or, where there are no such rings, TransportRing.
-func (o *Options) checkPerf(asked int) error {
+// fitShared fits the rings of TransportRing.
+func (o *Options) fitShared() error {
+	if powerOfTwoPages(o.Buffer) > maxRingSize {
+		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
+	}
+	smaller, err := o.fitBuffer(ringMemoryOf(TransportRing))
+	o.notice(smaller)
+	return err
+}
+
+// trySharedRings turns TransportAuto into TransportRing, and returns false where such rings cannot
+// be had.
+func (o *Options) trySharedRings() bool {
+	ring := *o
+	ring.Transport = TransportRing
+	smaller, err := ring.fitBuffer(ringMemoryOf(TransportRing))
+	if err != nil || canHaveRings(&ring) != nil {
+		return false
+	}
+	*o = ring
+	o.notice(smaller)
+	return true
+}
+
+// fitPerf fits perf's rings, also to the memory that this user may lock. The transport becomes
+// TransportPerf or, where it was TransportDefault and there are no such rings, TransportRing.
+func (o *Options) fitPerf() error {
+	asked := o.Buffer
+	smaller, err := o.fitBuffer(ringMemoryOf(TransportPerf))
+	if err != nil {
+		return err
+	}
 	fits, err := support.FitPerfRings(o.Buffer, MinBuffer)
-	switch {
-	case err != nil && o.Transport == TransportDefault:
+	if err != nil && o.Transport == TransportDefault {
 		o.notice(fmt.Errorf("there are no perf rings: %w: packets come by the transport %v", err, TransportRing))
-		o.Transport = TransportRing
-		return nil
+		o.Transport, o.Buffer = TransportRing, asked
+		return o.fitShared()
+	}
+	o.notice(smaller)
+	switch {
 	case err != nil: // the rings are opened before anything is attached, and that error says what to do
 	case fits < o.Buffer && asked != 0:
 		return xdp.Kind(ErrLockedMemory, "%s: %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
@@ -190,37 +200,54 @@ func tooMuchLocked(size int) string {
 	return fmt.Sprintf("rings of %s for %d CPUs are more locked memory than this user may have", kibibytes(size), machine.CPUs())
 }
 
-// fitBuffer fills in the size of each CPU's ring. All rings together may take a quarter of the
-// available memory, in bytes: they keep it for as long as the session lasts.
-func (o *Options) fitBuffer(cpus int, available uint64) error {
+// A ringMemory is what memory the rings of a transport take.
+type ringMemory struct {
+	cpus      int                // how many have a ring
+	each      func(size int) int // bytes of one whose records have `size` bytes
+	available machine.Memory
+}
+
+// ringMemoryOf is about TransportRing or TransportPerf. The kernel charges a map to the cgroup of
+// the process that makes it, and perf's rings to none.
+func ringMemoryOf(t Transport) ringMemory {
+	if t == TransportRing {
+		return ringMemory{cpus: presentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
+	}
+	return ringMemory{cpus: machine.CPUs(), each: perfMemory, available: machine.MachineMemory()}
+}
+
+// all is how many bytes the rings of all CPUs take.
+func (m ringMemory) all(size int) uint64 { return uint64(m.each(size)) * uint64(m.cpus) }
+
+// affordable halves the size of a ring until those of all CPUs take at most a quarter of the
+// available memory, or the size is MinBuffer.
+func (m ringMemory) affordable(size int) int {
+	for size > MinBuffer && m.all(size) > m.available.Bytes/4 {
+		size /= 2
+	}
+	return size
+}
+
+// fitBuffer fills in the size of each CPU's ring, a power of two of pages. All rings together may
+// take a quarter of the available memory: they keep it for as long as the session lasts. Rings
+// that nobody has asked for become smaller, and smaller says so.
+func (o *Options) fitBuffer(m ringMemory) (smaller, err error) {
 	asked := o.Buffer
 	if asked == 0 {
 		asked = DefaultBuffer
 	}
-	if asked < MinBuffer || asked > MaxBuffer {
-		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", asked, MinBuffer>>10, MaxBuffer>>20)
-	}
 	asked = powerOfTwoPages(asked)
-	fits := affordable(asked, cpus, available)
+	fits := m.affordable(asked)
 	if fits < asked {
-		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %d MiB",
-			kibibytes(asked), cpus, available>>20)
+		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
+			kibibytes(asked), m.cpus, m.available)
 		if o.Buffer != 0 {
-			return xdp.Kind(ErrBufferTooLarge, "%s: %s fit", text, kibibytes(fits))
+			return nil, xdp.Kind(ErrBufferTooLarge, "%s: %s fit", text, kibibytes(fits))
 		}
-		o.notice(fmt.Errorf("%s: they have %s", text, kibibytes(fits)))
+		smaller = fmt.Errorf("%s: they have %s", text, kibibytes(fits))
 	}
 	o.Buffer = fits
-	return nil
-}
-
-// affordable halves the size of a ring until those of all CPUs take at most a quarter of the
-// available memory, or the size is MinBuffer.
-func affordable(size, cpus int, available uint64) int {
-	for size > MinBuffer && uint64(size)*uint64(cpus) > available/4 {
-		size /= 2
-	}
-	return size
+	return smaller, nil
 }
 
 // kibibytes writes a power of two from 1 KiB on.
@@ -231,9 +258,9 @@ func kibibytes(n int) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// notice tells the caller of Open what does not keep the session from running.
+// notice tells the caller of Open what does not keep the session from running, if it is anything.
 func (o *Options) notice(err error) {
-	if o.Notice != nil {
+	if o.Notice != nil && err != nil {
 		o.Notice(err)
 	}
 }

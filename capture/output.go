@@ -50,9 +50,11 @@ type Description struct {
 
 // Description describes the session.
 func (s *Session) Description() Description {
+	options := s.options
+	options.Notice = s.notice // one at a time, whoever has something to say
 	return Description{
 		Sources:    s.Sources(),
-		Options:    s.options,
+		Options:    options,
 		Started:    s.started,
 		Hardware:   machine.CPU(),
 		OS:         machine.Kernel(),

@@ -102,8 +102,9 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	if o.Size < MinRecorder {
 		return nil, fmt.Errorf("a recorder of %d bytes: must have at least %d", o.Size, MinRecorder)
 	}
-	if available := machine.AvailableMemory(); uint64(o.Size) > available {
-		return nil, fmt.Errorf("a recorder of %d bytes: the machine has %d bytes of memory left", o.Size, available)
+	if available := machine.AvailableMemory(); uint64(o.Size) > available.Bytes/4*3 {
+		return nil, fmt.Errorf("a recorder of %d MiB would leave less than a quarter of the available memory, which is %v: %d MiB fit",
+			o.Size>>20, available, available.Bytes/4*3>>20)
 	}
 	ring, err := newPacketRing(o.Size)
 	if err != nil {
@@ -123,6 +124,7 @@ func (r *Recorder) Trigger(name string) {
 
 func (r *Recorder) Begin(d Description) error {
 	r.description = d
+	r.description.Options.Notice = nil // of its files, each time
 	r.taken, r.refused = make(Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
 	overwritten := make([]atomic.Uint64, len(d.Sources))
 	r.overwritten.Store(&overwritten)

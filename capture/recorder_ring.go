@@ -24,7 +24,10 @@ type packetRing struct {
 const packetHead = 80
 
 func newPacketRing(size int) (*packetRing, error) {
-	mem, err := unix.Mmap(-1, 0, size&^7, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	// All pages are made at once, so that what looks for available memory later does not see any of
+	// this.
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	mem, err := unix.Mmap(-1, 0, size&^7, unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, fmt.Errorf("get %d bytes of memory for packets: %w", size, os.NewSyscallError("mmap", err))
 	}

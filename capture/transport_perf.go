@@ -114,6 +114,9 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 	return rings, nil
 }
 
+// perfMemory is how many bytes a CPU's ring takes whose records have `size` bytes.
+func perfMemory(size int) int { return os.Getpagesize() + size }
+
 // openPerfRing makes the ring of one CPU. The kernel wakes the poller after `watermark` bytes.
 func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 	event, mem, err := support.OpenPerfRing(cpu, size, watermark)

@@ -79,9 +79,13 @@ func (t *ringTransport) fitFragments() {
 	t.fragments.resize(fits)
 }
 
-// fit finds out how much memory it takes. CPUs share no page.
-func (t *ringTransport) fit(cpus int) {
-	t.cpus, t.value = cpus, pages(int(samplerLimitRING_RECORDS_AT)+t.size+maxRingRecord)
+// fit finds out how much memory it takes.
+func (t *ringTransport) fit(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.size) }
+
+// sharedMemory is how many bytes a CPU's ring takes whose records have `size` bytes: CPUs share no
+// page, and a record that begins at the ring's end goes on after it.
+func sharedMemory(size int) int {
+	return pages(int(samplerLimitRING_RECORDS_AT) + size + maxRingRecord)
 }
 
 // maxRingRecord is how long a record can be.

@@ -207,17 +207,17 @@ func TestRingLateCPU(t *testing.T) {
 func TestTransportAuto(t *testing.T) {
 	testnet.RequireRoot(t)
 	for buffer, want := range map[int]Transport{0: TransportRing, 2 * maxRingSize: TransportPerf} {
-		o := Options{Interfaces: []string{"lo"}, Transport: TransportAuto, Buffer: DefaultBuffer}
-		if buffer != 0 {
-			o.Buffer = buffer
+		if buffer != 0 && testnet.Emulated() {
+			continue // its memory has no room for such rings
 		}
-		if err := o.chooseTransport(o.Buffer); err != nil || o.Transport != want {
-			t.Errorf("with rings of %d bytes it becomes %v, want %v; %v", o.Buffer, o.Transport, want, err)
+		o := Options{Interfaces: []string{"lo"}, Transport: TransportAuto, Buffer: buffer}
+		if err := o.checkRings(); err != nil || o.Transport != want {
+			t.Errorf("with rings of %d bytes it becomes %v, want %v; %v", buffer, o.Transport, want, err)
 		}
 	}
 	o := Options{Interfaces: []string{"lo"}, Transport: TransportRing, Buffer: 2 * maxRingSize}
 	want := "buffer of 512 MiB per CPU: a ring of the transport ring has at most 256 MiB"
-	if err := o.chooseTransport(o.Buffer); err == nil || err.Error() != want {
+	if err := o.checkRings(); err == nil || err.Error() != want {
 		t.Errorf("the error %v, want %s", err, want)
 	}
 }

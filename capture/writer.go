@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -133,13 +134,21 @@ func (w *Writer) Begin(d Description) error {
 	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: d.lately(nil, w.stream.taken), start: w.started})
 	})
-	return w.beginQueue(&w.stream)
+	return w.beginQueue(&w.stream, w.options.Name, &d.Options)
 }
 
-// beginQueue lets blocks be written to out.
-func (w *Writer) beginQueue(out blockWriter) (err error) {
-	w.queue, err = newQueue(out, queueLimit(machine.AvailableMemory()))
-	return err
+// beginQueue lets blocks be written to out. A notice says how many may wait where that is little
+// because of something else than the machine.
+func (w *Writer) beginQueue(out blockWriter, name string, o *Options) (err error) {
+	available := machine.AvailableMemory()
+	if w.queue, err = newQueue(out, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
+		return err
+	}
+	if most := w.queue.most(); most < maxQueue && !available.IsMachines() {
+		o.notice(fmt.Errorf("at most %d MiB of packets wait for %s, a quarter of the available memory, which is %v",
+			most>>20, cmp.Or(name, "the output"), available))
+	}
+	return nil
 }
 
 // Write adds packets. It keeps nothing of them and allocates nothing. After an error of the file

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -34,10 +35,11 @@ const (
 // but wake belong to the goroutine that encodes; run and what it calls are the other goroutine's,
 // and so is the blockWriter until end returns.
 type queue struct {
-	out   blockWriter
-	limit int // chunks, at most
+	out       blockWriter
+	available func() uint64 // bytes of memory besides the queue's
 
 	open   *chunk      // the one that is being filled; nil after end
+	looked time.Time   // when limit was found
 	asked  time.Time   // when run was last asked to tend
 	failed atomic.Bool // whether failure returns an error
 	ended  chan struct{}
@@ -46,6 +48,7 @@ type queue struct {
 	work   sync.Cond // run may have something to do
 	room   sync.Cond // a chunk may be free, or err is set
 	used   []*chunk  // in the order in which they are written; the last one is open
+	limit  int       // chunks, at most
 	free   []*chunk  // the last one is used next, because the CPU's cache may still have it
 	unused int       // how many of those in free were not used since the last call of tend
 	due    bool      // run is to tend
@@ -80,9 +83,11 @@ type batch struct {
 	packets []placed
 }
 
-// newQueue begins a queue of so many chunks at most. It is ended by end.
-func newQueue(out blockWriter, limit int) (*queue, error) {
-	q := &queue{out: out, limit: limit, ended: make(chan struct{})}
+// newQueue begins a queue. It is ended by end. The goroutine that encodes calls available while the
+// queue grows.
+func newQueue(out blockWriter, available func() uint64) (*queue, error) {
+	q := &queue{out: out, available: available, ended: make(chan struct{})}
+	q.look()
 	q.work.L, q.room.L = &q.mu, &q.mu
 	first, err := newChunk()
 	if err != nil {
@@ -94,10 +99,35 @@ func newQueue(out blockWriter, limit int) (*queue, error) {
 	return q, nil
 }
 
-// queueLimit is how many chunks a queue may have where so many bytes of memory are available. Like
-// the rings, it takes at most a quarter of them.
-func queueLimit(available uint64) int {
-	return max(int(min(maxQueue, available/4)/chunkSize), minChunks)
+// queueLimit is how many chunks a queue may have that has so many bytes, where so many more are
+// available. Like the rings, it takes at most a quarter of all of them.
+func queueLimit(has, available uint64) int {
+	available = min(available, math.MaxUint64-has)
+	return max(int(min(maxQueue, (has+available)/4)/chunkSize), minChunks)
+}
+
+// lookInterval is for how long a queue grows without a look at how much memory is available by now:
+// other queues grow at the same time, and other processes.
+const lookInterval = 10 * time.Millisecond
+
+// look finds out to how many chunks the queue may grow, if that was not done just now.
+func (q *queue) look() {
+	now := time.Now()
+	if now.Sub(q.looked) < lookInterval {
+		return
+	}
+	q.looked = now
+	available := q.available()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.limit = queueLimit(uint64(len(q.used)+len(q.free))*chunkSize, available)
+}
+
+// most is how many bytes may wait, as far as is known now.
+func (q *queue) most() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.limit * chunkSize
 }
 
 // next hands over the open chunk and opens an empty one. It waits while the queue is full. It
@@ -207,11 +237,11 @@ func (q *queue) openNext() bool {
 		q.open.reset(end)
 		return true
 	}
-	if len(q.free) == 0 && len(q.used) < q.limit {
+	if len(q.free) == 0 {
 		q.mu.Unlock()
-		c, err := newChunk()
+		c := q.grow()
 		q.mu.Lock()
-		if err == nil { // else those that there are must do
+		if c != nil { // else those that there are must do
 			q.free = append(q.free, c)
 		}
 	}
@@ -225,6 +255,22 @@ func (q *queue) openNext() bool {
 	q.used = append(q.used, q.open)
 	q.open.reset(end)
 	return true
+}
+
+// grow returns a new chunk, or nil where the queue is to have no more. No chunk is free.
+func (q *queue) grow() *chunk {
+	q.look()
+	q.mu.Lock()
+	full := len(q.used) >= q.limit
+	q.mu.Unlock()
+	if full {
+		return nil
+	}
+	c, err := newChunk()
+	if err != nil {
+		return nil
+	}
+	return c
 }
 
 func newChunk() (*chunk, error) {

@@ -196,15 +196,72 @@ func TestFileCloseStalled(t *testing.T) {
 	}
 }
 
+// A queue may have a quarter of what it has and what is available together.
 func TestQueueLimit(t *testing.T) {
-	for available, want := range map[uint64]int{
-		math.MaxUint64: maxQueue / chunkSize,
-		4 << 30:        maxQueue / chunkSize,
-		400 << 20:      100 << 20 / chunkSize,
-		1 << 20:        minChunks,
+	for _, test := range []struct {
+		has, available uint64
+		want           int
+	}{
+		{0, math.MaxUint64, maxQueue / chunkSize},
+		{chunkSize, math.MaxUint64, maxQueue / chunkSize},
+		{0, 4 << 30, maxQueue / chunkSize},
+		{0, 400 << 20, 100 << 20 / chunkSize},
+		{100 << 20, 300 << 20, 100 << 20 / chunkSize},
+		{100 << 20, 0, 25 << 20 / chunkSize},
+		{0, 1 << 20, minChunks},
 	} {
-		if got := queueLimit(available); got != want {
-			t.Errorf("%d bytes are available: %d chunks, want %d", available, got, want)
+		if got := queueLimit(test.has, test.available); got != test.want {
+			t.Errorf("with %d bytes, and %d available: %d chunks, want %d", test.has, test.available, got, test.want)
 		}
 	}
 }
+
+// Queues that grow at the same time share what there is, and leave some of it: each looks while it
+// grows at what the others have left.
+func TestQueuesShareMemory(t *testing.T) {
+	const all = 64 << 20
+	var queues []*queue
+	has := func() (sum uint64) {
+		for _, q := range queues {
+			sum += uint64(len(q.used)+len(q.free)) * chunkSize
+		}
+		return sum
+	}
+	stalled := make(chan struct{})
+	for range 6 {
+		q, err := newQueue(stalledWriter{stalled}, func() uint64 { return all - has() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.end()
+		queues = append(queues, q)
+	}
+	defer close(stalled)
+	for grown := true; grown; {
+		grown = false
+		for _, q := range queues {
+			q.looked = time.Time{} // long ago
+			if c := q.grow(); c != nil {
+				q.mu.Lock()
+				q.used = append(q.used, c)
+				q.mu.Unlock()
+				grown = true
+			}
+		}
+	}
+	if sum := has(); sum < all/2 || sum > all*3/4 {
+		t.Errorf("%d queues have %d bytes of %d", len(queues), sum, all)
+	}
+	for i, q := range queues {
+		if len(q.used) < minChunks {
+			t.Errorf("queue %d has %d chunks", i, len(q.used))
+		}
+	}
+}
+
+// A stalledWriter writes nothing until its channel is closed.
+type stalledWriter struct{ goOn chan struct{} }
+
+func (w stalledWriter) write([]byte, []placed) error { <-w.goOn; return nil }
+
+func (w stalledWriter) tend(bool) error { return nil }

@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 		{"little locked memory", surroundings{Capabilities: three, Limits: map[int]uint64{unix.RLIMIT_MEMLOCK: megabyte}},
 			append(capture, "-B", "8M"), []string{"are more locked memory than this user may have: ", " fit: ", "CAP_IPC_LOCK", "-B", "--transport ring"}},
 		{"little address space", surroundings{Limits: map[int]uint64{unix.RLIMIT_AS: 950 * megabyte}}, append(capture, "-B", "256M"),
-			[]string{"cannot allocate memory", "950 MiB of address space (ulimit -v)", "-B"}},
+			[]string{"rings of 256 MiB", "950 MiB of address space (ulimit -v)", "-B"}},
 		{"no /proc", surroundings{Hidden: []string{"/proc"}}, capture, []string{"/proc/self/mountinfo", "mount -t proc proc /proc"}},
 		{"no /proc, probe", surroundings{Hidden: []string{"/proc"}}, []string{"probe"}, []string{"mount -t proc proc /proc"}},
 		{"no /sys", surroundings{Hidden: []string{"/sys"}}, capture, []string{"/sys/devices/system/cpu/possible", "mount -t sysfs sysfs /sys"}},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // version is set by the Makefile. It is empty in a binary of `go install`, which has the version of
@@ -25,6 +26,7 @@ func main() {
 // for a filter in a few lines of which one points to the mistake.
 func run(args []string) int {
 	catchSignals()
+	limitHeap()
 	root := newRoot()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
@@ -49,6 +51,14 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
 	return 1
+}
+
+// limitHeap lets Go collect its garbage more often before it has half of the available memory.
+// The rings, and the packets that wait for a file, are no part of Go's heap and may have the rest.
+func limitHeap() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(machine.AvailableMemory().Bytes / 2))
+	}
 }
 
 // messages says what went wrong, in a line for each error, and what helps.

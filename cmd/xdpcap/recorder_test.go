@@ -224,7 +224,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--ring 1M -w x -C 10", "-C and --ring: each trigger makes a file: choose one"},
 		{"--ring 1M -w x -z gzip", "-z and --ring: each trigger makes a file: choose one"},
 		{"--ring 10k -w x", "--ring 10240: must be at least 1M"},
-		{"--ring 9000G -w x", "--ring: a recorder of 9663676416000 bytes: the machine has "},
+		{"--ring 9000G -w x", "--ring: a recorder of 9216000 MiB would leave less than a quarter of the available memory, which is "},
 		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},
 		{"--post 3 -w x", "--post: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},

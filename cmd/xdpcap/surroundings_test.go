@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -29,6 +30,8 @@ type surroundings struct {
 	Refused []uint32
 	// Limits are its resource limits, by their numbers.
 	Limits map[int]uint64
+	// Cgroup is the directory of the cgroup that it enters; "" = it stays in that of the tests.
+	Cgroup string
 	// Capabilities are what it may do, as a user that is not root; nil = it is root.
 	Capabilities []uintptr
 }
@@ -91,6 +94,12 @@ func enterSurroundings() error {
 		}
 		offsets := fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid())
 		if err := os.WriteFile(offsets, fmt.Appendf(nil, "monotonic %d 0", s.Ahead), 0); err != nil {
+			return err
+		}
+	}
+	if s.Cgroup != "" {
+		const self = "0"
+		if err := os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte(self), 0); err != nil {
 			return err
 		}
 	}

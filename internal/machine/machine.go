@@ -4,7 +4,6 @@ package machine
 
 import (
 	"bufio"
-	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -90,14 +89,4 @@ func parseCPUs(list string) (cpus []int) {
 		}
 	}
 	return cpus
-}
-
-// AvailableMemory is how many bytes programs can still have without swapping, as the kernel
-// estimates it. Where the kernel does not say, it is more than any machine has.
-func AvailableMemory() uint64 {
-	kib, _, _ := strings.Cut(field("/proc/meminfo", "MemAvailable"), " ")
-	if n, err := strconv.ParseUint(kib, 10, 50); err == nil {
-		return n << 10
-	}
-	return math.MaxUint64
 }

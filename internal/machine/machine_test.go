@@ -18,9 +18,3 @@ func TestCPUs(t *testing.T) {
 		t.Errorf("%d CPUs are online, and this process may use %d", n, runtime.NumCPU())
 	}
 }
-
-func TestAvailableMemory(t *testing.T) {
-	if n := AvailableMemory(); n < 1<<20 || n > 1<<60 {
-		t.Errorf("%d bytes of memory are available", n)
-	}
-}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
+)
+
+// A capture in a cgroup with little memory says how much of it packets may wait in. While the
+// readers of its files stall, and more bytes arrive than the cgroup may have, it goes on, and its
+// account is exact.
+func TestMemoryCgroup(t *testing.T) {
+	testnet.LeaveTo(t, "6.12")
+	testnet.RequireLiveFrames(t)
+	for _, test := range []struct {
+		mib     uint64
+		outputs int
+		flags   string
+		says    []string
+	}{
+		{64, 1, "", nil},
+		{64, 1, "--transport ring", []string{"for " + fmt.Sprint(machine.CPUs()) + " CPUs would take more than a quarter of the available memory, which is "}},
+		{64, 3, "", nil},
+		{256, 1, "-B 64M", nil},
+	} {
+		if testnet.Emulated() && (test.mib > 64 || test.outputs > 1) {
+			continue // the machine itself has only 1 GiB, and makes few packets a second
+		}
+		t.Run(fmt.Sprintf("%d MiB, %d outputs %s", test.mib, test.outputs, test.flags), func(t *testing.T) {
+			c := memoryCgroup(t, test.mib<<20)
+			s := startStalled(t, c, test.outputs, strings.Fields(test.flags)...)
+			s.receive(test.mib << 20 * 5 / 4)
+			if most := c.mostTaken(); most > test.mib<<20*9/10 {
+				t.Errorf("it took %d bytes", most)
+			}
+			if said := s.end(); said != "" {
+				for _, words := range append(test.says, " MiB of packets wait for "+s.fifos[0]+", a quarter of the available memory, which is ",
+					fmt.Sprintf(" MiB, of %d MiB for the cgroup /", test.mib)) {
+					if !strings.Contains(said, words) {
+						t.Errorf("it does not say %q: %s", words, said)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Memory that the cgroup does not have is refused before anything is attached.
+func TestMemoryCgroupRefuses(t *testing.T) {
+	testnet.SkipEmulated(t)
+	c := memoryCgroup(t, 64<<20)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		flags string
+		want  []string
+	}{
+		{"--ring 64M -w " + tempFile(t), []string{"a recorder of 64 MiB would leave less than a quarter of the available memory, which is ",
+			", of 64 MiB for the cgroup /", " MiB fit"}},
+		{"-B 64M --transport ring -w /dev/null", []string{"rings of 64 MiB for ", " CPUs would take more than a quarter of the available memory, which is ",
+			", of 64 MiB for the cgroup /", " MiB fit", "a smaller -B"}},
+	} {
+		args := append(strings.Fields(test.flags), "-i", pair.RxName)
+		status, stderr := startCommand(t, pair.Rx, nil, surroundings{Cgroup: c.directory}.command(t, args...)).wait()
+		oneLine(t, status, stderr, test.want...)
+		checkDetached(t, pair)
+	}
+}
+
+// A stalledCapture writes to FIFOs that nobody reads before its end.
+type stalledCapture struct {
+	t       *testing.T
+	pair    *testnet.Pair
+	sender  *testnet.Generator
+	capture *process
+	fifos   []string
+	readers []*os.File
+	summary string
+}
+
+func startStalled(t *testing.T, c cgroup, outputs int, flags ...string) *stalledCapture {
+	t.Helper()
+	dir := t.TempDir()
+	s := &stalledCapture{t: t, pair: testnet.MustPair(t, testnet.PairOptions{}), summary: filepath.Join(dir, "summary.json")}
+	var err error
+	if s.sender, err = testnet.NewGenerator(s.pair); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.sender.Close() })
+	args := append([]string{"-i", s.pair.RxName, "--json=" + s.summary}, flags...)
+	for i := range outputs {
+		fifo := filepath.Join(dir, fmt.Sprint("fifo", i))
+		if err := unix.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		s.fifos, s.readers = append(s.fifos, fifo), append(s.readers, r)
+		args = append(args, "-w", fifo)
+	}
+	s.capture = startCommand(t, s.pair.Rx, nil, surroundings{Cgroup: c.directory}.command(t, args...)).listening()
+	return s
+}
+
+// receive sends packets until the capture has seen so many bytes.
+func (s *stalledCapture) receive(bytes uint64) {
+	s.t.Helper()
+	const size = 1400
+	options := testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(20_000), Rate: 150_000, CPU: thread.AnyCPU}
+	for s.counted() < bytes/size {
+		if _, err := s.sender.Run(context.Background(), options); err != nil {
+			s.t.Fatal(err)
+		}
+		select {
+		case <-s.capture.done:
+			s.t.Fatalf("it ended: %v: %s", s.capture.cmd.ProcessState, s.capture.said())
+		default:
+		}
+	}
+}
+
+// counted is how many packets the driver has handed to the XDP program.
+func (s *stalledCapture) counted() uint64 {
+	s.t.Helper()
+	n, err := s.pair.XDPPackets()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// end ends the capture while the FIFOs are read, compares its account with the driver's and with
+// what came out of them, and returns what the capture has said.
+func (s *stalledCapture) end() string {
+	s.t.Helper()
+	s.capture.cmd.Process.Signal(os.Interrupt)
+	var read []string
+	var reading sync.WaitGroup
+	for i, r := range s.readers {
+		path := s.fifos[i] + ".read"
+		read = append(read, path)
+		reading.Go(func() {
+			text, err := io.ReadAll(r)
+			if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+				s.t.Error(err)
+			}
+		})
+	}
+	status, stderr := s.capture.wait()
+	reading.Wait()
+	if status != 0 {
+		s.t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	text, err := os.ReadFile(s.summary)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all := account(s.t, string(text))
+	if all.Seen != s.counted() || all.Lost == 0 {
+		s.t.Errorf("the driver counted %d packets, the account %+v", s.counted(), all)
+	}
+	for i, path := range read {
+		want := all.Captured
+		if len(all.Outputs) > 0 {
+			want = all.Outputs[i].Captured
+		}
+		if records, _ := readFile(s.t, path); uint64(len(records)) != want {
+			s.t.Errorf("%d packets in output %d, summary %s", len(records), i, text)
+		}
+	}
+	return stderr
+}

@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"bufio"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A cgroup is a control group that this process is in: its own, or an ancestor of that.
+type cgroup struct {
+	name      string // its path, as /proc/self/cgroup has it
+	version   int    // of the interface: 1 or 2
+	directory string
+	files     *os.Root // the directory, once it is open
+}
+
+// findCgroups returns the cgroups of this process in the hierarchies of both versions that may have
+// a controller, each before its parent. Those outside of a container cannot be seen in it. All
+// files are below root, which is "/" except in tests.
+//
+// A process that `ip netns exec` has started has a /sys without cgroups. The process that called ip
+// still has them, and root may look there: so the mounts of this process count first, and then
+// those of its ancestors.
+func findCgroups(root, controller string) (all []cgroup) {
+	names := memberships(root, controller)
+	for pid := "self"; pid != "" && pid != "0" && len(names) > 0; pid = field(path.Join(root, "proc", pid, "status"), "PPid") {
+		mounts := "/" // relative to the root of the process that has them
+		if pid != "self" {
+			mounts = path.Join("proc", pid, "root")
+		}
+		for _, m := range cgroupMounts(path.Join(root, "proc", pid, "mountinfo"), controller) {
+			below, ok := cutPath(names[m.version], m.root)
+			if !ok {
+				continue
+			}
+			delete(names, m.version) // it may be mounted twice
+			for ; ; below = path.Dir(below) {
+				all = append(all, cgroup{name: path.Join(m.root, below), version: m.version, directory: path.Join(root, mounts, m.at, below)})
+				if below == "." {
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
+// open opens the cgroup's directory. The files in it are found through that also by a process that
+// has given up the privileges that it took to get there.
+func (c *cgroup) open() (err error) {
+	c.files, err = os.OpenRoot(c.directory)
+	return err
+}
+
+// boundedCgroups opens the cgroups of this process that have a limit, and leaves out those that it
+// may not look into.
+func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool)) (bounded []cgroup) {
+	for _, c := range findCgroups(root, controller) {
+		if err := c.open(); err != nil {
+			continue
+		}
+		if _, ok := limit(&c); ok {
+			bounded = append(bounded, c)
+		} else {
+			c.files.Close()
+		}
+	}
+	return bounded
+}
+
+// memberships returns the path of this process's cgroup that has a controller, by version. Version
+// 2 always has one, whose files tell whether it has the controller.
+func memberships(root, controller string) map[int]string {
+	paths := make(map[int]string)
+	for _, line := range lines(path.Join(root, "/proc/self/cgroup")) {
+		fields := strings.SplitN(line, ":", 3)
+		switch {
+		case len(fields) < 3:
+		case fields[0] == "0" && fields[1] == "":
+			paths[2] = fields[2]
+		case slices.Contains(strings.Split(fields[1], ","), controller):
+			paths[1] = fields[2]
+		}
+	}
+	return paths
+}
+
+// A cgroupMount is where a hierarchy of cgroups, or a part of it, is in the file system.
+type cgroupMount struct {
+	version  int
+	root, at string // the cgroup's path, and its directory
+}
+
+// cgroupMounts reads a list as in proc(5), /proc/PID/mountinfo.
+func cgroupMounts(list, controller string) (mounts []cgroupMount) {
+	for _, line := range lines(list) {
+		mount, source, ok := strings.Cut(line, " - ")
+		fields, kind := strings.Fields(mount), strings.Fields(source)
+		if !ok || len(fields) < 5 || len(kind) < 3 {
+			continue
+		}
+		m := cgroupMount{root: unescape(fields[3]), at: unescape(fields[4])}
+		switch {
+		case kind[0] == "cgroup2":
+			m.version = 2
+		case kind[0] == "cgroup" && slices.Contains(strings.Split(kind[2], ","), controller):
+			m.version = 1
+		default:
+			continue
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts
+}
+
+// unescape gives a path of mountinfo its spaces, tabs, line feeds and backslashes back.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// cutPath returns the part of a cgroup's path after that of an ancestor, "." where they are the
+// same. It returns false where it is no ancestor.
+func cutPath(name, ancestor string) (below string, ok bool) {
+	below, ok = strings.CutPrefix(name, strings.TrimSuffix(ancestor, "/"))
+	if !ok || name == "" || below != "" && below[0] != '/' || strings.HasPrefix(below, "/..") {
+		return "", false // "/.." is outside of the namespace's root
+	}
+	return path.Clean(strings.TrimPrefix(below, "/")), true
+}
+
+func lines(file string) (all []string) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		all = append(all, s.Text())
+	}
+	return all
+}
+
+// value reads a file with one number. It returns false where there is none: "max" is none.
+func (c *cgroup) value(file string) (n uint64, ok bool) {
+	text, err := c.files.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	n, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// values reads numbers from a file of lines "key number". A key that is not there has 0.
+func (c *cgroup) values(file string, keys ...string) []uint64 {
+	n := make([]uint64, len(keys))
+	text, _ := c.files.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		key, number, _ := strings.Cut(line, " ")
+		if i := slices.Index(keys, key); i >= 0 {
+			n[i], _ = strconv.ParseUint(strings.TrimSpace(number), 10, 64)
+		}
+	}
+	return n
+}

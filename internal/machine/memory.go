@@ -1,0 +1,119 @@
+package machine
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory is how much memory this process can still have, and what leaves it no more.
+type Memory struct {
+	Bytes uint64
+	bound string // in words; "" = the machine
+}
+
+// String is the number with its unit and, where something else than the machine leaves no more,
+// what that is.
+func (m Memory) String() string {
+	text := fmt.Sprintf("%d MiB", m.Bytes>>20)
+	if m.bound != "" {
+		text += ", " + m.bound
+	}
+	return text
+}
+
+// IsMachines tells whether nothing but the machine bounds the memory.
+func (m Memory) IsMachines() bool { return m.bound == "" }
+
+// AvailableMemory is how much memory this process can have without swapping: as much as is left on
+// this machine, in each of its cgroups and of its address space, whichever is least. Where the
+// kernel says nothing, it is more than any machine has. To find it out takes about 0.1 ms.
+func AvailableMemory() Memory {
+	least := MachineMemory()
+	for _, c := range memoryCgroups() {
+		if m, ok := c.memory(); ok && m.Bytes < least.Bytes {
+			least = m
+		}
+	}
+	return least
+}
+
+// MachineMemory is AvailableMemory for what the kernel charges to no cgroup, which are perf's
+// rings.
+func MachineMemory() Memory {
+	least := Memory{Bytes: math.MaxUint64}
+	kib, _, _ := strings.Cut(field("/proc/meminfo", "MemAvailable"), " ")
+	if n, err := strconv.ParseUint(kib, 10, 50); err == nil {
+		least.Bytes = n << 10
+	}
+	if m, ok := addressSpace(); ok && m.Bytes < least.Bytes {
+		least = m
+	}
+	return least
+}
+
+// memoryCgroups are the cgroups that bound the memory when it is called first, and stay open.
+var memoryCgroups = sync.OnceValue(func() []cgroup { return boundedCgroups("/", "memory", (*cgroup).memoryLimit) })
+
+// memoryLimit is how many bytes all processes of a cgroup and of those below it may have. Above
+// memory.high of version 2 they are only held up, but so much that a capture comes to a standstill.
+func (c *cgroup) memoryLimit() (uint64, bool) {
+	if c.version == 1 {
+		n, ok := c.value("memory.limit_in_bytes")
+		return n, ok && n < 1<<60 // more than any machine has is how the kernel says that there is none
+	}
+	most, bounded := c.value("memory.max")
+	high, held := c.value("memory.high")
+	switch {
+	case bounded && held:
+		return min(most, high), true
+	case held:
+		return high, true
+	}
+	return most, bounded
+}
+
+// memory is what a cgroup has left. The kernel takes pages of files back that were not used for
+// long, unless they have to be written first.
+func (c *cgroup) memory() (Memory, bool) {
+	limit, bounded := c.memoryLimit()
+	used, prefix, dirty := "memory.current", "", "file_"
+	if c.version == 1 {
+		used, prefix, dirty = "memory.usage_in_bytes", "total_", "total_"
+	}
+	usage, ok := c.value(used)
+	if !bounded || !ok {
+		return Memory{}, false
+	}
+	files := c.values("memory.stat", prefix+"inactive_file", dirty+"dirty", dirty+"writeback")
+	usage = minus(usage, minus(files[0], files[1]+files[2]))
+	return Memory{minus(limit, usage), fmt.Sprintf("of %d MiB for the cgroup %s", limit>>20, c.name)}, true
+}
+
+// runtimeSpace is how much address space is left to Go, which reserves it in pieces of 64 MiB, and
+// ends the process where it gets none.
+const runtimeSpace = 128 << 20
+
+// addressSpace is what is left of a limited address space.
+func addressSpace() (Memory, bool) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+		return Memory{}, false
+	}
+	text, _ := os.ReadFile("/proc/self/statm")
+	pages, _, _ := strings.Cut(string(text), " ")
+	size, err := strconv.ParseUint(pages, 10, 50)
+	if err != nil {
+		return Memory{}, false
+	}
+	left := minus(limit.Cur, size*uint64(os.Getpagesize())+runtimeSpace)
+	return Memory{left, fmt.Sprintf("of %d MiB of address space (ulimit -v)", limit.Cur>>20)}, true
+}
+
+// minus is a - b, or 0 if that is less.
+func minus(a, b uint64) uint64 { return a - min(a, b) }

@@ -1,0 +1,152 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAvailableMemory(t *testing.T) {
+	m := AvailableMemory()
+	if m.Bytes < 1<<20 || m.Bytes > 1<<60 {
+		t.Errorf("%d bytes of memory are available", m.Bytes)
+	}
+	if more := MachineMemory(); more.Bytes < m.Bytes/2 { // others take and free memory meanwhile
+		t.Errorf("the machine has %v and the process %v", more, m)
+	}
+}
+
+// What a cgroup of either version and its ancestors leave, wherever their files are.
+func TestCgroupMemory(t *testing.T) {
+	const mib = 1 << 20
+	v1 := func(limit, usage uint64, stat string) map[string]string {
+		return map[string]string{
+			"memory.limit_in_bytes": fmt.Sprintln(limit), "memory.usage_in_bytes": fmt.Sprintln(usage), "memory.stat": stat,
+		}
+	}
+	v2 := func(limit, high string, usage uint64, stat string) map[string]string {
+		return map[string]string{
+			"memory.max": limit + "\n", "memory.high": high + "\n", "memory.current": fmt.Sprintln(usage), "memory.stat": stat,
+		}
+	}
+	const (
+		hybrid = "9:name=systemd:/x\n4:cpuset,memory:%s\n0::/\n"
+		mount1 = "35 31 0:32 %s %s rw,relatime - cgroup cgroup rw,cpuset,memory\n"
+		mount2 = "38 31 0:37 %s %s rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+		others = "23 1 0:20 / / rw - ext4 /dev/vda1 rw\n31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+		none   = 0x7ffffffffffff000 // what version 1 has in place of a limit
+	)
+	for _, test := range []struct {
+		name    string
+		proc    map[string]string            // files in /proc
+		cgroups map[string]map[string]string // files by directory
+		want    []string
+	}{
+		{
+			name: "version 1",
+			proc: map[string]string{"self/cgroup": fmt.Sprintf(hybrid, "/a/b"), "self/mountinfo": others + fmt.Sprintf(mount1, "/", "/sys/fs/cgroup/memory")},
+			cgroups: map[string]map[string]string{
+				"sys/fs/cgroup/memory":     v1(none, 900*mib, ""),
+				"sys/fs/cgroup/memory/a":   v1(300*mib, 280*mib, "inactive_file 7\ntotal_inactive_file 104857600\ntotal_dirty 1048576\ntotal_writeback 3145728\n"),
+				"sys/fs/cgroup/memory/a/b": v1(200*mib, 40*mib, "total_inactive_file 1048576\ntotal_dirty 2097152\n"),
+			},
+			want: []string{"160 MiB, of 200 MiB for the cgroup /a/b", "116 MiB, of 300 MiB for the cgroup /a"},
+		},
+		{
+			name: "version 2",
+			proc: map[string]string{"self/cgroup": "0::/kube/pod/it\n", "self/mountinfo": others + fmt.Sprintf(mount2, "/", "/sys/fs/cgroup")},
+			cgroups: map[string]map[string]string{
+				"sys/fs/cgroup":             {"memory.stat": "inactive_file 1048576\n"},
+				"sys/fs/cgroup/kube":        v2("max", "max", 800*mib, ""),
+				"sys/fs/cgroup/kube/pod":    v2("536870912", "max", 500*mib, "inactive_file 16777216\nfile_dirty 4194304\nfile_writeback 0\n"),
+				"sys/fs/cgroup/kube/pod/it": v2("max", "268435456", 200*mib, ""),
+			},
+			want: []string{"56 MiB, of 256 MiB for the cgroup /kube/pod/it", "24 MiB, of 512 MiB for the cgroup /kube/pod"},
+		},
+		{
+			name: "in a container with a namespace of cgroups",
+			proc: map[string]string{"self/cgroup": "0::/\n", "self/mountinfo": others + fmt.Sprintf(mount2, "/", "/sys/fs/cgroup")},
+			cgroups: map[string]map[string]string{
+				"sys/fs/cgroup": v2("67108864", "33554432", 40*mib, ""),
+			},
+			want: []string{"0 MiB, of 32 MiB for the cgroup /"},
+		},
+		{
+			name: "in a container without one",
+			proc: map[string]string{
+				"self/cgroup":    "4:memory:/docker/id\n0::/docker/id\n",
+				"self/mountinfo": others + fmt.Sprintf(mount1, "/docker/id", "/sys/fs/cgroup/memory") + fmt.Sprintf(mount1, "/docker/id", `/other\040place`),
+			},
+			cgroups: map[string]map[string]string{
+				"sys/fs/cgroup/memory": v1(64*mib, 4*mib, ""),
+				"other place":          v1(64*mib, 4*mib, ""),
+			},
+			want: []string{"60 MiB, of 64 MiB for the cgroup /docker/id"},
+		},
+		{
+			name: "an ancestor sees cgroups, and this process does not",
+			proc: map[string]string{
+				"self/cgroup": "4:memory:/a\n", "self/mountinfo": "23 1 0:20 / / rw - ext4 /dev/vda1 rw\n90 23 0:50 / /sys rw - sysfs ns rw\n",
+				"self/status": "Name:\txdpcap\nPPid:\t7\n", "7/status": "PPid:\t5\n",
+				"5/mountinfo": others + fmt.Sprintf(mount1, "/", `/with\040space`),
+			},
+			cgroups: map[string]map[string]string{
+				"proc/5/root/with space/a": v1(64*mib, 14*mib, ""),
+			},
+			want: []string{"50 MiB, of 64 MiB for the cgroup /a"},
+		},
+		{
+			name:    "outside of what is mounted",
+			proc:    map[string]string{"self/cgroup": "0::/../sibling\n", "self/mountinfo": fmt.Sprintf(mount2, "/", "/sys/fs/cgroup")},
+			cgroups: map[string]map[string]string{"sys/fs/cgroup": v2("67108864", "max", mib, "")},
+		},
+		{
+			name:    "a path that only begins like the mount's",
+			proc:    map[string]string{"self/cgroup": "0::/ab/c\n", "self/mountinfo": fmt.Sprintf(mount2, "/a", "/sys/fs/cgroup")},
+			cgroups: map[string]map[string]string{"sys/fs/cgroup": v2("67108864", "max", mib, "")},
+		},
+		{name: "nothing there"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			write := func(file, text string) {
+				file = filepath.Join(root, file)
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for file, text := range test.proc {
+				write("proc/"+file, text)
+			}
+			for directory, files := range test.cgroups {
+				for file, text := range files {
+					write(directory+"/"+file, text)
+				}
+			}
+			var got []string
+			for _, c := range boundedCgroups(root, "memory", (*cgroup).memoryLimit) {
+				m, ok := c.memory()
+				if !ok || m.IsMachines() {
+					t.Errorf("%+v has no memory", c)
+				}
+				got = append(got, m.String())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestMemoryString(t *testing.T) {
+	if m := (Memory{Bytes: 3<<20 + 5}); m.String() != "3 MiB" || !m.IsMachines() || strings.Contains(m.String(), ",") {
+		t.Errorf("%v", m)
+	}
+}
