@@ -1,10 +1,10 @@
 package capture
 
 import (
-	"net"
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,14 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-const (
-	// feedBatch is about how many bytes a client is sent at once.
-	feedBatch = 64 << 10
-	// feedPatience is how long a client may take for such a batch before it is given up.
-	feedPatience = time.Minute
-	// goneInterval is how often it is looked whether a client is still there.
-	goneInterval = time.Second
-)
+// feedBatch is about how many bytes a client is sent at once.
+const feedBatch = 64 << 10
 
 // A feed hands pcapng to any number of clients, to each from when it comes. It waits for none of
 // them: a client that is slower by more than the log's length loses the oldest blocks, which are
@@ -32,28 +26,19 @@ type feed struct {
 	enc         encoder
 	header      []byte
 	chunk       *chunk
-	log         *feedLog
 	untold      int // bytes in the log that the clients were not woken for
 
-	size  atomic.Int64 // bytes that the clients have taken
-	some  atomic.Bool  // there are clients: for nobody, nothing is encoded
+	some  atomic.Bool // there are clients: for nobody, nothing is encoded
 	ended chan struct{}
 	final Accounts // of the session; set before ended is closed
 
 	mu      sync.Mutex
+	log     *feedLog // nil before begin
 	clients map[*feedClient]struct{}
 	endsAt  time.Time // when nobody is waited for any more; zero before the end
-	taken   Accounts  // Captured and Bytes: of all clients that have left
+	taken   Accounts  // Captured and Bytes: what has arrived at all clients that have left
+	size    int64     // bytes that have arrived there
 	lost    uint64    // packets that they lost, also those of which they were not told
-}
-
-// A feedClient is one connection of a feed.
-type feedClient struct {
-	*feedCursor
-	conn  net.Conn
-	wake  chan struct{}
-	joins time.Time
-	began Accounts // the session's then
 }
 
 func newFeed(o WriterOptions, patience time.Duration) *feed {
@@ -61,6 +46,8 @@ func newFeed(o WriterOptions, patience time.Duration) *feed {
 }
 
 func (f *feed) begin(d Description) (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.description = d
 	f.enc = newEncoder(&d, &f.options)
 	f.header = f.enc.header(nil)
@@ -79,6 +66,7 @@ func (f *feed) write(packets []Packet) {
 		f.untold += len(f.chunk.blocks)
 		packets = packets[n:]
 	}
+	f.log.skip(packets)
 	if f.untold >= feedBatch || f.options.Immediate {
 		f.flush()
 	}
@@ -118,48 +106,9 @@ func (f *feed) release() {
 	}
 }
 
-// serve hands a client that has joined what comes, until the feed ends or the client goes, which
-// then has left. It does not close the connection.
-func (f *feed) serve(c *feedClient) error {
-	defer f.leave(c)
-	if err := f.send(c, f.header); err != nil {
-		return err
-	}
-	looks := time.NewTicker(goneInterval)
-	defer looks.Stop()
-	buf := make([]byte, 0, feedBatch)
-	ended, before := false, make(Accounts, len(c.given))
-	for {
-		copy(before, c.given)
-		buf = f.log.take(c.feedCursor, buf[:0], feedBatch)
-		if len(buf) > 0 {
-			if err := f.send(c, buf); err != nil {
-				c.given = before
-				return err
-			}
-			if cap(buf) > 2*feedBatch {
-				buf = make([]byte, 0, feedBatch)
-			}
-			continue
-		}
-		if ended {
-			return f.send(c, f.enc.trailer(nil, f.statistics(c)))
-		}
-		select {
-		case <-c.wake:
-		case <-f.ended:
-			ended = true
-		case <-looks.C:
-			if isGone(c.conn) {
-				return net.ErrClosed
-			}
-		}
-	}
-}
-
 // join lets a client take part from now on.
-func (f *feed) join(conn net.Conn) *feedClient {
-	c := &feedClient{conn: conn, wake: make(chan struct{}, 1)}
+func (f *feed) join(conn *feedConn) *feedClient {
+	c := newFeedClient(conn, len(f.description.Sources))
 	c.joins = f.description.Started
 	if f.description.Accounts != nil {
 		if began, err := f.description.Accounts(); err == nil {
@@ -174,14 +123,24 @@ func (f *feed) join(conn net.Conn) *feedClient {
 	return c
 }
 
-// leave forgets a client, and counts what it has got.
-func (f *feed) leave(c *feedClient) {
+// leave forgets a client, and counts what has arrived there. One that was closed because it took
+// nothing, or at the end, has lost what has not arrived; one that has gone did not want it.
+func (f *feed) leave(c *feedClient, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.clients, c)
 	f.some.Store(len(f.clients) > 0)
-	f.taken = f.taken.plus(c.given)
+	c.settle()
+	f.taken = f.taken.plus(c.arrived)
+	f.size += c.size
 	f.lost += f.log.lostBy(c.feedCursor)
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		f.log.mu.Lock()
+		defer f.log.mu.Unlock()
+		for _, open := range c.open(f.log) {
+			f.lost += open
+		}
+	}
 }
 
 // clientsNow returns how many clients there are, and how many packets all clients have lost so far.
@@ -195,57 +154,38 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 	return len(f.clients), lost
 }
 
-// send writes within a time.
-func (f *feed) send(c *feedClient, b []byte) error {
+// arrivedNow returns how many packets and bytes have arrived so far, by source, and how many of
+// those that were written have not and never will. The rest is on its way. A feed that has not begun
+// returns nil. Any goroutine may call it.
+func (f *feed) arrivedNow() (arrived Accounts, missed []uint64) {
 	f.mu.Lock()
-	by := f.endsAt
-	if by.IsZero() {
-		by = time.Now().Add(feedPatience)
+	defer f.mu.Unlock()
+	if f.log == nil {
+		return nil, nil
 	}
-	c.conn.SetWriteDeadline(by)
-	f.mu.Unlock()
-	n, err := c.conn.Write(b)
-	f.size.Add(int64(n))
-	return err
+	f.log.mu.Lock() // so that nothing is written and nobody takes
+	defer f.log.mu.Unlock()
+	arrived, missed = f.taken, f.log.written()
+	for c := range f.clients {
+		c.settle()
+		arrived = arrived.plus(c.arrived)
+		for i, n := range c.open(f.log) {
+			missed[i] -= n
+		}
+	}
+	for i := range missed {
+		missed[i] -= arrived[i].Captured
+	}
+	return arrived, missed
 }
 
-// statistics are what stands at the end of a client's stream: what the session has counted since
-// the client came, with the client's own losses. What was in a ring then is seen by this client, so
-// seen is the sum of the rest.
-func (f *feed) statistics(c *feedClient) *statistics {
-	own := f.final
-	if c.began != nil {
-		own = own.without(c.began)
+// sizeNow is how many bytes have arrived at all clients together.
+func (f *feed) sizeNow() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	size := f.size
+	for c := range f.clients {
+		size += c.settle()
 	}
-	own = own.Delivered(own) // a copy
-	for i := range own {
-		a := &own[i]
-		a.Captured, a.Bytes = c.given[i].Captured, c.given[i].Bytes
-		a.NotTaken = c.lost[i].Lost
-		a.Lost += a.NotTaken
-		a.Seen = a.explained() + uint64(a.Unexplained)
-	}
-	return &statistics{Accounts: own, start: c.joins}
-}
-
-// isGone tells whether the other end of a TCP connection takes nothing any more. One that only
-// sends nothing any more may go on reading.
-func isGone(conn net.Conn) (gone bool) {
-	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
-		conn = wrapped.NetConn()
-	}
-	raw, ok := conn.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	control, err := raw.SyscallConn()
-	if err != nil {
-		return true
-	}
-	err = control.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(fds, 0)
-		gone = err == nil && n == 1 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
-	})
-	return gone || err != nil
+	return size
 }

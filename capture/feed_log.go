@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -26,10 +27,34 @@ type feedLog struct {
 	head, tail uint64   // the places, which only grow, behind the last block and of the first one
 	added      []uint64 // blocks before head, by source
 	gone       []uint64 // blocks before tail, by source
+	skipped    []uint64 // packets that came while there was no client, by source
 }
 
 func newFeedLog(size, sources int) *feedLog {
-	return &feedLog{mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources)}
+	return &feedLog{
+		mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources), skipped: make([]uint64, sources),
+	}
+}
+
+// skip counts packets that nobody is there for.
+func (l *feedLog) skip(packets []Packet) {
+	if len(packets) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range packets {
+		l.skipped[packets[i].Source]++
+	}
+}
+
+// written returns how many packets have come, by source. The caller holds mu.
+func (l *feedLog) written() []uint64 {
+	all := slices.Clone(l.added)
+	for i, n := range l.skipped {
+		all[i] += n
+	}
+	return all
 }
 
 // add adds blocks of packets, whose places are counted from start on.
@@ -91,6 +116,7 @@ type feedCursor struct {
 	pending []uint64 // packets that were overwritten before the client had them, and no block says so yet
 	lost    Accounts // Lost: all of these
 	given   Accounts // Captured and Bytes: what take has returned
+	batch   []sent   // the packets that take has returned last; their places are counted from there on
 }
 
 // join returns a cursor at the end of what there is.
@@ -117,11 +143,18 @@ func (l *feedLog) lostBy(c *feedCursor) uint64 {
 	return lost
 }
 
+// waiting returns how many packets are in the log that a client was not given yet, of one source.
+// The caller holds mu.
+func (l *feedLog) waiting(c *feedCursor, source int) uint64 {
+	return l.added[source] - max(c.passed[source], l.gone[source])
+}
+
 // take appends the next blocks to dst, whole ones, as many as fit into limit bytes, and at least
 // one if there is any. The first one of a source behind a loss says how many the client lost.
 func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	c.batch = c.batch[:0]
 	if c.at < l.tail {
 		for i, gone := range l.gone {
 			lost := gone - c.passed[i]
@@ -147,9 +180,11 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 		} else {
 			dst = append(dst, block...)
 		}
+		p := sent{end: int64(len(dst)), source: i, bytes: uint32(pcapng.PacketSize(block))}
+		c.batch = append(c.batch, p)
 		c.passed[i]++
 		c.given[i].Captured++
-		c.given[i].Bytes += uint64(pcapng.PacketSize(block))
+		c.given[i].Bytes += uint64(p.bytes)
 		c.at = next
 	}
 	return dst

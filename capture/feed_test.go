@@ -50,10 +50,7 @@ func newTestServer(t *testing.T, logSize int, config *tls.Config) *testServer {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	if config != nil {
-		l = tls.NewListener(l, config)
-	}
-	s := &testServer{Server: NewServer(l, WriterOptions{}), address: address, sent: make(Accounts, 2)}
+	s := &testServer{Server: NewServer(l, config, WriterOptions{}), address: address, sent: make(Accounts, 2)}
 	s.patience = testPatience
 	d := describeTwo()
 	d.Accounts = func() (Accounts, error) {

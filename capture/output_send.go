@@ -2,7 +2,8 @@ package capture
 
 import (
 	"context"
-	"fmt"
+	"crypto/tls"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -11,41 +12,71 @@ import (
 const (
 	// senderPatience is how long the end of a session waits for the other end of a Sender.
 	senderPatience = 10 * time.Second
-	// redialInterval is how long a Sender waits between two attempts to connect.
-	redialInterval = time.Second
-	// dialPatience is how long an attempt may take.
+	// A Sender waits for firstRedial before it connects again, and then for twice as long each time,
+	// up to lastRedial. A connection that has lasted for lastRedial is not held against its
+	// successor.
+	firstRedial, lastRedial = time.Second, time.Minute
+	// dialPatience is how long an attempt may take, with its TLS handshake.
 	dialPatience = 5 * time.Second
 )
 
 // A Sender is an Output that connects to somebody who reads pcapng, and connects again when the
-// connection has ended. Each connection gets a stream of its own, with a header, from then on. What
-// comes while there is none, and what the other end is too slow for, is not taken; it holds up
-// nobody. Packets count as taken when the kernel has them to send.
+// connection has ended: after a second, and less often up to once a minute as long as connections
+// do not last. Each connection gets a stream of its own, with a header, from then on. What comes
+// while there is none, and what the other end is too slow for, is not taken; it holds up nobody. A
+// packet counts as captured when the kernel of the other end has acknowledged it, and as not taken
+// if that was not so when its connection ended. What the other end sends is thrown away.
 type Sender struct {
 	feed    *feed
-	name    string
-	dial    func(context.Context) (net.Conn, error)
+	address string
+	tls     *tls.Config // nil = none
 	notice  func(error)
-	conn    net.Conn // the first one, until Begin
+	conn    *feedConn // the first one, until Begin
 	stop    context.CancelFunc
 	sending sync.WaitGroup
 	begun   bool
+
+	mu    sync.Mutex
+	state senderState // without what is not taken
 }
 
-// NewSender connects, so that a mistake is an error before anything is captured. Notices are told
-// of connections that end and begin, and must not wait.
-func NewSender(name string, dial func(context.Context) (net.Conn, error), notice func(error), o WriterOptions) (*Sender, error) {
+// NewSender connects to an address, host and port, so that a mistake is an error before anything is
+// captured. With a TLS configuration it goes through TLS, and the certificate of the other end must
+// be for that host unless the configuration names another one. Notices are told of connections that
+// end and begin and of packets that are not taken, the first time at once and then as counts; notice
+// must not wait, and is called by another goroutine.
+func NewSender(address string, config *tls.Config, notice func(error), o WriterOptions) (*Sender, error) {
 	o.Format = PCAPNG
-	s := &Sender{feed: newFeed(o, senderPatience), name: name, dial: dial, notice: notice}
+	s := &Sender{feed: newFeed(o, senderPatience), address: address, tls: config, notice: notice}
+	if config != nil && config.ServerName == "" {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		s.tls = config.Clone()
+		s.tls.ServerName = host
+	}
+	s.state.connected = true
 	var err error
 	s.conn, err = s.connect(context.Background())
 	return s, err
 }
 
-func (s *Sender) connect(ctx context.Context) (net.Conn, error) {
+func (s *Sender) connect(ctx context.Context) (*feedConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
-	return s.dial(ctx)
+	socket, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
+	if err != nil {
+		return nil, err
+	}
+	c := newFeedConn(socket)
+	if s.tls != nil {
+		if err := c.secure(ctx, tls.Client(c.socket, s.tls)); err != nil {
+			socket.Close()
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 // Begin begins to send.
@@ -56,40 +87,64 @@ func (s *Sender) Begin(d Description) error {
 	s.begun = true
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	first := make(chan struct{})
+	first := s.feed.join(s.conn) // from the next packet on
 	s.sending.Go(func() { s.send(ctx, first) })
-	<-first
+	s.sending.Go(s.tell)
 	return nil
 }
 
-// send serves one connection after the other until the session ends. It closes first when the
-// first one is served from the next packet on.
-func (s *Sender) send(ctx context.Context, first chan struct{}) {
-	conn := s.conn
-	for {
-		c := s.feed.join(conn)
-		if first != nil {
-			close(first)
-			first = nil
-		}
+// send serves one connection after the other until the session ends.
+func (s *Sender) send(ctx context.Context, c *feedClient) {
+	for pause := firstRedial; ; {
+		began := time.Now()
 		err := s.feed.serve(c)
-		conn.Close()
+		c.conn.close()
 		if s.hasEnded() {
 			return
 		}
-		s.notice(fmt.Errorf("%s: the connection has ended, packets are not taken until there is another one: %w", s.name, err))
-		for conn = nil; conn == nil; {
-			select {
-			case <-s.feed.ended:
-				return
-			case <-time.After(redialInterval):
-			}
-			if conn, err = s.connect(ctx); err != nil {
-				conn = nil
-			}
+		s.change(func(state *senderState) { state.connected, state.why, state.ends = false, err, state.ends+1 })
+		if time.Since(began) >= lastRedial {
+			pause = firstRedial
 		}
-		s.notice(fmt.Errorf("%s: connected again", s.name))
+		conn := s.reconnect(ctx, &pause)
+		if conn == nil {
+			return
+		}
+		c = s.feed.join(conn)
+		s.change(func(state *senderState) { state.connected = true })
 	}
+}
+
+// reconnect connects again, after this pause, which it makes longer. It returns nil if the session
+// has ended before.
+func (s *Sender) reconnect(ctx context.Context, pause *time.Duration) *feedConn {
+	for {
+		select {
+		case <-s.feed.ended:
+			return nil
+		case <-time.After(*pause):
+		}
+		*pause = backOff(*pause)
+		if conn, err := s.connect(ctx); err == nil {
+			return conn
+		}
+	}
+}
+
+// backOff returns the pause after this one. Longer ones differ, so that the many senders of a
+// collector do not all come at the same time.
+func backOff(pause time.Duration) time.Duration {
+	next := min(2*pause, lastRedial)
+	if next > 2*firstRedial {
+		next -= rand.N(next / 4)
+	}
+	return next
+}
+
+func (s *Sender) change(how func(*senderState)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how(&s.state)
 }
 
 func (s *Sender) hasEnded() bool {
@@ -113,8 +168,9 @@ func (s *Sender) Flush() error {
 	return nil
 }
 
-// End waits for ten seconds at most until the other end has everything. Packets that it has not
-// count as not taken.
+// End sends the rest, says that this is the end, and waits for ten seconds at most until the other
+// end has everything and has closed the connection. Packets that it has not then count as not
+// taken, and their connection is reset.
 func (s *Sender) End(final Accounts) (Accounts, error) {
 	if !s.begun {
 		return final.Delivered(make(Accounts, len(final))), s.Close()
@@ -131,8 +187,26 @@ func (s *Sender) Close() error {
 	if s.begun || s.conn == nil {
 		return nil
 	}
-	return s.conn.Close()
+	return s.conn.socket.Close()
 }
 
-// Size is how many bytes were taken. Any goroutine may call it.
-func (s *Sender) Size() int64 { return s.feed.size.Load() }
+// Size is how many bytes have arrived. Any goroutine may call it.
+func (s *Sender) Size() int64 { return s.feed.sizeNow() }
+
+// Accounts returns the Sender's accounts so far, of the session's, which session reads. Packets that
+// have arrived are captured, those that never will are not taken, and those on their way are in Seen
+// alone, as what is in the rings: no number ever falls. Any goroutine may call it.
+func (s *Sender) Accounts(session func() (Accounts, error)) (Accounts, error) {
+	arrived, missed := s.feed.arrivedNow() // before the session's, which have these packets, too
+	own, err := session()
+	if err != nil || arrived == nil {
+		return own, err
+	}
+	for i := range own {
+		a := &own[i]
+		a.Captured, a.Bytes = arrived[i].Captured, arrived[i].Bytes
+		a.Lost += missed[i]
+		a.NotTaken += missed[i]
+	}
+	return own, nil
+}

@@ -1,91 +1,421 @@
 package capture
 
 import (
-	"context"
-	"errors"
+	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
-	"runtime"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A Sender whose reader goes connects again, and begins a stream of its own. What came meanwhile is
-// not taken.
-func TestSenderReconnects(t *testing.T) {
-	feedTest(t)
+// A testSender is a Sender that has begun, the listener that it connects to, and what was sent.
+type testSender struct {
+	*Sender
+	listener *net.TCPListener
+	secure   *tls.Config // of the listener's side; nil = no TLS
+	notices  chan error
+	sent     Accounts
+	group    []Packet
+	block    int // bytes of the block of each packet
+}
+
+// newTestSender begins a sender, and returns the other end of its first connection.
+func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Conn) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	notices := make(chan error, 10)
-	dial := func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	t.Cleanup(func() { l.Close() })
+	s := &testSender{listener: l.(*net.TCPListener), notices: make(chan error, 100), sent: make(Accounts, 2)}
+	var config *tls.Config
+	if secure {
+		web := httptest.NewTLSServer(nil) // has a certificate
+		web.Close()
+		s.secure = &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}
+		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 	}
-	s, err := NewSender("tcp://there", dial, func(err error) { notices <- err }, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
+	type end struct {
+		socket *net.TCPConn
+		conn   net.Conn
 	}
-	first, err := l.Accept()
-	if err != nil {
+	accepted := make(chan end, 1)
+	go func() {
+		socket, conn := s.accept(t)
+		accepted <- end{socket, conn}
+	}()
+	if s.Sender, err = NewSender(l.Addr().String(), config, func(err error) { s.notices <- err }, WriterOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Begin(describeTwo()); err != nil {
 		t.Fatal(err)
 	}
-	sent := make(Accounts, 2)
-	write := func() {
-		p := testPacket(int(sent.Total().Captured))
-		sent[p.Source].Captured++
-		sent[p.Source].Seen++
-		if err := errors.Join(s.Write([]Packet{*p}), s.Flush()); err != nil {
-			t.Fatal(err)
-		}
+	data := packetOf(200, 1)
+	for i := range groupSize {
+		s.group = append(s.group, Packet{Data: data, WireLen: 200, Source: i % 2, ID: 1})
 	}
-	write()
-	if _, err := io.ReadFull(first, make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	first.(*net.TCPConn).SetLinger(0)
-	first.Close()
-	for len(notices) == 0 { // until a write has failed
-		write()
-		runtime.Gosched()
-	}
-	if err := <-notices; !strings.HasPrefix(err.Error(), "tcp://there: the connection has ended, packets are not taken") {
-		t.Error(err)
-	}
-	for range 10 {
-		write()
-	}
-	second, err := l.Accept()
+	c, err := newChunk()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Close()
-	if err := <-notices; fmt.Sprint(err) != "tcp://there: connected again" {
+	defer unix.Munmap(c.mem)
+	c.reset(0)
+	newEncoder(&s.feed.description, &s.feed.options).packets(c, s.group[:1])
+	s.block = len(c.blocks)
+	first := <-accepted
+	return s, first.socket, first.conn
+}
+
+// accept returns the next connection, and what goes through it.
+func (s *testSender) accept(t *testing.T) (*net.TCPConn, net.Conn) {
+	socket, err := s.listener.AcceptTCP()
+	if err != nil {
+		t.Error(err)
+		return nil, nil
+	}
+	t.Cleanup(func() { socket.Close() })
+	if s.secure == nil {
+		return socket, socket
+	}
+	conn := tls.Server(socket, s.secure) // which sends tickets
+	if err := conn.Handshake(); err != nil {
 		t.Error(err)
 	}
-	missed := sent.Total().Captured
-	for range 10 {
-		write()
-	}
-	ended := make(chan Accounts, 1)
-	go func() {
-		own, err := s.End(sent)
-		if err != nil {
-			t.Error(err)
+	return socket, conn
+}
+
+// send sends so many packets.
+func (s *testSender) send(t *testing.T, packets int) {
+	t.Helper()
+	for range packets {
+		p := &s.group[s.sent.Total().Seen%2]
+		a := &s.sent[p.Source]
+		a.Seen++
+		a.Captured++
+		a.Bytes += 200
+		if err := s.Write([]Packet{*p}); err != nil {
+			t.Fatal(err)
 		}
-		ended <- own
-	}()
-	r := &feedReader{conn: second}
-	if err := r.read(); err != nil || r.got.Load() != 10 {
-		t.Errorf("the second stream has %d packets, want 10: %v", r.got.Load(), err)
 	}
-	own := (<-ended).Total()
-	if own.Captured+own.NotTaken != sent.Total().Captured || own.NotTaken < 10 || own.Captured < 10 || own.Captured > 10+missed-10 {
-		t.Errorf("account %+v of %+v", own, sent.Total())
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stand sends until the kernels of both sides are full and nothing is under way, and returns how
+// many bytes have arrived at a peer that does not read.
+func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
+	t.Helper()
+	testnet.WaitFor(t, "both sides to stand still", func() bool {
+		s.send(t, 5000)
+		s.feed.mu.Lock()
+		defer s.feed.mu.Unlock()
+		for c := range s.feed.clients {
+			here, there := c.conn.info(), newFeedConn(peer).info()
+			received = there.Bytes_received
+			return here.Notsent_bytes > 0 && here.Unacked == 0 && here.Snd_wnd == 0 && here.Bytes_acked-c.conn.before == received
+		}
+		return false
+	})
+	return received
+}
+
+// now are the accounts so far.
+func (s *testSender) now(t *testing.T) Account {
+	t.Helper()
+	own, err := s.Accounts(func() (Accounts, error) { return append(Accounts{}, s.sent...), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own.Total()
+}
+
+// finish ends the sender, and checks that its account adds up.
+func (s *testSender) finish(t *testing.T) Account {
+	t.Helper()
+	live := s.now(t)
+	own, err := s.End(s.sent)
+	if err != nil {
+		t.Error(err)
+	}
+	a := own.Total()
+	if a.Captured+a.NotTaken != s.sent.Total().Captured || a.NotTaken != a.Lost || a.Bytes != 200*a.Captured {
+		t.Errorf("account %+v of %+v", a, s.sent.Total())
+	}
+	if live.Captured > a.Captured || live.NotTaken > a.NotTaken {
+		t.Errorf("before the end %+v, then %+v", live, a)
+	}
+	if last := s.now(t); last != a {
+		t.Errorf("after the end %+v, the account %+v", last, a)
+	}
+	return a
+}
+
+// checkArrived compares the account with how many bytes arrived at a peer. Without TLS every packet
+// counts whose block is there; with TLS those of whole batches.
+func (s *testSender) checkArrived(t *testing.T, a Account, received uint64) {
+	t.Helper()
+	most := (received - uint64(len(s.feed.header))) / uint64(s.block)
+	least := most
+	if s.secure != nil {
+		least -= (feedBatch + feedBatch/10) / uint64(s.block)
+	}
+	if a.Captured > most || a.Captured < least {
+		t.Errorf("%d packets are captured, %d to %d have arrived with %d bytes", a.Captured, least, most, received)
+	}
+}
+
+// Whatever the other end of a Sender does, the account has as captured what its kernel has got, and
+// not what was lost in the one here.
+func TestSenderAccount(t *testing.T) {
+	feedTest(t)
+	for _, secure := range []bool{false, true} {
+		for name, test := range map[string]func(*testing.T, *testSender, *net.TCPConn, net.Conn){
+			"sends and reads late": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
+				s.send(t, 1)
+				if _, err := conn.Write(make([]byte, 1_000_000)); err != nil {
+					t.Fatal(err)
+				}
+				testnet.WaitFor(t, "what the reader sends to be read", func() bool {
+					info := newFeedConn(socket).info()
+					return info.Unacked == 0 && info.Notsent_bytes == 0
+				})
+				s.send(t, 20_000)
+				readAll(t, s, conn, 20_001)
+			},
+			"has closed its side": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
+				if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+				socket.CloseWrite()
+				s.send(t, 20_000)
+				readAll(t, s, conn, 20_000)
+			},
+			"stops reading": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
+				s.feed.patience = 300 * time.Millisecond
+				s.conn.socket.Conn.(*net.TCPConn).SetWriteBuffer(8 << 10) // so that a batch arrives in part
+				s.send(t, 1000)
+				head := make([]byte, 30_000)
+				if _, err := io.ReadFull(conn, head); err != nil {
+					t.Fatal(err)
+				}
+				received := s.stand(t, socket)
+				a := s.finish(t)
+				s.checkArrived(t, a, received)
+				if got := packetsIn(t, io.MultiReader(bytes.NewReader(head), conn)); a.Captured > got || s.secure == nil && a.Captured != got {
+					t.Errorf("%d packets can be read, the account is %+v", got, a)
+				}
+			},
+			"resets": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
+				received := s.stand(t, socket)
+				socket.SetLinger(0)
+				socket.Close()
+				checkNotice(t, s, ": the connection has ended, packets are not taken until there is another one: ")
+				s.listener.Close()
+				s.checkArrived(t, s.finish(t), received)
+			},
+			"does not take a batch in time": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
+				received := s.stand(t, socket)
+				s.feed.mu.Lock()
+				for c := range s.feed.clients {
+					c.conn.SetWriteDeadline(time.Now())
+				}
+				s.feed.mu.Unlock()
+				checkNotice(t, s, "i/o timeout")
+				s.listener.Close()
+				s.checkArrived(t, s.finish(t), received)
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, TLS %v", name, secure), func(t *testing.T) {
+				s, socket, conn := newTestSender(t, secure)
+				test(t, s, socket, conn)
+			})
+		}
+	}
+}
+
+// readAll ends a sender, while its reader gets everything.
+func readAll(t *testing.T, s *testSender, conn net.Conn, packets uint64) {
+	t.Helper()
+	finishReading(t, s, conn, packets, packets)
+}
+
+// finishReading ends a sender, while its last reader gets so many packets of all that are captured.
+func finishReading(t *testing.T, s *testSender, conn net.Conn, packets, captured uint64) {
+	t.Helper()
+	r := &feedReader{conn: conn}
+	done := make(chan error, 1)
+	go func() {
+		time.Sleep(100 * time.Millisecond) // what it is sent meanwhile stays with the kernels
+		err := r.read()
+		conn.Close()
+		done <- err
+	}()
+	if a := s.finish(t); a.Captured != captured {
+		t.Errorf("account %+v, want %d packets", a, captured)
+	}
+	if err := <-done; err != nil || r.got.Load() != packets {
+		t.Errorf("%d packets arrived, want %d: %v", r.got.Load(), packets, err)
+	}
+}
+
+// checkNotice waits for a notice that has these words.
+func checkNotice(t *testing.T, s *testSender, words string) {
+	t.Helper()
+	for {
+		select {
+		case err := <-s.notices:
+			if strings.HasPrefix(err.Error(), "tcp://"+s.address+": ") && strings.Contains(err.Error(), words) {
+				return
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("no notice with %q", words)
+		}
+	}
+}
+
+// While a session runs, the account of a Sender says what was lost: no number ever falls, and a
+// notice says it.
+func TestSenderLive(t *testing.T) {
+	feedTest(t)
+	s, peer, _ := newTestSender(t, false)
+	received := s.stand(t, peer)
+	var before Account
+	look := func() Account {
+		t.Helper()
+		a := s.now(t)
+		if a.Captured < before.Captured || a.NotTaken < before.NotTaken || a.Captured+a.Lost > a.Seen {
+			t.Fatalf("after %+v there is %+v", before, a)
+		}
+		before = a
+		return a
+	}
+	s.checkArrived(t, look(), received)
+	for look().NotTaken < 10_000 {
+		s.send(t, 1000)
+	}
+	checkNotice(t, s, "the other end reads too slowly; ")
+	peer.SetLinger(0)
+	peer.Close()
+	checkNotice(t, s, ": the connection has ended")
+	gone := look()
+	if gone.Captured+gone.Lost != gone.Seen {
+		t.Errorf("with nothing on its way: %+v", gone)
+	}
+	s.send(t, 100)
+	if a := look(); a.NotTaken != gone.NotTaken+100 {
+		t.Errorf("without a connection: %+v, before %+v", a, gone)
+	}
+	next, _ := s.accept(t)
+	checkNotice(t, s, fmt.Sprintf("connected again; %d packets were not taken so far", before.NotTaken))
+	s.send(t, 10)
+	testnet.WaitFor(t, "packets to arrive", func() bool { return look().Captured == gone.Captured+10 })
+	finishReading(t, s, next, 10, gone.Captured+10)
+}
+
+// Notices of a connection that never lasts, and of a reader that is always too slow, become rare.
+func TestSenderTeller(t *testing.T) {
+	feedTest(t)
+	began := time.Unix(1e9, 0)
+	for _, test := range []struct {
+		name string
+		at   func(s *senderState, since time.Duration) // what has happened then
+		want []string
+		most int // notices in a day
+	}{
+		{"a slow reader", func(s *senderState, since time.Duration) { s.notTaken = uint64(since / time.Millisecond) }, []string{
+			"reads too slowly; 250 packets", "is connected; the connection has ended 0 times and 60250 packets",
+		}, 40},
+		{"a reader that goes again and again", func(s *senderState, since time.Duration) {
+			s.ends, s.connected, s.why = 1+int(since/(2*time.Second)), since/time.Second%2 == 1, io.EOF
+			s.notTaken = uint64(s.ends)
+		}, []string{
+			"the connection has ended, packets are not taken until there is another one: EOF", "connected again; 1 packets",
+			"the connection has ended 31 times and 31 packets",
+		}, 40},
+		{"nobody", func(s *senderState, since time.Duration) {
+			if since > 0 {
+				s.ends, s.connected, s.why, s.notTaken = 1, false, io.EOF, uint64(since)
+			}
+		}, []string{"until there is another one: EOF", "is not connected; the connection has ended 1 times"}, 40},
+		{"a loss in an hour", func(s *senderState, since time.Duration) { s.notTaken = uint64(since / time.Hour) }, []string{
+			"reads too slowly; 1 packets", "reads too slowly; 2 packets", "reads too slowly; 3 packets",
+		}, 24},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			teller, state := newSenderTeller("tcp://there"), senderState{connected: true}
+			var got []string
+			for since := time.Duration(0); since <= 24*time.Hour; since += tellInterval {
+				if since > 0 {
+					test.at(&state, since)
+				}
+				if notice := teller.look(began.Add(since), state); notice != nil {
+					got = append(got, notice.Error())
+				}
+			}
+			if len(got) < len(test.want) || len(got) > test.most {
+				t.Fatalf("%d notices: %q", len(got), got)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("notice %d is %q, want %q", i, got[i], want)
+				}
+			}
+		})
+	}
+}
+
+// A Sender that cannot connect, or whose connections do not last, tries more and more rarely.
+func TestSenderBacksOff(t *testing.T) {
+	feedTest(t)
+	pause, total := firstRedial, time.Duration(0)
+	for range 20 {
+		total += pause
+		next := backOff(pause)
+		if next < pause/2 || next > 2*pause || next > lastRedial {
+			t.Errorf("%v after %v", next, pause)
+		}
+		pause = next
+	}
+	if total < 8*time.Minute || total > 20*time.Minute {
+		t.Errorf("20 attempts within %v", total)
+	}
+	if backOff(firstRedial) != 2*firstRedial {
+		t.Error("the second attempt is not two seconds after the first one")
+	}
+}
+
+// With TLS, packets of a batch that was not taken as a whole have not arrived: nobody can read a
+// part of a record.
+func TestFeedClientPartOfBatch(t *testing.T) {
+	feedTest(t)
+	web := httptest.NewTLSServer(nil) // has a certificate
+	web.Close()
+	here, there := net.Pipe()
+	go func() {
+		defer there.Close()
+		if tls.Server(there, &tls.Config{Certificates: web.TLS.Certificates, SessionTicketsDisabled: true}).Handshake() == nil {
+			io.ReadFull(there, make([]byte, 30_000))
+		}
+	}()
+	conn := newFeedConn(here)
+	if err := conn.secure(t.Context(), tls.Client(conn.socket, &tls.Config{InsecureSkipVerify: true})); err != nil {
+		t.Fatal(err)
+	}
+	var packets []sent
+	for i := range 60 {
+		packets = append(packets, sent{end: int64(i+1) * 1000, bytes: 900})
+	}
+	c := newFeedClient(conn, 1)
+	if err := c.send(make([]byte, 60_000), packets); err == nil || conn.taken() < 20_000 || c.arrived.Total().Captured != 0 {
+		t.Errorf("of %d bytes %+v has arrived: %v", conn.taken(), c.arrived, err)
 	}
 }

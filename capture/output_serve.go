@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,16 +21,18 @@ const serverPatience = 2 * time.Second
 // the packets from then on, and at the end the statistics of what this client got. A client that
 // does not keep up loses packets, which are counted in its stream; it holds up neither the session
 // nor other clients. One that takes nothing for a minute is given up. Memory does not depend on
-// what they do: 16 MiB for all of them, and 64 KiB or one packet for each of at most MaxClients.
-// Nothing is read from them. The account of a Server has all packets as captured that the session
-// captured.
+// what they do: 16 MiB for all of them, and for each of at most MaxClients 64 KiB or one packet, and
+// a tenth of what the kernel holds for it. What clients send is thrown away. The account of a Server
+// has all packets as captured that the session captured.
 type Server struct {
 	feed     *feed
 	listener net.Listener
+	tls      *tls.Config // nil = none
 	accepts  sync.WaitGroup
 	serves   sync.WaitGroup
 	begun    bool
-	patience time.Duration   // how long a client may take to say who it is
+	patience time.Duration // how long a client may take to say who it is
+	shaking  handshakes
 	admits   context.Context // until Close
 	close    context.CancelFunc
 
@@ -38,10 +41,11 @@ type Server struct {
 	refused atomic.Uint64
 }
 
-// NewServer returns a Server for a listener, which it closes. The format is always PCAPNG.
-func NewServer(l net.Listener, o WriterOptions) *Server {
+// NewServer returns a Server for a listener, which it closes. With a TLS configuration clients come
+// in by TLS alone. The format is always PCAPNG.
+func NewServer(l net.Listener, config *tls.Config, o WriterOptions) *Server {
 	o.Format = PCAPNG
-	s := &Server{feed: newFeed(o, serverPatience), listener: l, patience: handshakePatience}
+	s := &Server{feed: newFeed(o, serverPatience), listener: l, tls: config, patience: handshakePatience}
 	s.admits, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -59,7 +63,7 @@ func (s *Server) Begin(d Description) error {
 // accept lets clients in until the listener is closed.
 func (s *Server) accept() {
 	for {
-		conn, err := s.listener.Accept()
+		socket, err := s.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -67,44 +71,53 @@ func (s *Server) accept() {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		if s.active.Add(1) > MaxClients {
-			s.active.Add(-1)
-			s.refused.Add(1)
-			conn.Close()
+		if tcp, ok := socket.(*net.TCPConn); ok { // so that one that has gone is noticed
+			tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3})
+		}
+		conn := newFeedConn(socket)
+		if s.tls == nil {
+			s.admit(conn)
 			continue
 		}
+		one := s.shaking.begin(socket)
 		s.serves.Go(func() {
-			defer s.active.Add(-1)
-			defer conn.Close()
-			if handshake(s.admits, conn, s.patience) != nil {
-				s.refused.Add(1)
+			err := s.shake(conn)
+			s.shaking.end(one)
+			if err != nil {
+				s.refuse(conn)
 				return
 			}
-			s.clients.Add(1)
-			s.feed.serve(s.feed.join(conn)) // that a client goes is no error
+			s.admit(conn)
 		})
 	}
 }
 
-// handshakePatience is how long a client may take to say who it is.
-const handshakePatience = 5 * time.Second
-
-// handshake finds out who a client of TLS is, and lets a client that has gone be noticed.
-func handshake(ctx context.Context, conn net.Conn, patience time.Duration) error {
-	inner := conn
-	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		inner = wrapped.NetConn()
-	}
-	if tcp, ok := inner.(*net.TCPConn); ok {
-		tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3})
-	}
-	shaking, ok := conn.(interface{ HandshakeContext(context.Context) error })
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// shake finds out who a client is.
+func (s *Server) shake(conn *feedConn) error {
+	ctx, cancel := context.WithTimeout(s.admits, s.patience)
 	defer cancel()
-	return shaking.HandshakeContext(ctx)
+	return conn.secure(ctx, tls.Server(conn.socket, s.tls))
+}
+
+// admit serves a client by a goroutine of its own, if there is a place for it.
+func (s *Server) admit(conn *feedConn) {
+	if s.active.Add(1) > MaxClients {
+		s.active.Add(-1)
+		s.refuse(conn)
+		return
+	}
+	s.clients.Add(1)
+	s.serves.Go(func() {
+		defer s.active.Add(-1)
+		defer conn.close()
+		s.feed.serve(s.feed.join(conn)) // that a client goes is no error
+	})
+}
+
+// refuse closes a connection that is no client's.
+func (s *Server) refuse(conn *feedConn) {
+	s.refused.Add(1)
+	conn.socket.Close()
 }
 
 // Write hands packets to the clients. It waits for none of them.
@@ -119,7 +132,8 @@ func (s *Server) Flush() error {
 	return nil
 }
 
-// End lets no more clients in, and gives those that there are two seconds to take the rest.
+// End lets no more clients in, and gives those that there are two seconds to take the rest and to
+// close their connections. One where not everything has arrived by then is reset.
 func (s *Server) End(final Accounts) (Accounts, error) {
 	if !s.begun {
 		return final, s.Close()
@@ -142,15 +156,15 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Size is how many bytes all clients have taken together. Any goroutine may call it.
-func (s *Server) Size() int64 { return s.feed.size.Load() }
+// Size is how many bytes have arrived at all clients together. Any goroutine may call it.
+func (s *Server) Size() int64 { return s.feed.sizeNow() }
 
 // A ServerAccount says what became of the clients of a Server.
 type ServerAccount struct {
 	Connected int    // clients that there are
 	Clients   uint64 // connections that were let in so far
 	Refused   uint64 // connections that were not: there were MaxClients, or the TLS handshake failed
-	Lost      uint64 // packets that clients were too slow for, all together
+	Lost      uint64 // packets that clients were too slow for, all together; not what one left that has gone
 }
 
 // Account is what has become of the clients so far, and complete after End. Any goroutine may call

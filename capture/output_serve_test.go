@@ -3,12 +3,19 @@ package capture
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -24,7 +31,7 @@ func heap() int64 {
 // take, the test itself keeps what its client that reads has got.
 func (s *testServer) checkMemory(t *testing.T, before int64) {
 	t.Helper()
-	limit := MaxClients*(feedBatch+16<<10) + 3*s.feed.size.Load()
+	limit := MaxClients*(feedBatch+16<<10) + 3*s.Size()
 	if more := heap() - before; more > limit {
 		t.Errorf("%d bytes of memory more than before there were clients, at most %d", more, limit)
 	}
@@ -62,7 +69,7 @@ func TestServerHostile(t *testing.T) {
 			s.send(t)
 			waitFor(t, func() bool { return good.got.Load()+1500 > s.next })
 		}
-		if n := runtime.NumGoroutine(); n > before+MaxClients+10 {
+		if n := runtime.NumGoroutine(); n > before+2*MaxClients+10 { // of each client one reads what it sends
 			t.Fatalf("%d goroutines, %d before", n, before)
 		}
 	}
@@ -111,9 +118,8 @@ func TestServerClientGoes(t *testing.T) {
 	}
 }
 
-// Connections whose TLS handshake does not end are closed after a time. So long they take the
-// places of clients, and others are refused; who was there before gets every packet, and who comes
-// afterwards, too.
+// Connections whose TLS handshake does not end are closed after a time. They take no client's place:
+// who was there before gets every packet, and who comes meanwhile, too.
 func TestServerHostileTLS(t *testing.T) {
 	feedTest(t)
 	web := httptest.NewTLSServer(nil) // has a certificate
@@ -170,7 +176,7 @@ func TestServerHostileTLS(t *testing.T) {
 		waitFor(t, func() bool { return good.got.Load()+1500 > s.next && late.got.Load()+from+1500 > s.next })
 	}
 	connect(t, s.address, 0)
-	testnet.WaitFor(t, "a connection", func() bool { return s.active.Load() == 4 })
+	testnet.WaitFor(t, "a handshake", func() bool { return s.shaking.count() == 1 })
 	began := time.Now()
 	if _, err := s.End(s.sent); err != nil {
 		t.Fatal(err)
@@ -183,6 +189,109 @@ func TestServerHostileTLS(t *testing.T) {
 	}
 	if err := <-late.ended; err != nil || late.got.Load() != s.next-from {
 		t.Errorf("the late client got %d of %d: %v", late.got.Load(), s.next-from, err)
+	}
+}
+
+// A client that has sent something gets everything all the same, however late it reads. One that has
+// not read by the end has lost what its kernel did not get.
+func TestServerTail(t *testing.T) {
+	feedTest(t)
+	s := newTestServer(t, 8<<20, nil)
+	late, never := newFeedReader(t, s.address, 0), connect(t, s.address, 0)
+	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })
+	for _, conn := range []net.Conn{late.conn, never} {
+		if _, err := conn.Write(make([]byte, 50_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for s.next < 20_000 {
+		s.send(t)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { // what it is sent meanwhile stays with the kernels
+		close(late.hold)
+	})
+	go func() {
+		<-late.ended
+		late.conn.Close()
+	}()
+	if _, err := s.End(s.sent); err != nil {
+		t.Error(err)
+	}
+	if late.got.Load() != s.next {
+		t.Errorf("the late client got %d of %d", late.got.Load(), s.next)
+	}
+	if got := packetsIn(t, never); got == s.next || got+s.Account().Lost != s.next {
+		t.Errorf("the other client got %d of %d, %+v", got, s.next, s.Account())
+	}
+}
+
+// packetsIn returns how many whole packets arrive before a connection is reset.
+func packetsIn(t *testing.T, conn io.Reader) (packets uint64) {
+	t.Helper()
+	b, err := io.ReadAll(conn)
+	if !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the connection ends with %v", err)
+	}
+	for {
+		if len(b) < pcapng.HeaderSize {
+			return packets
+		}
+		n, _, err := pcapng.BlockLength(b, false)
+		if err != nil || n > len(b) {
+			return packets
+		}
+		if block, err := pcapng.ParseBlock(b[:n], false); err == nil && block.Type == pcapng.TypePacket {
+			packets++
+		}
+		b = b[n:]
+	}
+}
+
+// Strangers who begin TLS handshakes and never end them keep nobody out, and are bounded, also one
+// address by itself.
+func TestServerHandshakes(t *testing.T) {
+	feedTest(t)
+	web := httptest.NewTLSServer(nil) // has a certificate
+	defer web.Close()
+	s := newTestServer(t, 1<<20, &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13})
+	defer s.End(s.sent)
+	s.patience = time.Hour
+	from := func(address string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		conn, err := d.Dial("tcp", s.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	for i := range 3 * maxHandshakes {
+		from("127.0.0.2")
+		from(fmt.Sprintf("127.0.1.%d", i+1))
+	}
+	testnet.WaitFor(t, "the others to be closed", func() bool {
+		return s.Account().Refused == 6*maxHandshakes-maxHandshakes
+	})
+	own := 0
+	s.shaking.mu.Lock()
+	for _, one := range s.shaking.all {
+		if one.from.Addr() == netip.MustParseAddr("127.0.0.2") {
+			own++
+		}
+	}
+	s.shaking.mu.Unlock()
+	if own == 0 || own > maxHandshakesOfOne {
+		t.Errorf("one address has %d handshakes", own)
+	}
+	for range MaxClients {
+		conn := tls.Client(connect(t, s.address, 0), &tls.Config{InsecureSkipVerify: true})
+		if err := conn.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testnet.WaitFor(t, "as many clients as there are places", func() bool { return s.Account().Connected == MaxClients })
+	if n := s.shaking.count(); n == 0 || n > maxHandshakes {
+		t.Errorf("%d handshakes", n)
 	}
 }
 

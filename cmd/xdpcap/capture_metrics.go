@@ -33,7 +33,7 @@ func (r *captureRun) read() (c captureReading, err error) {
 			c.clients = &a
 		}
 	}
-	c.accounts, err = r.session.Accounts()
+	c.accounts, err = r.accountsNow()
 	if r.recorder != nil && err == nil {
 		for i, n := range r.recorder.Overwritten() {
 			c.accounts[i].NotRecorded = n

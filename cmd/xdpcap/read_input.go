@@ -94,20 +94,16 @@ func streamURL(name string) *url.URL {
 	}
 	u, err := url.Parse(name)
 	if err != nil {
-		return &url.URL{Scheme: "tcp"} // which dialer refuses
+		return &url.URL{Scheme: "tcp"} // which dialStream refuses
 	}
 	return u
 }
 
 // addStream connects to a live stream.
 func (in *readInputs) addStream(u *url.URL, o inputOptions) error {
-	dial, err := dialer(u, o.tls)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", u, err)
-	}
 	ctx, cancel := context.WithTimeout(o.ctx, 10*time.Second)
 	defer cancel()
-	conn, err := dial(ctx)
+	conn, err := dialStream(ctx, u, o.tls)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", u, err)
 	}

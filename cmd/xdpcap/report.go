@@ -189,7 +189,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 				r.note(err)
 			}
 		case <-tick:
-			if accounts, err := r.session.Accounts(); err == nil {
+			if accounts, err := r.accountsNow(); err == nil {
 				a := accounts.Total()
 				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, sizeOf(r.opened)))
 				before = a.Captured

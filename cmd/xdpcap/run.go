@@ -267,7 +267,7 @@ func (r *captureRun) watchFiles() (err error) {
 
 // printCounts prints the counts so far.
 func (r *captureRun) printCounts() {
-	accounts, err := r.session.Accounts()
+	accounts, err := r.accountsNow()
 	err = errors.Join(err, r.count())
 	switch {
 	case err != nil:
@@ -278,6 +278,17 @@ func (r *captureRun) printCounts() {
 		writeStamps(r.text, r.session, accounts)
 		r.writeCompanions()
 	}
+}
+
+// accountsNow are the accounts so far of the first -w, which is the one that is printed at the end.
+// An output that does not know what became of packets before its end is taken to have them.
+func (r *captureRun) accountsNow() (capture.Accounts, error) {
+	if len(r.outputs) > 0 {
+		if sender, ok := r.outputs[0].Output.(*capture.Sender); ok {
+			return sender.Accounts(r.session.Accounts)
+		}
+	}
+	return r.session.Accounts()
 }
 
 // count reads what is counted beside the packets.

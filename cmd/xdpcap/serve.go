@@ -47,11 +47,7 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 	if err != nil {
 		return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
 	}
-	name := "tcp://" + l.Addr().String()
-	if config != nil {
-		l = tls.NewListener(l, config)
-	}
-	return &liveServer{capture.NewServer(l, w)}, name, nil
+	return &liveServer{capture.NewServer(l, config, w)}, "tcp://" + l.Addr().String(), nil
 }
 
 func (s *liveServer) summarize(o *outputSummary) {
@@ -59,27 +55,36 @@ func (s *liveServer) summarize(o *outputSummary) {
 	o.Clients, o.ClientsRefused, o.ClientsLost = &a.Clients, a.Refused, a.Lost
 }
 
-// dialer returns what connects to the HOST:PORT of a URL.
-func dialer(u *url.URL, o *tlsOptions) (func(context.Context) (net.Conn, error), error) {
+// streamAddress returns the HOST:PORT of a URL, and how TLS is to be spoken there; nil = not.
+func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Config, err error) {
 	if _, _, err := net.SplitHostPort(u.Host); err != nil || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("must be tcp://HOST:PORT")
+		return "", nil, errors.New("must be tcp://HOST:PORT")
 	}
-	config, err := o.config()
-	if err != nil {
+	config, err = o.config()
+	return u.Host, config, err
+}
+
+// dialStream connects to where packets are read from.
+func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error) {
+	address, config, err := streamAddress(u, o)
+	switch {
+	case err != nil:
 		return nil, err
+	case config != nil:
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
 	}
-	if config == nil {
-		return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", u.Host) }, nil
-	}
-	d := &tls.Dialer{Config: config}
-	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", u.Host) }, nil
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 // openSender connects to what -w tcp://HOST:PORT names.
 func openSender(u *url.URL, o *captureOptions, notice func(error)) (destination, error) {
-	dial, err := dialer(u, &o.live.tls)
+	address, config, err := streamAddress(u, &o.live.tls)
 	if err != nil {
 		return nil, err
 	}
-	return capture.NewSender(u.String(), dial, notice, o.writer(&target{}))
+	s, err := capture.NewSender(address, config, notice, o.writer(&target{}))
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }

@@ -1,0 +1,169 @@
+package capture
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net"
+	"sync"
+	"time"
+)
+
+// feedPatience is how long a client may take for a batch before it is given up.
+const feedPatience = time.Minute
+
+// A feedClient is one connection of a feed. Its goroutine serves it; what has arrived is known to
+// any.
+type feedClient struct {
+	*feedCursor
+	conn  *feedConn
+	wake  chan struct{}
+	joins time.Time
+	began Accounts // the session's then
+
+	mu      sync.Mutex
+	flight  []sent   // packets on their way, in their order
+	arrived Accounts // Captured and Bytes: of those that have arrived
+	size    int64    // bytes that have arrived
+}
+
+// sent says where a packet's block ends in what a connection has taken, and what the packet adds to
+// the accounts.
+type sent struct {
+	end           int64
+	source, bytes uint32
+}
+
+// notSent is the end of a packet that the connection has not taken yet.
+const notSent = math.MaxInt64
+
+func newFeedClient(conn *feedConn, sources int) *feedClient {
+	return &feedClient{conn: conn, wake: make(chan struct{}, 1), arrived: make(Accounts, sources)}
+}
+
+// serve hands a client that has joined what comes, until the feed ends or the client goes, which
+// then has left. It does not close the connection.
+func (f *feed) serve(c *feedClient) (err error) {
+	defer func() { f.leave(c, err) }()
+	c.conn.listen()
+	if err := f.send(c, f.header, nil); err != nil {
+		return err
+	}
+	buf := make([]byte, 0, feedBatch)
+	ended, deaf := false, c.conn.deaf
+	for {
+		buf = f.log.take(c.feedCursor, buf[:0], feedBatch)
+		if len(buf) > 0 {
+			if err := f.send(c, buf, c.batch); err != nil {
+				return err
+			}
+			if cap(buf) > 2*feedBatch {
+				buf = make([]byte, 0, feedBatch)
+			}
+			continue
+		}
+		if ended {
+			if err := f.send(c, f.enc.trailer(nil, f.statistics(c)), nil); err != nil {
+				return err
+			}
+			return c.conn.finish(f.endsAt)
+		}
+		select {
+		case <-c.wake:
+		case <-f.ended:
+			ended = true
+		case <-deaf:
+			if !errors.Is(c.conn.why, io.EOF) {
+				return c.conn.why
+			}
+			if c.conn.isGone() {
+				return net.ErrClosed
+			}
+			deaf = nil // it only sends nothing more
+		}
+	}
+}
+
+// send writes within a time what has these packets in it.
+func (f *feed) send(c *feedClient, b []byte, packets []sent) error {
+	f.mu.Lock()
+	by := f.endsAt
+	if by.IsZero() {
+		by = time.Now().Add(feedPatience)
+	}
+	c.conn.SetWriteDeadline(by)
+	f.mu.Unlock()
+	return c.send(b, packets)
+}
+
+// send writes, and remembers which packets are on their way until they have arrived. Without TLS
+// a packet has arrived with the last byte of its block. With TLS packets arrive by the batch,
+// because nobody can read a part of a record, and where records end is not known here.
+func (c *feedClient) send(b []byte, packets []sent) error {
+	start := c.conn.taken()
+	c.mu.Lock()
+	for _, p := range packets {
+		if p.end += start; c.conn.isSecure() {
+			p.end = notSent
+		}
+		c.flight = append(c.flight, p)
+	}
+	c.mu.Unlock()
+	_, err := c.conn.Write(b)
+	if err == nil && c.conn.isSecure() {
+		c.mu.Lock()
+		for i := range packets {
+			c.flight[len(c.flight)-1-i].end = c.conn.taken()
+		}
+		c.mu.Unlock()
+	}
+	c.settle()
+	return err
+}
+
+// settle counts what has arrived by now, and returns how many bytes that is. Any goroutine may call
+// it until the connection is closed.
+func (c *feedClient) settle() (bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size = max(c.size, c.conn.arrived())
+	n := 0
+	for ; n < len(c.flight) && c.flight[n].end <= c.size; n++ {
+		p := &c.flight[n]
+		c.arrived[p.source].Captured++
+		c.arrived[p.source].Bytes += uint64(p.bytes)
+	}
+	c.flight = append(c.flight[:0], c.flight[n:]...)
+	return c.size
+}
+
+// open returns how many packets may still arrive, by source: they are on their way or in the log.
+// The caller holds the log's mu.
+func (c *feedClient) open(l *feedLog) []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := make([]uint64, len(c.given))
+	for i := range n {
+		n[i] = c.given[i].Captured - c.arrived[i].Captured + l.waiting(c.feedCursor, i)
+	}
+	return n
+}
+
+// statistics are what stands at the end of a client's stream: what the session has counted since
+// the client came, with the client's own losses. What was in a ring then is seen by this client, so
+// seen is the sum of the rest.
+func (f *feed) statistics(c *feedClient) *statistics {
+	own := f.final
+	if c.began != nil {
+		own = own.without(c.began)
+	}
+	own = own.Delivered(own) // a copy
+	for i := range own {
+		a := &own[i]
+		a.Captured, a.Bytes = c.given[i].Captured, c.given[i].Bytes
+		a.NotTaken = c.lost[i].Lost
+		a.Lost += a.NotTaken
+		a.Seen = a.explained() + uint64(a.Unexplained)
+	}
+	return &statistics{Accounts: own, start: c.joins}
+}

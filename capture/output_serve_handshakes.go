@@ -1,0 +1,84 @@
+package capture
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// handshakePatience is how long a client may take to say who it is.
+	handshakePatience = 5 * time.Second
+	// maxHandshakes are under way at once, and maxHandshakesOfOne of them from one address.
+	maxHandshakes, maxHandshakesOfOne = 64, 8
+)
+
+// handshakes are the connections whose TLS handshake is under way. They are bounded, and apart from
+// the clients, so that strangers take no client's place. When there are too many, the oldest one is
+// closed, first of the same address: a client that is let in needs some milliseconds.
+type handshakes struct {
+	mu  sync.Mutex
+	all []*handshaking // in their order
+}
+
+type handshaking struct {
+	conn net.Conn
+	from netip.Prefix
+}
+
+// begin adds a connection.
+func (h *handshakes) begin(conn net.Conn) *handshaking {
+	one := &handshaking{conn, prefixOf(conn.RemoteAddr())}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, one)
+	own := func(other *handshaking) bool { return other.from == one.from }
+	count := 0
+	for _, other := range h.all {
+		if own(other) {
+			count++
+		}
+	}
+	switch {
+	case count > maxHandshakesOfOne:
+		h.evict(slices.IndexFunc(h.all, own))
+	case len(h.all) > maxHandshakes:
+		h.evict(0)
+	}
+	return one
+}
+
+func (h *handshakes) evict(at int) {
+	h.all[at].conn.Close()
+	h.all = slices.Delete(h.all, at, at+1)
+}
+
+// end forgets a connection.
+func (h *handshakes) end(one *handshaking) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = slices.DeleteFunc(h.all, func(other *handshaking) bool { return other == one })
+}
+
+func (h *handshakes) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
+// prefixOf is whom an address is counted for: IPv6 gives everybody a network of 64 bits.
+func prefixOf(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap()
+	bits := ip.BitLen()
+	if ip.Is6() {
+		bits = 64
+	}
+	prefix, _ := ip.Prefix(bits)
+	return prefix
+}
