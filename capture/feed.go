@@ -155,8 +155,8 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 }
 
 // arrivedNow returns how many packets and bytes have arrived so far, by source, and how many of
-// those that were written have not and never will. The rest is on its way. A feed that has not begun
-// returns nil. Any goroutine may call it.
+// those that were written have not and never will. The rest is on its way. A feed that has not
+// begun returns nil. Any goroutine may call it.
 func (f *feed) arrivedNow() (arrived Accounts, missed []uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 const (
 	// senderPatience is how long the end of a session waits for the other end of a Sender.
 	senderPatience = 10 * time.Second
-	// A Sender waits for firstRedial before it connects again, and then for twice as long each time,
-	// up to lastRedial. A connection that has lasted for lastRedial is not held against its
+	// A Sender waits for firstRedial before it connects again, and then for twice as long each
+	// time, up to lastRedial. A connection that has lasted for lastRedial is not held against its
 	// successor.
 	firstRedial, lastRedial = time.Second, time.Minute
 	// dialPatience is how long an attempt may take, with its TLS handshake.
@@ -43,8 +43,8 @@ type Sender struct {
 // NewSender connects to an address, host and port, so that a mistake is an error before anything is
 // captured. With a TLS configuration it goes through TLS, and the certificate of the other end must
 // be for that host unless the configuration names another one. Notices are told of connections that
-// end and begin and of packets that are not taken, the first time at once and then as counts; notice
-// must not wait, and is called by another goroutine.
+// end and begin and of packets that are not taken, the first time at once and then as counts;
+// notice must not wait, and is called by another goroutine.
 func NewSender(address string, config *tls.Config, notice func(error), o WriterOptions) (*Sender, error) {
 	o.Format = PCAPNG
 	s := &Sender{feed: newFeed(o, senderPatience), address: address, tls: config, notice: notice}
@@ -193,9 +193,9 @@ func (s *Sender) Close() error {
 // Size is how many bytes have arrived. Any goroutine may call it.
 func (s *Sender) Size() int64 { return s.feed.sizeNow() }
 
-// Accounts returns the Sender's accounts so far, of the session's, which session reads. Packets that
-// have arrived are captured, those that never will are not taken, and those on their way are in Seen
-// alone, as what is in the rings: no number ever falls. Any goroutine may call it.
+// Accounts returns the Sender's accounts so far, of the session's, which session reads. Packets
+// that have arrived are captured, those that never will are not taken, and those on their way are
+// in Seen alone, as what is in the rings: no number ever falls. Any goroutine may call it.
 func (s *Sender) Accounts(session func() (Accounts, error)) (Accounts, error) {
 	arrived, missed := s.feed.arrivedNow() // before the session's, which have these packets, too
 	own, err := session()

@@ -8,8 +8,8 @@ import (
 const (
 	// tellInterval is how often it is looked whether there is something to tell.
 	tellInterval = 250 * time.Millisecond
-	// What was told before is told again as counts: a minute later, and then after twice as long each
-	// time, up to an hour. It is new again when nothing has happened for calmTime.
+	// What was told before is told again as counts: a minute later, and then after twice as long
+	// each time, up to an hour. It is new again when nothing has happened for calmTime.
 	firstSilence, lastSilence = time.Minute, time.Hour
 	calmTime                  = 10 * time.Minute
 )

@@ -21,9 +21,9 @@ const serverPatience = 2 * time.Second
 // the packets from then on, and at the end the statistics of what this client got. A client that
 // does not keep up loses packets, which are counted in its stream; it holds up neither the session
 // nor other clients. One that takes nothing for a minute is given up. Memory does not depend on
-// what they do: 16 MiB for all of them, and for each of at most MaxClients 64 KiB or one packet, and
-// a tenth of what the kernel holds for it. What clients send is thrown away. The account of a Server
-// has all packets as captured that the session captured.
+// what they do: 16 MiB for all of them, and for each of at most MaxClients 64 KiB or one packet,
+// and a tenth of what the kernel holds for it. What clients send is thrown away. The account of a
+// Server has all packets as captured that the session captured.
 type Server struct {
 	feed     *feed
 	listener net.Listener

@@ -24,13 +24,22 @@ type handshakes struct {
 }
 
 type handshaking struct {
-	conn net.Conn
-	from netip.Prefix
+	conn  net.Conn
+	from  netip.Prefix
+	ended chan struct{}
 }
 
-// begin adds a connection.
+// begin adds a connection. It waits for the goroutine of one that it closes, which ends at once.
 func (h *handshakes) begin(conn net.Conn) *handshaking {
-	one := &handshaking{conn, prefixOf(conn.RemoteAddr())}
+	one := &handshaking{conn, prefixOf(conn.RemoteAddr()), make(chan struct{})}
+	if closed := h.add(one); closed != nil {
+		<-closed.ended
+	}
+	return one
+}
+
+// add adds one, and returns the one that it has closed.
+func (h *handshakes) add(one *handshaking) (closed *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, one)
@@ -43,23 +52,27 @@ func (h *handshakes) begin(conn net.Conn) *handshaking {
 	}
 	switch {
 	case count > maxHandshakesOfOne:
-		h.evict(slices.IndexFunc(h.all, own))
+		closed = h.all[slices.IndexFunc(h.all, own)]
 	case len(h.all) > maxHandshakes:
-		h.evict(0)
+		closed = h.all[0]
+	default:
+		return nil
 	}
-	return one
+	closed.conn.Close()
+	h.remove(closed)
+	return closed
 }
 
-func (h *handshakes) evict(at int) {
-	h.all[at].conn.Close()
-	h.all = slices.Delete(h.all, at, at+1)
+func (h *handshakes) remove(one *handshaking) {
+	h.all = slices.DeleteFunc(h.all, func(other *handshaking) bool { return other == one })
 }
 
 // end forgets a connection.
 func (h *handshakes) end(one *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all = slices.DeleteFunc(h.all, func(other *handshaking) bool { return other == one })
+	h.remove(one)
+	close(one.ended)
 }
 
 func (h *handshakes) count() int {

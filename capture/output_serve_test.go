@@ -118,8 +118,8 @@ func TestServerClientGoes(t *testing.T) {
 	}
 }
 
-// Connections whose TLS handshake does not end are closed after a time. They take no client's place:
-// who was there before gets every packet, and who comes meanwhile, too.
+// Connections whose TLS handshake does not end are closed after a time. They take no client's
+// place: who was there before gets every packet, and who comes meanwhile, too.
 func TestServerHostileTLS(t *testing.T) {
 	feedTest(t)
 	web := httptest.NewTLSServer(nil) // has a certificate
@@ -149,7 +149,7 @@ func TestServerHostileTLS(t *testing.T) {
 				s.send(t)
 				waitFor(t, func() bool { return good.got.Load()+1500 > s.next })
 			}
-			if n := runtime.NumGoroutine(); n > before+2*MaxClients+10 { // a context's end is one, too
+			if n := runtime.NumGoroutine(); n > before+2*maxHandshakesOfOne+10 { // a context's end is one, too
 				t.Fatalf("%d goroutines, %d before", n, before)
 			}
 		}
@@ -192,8 +192,8 @@ func TestServerHostileTLS(t *testing.T) {
 	}
 }
 
-// A client that has sent something gets everything all the same, however late it reads. One that has
-// not read by the end has lost what its kernel did not get.
+// A client that has sent something gets everything all the same, however late it reads. One that
+// has not read by the end has lost what its kernel did not get.
 func TestServerTail(t *testing.T) {
 	feedTest(t)
 	s := newTestServer(t, 8<<20, nil)
