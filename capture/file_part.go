@@ -39,7 +39,7 @@ func (f *File) openPart(path string, own bool) (*part, error) {
 		name = path
 	}
 	r := &f.rotation
-	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Regular: !r.isSingle()})
+	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Regular: !r.isSingle(), Trust: f.writer.options.trust()})
 	if err != nil {
 		return nil, err
 	}

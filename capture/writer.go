@@ -56,6 +56,13 @@ type WriterOptions struct {
 	// Immediate lets each call of Write reach the file at once. Otherwise packets collect in a
 	// buffer until it is full or Flush is called.
 	Immediate bool
+
+	// Owners are the users, by their ids, to whom a regular file or a fifo that OpenFile finds may
+	// belong; nil = anybody. NoLinks refuses a path with a symbolic link in it, and a regular file
+	// with a second name. Both are for processes with more rights than those who may put files
+	// where this one writes.
+	Owners  []int
+	NoLinks bool
 }
 
 // A Writer is an Output that makes a capture file. Each call of the file's Write gets whole blocks.

@@ -76,19 +76,6 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 	return explainPrint(err)
 }
 
-// keepCards lets the capture put back what it has set in cards, when it ends.
-func (o *sandboxOptions) keepCards() error {
-	if o.box == nil {
-		return nil
-	}
-	if o.user != "" && o.box.User != nil {
-		return fmt.Errorf("-Z %s: this user could not end the card's stamping of packets, which -j has begun: leave -Z away, or begin it before (hwstamp_ctl -i IF -r 1)", o.user)
-	}
-	o.box.User = nil
-	o.keepNetAdmin("put back how the card stamps packets")
-	return nil
-}
-
 // announceCards says with -v what is asked of the cards.
 func announceCards(out io.Writer, session *capture.Session) {
 	for _, src := range session.Sources() {

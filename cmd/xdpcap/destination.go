@@ -152,11 +152,7 @@ type namedOutput struct {
 // openTarget opens what a -w names.
 func (r *captureRun) openTarget(t *target) (destination, error) {
 	if t.url == nil {
-		var series *capture.Rotation
-		if t.name == r.o.write {
-			series = r.o.series
-		}
-		return openOutput(t.name, series, r.o.rotate.noOverwrite, r.writer(t))
+		return r.openFile(t)
 	}
 	d, err := schemes[t.url.Scheme](t.url, r.o, r.notices.add)
 	if err != nil {

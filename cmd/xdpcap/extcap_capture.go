@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -53,10 +54,14 @@ const fifoPatience = 30 * time.Second
 
 // openFifo opens the fifo when Wireshark reads from it. It makes no file, and can be ended while
 // it waits.
-func openFifo(ctx context.Context, path string, o capture.WriterOptions) (*capture.File, error) {
+func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *sandboxOptions) (*capture.File, error) {
 	o.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {
-		f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		var f *os.File
+		err := by.open(path, func(t outfile.Trust) (err error) {
+			f, err = t.OpenPipe(path)
+			return err
+		})
 		switch {
 		case err == nil:
 			return capture.NewFile(f, o)

@@ -276,7 +276,7 @@ func TestExtcapNoReader(t *testing.T) {
 	f := newFifo(t)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := openFifo(ctx, f.path, capture.WriterOptions{})
+		_, err := openFifo(ctx, f.path, capture.WriterOptions{}, new(sandboxOptions))
 		ended <- err
 	}()
 	select {
@@ -288,7 +288,7 @@ func TestExtcapNoReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
-	if _, err := openFifo(t.Context(), f.path+"2", capture.WriterOptions{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := openFifo(t.Context(), f.path+"2", capture.WriterOptions{}, new(sandboxOptions)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a fifo that is not there: %v", err)
 	}
 }

@@ -8,13 +8,17 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A jsonFlag is the value of the capture's --json: the file for its objects.
 type jsonFlag struct {
 	given bool
 	file  string
-	made  *os.File // the file, if open has made it
+
+	opened *outfile.File // nil for a descriptor
+	begun  bool
 }
 
 // onStderr is the file of --json without a value.
@@ -68,24 +72,22 @@ func (f *jsonFlag) path() string {
 }
 
 // open returns stderr itself where the objects go there. A descriptor is used as it is: to open it
-// again by its name would empty a file behind it, and is not possible for a socket.
-func (f *jsonFlag) open() (*console, error) {
+// again by its name would empty a file behind it, and is not possible for a socket. A file is
+// opened by a function of the sandbox, and left as it is until begin is called.
+func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) error) (*console, error) {
 	fd := f.descriptor()
 	if fd == unix.Stderr {
 		return stderr, nil
 	}
 	if fd < 0 {
-		const flags = os.O_WRONLY | os.O_CREATE
-		file, err := os.OpenFile(f.file, flags|os.O_EXCL, 0o600)
-		if err == nil {
-			f.made = file
-		} else if errors.Is(err, os.ErrExist) {
-			file, err = os.OpenFile(f.file, flags|os.O_TRUNC, 0o600)
-		}
+		err := by(f.file, func(t outfile.Trust) (err error) {
+			f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
-		return &console{out: file, limit: stderr.limit}, nil
+		return &console{out: f.opened, limit: stderr.limit}, nil
 	}
 	// What this process has opened itself is closed when it executes another program.
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
@@ -99,12 +101,24 @@ func (f *jsonFlag) open() (*console, error) {
 	return &console{out: os.NewFile(uintptr(fd), f.file), limit: stderr.limit}, nil
 }
 
-// Give makes a file that open has made belong to another user and group.
-func (f *jsonFlag) Give(uid, gid int) error {
-	if f.made == nil {
+// begin empties a file before the first object is written to it.
+func (f *jsonFlag) begin() error {
+	if f.opened == nil || f.begun {
 		return nil
 	}
-	return f.made.Chown(uid, gid)
+	f.begun = true
+	if err := f.opened.Begin(); err != nil {
+		return fmt.Errorf("--json=%s: %w", f.file, err)
+	}
+	return nil
+}
+
+// Give makes a file that open has made belong to another user and group.
+func (f *jsonFlag) Give(uid, gid int) error {
+	if f.opened == nil {
+		return nil
+	}
+	return f.opened.Give(uid, gid)
 }
 
 // explain returns the error of a faulty filter, or one that says so where the filter's first word

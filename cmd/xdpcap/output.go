@@ -35,6 +35,24 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 	return f, nil
 }
 
+// openFile opens a file that -w names, or the first one of a series, whose other files are tried.
+func (r *captureRun) openFile(t *target) (file *capture.File, err error) {
+	var series *capture.Rotation
+	if t.name == r.o.write && r.o.series != nil {
+		series = r.o.series
+		if err := r.o.sandbox.try(func() error { return capture.TryFiles(*series, r.writer(t)) }); err != nil {
+			return nil, fmt.Errorf("-w: %w", err)
+		}
+	}
+	err = r.o.sandbox.open(t.name, func(trust outfile.Trust) error {
+		o := r.writer(t)
+		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
+		file, err = openOutput(t.name, series, r.o.rotate.noOverwrite, o)
+		return err
+	})
+	return file, err
+}
+
 // isStdout tells whether -w names standard output.
 func isStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // recorderOptions are the flags of the flight recorder.
@@ -70,9 +71,8 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 
 // openRecorder makes the recorder, and looks whether it will be able to make files.
 func (r *captureRun) openRecorder() (err error) {
-	dir := filepath.Dir(r.o.write)
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return fmt.Errorf("-w: make files in %s: %w", dir, err)
+	if err := r.o.sandbox.try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.write)) }); err != nil {
+		return fmt.Errorf("-w: %w", err)
 	}
 	names := fileNames(r.o.write)
 	r.recorder, err = capture.NewRecorder(capture.RecorderOptions{

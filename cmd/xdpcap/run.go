@@ -10,23 +10,20 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // runCapture is the default command, from its flags to its closing lines or object. A mistake in
 // the flags is an error with which it ends at once.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: stderr, notices: make(notices, 16)}
-	if o.json.given {
-		if r.objects, err = o.json.open(); err != nil {
-			return errors.Join(mistake, err)
-		}
-		if r.objects == stderr {
-			r.text = io.Discard
-		}
+	if o.json.given && o.json.descriptor() == unix.Stderr {
+		r.text = io.Discard
 	}
 	if o.extcap.capture {
 		r.text, r.losses = io.Discard, stderr
@@ -34,7 +31,11 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 	if err = mistake; err == nil {
 		err = r.run(cmd)
 	}
-	if !o.json.given {
+	if o.json.given && !r.opening {
+		// What is wrong with the flags may be what says whom the capture becomes.
+		err = errors.Join(err, r.openObjects(o.sandbox.openDirect))
+	}
+	if r.objects == nil {
 		return err
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
@@ -55,7 +56,8 @@ type captureRun struct {
 	o       *captureOptions
 	text    io.Writer // for messages: stderr, or nothing where the objects of --json go there
 	losses  io.Writer // for the notice of a loss; nil where text has it
-	objects *console  // nil without --json
+	objects *console  // nil without --json, and before it is open
+	opening bool      // whether that was tried
 
 	exporter *exporter        // nil without --listen
 	session  *capture.Session // nil until the capture has begun
@@ -81,6 +83,9 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
+	if err := r.plan(); err != nil {
+		return err
+	}
 	g := guard{interfaces: r.o.interfaces, yes: r.o.yes}
 	if r.o.sink {
 		g.flag = "--sink"
@@ -95,14 +100,6 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer r.exporter.close()
-	var files []string
-	for _, name := range r.o.files() {
-		files = append(files, r.o.rotate.lasting(name))
-	}
-	files = append(files, r.o.json.path())
-	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil {
-		return err
-	}
 	defer r.closeOutputs()
 	if err := r.openOutputs(ctx); err != nil {
 		return err
@@ -124,6 +121,9 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.enterSandbox(); err != nil {
 		return err
 	}
+	if err := r.o.json.begin(); err != nil {
+		return err
+	}
 	own := newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))
 	r.exporter.serve(newRegistry(append(r.companions.collectors(), own)...))
 	return r.follow(ctx)
@@ -138,10 +138,29 @@ func (o *captureOptions) laterFile() string {
 	return o.rotate.lasting(o.write)
 }
 
+// plan decides whom the capture becomes, and opens the file of --json as that user.
+func (r *captureRun) plan() error {
+	files := []string{r.o.json.path()}
+	for _, name := range r.o.files() {
+		files = append(files, r.o.rotate.lasting(name))
+	}
+	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
+		return err
+	}
+	return r.openObjects(r.o.sandbox.open)
+}
+
+// openObjects opens where the objects of --json go, by a function of the sandbox.
+func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
+	r.opening = true
+	r.objects, err = r.o.json.open(by)
+	return err
+}
+
 // openOutputs opens where packets are written to.
 func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.o.extcap.capture {
-		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&target{}))
+		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&target{}), &r.o.sandbox)
 		if err == nil {
 			r.add(r.o.extcap.fifo, fifo)
 		}
@@ -198,9 +217,7 @@ func (r *captureRun) closeOutputs() {
 // at.
 func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
-		if err := r.o.sandbox.keepCards(); err != nil {
-			return err
-		}
+		r.o.sandbox.keepNetAdmin("put back how the card stamps packets")
 	}
 	made := []giver{&r.o.json}
 	for _, d := range r.opened {
@@ -251,7 +268,11 @@ func (r *captureRun) watchFiles() (err error) {
 	if r.text != stderr {
 		output = nil // it has JSON objects and errors only
 	}
-	if r.finished, err = newFinishedFiles(&r.o.rotate, output, r.notices.add); err != nil {
+	err = r.o.sandbox.as(func() (err error) {
+		r.finished, err = newFinishedFiles(&r.o.rotate, output, r.notices.add)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	series.Finished = func(path string) {

@@ -24,6 +24,7 @@ type sandboxOptions struct {
 	off  bool
 
 	box   *privilege.Sandbox // nil = --no-sandbox
+	owned string             // the directory whose owner the capture becomes; "" = none
 	atEnd []string           // what it keeps CAP_NET_ADMIN for
 }
 
@@ -37,10 +38,10 @@ func noSandboxVar(f *pflag.FlagSet, off *bool) {
 	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
 }
 
-// plan decides what the process keeps, before anything is opened. The files are what it writes, ""
-// for none. They are open before the process gives anything up; later is the one that others are
-// made besides after that, in the same directory.
-func (o *sandboxOptions) plan(later string, files ...string) error {
+// plan decides what the process keeps and who it becomes, before anything is opened. The files are
+// what it writes, "" for none. They are open before the process gives anything up; later is the one
+// that others are made besides after that, in the same directory.
+func (o *sandboxOptions) plan(later string, files ...string) (err error) {
 	switch {
 	case o.off && o.user != "":
 		return errors.New("-Z and --no-sandbox: choose one")
@@ -48,38 +49,18 @@ func (o *sandboxOptions) plan(later string, files ...string) error {
 		return nil
 	}
 	o.box = &privilege.Sandbox{}
-	if dir := directoryOf(later); dir != "" {
-		o.box.Writable = []string{dir}
+	directory := directoryOf(later)
+	if directory != "" {
+		o.box.Writable = []string{directory}
 	}
-	var directories []string
+	var all []string
 	for _, file := range append(files, later) {
 		if dir := directoryOf(file); dir != "" {
-			directories = append(directories, dir)
+			all = append(all, dir)
 		}
 	}
-	forbidden := func(u *privilege.User) int {
-		return slices.IndexFunc(directories, func(dir string) bool { return !(&privilege.Sandbox{User: u}).MayWrite(dir) })
-	}
-	if o.user == "" {
-		if u := privilege.Caller(); u != nil && forbidden(u) < 0 {
-			o.box.User = u
-		}
-		return nil
-	}
-	u, err := privilege.LookUp(o.user)
-	switch {
-	case err != nil:
-		return fmt.Errorf("-Z: %w", err)
-	case u.UID == os.Geteuid(): // it is already
-		return nil
-	case os.Geteuid() != 0:
-		return fmt.Errorf("-Z %s: only root can become another user: leave it away", o.user)
-	}
-	if at := forbidden(u); later != "" && at >= 0 {
-		return fmt.Errorf("-Z %s: this user may make no files in %s: choose another directory or user", o.user, directories[at])
-	}
-	o.box.User = u
-	return nil
+	o.box.User, err = o.chooseUser(all, directory)
+	return err
 }
 
 // directoryOf returns the directory in which a file is, "" for what is no regular file.
@@ -162,7 +143,10 @@ func (o *sandboxOptions) String() string {
 	}
 	who := fmt.Sprintf("user id %d", os.Geteuid())
 	if o.box.User != nil {
-		who = "user " + o.box.User.Name
+		who = o.who()
+	}
+	if o.owned != "" {
+		who += ", who owns " + o.owned
 	}
 	writes, reads := placesOf(o.box.Writable), placesOf(o.box.Readable)
 	switch {

@@ -295,7 +295,7 @@ func TestSandboxRefusals(t *testing.T) {
 		want  string
 	}{
 		{surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
-		{surroundings{}, "-Z nobody -C 1M -w " + directoryFor(t, 0) + "/out", "-Z nobody: this user may make no files in "},
+		{surroundings{}, "-Z nobody -C 1M -w " + directoryFor(t, 0) + "/out", "-w: as user nobody: make files in "},
 		{surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
 		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: leave it away"},
 		{surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},

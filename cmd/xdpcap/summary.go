@@ -151,6 +151,9 @@ func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error
 	if failed != nil {
 		s.Error = strings.Join(messages(failed), "; ")
 	}
+	if err := r.o.json.begin(); err != nil {
+		return err
+	}
 	if err := json.NewEncoder(r.objects).Encode(s); err != nil {
 		return fmt.Errorf("--json=%s: %w", r.o.json.file, err)
 	}

@@ -42,6 +42,9 @@ func explainOpen(path string, err error) error {
 		return fmt.Errorf("%w: it belongs to another user, in a directory where everybody may make files, "+
 			"and the kernel protects such files (sysctl fs.protected_regular, fs.protected_fifos): choose another file", err)
 	}
+	if errors.Is(err, unix.ELOOP) {
+		return fmt.Errorf("%w: it goes by a symbolic link, which may be anybody's: name the file where it is", err)
+	}
 	return fmt.Errorf("%w: choose a file that this user can write", err)
 }
 
@@ -57,7 +60,13 @@ func isProtected(path string) bool {
 		return false
 	}
 	return dir.Mode&unix.S_ISVTX != 0 && dir.Mode&(unix.S_IWOTH|unix.S_IWGRP) != 0 &&
-		file.Uid != dir.Uid && file.Uid != uint32(os.Geteuid())
+		file.Uid != dir.Uid && int(file.Uid) != userID()
+}
+
+// userID is the user by whom the kernel judges what this thread opens.
+func userID() int {
+	id, _ := unix.SetfsuidRetUid(-1) // is no id, and so changes nothing
+	return id
 }
 
 // danglingLink tells whether the path is a symbolic link to a file that does not exist, and to

@@ -42,6 +42,8 @@ type Options struct {
 	// Regular refuses what is no regular file. Without it, Open waits until somebody reads from a
 	// FIFO.
 	Regular bool
+	// Trust says which files may be written to.
+	Trust Trust
 }
 
 // Open opens the file at a path for writing, or makes it, for its owner alone. A regular file is
@@ -83,7 +85,7 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 	if o.Regular || o.Atomic {
 		flags |= unix.O_NONBLOCK // a FIFO is not waited for
 	}
-	f, err = os.OpenFile(path, flags|os.O_EXCL, 0o600)
+	f, err = o.Trust.open(path, flags|os.O_EXCL)
 	if err == nil {
 		return f, true, nil
 	}
@@ -96,13 +98,16 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 				path, target)
 		}
 		// The kernel checks fs.protected_regular and fs.protected_fifos only with O_CREATE.
-		f, err = os.OpenFile(path, flags, 0o600)
+		f, err = o.Trust.open(path, flags)
 	}
 	switch {
 	case errors.Is(err, unix.ENXIO) && flags&unix.O_NONBLOCK != 0:
 		return nil, false, notRegular(path)
 	case err != nil:
 		return nil, false, explainOpen(path, err)
+	}
+	if err := o.Trust.check(f); err != nil {
+		return nil, false, errors.Join(err, f.Close())
 	}
 	return f, false, nil
 }
@@ -142,9 +147,11 @@ func (f *File) unlock() {
 	control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) })
 }
 
-// Give makes a file that Open has made belong to another user and group.
+// Give makes a file that Open has made belong to another user and group, unless it is that user's
+// already.
 func (f *File) Give(uid, gid int) error {
-	if !f.made {
+	info, err := f.Stat()
+	if !f.made || err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(uid) {
 		return nil
 	}
 	if err := f.Chown(uid, gid); err != nil {

@@ -1,0 +1,55 @@
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// TryDirectory makes a file in a directory, gives it another name there and removes it, and so
+// finds out whether that can be done with other files later.
+func TryDirectory(directory string) error {
+	f, err := os.CreateTemp(directory, ".xdpcap-")
+	if err != nil {
+		return fmt.Errorf("make files in %s: %w", directory, cause(err))
+	}
+	defer f.Close()
+	name, other := f.Name(), f.Name()+".partial"
+	if err := unix.Rename(name, other); err != nil {
+		os.Remove(name)
+		return fmt.Errorf("rename files in %s: %w", directory, err)
+	}
+	if err := unix.Unlink(other); err != nil {
+		return fmt.Errorf("remove files from %s, such as %s: %w", directory, other, err)
+	}
+	return nil
+}
+
+// TryFile finds out whether a regular file that is there can be opened for writing later, or with
+// replace whether another one can be put in its place. It is left as it is.
+func (t *Trust) TryFile(path string, replace bool) error {
+	at, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case replace && at.Mode().IsRegular():
+		// The kernel looks at all that forbids the removal of a name before it finds that a file is
+		// no directory, which alone must be removed by this call.
+		err := unix.Unlinkat(unix.AT_FDCWD, path, unix.AT_REMOVEDIR)
+		if !errors.Is(err, unix.ENOTDIR) {
+			return fmt.Errorf("replace %s: %w", path, err)
+		}
+		return nil
+	case !at.Mode().IsRegular():
+		return nil // for who opens it
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return explainOpen(path, err)
+	}
+	return errors.Join(t.check(f), f.Close())
+}
