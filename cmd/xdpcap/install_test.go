@@ -119,8 +119,15 @@ func TestUnit(t *testing.T) {
 	if found == nil {
 		t.Fatalf("%s", out)
 	}
-	if level, err := strconv.ParseFloat(string(found[1]), 64); err != nil || level > 3 {
-		t.Errorf("exposed by %s of 10, 3 at the most\n%s", found[1], out)
+	if level, err := strconv.ParseFloat(string(found[1]), 64); err != nil || level > 1.5 {
+		t.Errorf("exposed by %s of 10, 1.5 at the most\n%s", found[1], out)
+	}
+	// What systemd-analyze does not look at.
+	unit := contents(t, instance)
+	for _, line := range []string{"MemoryMax=25%", "TasksMax=2048", "LimitCORE=0", "Restart=on-failure"} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit does not have %s", line)
+		}
 	}
 }
 
