@@ -56,6 +56,9 @@ func parseTarget(text string) (target, error) {
 	t := target{name: text}
 	scheme := schemePattern.FindStringSubmatch(text)
 	if scheme == nil {
+		if strings.HasSuffix(text, "/") {
+			return t, fmt.Errorf("-w %s: it is a directory: name a file in it: -w %sout.pcapng", text, text)
+		}
 		if !isStdout(text) {
 			t.format, t.compression = capture.FormatByName(text)
 		}

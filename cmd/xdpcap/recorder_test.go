@@ -230,6 +230,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
 		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, lost, either of them as drop>1000/s, end, or a filter: `},
 		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only what comes out of a program has a verdict: add --rx-capture exit"},
+		{"--ring 64M -w /tmp/", "-w /tmp/: it is a directory: name a file in it: -w /tmp/out.pcapng"},
 		{"--ring 1M -w /nonexistent/x", "-w: make files in /nonexistent: no such file or directory"},
 	} {
 		cmd := command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)

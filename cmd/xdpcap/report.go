@@ -109,17 +109,6 @@ func writeCounts(out io.Writer, a capture.Account) {
 
 const liveInterval = time.Second
 
-// notices are what the session has said and the reporter has not printed yet.
-type notices chan error
-
-// add never waits: a notice is left out while the reporter has too many to print.
-func (n notices) add(err error) {
-	select {
-	case n <- err:
-	default:
-	}
-}
-
 // A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
 // session's notices and, where live, keeps a line of counts on the terminal. All of that is done by
 // a goroutine of its own, so that packets never wait for somebody to read stderr.
@@ -172,15 +161,15 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	for {
 		select {
 		case <-r.stop:
-			for len(r.notices) > 0 {
-				r.note(<-r.notices)
+			for len(r.notices.come) > 0 {
+				r.note(<-r.notices.come)
 			}
 			r.clear()
 			return
 		case <-asked:
 			r.clear()
 			r.printCounts()
-		case err := <-r.notices:
+		case err := <-r.notices.come:
 			r.clear()
 			r.note(err)
 		case <-look.C:
@@ -205,7 +194,7 @@ func (r *reporter) clear() {
 	}
 }
 
-// note prints a notice, and keeps it for the object of --json.
+// note prints a notice, and keeps it for the object of --json, unless there were many like it.
 func (r *reporter) note(err error) {
 	out, text := r.text, withRemedy(err.Error(), err)
 	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
@@ -214,8 +203,9 @@ func (r *reporter) note(err error) {
 			out = r.losses
 		}
 	}
-	r.noticed = append(r.noticed, text)
-	say(out, "%s", text)
+	if told, ok := r.notices.fold(text); ok {
+		say(out, "%s", told)
+	}
 }
 
 func liveLine(a capture.Account, lately uint64, size int64) string {

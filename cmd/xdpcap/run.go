@@ -21,7 +21,7 @@ import (
 // runCapture is the default command, from its flags to its closing lines or object. A mistake in
 // the flags is an error with which it ends at once.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
-	r := &captureRun{o: o, text: stderr, notices: make(notices, 16)}
+	r := &captureRun{o: o, text: stderr, notices: newNotices()}
 	if o.json.given && o.json.descriptor() == unix.Stderr {
 		r.text = io.Discard
 	}
@@ -66,8 +66,7 @@ type captureRun struct {
 	opened   []destination
 	outputs  []namedOutput      // the destinations and the recorder, in the order of -w
 	accounts []capture.Accounts // of the outputs, at the end
-	notices  notices
-	noticed  []string // the notices so far
+	notices  *notices
 
 	companions companions
 	counted    companionReports // what companions had at the end, or when somebody asked last
@@ -254,6 +253,9 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	}
 	if r.finished != nil {
 		r.finished.wait(reporter.note)
+	}
+	if n := r.notices.left(); n > 0 {
+		say(r.text, "%d more notices were not told, because there were many like them", n)
 	}
 	return errors.Join(err, counting)
 }

@@ -17,8 +17,9 @@ type summary struct {
 	Interfaces  []sourceSummary `json:"interfaces"`
 	Outputs     []outputSummary `json:"outputs,omitempty"` // at the end, where there are several
 	companionKeys
-	Notices []string `json:"notices,omitempty"`
-	Error   string   `json:"error,omitempty"`
+	Notices        []string `json:"notices,omitempty"`
+	NoticesOmitted uint64   `json:"notices_omitted,omitempty"` // because there were many like them
+	Error          string   `json:"error,omitempty"`
 }
 
 // sourceSummary is one source with its own account.
@@ -131,7 +132,7 @@ func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
 
 // printSummary prints the object of --json. Without accounts, all numbers in it are 0.
 func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error {
-	s := summary{Interfaces: []sourceSummary{}, Outputs: r.outputSummaries(), Notices: r.noticed}
+	s := summary{Interfaces: []sourceSummary{}, Outputs: r.outputSummaries(), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()
