@@ -54,7 +54,7 @@ func newKeeper(r *Rotation) *keeper {
 func (k *keeper) begin(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.keep > 0 && len(k.own) >= k.keep {
+	for k.keep > 0 && len(k.own) > 0 && len(k.own)+len(k.parts) >= k.keep {
 		k.remove()
 	}
 	k.parts = append(k.parts, p)

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,8 +22,14 @@ type RecorderOptions struct {
 	Triggers []Trigger
 	AtEnd    bool // write what is in memory at the end, too
 
+	// Interval is the least time between the packets that make two recordings, by their stamps.
+	// Triggers within it are counted. Trigger and AtEnd do not wait for it.
+	Interval time.Duration
+
 	// Open opens the file for the next recording, and returns its name for Done. It is called by
-	// another goroutine than the Recorder's methods, by one at a time.
+	// another goroutine than the Recorder's methods, by one at a time. Of a Rotation of the first
+	// file, Keep, Left, MaxBytes and MinFree are for the files of all recordings together. Without
+	// Keep, the session ends before more bytes are written.
 	Open func() (file *File, name string, err error)
 
 	// Done, if not nil, is told of each recording when its file is complete, by a goroutine of the
@@ -70,6 +77,9 @@ type Recorder struct {
 	present  *recording                // that goes on; nil = none
 	deadline int64                     // when it ends, in nanoseconds since the epoch
 	queued   []*recording              // that write has not begun with
+	last     time.Time                 // when the present or last one was fired
+
+	recordings, passedOver atomic.Uint64
 
 	next        chan *recording
 	free        atomic.Bool // write waits for the next one
@@ -80,6 +90,7 @@ type Recorder struct {
 
 	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
+	keeper  *keeper               // of all files; write's
 	failure atomic.Pointer[error] // of a file
 	taken   Accounts              // Captured and Bytes in the files; write's until ended
 	refused []uint64              // packets that a file did not take, by source; likewise
@@ -120,6 +131,13 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 // called by any goroutine, and does not wait. Of several calls at once, one counts.
 func (r *Recorder) Trigger(name string) {
 	r.asked.Store(&Recording{Trigger: name, Time: time.Now()})
+}
+
+// Recordings returns how many recordings there have been, the one that goes on included, and how
+// many triggers were passed over: those that came while a recording went on or within Interval. Any
+// goroutine may call it.
+func (r *Recorder) Recordings() (recordings, passedOver uint64) {
+	return r.recordings.Load(), r.passedOver.Load()
 }
 
 func (r *Recorder) Begin(d Description) error {
@@ -176,7 +194,7 @@ func (r *Recorder) keep(p *Packet) {
 	r.ring.put(p)
 	for i := range r.options.Triggers {
 		if t := &r.options.Triggers[i]; t.Fires(p) {
-			r.fire(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
+			r.fireAfterInterval(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
 		}
 	}
 }
@@ -215,17 +233,31 @@ func (r *Recorder) look() error {
 	return nil
 }
 
+// fireAfterInterval begins a recording, unless the one before was fired a moment ago.
+func (r *Recorder) fireAfterInterval(why Recording) {
+	since := why.Time.Sub(r.last)
+	if r.present == nil && since >= 0 && since < r.options.Interval {
+		r.passedOver.Add(1)
+		return
+	}
+	r.fire(why)
+}
+
 // fire begins a recording of what is in the ring, unless one goes on.
 func (r *Recorder) fire(why Recording) {
 	switch {
 	case r.present != nil:
 		r.present.further.Add(1)
+		r.passedOver.Add(1)
 	case len(r.queued) == maxQueued:
 		r.queued[maxQueued-1].further.Add(1)
+		r.passedOver.Add(1)
 	default:
 		r.present, r.deadline = &recording{Recording: why}, why.Time.Add(r.options.Post).UnixNano()
 		r.present.end.Store(notYet)
 		r.queued = append(r.queued, r.present)
+		r.last = why.Time
+		r.recordings.Add(1)
 	}
 }
 
@@ -269,7 +301,7 @@ func (r *Recorder) End(final Accounts) (Accounts, error) {
 	<-r.ended
 	r.Close()
 	var err error
-	if failed := r.failure.Load(); failed != nil {
+	if failed := r.failure.Load(); failed != nil && !errors.Is(*failed, ErrEnough) {
 		err = *failed
 	}
 	return final.recorded(r.taken, r.refused), err
@@ -322,6 +354,10 @@ func (r *Recorder) writeOne(next *recording) written {
 	w := written{recording: next, given: make(Accounts, len(r.description.Sources))}
 	w.file, w.File, w.err = r.options.Open()
 	if w.err == nil {
+		if r.keeper == nil {
+			r.keeper = newKeeper(&w.file.rotation)
+		}
+		w.file.keeper = r.keeper
 		d := r.description
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
@@ -357,16 +393,21 @@ func (r *Recorder) complete(w written) {
 	if w.file != nil {
 		taken, err := w.file.End(w.given)
 		own, w.err = taken, cmp.Or(w.err, err)
+		if w.err == nil && errors.Is(w.file.err, ErrEnough) {
+			w.err = w.file.err
+		}
 		w.file.Close() // where it was not begun
 	}
 	for i, a := range own {
 		r.taken[i].Captured += a.Captured
 		r.taken[i].Bytes += a.Bytes
-		r.refused[i] += w.given[i].Captured - a.Captured
+		r.refused[i] += a.NotTaken // besides those, there are packets that were passed over
 	}
 	if w.err != nil {
 		r.failure.CompareAndSwap(nil, &w.err)
-		return
+		if !errors.Is(w.err, ErrEnough) {
+			return
+		}
 	}
 	if r.options.Done != nil {
 		w.Further, w.Packets = w.further.Load(), own.Total().Captured

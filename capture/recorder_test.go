@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ type recorderTest struct {
 	done     []Recording
 	opened   int
 	hold     chan struct{} // what Open waits for; nil = nothing
+	rotation Rotation      // of each file
 	packets  uint64        // that were written
 	dataSize int
 }
@@ -41,8 +43,10 @@ func newRecorderTest(t *testing.T, o RecorderOptions) *recorderTest {
 			<-r.hold
 		}
 		r.opened++
-		file, err := OpenFile(r.path(r.opened), WriterOptions{})
-		return file, r.path(r.opened), err
+		rotation, path := r.rotation, r.path(r.opened)
+		rotation.Path = func(Place) string { return path }
+		file, err := OpenFiles(rotation, WriterOptions{})
+		return file, path, err
 	}
 	o.Done = func(done Recording) {
 		r.mu.Lock()
@@ -245,6 +249,68 @@ func TestRecorderSlowFile(t *testing.T) {
 	kept := uint64(MinRecorder / room(testPackets))
 	r.end(50_000 - (9001 - kept))
 	r.checkFile(1, 9001-kept, 50_000, "at [9000], at ")
+}
+
+// Triggers that come too soon after the one before make no file, and are counted.
+func TestRecorderInterval(t *testing.T) {
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Interval: 50 * time.Microsecond, Triggers: []Trigger{firesAt(10, 20, 61, 100, 111, 112)}})
+	r.write(150)
+	r.Trigger("asked") // does not wait
+	r.Flush()
+	r.end(150)
+	if recordings, passedOver := r.Recordings(); recordings != 4 || passedOver != 3 || len(r.done) != 4 {
+		t.Errorf("%d recordings, %d triggers passed over, done %+v", recordings, passedOver, r.done)
+	}
+}
+
+// The files of all recordings together keep within the limits: the oldest is removed or, where none
+// may be, the session ends, and what comes then is not recorded instead of lost.
+func TestRecorderLimits(t *testing.T) {
+	for _, test := range []struct {
+		rotation Rotation
+		left     []int // of the files
+	}{
+		{Rotation{Keep: 2}, []int{3, 4}},
+		{Rotation{Keep: 9, MaxBytes: 40_000}, []int{3, 4}},
+		{Rotation{MaxBytes: 40_000}, []int{1, 2, 3}},
+	} {
+		r := newRecorderTest(t, RecorderOptions{Size: MinRecorder})
+		r.rotation = test.rotation
+		var failed error
+		for n := range 4 {
+			r.write(100)
+			r.Trigger("asked")
+			testnet.WaitFor(t, "the recording", func() bool {
+				failed = r.Flush()
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				return failed != nil || len(r.done) == n+1 && r.free.Load()
+			})
+			if failed != nil {
+				break
+			}
+		}
+		if ends := test.rotation.Keep == 0; ends != errors.Is(failed, ErrEnough) {
+			t.Errorf("%+v: %v", test.rotation, failed)
+		}
+		a := Account{Seen: r.packets, Captured: r.packets, Bytes: r.packets * testPackets}
+		own, err := r.End(Accounts{a})
+		if err != nil || own[0].Lost != 0 || own[0].Seen != own[0].Captured+own[0].NotSampled || own[0].Captured == 0 {
+			t.Errorf("%+v: account %+v, %v", test.rotation, own[0], err)
+		}
+		var left []int
+		size, packets := int64(0), 0
+		for n := 1; n <= 4; n++ {
+			if info, err := os.Stat(r.path(n)); err == nil {
+				left, size = append(left, n), size+info.Size()
+				packets += int(countPackets(PCAPNG, readBack(t, r.path(n))))
+			}
+		}
+		if !slices.Equal(left, test.left) || test.rotation.MaxBytes > 0 && size > test.rotation.MaxBytes ||
+			test.rotation.Keep == 0 && uint64(packets) != own[0].Captured {
+			t.Errorf("%+v: the files %v have %d bytes and %d packets, account %+v", test.rotation, left, size, packets, own[0])
+		}
+	}
 }
 
 // Packets of all lengths wrap around the end of the memory, and all that is known of them is kept.

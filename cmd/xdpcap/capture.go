@@ -307,7 +307,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 			return fmt.Errorf("--transport: %w", err)
 		}
 	}
-	o.series, err = o.rotation(given)
+	if !given("ring") { // a recorder's files are no series
+		o.series, err = o.rotation(given)
+	}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,36 @@ func TestRecorderSIGUSR2(t *testing.T) {
 	}
 }
 
+// Packets that fire a trigger again and again make no more files than the interval and the limits
+// let them make, and few notices. A recorder that begins again goes on with the files that it left.
+func TestRecorderBounded(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	other := filepath.Join(dir, "out-x.pcapng")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const frames, rate, most = 3000, 2000, 3
+	for range 2 {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--ring", "1M", "--trigger", "udp",
+			"--trigger-interval", "100ms", "-W", fmt.Sprint(most), "--json")
+		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames, Rate: rate})
+		s := account(t, p.interrupt())
+		out := s.Outputs[0]
+		if out.Recordings == nil || *out.Recordings < 2 || *out.Recordings > frames/rate*10+7 || *out.Recordings+out.TriggersPassedOver != frames {
+			t.Errorf("summary %+v", s)
+		}
+		if told := uint64(len(s.Notices)) + s.NoticesOmitted; len(s.Notices) > 2*alikeNotices || told != *out.Recordings {
+			t.Errorf("%d notices, and %d more, of %d recordings", len(s.Notices), s.NoticesOmitted, *out.Recordings)
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "out-*"))
+		if len(files) != most+1 || !slices.Contains(files, other) {
+			t.Errorf("files %v", files)
+		}
+	}
+}
+
 // A verdict, its rate, and a loss are triggers, too.
 func TestRecorderTriggers(t *testing.T) {
 	skipEmulated(t)
@@ -230,6 +261,9 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
 		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, lost, either of them as drop>1000/s, end, or a filter: `},
 		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only what comes out of a program has a verdict: add --rx-capture exit"},
+		{"--ring 1M -w x -W 0", "-W 0: must be at least 1"},
+		{"--ring 1M -w x -a files:3", "-a files, -a filesize and --ring: each trigger makes a file: choose one"},
+		{"--trigger-interval 2 -w x", "--trigger-interval: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 64M -w /tmp/", "-w /tmp/: it is a directory: name a file in it: -w /tmp/out.pcapng"},
 		{"--ring 1M -w /nonexistent/x", "-w: make files in /nonexistent: no such file or directory"},
 	} {
@@ -245,7 +279,7 @@ func TestRecorderMistakes(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]string{"a": "a-1", "a.pcapng": "a-1.pcapng", "a.b.pcap": "a-1.b.pcap", ".hidden": ".hidden-1"} {
-		if got := fileNames(filepath.Join(dir, name))(); got != filepath.Join(dir, want) {
+		if got := fileNames(filepath.Join(dir, name), 0)(); got != filepath.Join(dir, want) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -39,7 +39,7 @@ func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	o.maxBytes, o.minFree = size{unit: 1}, size{unit: 1}
 	f.VarP(&o.size, "file-size", "C", "begin the next file when one has this many million bytes: FILE1, FILE2, ...; `size` in bytes with a suffix: 100M")
 	f.VarP((*duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; -w has a time as strftime(3) writes it: %F_%T.pcapng")
-	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C overwrite the oldest of `N` files; with -G end after N files")
+	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C overwrite the oldest of `N` files, with --ring remove it; with -G end after N files")
 	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as dumpcap: the next file, FILE_00001_TIME, by `key:value`: filesize:kB, duration:s, interval:s, packets:N; files:N keeps N")
 	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as dumpcap: end by `key:value`: duration:s, filesize:kB, files:N, packets:N")
 	f.Var(&o.maxBytes, "max-bytes", "all files have at most this `size`; then end, or where -W or -b files keeps a ring, remove the oldest")
@@ -90,6 +90,9 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 		return nil, err
 	}
 	tcpdumps := given("file-size") || given("rotate-seconds") || given("file-count")
+	if err := r.checkFileCount(given); err != nil {
+		return nil, err
+	}
 	rotates := rotation.Size > 0 || rotation.Packets > 0 || rotation.Period > 0
 	switch {
 	case asked == "":
@@ -104,10 +107,6 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
 	case r.every%time.Second != 0:
 		return nil, fmt.Errorf("-G %v: must be whole seconds", r.every)
-	case given("file-count") && r.files == 0:
-		return nil, errors.New("-W 0: must be at least 1")
-	case r.files > 1e6:
-		return nil, fmt.Errorf("-W %d: must be at most a million", r.files)
 	case given("file-count") && r.size.bytes == 0 && r.every == 0:
 		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
 	case tcpdumps && len(r.begins) > 0:
@@ -125,6 +124,17 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 	}
 	o.name(rotation)
 	return rotation, nil
+}
+
+// checkFileCount finds what is wrong with -W.
+func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
+	switch {
+	case given("file-count") && r.files == 0:
+		return errors.New("-W 0: must be at least 1")
+	case r.files > 1e6:
+		return fmt.Errorf("-W %d: must be at most a million", r.files)
+	}
+	return nil
 }
 
 // name sets how the files are called, and with tcpdump's flags how many there are.

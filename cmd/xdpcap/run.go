@@ -175,7 +175,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 			if err := r.openRecorder(); err != nil {
 				return err
 			}
-			r.outputs = append(r.outputs, namedOutput{r.recorder, t.name})
+			r.outputs = append(r.outputs, namedOutput{recorderOutput{r.recorder}, t.name})
 			continue
 		}
 		d, err := r.openTarget(t)

@@ -41,6 +41,9 @@ type outputSummary struct {
 	Bytes    uint64 `json:"bytes"`
 	NotTaken uint64 `json:"not_taken"`
 
+	Recordings         *uint64 `json:"recordings,omitempty"`           // of --ring
+	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // that made no recording
+
 	SFlow          *sflowSummary `json:"sflow,omitempty"`
 	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were let in
 	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were not let in
@@ -79,6 +82,9 @@ func (r *captureRun) writeOutputs() {
 
 func (s outputSummary) String() string {
 	text := fmt.Sprintf("%s: %s captured, %d not taken", printable(s.Output), packets(s.Captured), s.NotTaken)
+	if s.Recordings != nil {
+		text += fmt.Sprintf("; %d recordings, %d further triggers", *s.Recordings, s.TriggersPassedOver)
+	}
 	if s.SFlow != nil {
 		text += fmt.Sprintf("; %s", s.SFlow)
 	}
