@@ -9,6 +9,7 @@ type merge struct {
 	order   order   // the cursors that have a record
 	spent   *cursor // the one whose last record next has returned; nil = none
 	horizon uint64  // CLOCK_MONOTONIC ns up to which the order is final
+	known   int64   // the latest that complete has returned
 
 	sources int              // of the session
 	reject  func(source int) // counts a record that failed its check
@@ -133,14 +134,20 @@ func (m *merge) drop() (errs []error) {
 	return errs
 }
 
-// isSettled tells that what is not in a ring yet is stamped after this call, or just before it.
-func (m *merge) isSettled() bool {
+// complete tells up to which stamp the order is final with what the next gather will find, at this
+// time; both are in CLOCK_MONOTONIC ns. A ring in which a record is being written holds the others
+// back, but not until their packets are lost.
+func (m *merge) complete(now int64) int64 {
+	until, isCrowded := now-int64(promptTime), false
 	for _, c := range m.cursors {
-		if !c.ring.isSettled() {
-			return false
-		}
+		until = min(until, c.ring.complete(now))
+		isCrowded = isCrowded || c.ring.isHalfFull()
 	}
-	return true
+	if isCrowded {
+		until = max(until, now-int64(settleTime))
+	}
+	m.known = max(m.known, until)
+	return m.known
 }
 
 // arm lets every ring ask to be read. It returns what may be counted on with all of them.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -65,6 +66,49 @@ func TestMergeHorizon(t *testing.T) {
 	take()
 	if diff := cmp.Diff([]uint64{10, 20}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// While a program is held up between the stamp of a record and its place in a ring, what other CPUs
+// have sent since then waits, so that all stamps stay as they are. It waits neither for longer than
+// holdTime nor until a ring is full.
+func TestMergeHeld(t *testing.T) {
+	packet := packetOf(60, 0)
+	const ms = uint64(time.Millisecond)
+	for _, test := range []struct {
+		name  string
+		until uint64 // when the record that is held up is in its ring
+		other int    // records of another CPU until then
+		want  bool   // whether its place is in order
+	}{
+		{"for a moment", 101 * ms, 5, true},
+		{"for long", 100*ms + uint64(holdTime), 10, true},
+		{"for too long", 100*ms + 2*uint64(holdTime), 10, false},
+		{"while another ring fills up", 110 * ms, 30, false}, // 30 of 112 bytes are more than half of 4096
+	} {
+		held, onHeld := newFakeProgram(4096)
+		other, onOther := newFakeProgram(4096)
+		m := merge{cursors: []*cursor{onHeld, onOther}, sources: 1}
+		var got []uint64
+		look := func(now uint64) {
+			m.horizon = uint64(m.complete(int64(now)))
+			m.gather()
+			got = append(got, m.stamps(math.MaxInt)...)
+		}
+		look(100 * ms)
+		held.shared.Filling = 1
+		late := 100*ms + 1 // its stamp
+		step := (test.until - 100*ms) / uint64(test.other)
+		for now := 100*ms + step; now < test.until; now += step {
+			other.sample(sampleOf(packet, now-uint64(promptTime)), packet)
+			look(now)
+		}
+		held.sample(sampleOf(packet, late), packet)
+		held.shared.Filling = 0
+		look(test.until + ms)
+		if inOrder := slices.IsSorted(got); inOrder != test.want || len(got) < test.other || !slices.Contains(got, late) {
+			t.Errorf("%s: %d records, in order: %v, want %v", test.name, len(got), inOrder, test.want)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	// records that are younger than this are held back. It is more than a CPU needs to make its
 	// stores visible to others, and than the clocks of CPUs differ.
 	promptTime = 10 * time.Microsecond
+	// Where a ring shows that a record is being written, younger records are held back for so long
+	// at most: a hypervisor may take a CPU away from a program for that long.
+	holdTime = 250 * time.Millisecond
 	// How long the reader sleeps at most where the first packet will wake it. The outputs have work
 	// to do now and then: see tendInterval.
 	idleInterval = 250 * time.Millisecond
@@ -181,11 +184,8 @@ func (r *reader) round() error {
 				r.notice(fmt.Errorf("packets on a CPU that has come online are lost: %w", err))
 			}
 		}
-		young := settleTime
-		if r.merge.isSettled() {
-			young = promptTime
-		}
-		final := now - int64(young)
+		final := r.merge.complete(now)
+		young := min(time.Duration(now-final), settleTime)
 		r.merge.horizon = uint64(final)
 		switch {
 		case wasSet: // the packets from before that are taken first, and keep the old time

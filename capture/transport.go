@@ -85,9 +85,11 @@ func (o *Options) transport() newTransport {
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
 // last record; refill notices what it has written, and next goes along that, many records at once.
 type ring interface {
-	// isSettled tells that a record which is not in the ring yet will have a stamp that is later
-	// than this call, or at most promptTime earlier.
-	isSettled() bool
+	// complete tells up to which stamp there is no record that the next refill will not find. It
+	// is given the time of the call, and both are in CLOCK_MONOTONIC ns.
+	complete(now int64) int64
+	// isHalfFull tells that at the last refill more than half of the ring was in use.
+	isHalfFull() bool
 	// refill notices what the kernel has written since the last call.
 	refill()
 	// next decodes the next records into the elements of a slice, and returns how many: 0 where
@@ -136,6 +138,8 @@ func (w *walk) release() {
 		atomic.StoreUint64(w.freed, w.tail)
 	}
 }
+
+func (w *walk) isHalfFull() bool { return w.head-w.tail > w.size/2 }
 
 // begin begins a call of next, after which nobody needs the records of the call before.
 func (w *walk) begin() {

@@ -42,7 +42,8 @@ type listRing struct {
 	closed  bool
 }
 
-func (r *listRing) isSettled() bool { return false }
+func (r *listRing) complete(now int64) int64 { return now - int64(settleTime) }
+func (r *listRing) isHalfFull() bool         { return false }
 
 func (r *listRing) refill()  {}
 func (r *listRing) release() {}

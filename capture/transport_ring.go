@@ -196,6 +196,10 @@ type sharedRing struct {
 	shared *samplerRing
 	data   []byte    // the records, and room for the end of the last one
 	bell   *doorbell // nil where another ring has it
+
+	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
+	written uint64 // head at that time
+	settled int64  // when a look last found no record that had been begun before it
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
@@ -218,10 +222,25 @@ func (r *sharedRing) isGone() bool { return false } // the memory stays, and ser
 
 func (r *sharedRing) close() error { return nil } // the transport closes what rings have in common
 
-// isSettled waits for a record that is being written, which takes a fraction of a microsecond
-// unless the program was interrupted. The program takes the stamp after it has set Filling.
-func (r *sharedRing) isSettled() bool {
-	head := atomic.LoadUint64(&r.shared.Head)
+// complete waits for a record that is being written, which takes a fraction of a microsecond, since
+// the program takes the stamp after it has set Filling. Where the CPU was taken away from the
+// program meanwhile, as a hypervisor does it, the ring is as complete as when nothing was being
+// written, for as long as holdTime.
+func (r *sharedRing) complete(now int64) int64 {
+	before, last := r.looked, r.written
+	r.looked, r.written = now, atomic.LoadUint64(&r.shared.Head)
+	switch {
+	case r.isSettled(r.written):
+		r.settled = now
+	case r.written != last: // what was being written at the last look is in the ring
+		r.settled = before
+	}
+	return max(r.settled, now-int64(holdTime)) - int64(promptTime)
+}
+
+// isSettled tells that no record is being written that was begun before this call, when head was
+// this.
+func (r *sharedRing) isSettled(head uint64) bool {
 	for range 1000 {
 		if atomic.LoadUint64(&r.shared.Filling) == 0 || atomic.LoadUint64(&r.shared.Head) != head {
 			return true

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,21 +114,35 @@ func TestSharedRingArm(t *testing.T) {
 	}
 }
 
-// A ring is settled when no record is being written that may be older than the question.
-func TestSharedRingSettled(t *testing.T) {
+// A ring is complete but for what comes now, unless a record is being written: then it is as
+// complete as when a look last found none, or one that had been begun later.
+func TestSharedRingComplete(t *testing.T) {
 	k, c := newFakeProgram(4096)
 	r := c.ring.(*sharedRing)
-	if !r.isSettled() {
-		t.Error("a ring at rest is not settled")
+	at := func(when string, now, want time.Duration) {
+		t.Helper()
+		if got := time.Duration(r.complete(int64(now))); got != want-promptTime {
+			t.Errorf("%s: complete until %v, want %v", when, got, want-promptTime)
+		}
 	}
+	const ms = time.Millisecond
+	packet := packetOf(60, 1)
+	at("at rest", 1000*ms, 1000*ms)
 	k.shared.Filling = 1
-	if r.isSettled() {
-		t.Error("a ring is settled although a record is being written")
-	}
+	at("a record is being written", 1001*ms, 1000*ms)
+	at("and still is", 1100*ms, 1000*ms)
+	k.sample(sampleOf(packet, 1), packet)
+	at("that one is there, and the next is being written", 1101*ms, 1100*ms)
+	at("which takes long", 1349*ms, 1100*ms)
+	at("and longer than any record is waited for", 1400*ms, 1400*ms-holdTime)
+	k.shared.Filling = 0
+	at("at rest again", 1401*ms, 1401*ms)
+
+	k.shared.Filling = 1
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() { // records are written, one right after the other
-		for head := uint64(0); ; head += 8 {
+		for head := k.shared.Head; ; head += 8 {
 			select {
 			case <-stop:
 				return
@@ -136,7 +151,9 @@ func TestSharedRingSettled(t *testing.T) {
 			}
 		}
 	}()
-	testnet.WaitFor(t, "a record that began after the question", r.isSettled)
+	testnet.WaitFor(t, "a record that began after the question", func() bool {
+		return r.complete(int64(1500*ms)) == int64(1500*ms-promptTime)
+	})
 }
 
 // shared returns the transport of a programTest, and the ring of a CPU.
