@@ -17,7 +17,7 @@ enum verdict *const verdict_type; /* keeps the type in BTF, where a test reads i
 /*
  * VERDICT_SLOTS entries for each of the first `queues` queues, and as many for all others together;
  * Actions sets max_entries. No atomics: each CPU has its own entries, and neither XDP programs nor
- * their tracers interrupt each other on one CPU.
+ * their tracers interrupt each other on one CPU (xdp.Alone, xdp.CheckTracing).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

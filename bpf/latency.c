@@ -36,7 +36,7 @@ struct histogram {
 
 /*
  * The histogram of each verdict. No atomics: each CPU has its own, and neither XDP programs nor
- * their tracers interrupt each other on one CPU.
+ * their tracers interrupt each other on one CPU (xdp.Alone, xdp.CheckTracing).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -46,7 +46,7 @@ struct {
 
 /*
  * No atomics here and in all maps below: each CPU has its own entries, and neither XDP programs nor
- * their tracers interrupt each other on one CPU.
+ * their tracers interrupt each other on one CPU (xdp.Alone, xdp.CheckTracing).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

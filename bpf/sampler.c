@@ -53,7 +53,7 @@ struct account {
 
 /*
  * One account for each source; capture sets max_entries before it loads the program. No atomics:
- * each CPU has its own accounts, and XDP programs do not interrupt each other on one CPU.
+ * each CPU has its own accounts, and programs do not interrupt each other on one CPU (xdp.Alone).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

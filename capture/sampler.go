@@ -13,6 +13,7 @@ import (
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
@@ -180,6 +181,9 @@ func (k *sampler) load(l loading) (program, error) {
 	}
 	if l.adjust != nil {
 		l.adjust(spec.Programs[name])
+	}
+	if err := xdp.Alone(spec.Programs[name]); err != nil {
+		return program{}, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: k.maps})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // makeMaps creates those of the maps of a collection that are nil, and returns all of them. The
@@ -32,7 +34,10 @@ func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.
 		return nil, err
 	}
 	only := spec.Copy()
-	only.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	only.Programs = map[string]*ebpf.ProgramSpec{name: only.Programs[name]}
+	if err := xdp.Alone(only.Programs[name]); err != nil {
+		return nil, err
+	}
 	c, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: given})
 	if err != nil {
 		return nil, err

@@ -26,6 +26,9 @@ func probeTracing(target *ebpf.Program) Checks {
 	if missing := missingCapabilities(heldOrNone()); len(missing) > 0 {
 		return Checks{notTried(fentry, missing), notTried(fexit, missing), notTried(trampolines, missing)}
 	}
+	if err := xdp.CheckTracing(); err != nil {
+		return Checks{tracingCheck(fentry, err), tracingCheck(fexit, err), tracingCheck(trampolines, err)}
+	}
 	untried := func(key string) Check { return unknown(key, "there is no program to try it with") }
 	if target == nil {
 		return Checks{untried(fentry), untried(fexit), untried(trampolines)}

@@ -3,6 +3,8 @@ package testnet
 import (
 	"os"
 	"os/exec"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // TB is the part of testing.TB that this package uses. It is declared here because programs that
@@ -61,6 +63,9 @@ func RequireLiveFrames(tb TB) {
 func RequireFentry(tb TB) {
 	tb.Helper()
 	RequireRoot(tb)
+	if err := xdp.CheckTracing(); err != nil {
+		tb.Skipf("needs a kernel that traces every packet: %v", err)
+	}
 	if err := ProbeFentry(); err != nil {
 		if Emulated() {
 			skip(tb, "needs fentry: %v", err)

@@ -111,6 +111,9 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 		return Target{}, explainOpen(id, err)
 	}
 	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: prog}
+	if err := CheckTracing(); err != nil {
+		return t, err
+	}
 	// The components of a libxdp dispatcher are programs of the type Extension.
 	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
 		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)

@@ -22,12 +22,16 @@ type kernel struct {
 
 // The kernels come from the suites' security updates: their lists are short, and users are told to
 // run these kernels. Debian has none between 5.10 and 6.1. Linux 5.10 has neither XDP for packets
-// of several buffers nor live frames, which are new in 5.18.
+// of several buffers nor live frames, which are new in 5.18. The real-time kernels are those of the
+// same versions.
 var kernels = []kernel{
 	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false},
 	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false},
 	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true},
 	{"newest", "trixie-backports", "linux-image-cloud-amd64", true},
+	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true},
+	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true},
+	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true},
 }
 
 // choose returns the kernels of these versions, or without versions those that are always tested.

@@ -16,7 +16,7 @@ func TestChoose(t *testing.T) {
 		{name: "none: the supported ones", want: []string{"6.1", "6.12"}},
 		{name: "one", versions: []string{"6.12"}, want: []string{"6.12"}},
 		{name: "on request only", versions: []string{"newest", "5.10"}, want: []string{"newest", "5.10"}},
-		{name: "unknown", versions: []string{"6.1", "6.13"}, err: `kernel "6.13": must be one of [6.1 6.12 5.10 newest]`},
+		{name: "unknown", versions: []string{"6.1", "6.13"}, err: `kernel "6.13": must be one of [6.1 6.12 5.10 newest 6.1-rt 6.12-rt newest-rt]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			chosen, err := choose(test.versions)

@@ -1,0 +1,143 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// On a real-time kernel (PREEMPT_RT) packets are handled by tasks. A lock kept those of one CPU
+// apart until Linux 6.18 dropped it (commit 3253cb49cbad). Since then a program may run in the
+// middle of another one on its CPU, or of itself, and both use the same entries of per-CPU maps.
+
+// Alone lets nothing else run on the CPU while a program of the type XDP or SchedCLS runs, where
+// the kernel does not see to that. It changes nothing in programs of other types: see CheckTracing.
+func Alone(spec *ebpf.ProgramSpec) error {
+	if spec.Type != ebpf.XDP && spec.Type != ebpf.SchedCLS {
+		return nil
+	}
+	kernel, err := realtime()
+	if err != nil || kernel == nil || kernel.disable == 0 {
+		return err
+	}
+	main, err := callAlone(spec.Instructions, kernel)
+	if err != nil {
+		return fmt.Errorf("program %s: %w", spec.Name, err)
+	}
+	spec.Instructions = main
+	return nil
+}
+
+// CheckTracing returns a *TracingError where tracing programs miss packets on this kernel: where a
+// tracer interrupts itself on a CPU, the kernel leaves it out.
+func CheckTracing() error {
+	kernel, err := realtime()
+	if err != nil || kernel == nil || !kernel.preempts {
+		return err
+	}
+	return &TracingError{
+		Reason: "on this real-time kernel packets interrupt each other, and tracing programs miss those that come in between",
+		Remedy: "use a kernel with CONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y, or one without CONFIG_PREEMPT_RT",
+	}
+}
+
+// A realtimeKernel is what a real-time kernel has.
+type realtimeKernel struct {
+	disable, enable btf.TypeID // the functions that keep others from the CPU; 0 = Linux before 6.10
+	preempts        bool       // whether packets interrupt each other
+}
+
+// realtime returns nil on a kernel that is none.
+var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return nil, fmt.Errorf("ask for the kernel's version: %w", err)
+	}
+	if !strings.Contains(unix.ByteSliceToString(name.Version[:]), "PREEMPT_RT") {
+		return nil, nil
+	}
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		return nil, fmt.Errorf("ask this real-time kernel whether packets interrupt each other: %w", err)
+	}
+	k := &realtimeKernel{}
+	for function, id := range map[string]*btf.TypeID{"bpf_preempt_disable": &k.disable, "bpf_preempt_enable": &k.enable} {
+		var f *btf.Func
+		err := types.TypeByName(function, &f)
+		if errors.Is(err, btf.ErrNotFound) {
+			return &realtimeKernel{}, nil // it is older than what dropped the lock
+		}
+		if err == nil {
+			*id, err = types.TypeID(f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for %s in this real-time kernel: %w", function, err)
+		}
+	}
+	// The type came right before the lock was dropped (commit fd4e876f59b7). Of the lock itself the
+	// kernel tells only in its configuration.
+	var change *btf.Struct
+	err = types.TypeByName("tasklet_sync_callback", &change)
+	k.preempts = err == nil && !isConfigured(unix.ByteSliceToString(name.Release[:]), "CONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y")
+	return k, nil
+})
+
+// isConfigured tells whether the kernel's configuration has a line, as far as it is installed.
+func isConfigured(release, line string) bool {
+	for _, path := range []string{"/boot/config-" + release, "/lib/modules/" + release + "/config"} {
+		if text, err := os.ReadFile(path); err == nil {
+			return slices.Contains(strings.Split(string(text), "\n"), line)
+		}
+	}
+	return false
+}
+
+// callAlone returns a program that calls another one as a function, between the calls that keep
+// others from the CPU. All functions become static, because the verifier lets no global one be
+// called in between.
+func callAlone(program asm.Instructions, kernel *realtimeKernel) (asm.Instructions, error) {
+	if len(program) == 0 || program[0].Symbol() == "" {
+		return nil, errors.New("it does not begin with a function")
+	}
+	name := program[0].Symbol()
+	body := slices.Clone(program)
+	for i := range body {
+		if f := btf.FuncMetadata(&body[i]); f != nil {
+			static := *f
+			static.Linkage = btf.StaticFunc
+			if i == 0 {
+				static.Name = "alone_" + name
+			}
+			body[i] = btf.WithFuncMetadata(body[i], &static)
+		}
+	}
+	begin := asm.Mov.Reg(asm.R6, asm.R1).WithSymbol(name).WithSource(body[0].Source())
+	if f := btf.FuncMetadata(&program[0]); f != nil {
+		begin = btf.WithFuncMetadata(begin, f)
+	}
+	body[0] = body[0].WithSymbol("alone_" + name)
+	call := func(id btf.TypeID) asm.Instruction {
+		ins := asm.BuiltinFunc(0).Call()
+		ins.Src, ins.Constant = asm.PseudoKfuncCall, int64(id)
+		return ins
+	}
+	main := asm.Instructions{
+		begin, // R6 has the context, and then the verdict
+		call(kernel.disable),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.Call.Label("alone_" + name),
+		asm.Mov.Reg(asm.R6, asm.R0),
+		call(kernel.enable),
+		asm.Mov.Reg(asm.R0, asm.R6),
+		asm.Return(),
+	}
+	return append(main, body...), nil
+}
