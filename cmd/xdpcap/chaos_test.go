@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -55,6 +56,7 @@ func TestChaos(t *testing.T) {
 type chaosEnding struct {
 	name   string
 	args   []string // where there are any, nothing happens to the capture before its end
+	memory uint64   // bytes that its cgroup may have, and then a FIFO is in the place of its file; 0 = no cgroup
 	end    func(c *chaos)
 	status int // the exit status; -1 = killed, so that there is no account
 }
@@ -70,6 +72,7 @@ var chaosEndings = []chaosEnding{
 	{name: "time over", args: []string{"--duration", "2s"}, end: held(func(*chaos) {})},
 	{name: "detached", end: func(c *chaos) { detachLink(c.t, c.pair) }, status: 1},
 	{name: "interface deleted", end: func(c *chaos) { inRx(c.t, c.pair, netlink.LinkDel) }, status: 1},
+	{name: "reader stalled, with little memory", args: []string{"-B", "256k"}, memory: littleMemory, end: stalledReader},
 	{name: "disk full", end: held(fillDisk), status: 1},
 	{name: "file removed", end: held(func(c *chaos) { c.must(os.Remove(c.file)) }), status: 1},
 	{name: "file replaced", end: held(replaceFile), status: 1},
@@ -109,6 +112,8 @@ type chaos struct {
 	sender  *testnet.Sender
 	witness int // a packet socket on the receiving side
 	file    string
+	fifo    *os.File // where the file is one
+	group   cgroup   // where the memory is little
 	capture *process
 
 	sending sync.Mutex
@@ -132,7 +137,13 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 		}
 	}
 	t.Logf("xdpcap %q", args)
-	c.capture = listening(t, c.pair.Rx, nil, args...)
+	if e.memory == 0 {
+		c.capture = listening(t, c.pair.Rx, nil, args...)
+	} else {
+		c.openFIFO()
+		c.group = memoryCgroup(t, e.memory)
+		c.capture = startCommand(t, c.pair.Rx, nil, surroundings{Cgroup: c.group.directory}.command(t, args...)).listening()
+	}
 	if e.args == nil {
 		c.disturb()
 	}
@@ -369,4 +380,34 @@ func secondCapture(c *chaos) {
 	if status, stderr := other.wait(); status != want {
 		c.t.Errorf("a second capture: exit status %d, want %d: %s", status, want, stderr)
 	}
+}
+
+// littleMemory is what a capture takes, and room for some packets.
+const littleMemory = 40 << 20
+
+// openFIFO makes the file a FIFO, which nobody reads yet.
+func (c *chaos) openFIFO() {
+	c.must(unix.Mkfifo(c.file, 0o600))
+	var err error
+	c.fifo, err = os.OpenFile(c.file, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	c.must(err)
+	c.t.Cleanup(func() { c.fifo.Close() })
+}
+
+// stalledReader sends more than there is memory for, ends the capture, and only then reads.
+func stalledReader(c *chaos) {
+	const size = 1400
+	for range 2 * littleMemory / size {
+		c.must(c.sender.Send(testnet.UDPFrame(size, c.sent)))
+		c.sent++
+	}
+	c.settle()
+	if most := c.group.mostTaken(); most > littleMemory*9/10 {
+		c.t.Errorf("it took %d bytes of %d", most, littleMemory)
+	}
+	signals([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM}[c.random.IntN(2)])(c)
+	text, err := io.ReadAll(c.fifo)
+	c.must(err)
+	c.file += ".read"
+	c.must(os.WriteFile(c.file, text, 0o600))
 }

@@ -77,6 +77,22 @@ func TestLimits(t *testing.T) {
 	p := startCommand(t, pair.Rx, nil, surroundings{Hidden: []string{"/sys/kernel"}}.command(t, capture...)).listening()
 	p.interrupt()
 
+	// However few threads it may have, it says that in one line, or captures, also when a file
+	// stalls. With less, Go itself does not start.
+	tasks := newCgroup(t, "pids")
+	for n := uint64(7); n <= 16; n++ {
+		tasks.set(t, "pids.max", n)
+		args := append(capture, "-c", "1", "--duration", "1ms")
+		status, stderr := startCommand(t, pair.Rx, nil, surroundings{Cgroup: tasks.directory}.command(t, args...)).wait()
+		if n > 10 {
+			if status != 0 {
+				t.Errorf("with %d threads: exit status %d: %s", n, status, stderr)
+			}
+			continue
+		}
+		oneLine(t, status, stderr, fmt.Sprintf("of %d processes and threads for the cgroup /", n), "raise pids.max", "TasksMax=")
+	}
+
 	// However few files it may open, it says that in one line, or captures. With less, Go itself
 	// does not start.
 	for n := uint64(10); ; n++ {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // version is set by the Makefile. It is empty in a binary of `go install`, which has the version of
@@ -27,6 +26,10 @@ func main() {
 func run(args []string) int {
 	catchSignals()
 	limitHeap()
+	if err := limitThreads(); err != nil {
+		say(stderr, "%v", err)
+		return 1
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
@@ -51,14 +54,6 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
 	return 1
-}
-
-// limitHeap lets Go collect its garbage more often before it has half of the available memory.
-// The rings, and the packets that wait for a file, are no part of Go's heap and may have the rest.
-func limitHeap() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(machine.AvailableMemory().Bytes / 2))
-	}
 }
 
 // messages says what went wrong, in a line for each error, and what helps.

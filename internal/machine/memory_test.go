@@ -112,24 +112,16 @@ func TestCgroupMemory(t *testing.T) {
 		{name: "nothing there"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			root := t.TempDir()
-			write := func(file, text string) {
-				file = filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			files := make(map[string]string)
 			for file, text := range test.proc {
-				write("proc/"+file, text)
+				files["proc/"+file] = text
 			}
-			for directory, files := range test.cgroups {
-				for file, text := range files {
-					write(directory+"/"+file, text)
+			for directory, all := range test.cgroups {
+				for file, text := range all {
+					files[directory+"/"+file] = text
 				}
 			}
+			root := tree(t, files)
 			var got []string
 			for _, c := range boundedCgroups(root, "memory", (*cgroup).memoryLimit) {
 				m, ok := c.memory()
@@ -143,6 +135,22 @@ func TestCgroupMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tree makes a directory with these files.
+func tree(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for file, text := range files {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }
 
 func TestMemoryString(t *testing.T) {

@@ -1,0 +1,51 @@
+package machine
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Tasks is how many threads this process can have, those that it has included, and what leaves it
+// no more.
+type Tasks struct {
+	Number uint64
+	bound  string
+}
+
+// String is the number and, where a cgroup leaves no more, its name and limit.
+func (t Tasks) String() string {
+	if t.bound == "" {
+		return strconv.FormatUint(t.Number, 10)
+	}
+	return fmt.Sprintf("%d, %s", t.Number, t.bound)
+}
+
+// AvailableTasks is how many threads the cgroups of this process leave it, which count processes
+// and threads alike. Without a limit it is more than any process has.
+func AvailableTasks() Tasks { return availableTasks("/") }
+
+func availableTasks(root string) Tasks {
+	least := Tasks{Number: math.MaxUint64}
+	for _, c := range boundedCgroups(root, "pids", (*cgroup).taskLimit) {
+		limit, _ := c.taskLimit()
+		used, ok := c.value("pids.current")
+		if n := minus(limit, used); ok && n < least.Number {
+			least = Tasks{n, fmt.Sprintf("of %d processes and threads for the cgroup %s", limit, c.name)}
+		}
+		c.files.Close()
+	}
+	if least.bound == "" {
+		return least
+	}
+	// They are counted last, so that one which Go has just started is not missing here.
+	own, err := strconv.ParseUint(field(root+"/proc/self/status", "Threads"), 10, 32)
+	if err != nil {
+		own = 1
+	}
+	least.Number += own
+	return least
+}
+
+// taskLimit is how many processes and threads a cgroup and those below it may have.
+func (c *cgroup) taskLimit() (uint64, bool) { return c.value("pids.max") }
