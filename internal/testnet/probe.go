@@ -36,9 +36,12 @@ func ProbeLiveFrames() error {
 	return runLiveFrames(prog, make([]byte, MinFrame), 1, 1)
 }
 
-// ProbeFentry returns the error if an fentry program on an XDP program does not load here. Needs
-// root.
+// ProbeFentry returns the error if an fentry program on an XDP program does not load here, or would
+// miss packets. Needs root.
 func ProbeFentry() (err error) {
+	if err := xdp.CheckTracing(); err != nil {
+		return err
+	}
 	r := &Receiver{}
 	if err := r.loadCounting(xdp.Pass, ReceiverOptions{}); err != nil {
 		return fmt.Errorf("load XDP program: %w", err)
