@@ -55,6 +55,7 @@ type captureOptions struct {
 	json     jsonFlag
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
+	unnamed  bool   // files do not name the command line
 	printing printOptions
 	extcap   extcapOptions
 	sandbox  sandboxOptions
@@ -199,6 +200,7 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	o.card.stampFlags(f)
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
+	f.BoolVar(&o.unnamed, "no-command-line", false, "write files and streams without the command line, which is in their first comment otherwise")
 	o.sflow.flags(f)
 	listenVar(f, &o.listen)
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
@@ -359,13 +361,21 @@ func (o *captureOptions) promiscuity() capture.Promiscuity {
 	return capture.PromiscuousAuto
 }
 
+// commandLine is what files say of how they came about; "" where they are to say nothing.
+func (o *captureOptions) commandLine() string {
+	if o.unnamed {
+		return ""
+	}
+	return commandLine(os.Args)
+}
+
 // writer returns the options for writing a file.
 func (o *captureOptions) writer(t *target) capture.WriterOptions {
 	return capture.WriterOptions{
 		Format:      t.format,
 		Compression: t.compression,
 		Application: "xdpcap " + applicationVersion(),
-		CommandLine: commandLine(os.Args),
+		CommandLine: o.commandLine(),
 		Immediate:   o.unbuffer,
 	}
 }

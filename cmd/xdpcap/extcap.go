@@ -79,7 +79,7 @@ func (o *extcapOptions) hears(f *pflag.Flag) bool {
 	case "Long captures", "Flight recorder", "Live streams":
 		return false
 	case "Output":
-		return f.Name == "packet-buffered" || f.Name == "time-stamp-type"
+		return f.Name == "packet-buffered" || f.Name == "time-stamp-type" || f.Name == "no-command-line"
 	}
 	return f.Name != "interface" && f.Name != "hook"
 }

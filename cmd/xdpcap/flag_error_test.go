@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A value that a flag does not take is refused in plain words, without the names of Go's functions.
@@ -96,5 +99,25 @@ func TestCommandLine(t *testing.T) {
 	want := `xdpcap -i eth0 -w 'my file' 'it'\''s' 'tcp[0] & 1 != 0' '' $'\x1b[1m\'\\'`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A file has the command line in its comment, and not with --no-command-line.
+func TestNoCommandLine(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, flag := range []string{"--no-command-line", "--no-command-line=false"} {
+		var stdout bytes.Buffer
+		cmd := command("-i", pair.RxName, "-w", "-", "--duration", "1ms", "-q", flag)
+		cmd.Stdout = &stdout
+		if err := pair.Rx.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if has, want := bytes.Contains(stdout.Bytes(), []byte("-w - --duration")), flag != "--no-command-line"; has != want || stdout.Len() == 0 {
+			t.Errorf("%s: %d bytes, with the command line: %t", flag, stdout.Len(), has)
+		}
 	}
 }

@@ -22,6 +22,9 @@ import (
 // the flags is an error with which it ends at once.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: stderr, notices: newNotices()}
+	if err := o.json.conflict(o); err != nil {
+		return errors.Join(mistake, err)
+	}
 	if o.json.given && o.json.descriptor() == unix.Stderr {
 		r.text = io.Discard
 	}

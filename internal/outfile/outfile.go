@@ -51,7 +51,7 @@ type Options struct {
 // ends, and with it the path that it has now or will have with Atomic. It is left as it is until
 // Begin is called.
 func Open(path string, o Options) (*File, error) {
-	final, rival := "", path+partial
+	final, rival := "", path+Partial
 	if o.Atomic {
 		if err := checkReplaceable(path, o.New); err != nil {
 			return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// partial stands behind the path of a file that gets its own one when it is finished.
-const partial = ".partial"
+// Partial stands behind the path of a file that gets its own one when it is finished.
+const Partial = ".partial"
 
 // Publish gives a file of Options.Atomic its path, in the place of what was there, unless New keeps
 // that. It returns when the directory is on its disk. It does nothing with other files.

@@ -43,7 +43,7 @@ func TestRivals(t *testing.T) {
 // With New nothing that is there is written over, also not what came while the file was written.
 func TestNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
-	for _, there := range []string{path, path + partial} {
+	for _, there := range []string{path, path + Partial} {
 		mustWrite(t, there, "earlier")
 		_, err := Open(path, Options{New: true, Atomic: true})
 		if says(t, err, "open "+there+": there is a file of this name already"); !errors.Is(err, ErrNameTaken) {
