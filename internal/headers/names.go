@@ -22,6 +22,12 @@ func AppendEtherType(b []byte, number uint16) []byte {
 	return strconv.AppendUint(b, uint64(number), 16)
 }
 
+// HasEtherTypeName tells whether an EtherType has a name.
+func HasEtherTypeName(number uint16) bool {
+	_, ok := etherTypes[int(number)]
+	return ok
+}
+
 // protocolNames has the names of all protocols, so that none is made for a packet.
 var protocolNames = func() (names [256]string) {
 	for number := range names {

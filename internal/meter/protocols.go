@@ -336,6 +336,7 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 		return c, fmt.Errorf("read the counters of %s: %w", p.Interface().Name, err)
 	}
 	p.rare.addTo(c.Classes)
+	p.rare.fold(c.Classes)
 	return c, nil
 }
 

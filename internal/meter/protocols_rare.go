@@ -1,16 +1,68 @@
 package meter
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// rareClasses are EtherTypes that were taken out of their table to make room. Their packets are
-// counted as those of noRoom from then on. It is for one goroutine at a time.
+// rareClasses are EtherTypes that are not told apart: those that were taken out of their table to
+// make room, and those that come when enough others have a place. Their packets are counted as those
+// of noRoom from then on. It is for one goroutine at a time.
 type rareClasses struct {
 	aging[Class]
-	tallies []Tally // by CPU; naive has one for all
+	tallies  []Tally            // of those that were taken out, by CPU; naive has one for all
+	numbered map[Class]struct{} // EtherTypes without a name that are told apart
+}
+
+// maxNumbered is how many EtherTypes without a name are told apart in the life of a meter. Whoever
+// keeps a label for each, as Prometheus does, could have 65,536 otherwise, because any sender
+// chooses them. Those with a name are few, and are always told apart.
+const maxNumbered = 64
+
+// fold counts the EtherTypes of a snapshot that are not told apart as those of noRoom. One that is
+// told apart once always is, and any other never: so no class counts down.
+func (r *rareClasses) fold(classes map[Class][]Tally) {
+	var others []Class
+	for class := range classes {
+		if _, known := r.numbered[class]; class >= EtherType(0) && !known && !headers.HasEtherTypeName(uint16(class.Number())) {
+			others = append(others, class)
+		}
+	}
+	packets := func(class Class) (n uint64) {
+		for _, t := range classes[class] {
+			n += t.Packets
+		}
+		return n
+	}
+	slices.SortFunc(others, func(a, b Class) int {
+		return cmp.Or(cmp.Compare(packets(b), packets(a)), cmp.Compare(a, b))
+	})
+	for _, class := range others {
+		if len(r.numbered) < maxNumbered {
+			if r.numbered == nil {
+				r.numbered = make(map[Class]struct{})
+			}
+			r.numbered[class] = struct{}{}
+			continue
+		}
+		addTallies(classes, classes[class])
+		delete(classes, class)
+	}
+}
+
+// addTallies adds packets to those of noRoom.
+func addTallies(classes map[Class][]Tally, tallies []Tally) {
+	sum := make([]Tally, len(tallies))
+	copy(sum, classes[noRoom])
+	for cpu, t := range tallies {
+		sum[cpu].Add(t)
+	}
+	classes[noRoom] = sum
 }
 
 // addTo adds the packets to the classes of a snapshot.
@@ -18,12 +70,7 @@ func (r *rareClasses) addTo(classes map[Class][]Tally) {
 	if r.tallies == nil {
 		return
 	}
-	sum := make([]Tally, len(r.tallies))
-	copy(sum, classes[noRoom])
-	for cpu, t := range r.tallies {
-		sum[cpu].Add(t)
-	}
-	classes[noRoom] = sum
+	addTallies(classes, r.tallies)
 }
 
 // forget takes EtherTypes out of the table where it is time to. A packet of such an EtherType that
