@@ -61,7 +61,9 @@ func newTestServer(t *testing.T, logSize int, config *tls.Config) *testServer {
 	if err := s.Begin(d); err != nil {
 		t.Fatal(err)
 	}
+	s.feed.mu.Lock()
 	s.feed.log = newFeedLog(logSize, 2)
+	s.feed.mu.Unlock()
 	data := packetOf(200, 1)
 	for range groupSize {
 		s.group = append(s.group, Packet{Data: data, WireLen: 200})
@@ -223,6 +225,8 @@ func TestServerStalls(t *testing.T) {
 	testnet.WaitFor(t, "the slow clients to get the rest", func() bool {
 		s.feed.mu.Lock()
 		defer s.feed.mu.Unlock()
+		s.feed.log.mu.Lock() // nobody takes
+		defer s.feed.log.mu.Unlock()
 		for c := range s.feed.clients {
 			if c.given.Total().Captured+c.lost.Total().Lost < s.next {
 				return false

@@ -188,10 +188,10 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 	f.present = nil
 	f.size += p.stream.size.Load()
 	f.mu.Unlock()
-	f.finisher.add(p)
 	if p.err != nil {
-		return p.err
+		err = p.err
 	}
+	f.finisher.add(p) // to which the file belongs from now on
 	return err
 }
 

@@ -29,9 +29,14 @@ func (h *heldHook) load(k *sampler, first, index uint32) error {
 
 // attach returns when the program is at work, on another CPU than the session.
 func (h *heldHook) attach() error {
+	program, err := h.program.Clone() // the session closes its own meanwhile
+	if err != nil {
+		return err
+	}
 	go func() {
+		defer program.Close()
 		h.ended <- thread.Quiet(1, func() error {
-			_, err := h.program.Run(&ebpf.RunOptions{Data: packetOf(60, 0)})
+			_, err := program.Run(&ebpf.RunOptions{Data: packetOf(60, 0)})
 			return err
 		})
 	}()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,7 +117,12 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	if r.Path == nil {
 		r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%03d-%s", p.Number, name)) }
 	}
-	r.Finished = func(path string) { paths = append(paths, path) }
+	var mu sync.Mutex // of paths, to which the finisher's goroutine adds
+	r.Finished = func(path string) {
+		mu.Lock()
+		defer mu.Unlock()
+		paths = append(paths, path)
+	}
 	format, compression := FormatByName(name)
 	f, err := OpenFiles(r, WriterOptions{Format: format, Compression: compression})
 	if err != nil {
@@ -126,6 +132,8 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	d := describeTwo()
 	session := make(Accounts, 2)
 	d.Accounts = func() (Accounts, error) { // in this one every other packet was lost in a ring
+		mu.Lock()
+		defer mu.Unlock()
 		return Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
 	}
 	if err := f.Begin(d); err != nil {
