@@ -437,10 +437,10 @@ func TestSeriesAtomicNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	if err := f.Begin(describeTwo()); err != nil {
 		t.Fatal(err)
 	}
+	defer f.End(make(Accounts, 2)) // which waits for the goroutine that writes
 	for i := range 15 {
 		if err := f.Write([]Packet{*testPacket(i)}); err != nil {
 			t.Fatal(err)
