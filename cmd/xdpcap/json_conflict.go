@@ -10,9 +10,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// conflict refuses a file of --json that is also a file of the capture, because each would overwrite
-// the other. It asks before any of them is opened, and looks at the first file of a series alone:
-// the name of --json is known then, and later files are refused a name that is in use.
+// conflict refuses a file of --json that is also a file of the capture, because each would
+// overwrite the other. It asks before any of them is opened, and looks at the first file of a
+// series alone: the name of --json is known then, and later files are refused a name that is in
+// use.
 func (f *jsonFlag) conflict(o *captureOptions) error {
 	path := f.path()
 	if path == "" {

@@ -11,8 +11,8 @@ import (
 )
 
 // rareClasses are EtherTypes that are not told apart: those that were taken out of their table to
-// make room, and those that come when enough others have a place. Their packets are counted as those
-// of noRoom from then on. It is for one goroutine at a time.
+// make room, and those that come when enough others have a place. Their packets are counted as
+// those of noRoom from then on. It is for one goroutine at a time.
 type rareClasses struct {
 	aging[Class]
 	tallies  []Tally            // of those that were taken out, by CPU; naive has one for all
