@@ -69,7 +69,7 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 		}
 	}()
 	tellOwners(all)
-	if err := enterFollowing(o.keep); err != nil {
+	if err := enterFollowing(o.keep, o.listen != ""); err != nil {
 		return err
 	}
 	registry := newRegistry(collectors(all)...)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -42,15 +42,36 @@ var attempts = map[string]func(dir string, port int) error{
 		return err
 	},
 	"listen": func(string, int) error {
-		var c net.ListenConfig
-		c.SetMultipathTCP(false) // of which Landlock does not know
-		l, err := c.Listen(context.Background(), "tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err == nil {
 			l.Close()
 		}
 		return err
 	},
+	"make a socket":     func(string, int) error { return makeSocket(unix.AF_INET) },
+	"make a raw socket": func(string, int) error { return makeSocket(unix.AF_PACKET) },
+	"trace itself":      func(string, int) error { return unix.PtraceSeize(os.Getpid()) },
+	"use a keyring": func(string, int) error {
+		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+		return err
+	},
+	"use io_uring": func(string, int) error {
+		var params [128]byte
+		fd, _, err := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
+		if err != 0 {
+			return err
+		}
+		return unix.Close(int(fd))
+	},
 	"signal the parent": func(string, int) error { return unix.Kill(unix.Getppid(), 0) },
+}
+
+func makeSocket(family int) error {
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
 }
 
 // An insideQuestion is what is to be tried.
@@ -88,7 +109,7 @@ func openInside(t *testing.T, cmd *exec.Cmd) inside {
 	own, theirs := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "inside")
 	t.Cleanup(func() { own.Close(); theirs.Close() })
 	cmd.Path, cmd.ExtraFiles = os.Args[0], []*os.File{theirs}
-	cmd.Env = append(cmd.Env, tryInside+"=1")
+	cmd.Env = append(cmd.Env, tryInside+"=1", strictCalls+"=") // attempts fail
 	return inside{own}
 }
 
@@ -133,8 +154,8 @@ func TestInside(t *testing.T) {
 		{"printing", "", nil},
 		{"series", "-w DIR/out -C 1M", files},
 		{"recorder", "-w DIR/out --ring 16M", files},
-		{"stream", "-w tcp://127.0.0.1:PORT", []string{"connect"}},
-		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "start a program", "connect", "listen", "signal the parent"}, files...)},
+		{"stream", "-w tcp://127.0.0.1:PORT", []string{"connect", "make a socket"}},
+		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "start a program", "connect", "listen", "signal the parent", "make a socket", "use a keyring", "use io_uring"}, files...)},
 	} {
 		if !testnet.Shared(i) {
 			continue
@@ -172,12 +193,13 @@ func listenForever(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// powerless tells whether no thread of a process has a capability.
-func powerless(pid int) bool {
+// filtered tells whether no thread of a process can make all system calls, which is the last that
+// it gives up.
+func filtered(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err == nil && !strings.Contains(string(text), "\nCapPrm:\t"+noCapability+"\n") {
+		if err == nil && !strings.Contains(string(text), "\nSeccomp:\t2\n") {
 			return false
 		}
 	}
@@ -207,7 +229,7 @@ func TestInsideRead(t *testing.T) {
 			}
 			p := &process{t: t, cmd: cmd}
 			// Not one byte has been written to its input.
-			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return powerless(cmd.Process.Pid) })
+			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
 			checkPowerless(t, p)
 			if got := in.allowed(t, dir, port); len(got) > 0 && (privilege.LandlockABI() >= 4 || !slices.Equal(got, []string{"connect"})) {
 				t.Errorf("allowed: %q", got)

@@ -25,7 +25,7 @@ func runEvents(o *latencyOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := enterFollowing(o.keep); err != nil {
+	if err := enterFollowing(o.keep, false); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	say(stderr, "listening on %v", l)

@@ -13,6 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // readOptions are the flags of read.
@@ -160,6 +161,9 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 			return err
 		}
 		made = append(made, output.file)
+	}
+	if box := o.sandbox.box; box != nil && output != nil {
+		box.Work = []privilege.Work{privilege.Files} // to look whether the file is still there
 	}
 	err = o.sandbox.enter(made...)
 	if err == nil {

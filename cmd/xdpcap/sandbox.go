@@ -93,8 +93,18 @@ func (o *sandboxOptions) enter(made ...giver) error {
 			}
 		}
 	}
+	return enterBox(o.box)
+}
+
+// strictCalls is set to "kill" by tests: a system call that is missing in the table ends the
+// process then. It takes nothing away from the filter.
+const strictCalls = "XDPCAP_TEST_CALLS"
+
+// enterBox has done before what the process can do no more in the sandbox, and enters it.
+func enterBox(box *privilege.Sandbox) error {
 	loadTimeZone()
-	return explainSandbox(o.box.Enter())
+	box.Strict = os.Getenv(strictCalls) == "kill" && !privilege.SecureExecution()
+	return explainSandbox(box.Enter())
 }
 
 // loadTimeZone has Go read the files of the time zone, which it does when it first needs them.
@@ -111,6 +121,10 @@ var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", 
 // those who get packets, and start the program of -z.
 func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
 	box.Readable, box.Programs = kernelFiles, c.rotate.command != ""
+	box.Work = []privilege.Work{privilege.Files, privilege.BPF}
+	if c.listen != "" || c.live.serve != "" {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
 	if c.live.tls.asked() {
 		x509.SystemCertPool() // which Go reads when it first needs it
 	}
@@ -118,6 +132,9 @@ func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
 		u := c.targets[i].url
 		if u == nil {
 			continue
+		}
+		if !slices.Contains(box.Work, privilege.Sending) {
+			box.Work = append(box.Work, privilege.Sending)
 		}
 		if port, err := net.LookupPort("tcp", u.Port()); u.Scheme == "tcp" && err == nil {
 			box.Connect = append(box.Connect, uint16(port))
@@ -161,7 +178,11 @@ func (o *sandboxOptions) String() string {
 	if len(o.atEnd) > 0 {
 		capabilities = "CAP_NET_ADMIN alone, which it takes to " + strings.Join(o.atEnd, " and to ")
 	}
-	return who + ", " + capabilities + ", may open files for writing " + writes + reads
+	calls := "; system calls are filtered"
+	if o.box.Unfiltered != nil {
+		calls = fmt.Sprintf("; system calls are not filtered: %v", o.box.Unfiltered)
+	}
+	return who + ", " + capabilities + ", may open files for writing " + writes + reads + calls
 }
 
 // placesOf says in which directories files may be opened.
@@ -180,10 +201,13 @@ var followingNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, u
 var followingFiles = append(slices.Clone(kernelFiles), "/lib/modules", "/usr/lib/modules")
 
 // enterFollowing gives up what counters do not need.
-func enterFollowing(off bool) error {
+func enterFollowing(off, listens bool) error {
 	if off {
 		return nil
 	}
-	loadTimeZone()
-	return explainSandbox((&privilege.Sandbox{Keep: followingNeeds, Readable: followingFiles}).Enter())
+	box := &privilege.Sandbox{Keep: followingNeeds, Readable: followingFiles, Work: []privilege.Work{privilege.BPF, privilege.Tracing}}
+	if listens {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	return enterBox(box)
 }

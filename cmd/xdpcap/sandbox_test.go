@@ -140,7 +140,7 @@ func TestUnprivilegedEgress(t *testing.T) {
 	if diff := cmp.Diff(want, rights(t, p, "CapPrm", "CapEff", "CapBnd", "Uid")); diff != "" {
 		t.Errorf("while capturing: %s", diff)
 	}
-	if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, "+says+", may open files for writing nowhere, for reading in /proc, /sys alone\n") {
+	if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, "+says+", may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
 		t.Error(said)
 	}
 	if left := egressOf(t, pair); left != nil {
@@ -279,7 +279,7 @@ func TestBecomeUser(t *testing.T) {
 	t.Run("printing", func(t *testing.T) {
 		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
 		checkPowerless(t, p)
-		if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere, for reading in /proc, /sys alone\n") {
+		if said := p.interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
 			t.Error(said)
 		}
 	})

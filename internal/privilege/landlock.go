@@ -2,6 +2,7 @@ package privilege
 
 import (
 	"os"
+	"sync"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -20,18 +21,19 @@ const (
 )
 
 // LandlockABI is which version of Landlock's interface the kernel has; 0 = none, or it is switched
-// off.
-func LandlockABI() int {
+// off. It is asked once, since a process cannot ask in its sandbox.
+var LandlockABI = sync.OnceValue(func() int {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil {
 		return 0
 	}
 	return version
-}
+})
 
 // confine leaves the process the files and networks of the sandbox. Programs that it starts have
 // /dev/null as their standard input and output.
 func (s *Sandbox) confine() error {
+	LandlockABI()
 	null := landlock.RWFiles(os.DevNull).IgnoreIfMissing()
 	var rules []landlock.Rule
 	for _, path := range s.Writable {

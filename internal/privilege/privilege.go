@@ -3,6 +3,7 @@
 package privilege
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -32,10 +33,23 @@ type Sandbox struct {
 	// whom they signal, is nobody's to know, so it is not restricted then; what is written is.
 	Programs bool
 
+	// Work is what the process goes on to do. System calls that take no part in it fail with EPERM,
+	// unless it starts programs, which would have the same filter.
+	Work []Work
+
+	// Strict ends the process at such a call instead. It is for tests, which find them by it.
+	Strict bool
+
 	// Keep are capabilities, by their numbers in capabilities(7), that stay where the process has
 	// them, also where it becomes another user. What it executes has none of them.
 	Keep []int
+
+	// Unfiltered is set by Enter where system calls are not filtered, and says why.
+	Unfiltered error
 }
+
+// errPrograms is why a process that starts others has no filter.
+var errPrograms = errors.New("the programs that it starts would have the same filter")
 
 // Enter leaves all threads of the process, and what it starts from now on, with no more than the
 // sandbox has. What this kernel's Landlock does not know stays as it was: see [LandlockABI].
@@ -59,6 +73,17 @@ func (s *Sandbox) Enter() error {
 	}
 	if err := dropCapabilities(s.Keep); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	if s.Programs {
+		s.Unfiltered = errPrograms
+		return nil
+	}
+	err := filter(s.Work, s.Strict)
+	if errors.Is(err, errNoSeccomp) {
+		s.Unfiltered, err = err, nil
+	}
+	if err != nil {
+		return fmt.Errorf("restrict system calls: %w", err)
 	}
 	return nil
 }

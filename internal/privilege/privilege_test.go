@@ -250,12 +250,12 @@ func TestEnter(t *testing.T) {
 		want []string
 		more []string
 	}{
-		{"root without rights", Sandbox{}, 0, identity(none, "0", ""), []string{"become root"}},
+		{"root without rights", Sandbox{}, 0, identity(none, "0", ""), nil},
 		{"another user", Sandbox{User: &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{nobody, 7}}}, nobody,
 			identity(none, "65534", " 7 65534"), nil},
 		{"one capability of another user", Sandbox{User: &User{Name: "nobody", UID: nobody, GID: nobody}, Keep: []int{unix.CAP_NET_ADMIN}}, nobody,
 			identity(netAdmin, "65534", ""), nil},
-		{"one capability", Sandbox{Keep: []int{unix.CAP_NET_ADMIN}}, 0, identity(netAdmin, "0", ""), []string{"become root"}},
+		{"one capability", Sandbox{Keep: []int{unix.CAP_NET_ADMIN}}, 0, identity(netAdmin, "0", ""), nil},
 		{"with programs", Sandbox{Programs: true}, 0, identity(none, "0", ""), append(programs, "become root")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -266,6 +266,7 @@ func TestEnter(t *testing.T) {
 			}
 			listener(t, "unix", "@"+in.Abstract)
 			in.Connect = []uint16{uint16(in.Ports[0])}
+			in.Work = []Work{Files, BPF, Sending} // with which the attempts fail by Landlock
 			got, want := runTrial(t, in), slices.Concat(within, test.more)
 			if in.User != nil { // who may not signal root in any case
 				want = slices.DeleteFunc(want, func(name string) bool { return name == "signal the parent" })
