@@ -53,6 +53,8 @@ var (
 	// ErrNameTaken means that there is a file of the name that one of a Rotation would have, which
 	// NoOverwrite leaves alone.
 	ErrNameTaken = outfile.ErrNameTaken
+	// ErrNoReader means that a file is a FIFO which nobody has opened for reading.
+	ErrNoReader = outfile.ErrNoReader
 	// ErrEnough is what an output returns that has as many packets as it was asked for. It ends a
 	// session and is no error of it.
 	ErrEnough = errors.New("the output has as much as was asked for")

@@ -47,7 +47,8 @@ type File struct {
 
 // OpenFile opens the file at a path, or makes it, for its owner alone. A regular file is locked
 // against others that would write captures to it, and is left as it is until Begin empties it. The
-// name of the file in errors is its path unless the options have another one.
+// name of the file in errors is its path unless the options have another one. A FIFO that nobody
+// reads from is an error of the kind [ErrNoReader].
 func OpenFile(path string, o WriterOptions) (*File, error) {
 	return OpenFiles(Rotation{Path: func(Place) string { return path }}, o)
 }

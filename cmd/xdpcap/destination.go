@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -153,9 +154,9 @@ type namedOutput struct {
 }
 
 // openTarget opens what a -w names.
-func (r *captureRun) openTarget(t *target) (destination, error) {
+func (r *captureRun) openTarget(ctx context.Context, t *target) (destination, error) {
 	if t.url == nil {
-		return r.openFile(t)
+		return r.openFile(ctx, t)
 	}
 	d, err := schemes[t.url.Scheme](t.url, r.o, r.notices.add)
 	if err != nil {

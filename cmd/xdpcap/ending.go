@@ -18,6 +18,10 @@ var (
 	// when it is ready to end by itself once signalled has ended.
 	signalled, endBySignal = context.WithCancel(context.Background())
 	begun                  = make(chan struct{})
+
+	// hurried is closed by a signal that is to end an ending that hangs. What only waits gives up
+	// then, and has a second to print the account.
+	hurried = make(chan struct{})
 )
 
 // caught are the signals that catchSignals catches.
@@ -51,6 +55,7 @@ func catchSignals() {
 			if time.Since(first) < patience {
 				sig = <-received
 			}
+			close(hurried)
 			waitForStandstill()
 		case <-time.After(patience):
 		}

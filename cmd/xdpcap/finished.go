@@ -30,17 +30,29 @@ type finishedFiles struct {
 	mu       sync.Mutex
 	names    []string // to be printed
 	printing bool
-	started  int // commands
-	failed   int // of these
-	ended    int
-	first    error       // of a command, or of printing
-	told     bool        // whether first was told
+	prints   tally
+	commands tally
+	begun    int         // of the commands
 	note     func(error) // tells an error at once; nil in wait
 }
+
+// A tally counts what was to be done for files.
+type tally struct {
+	what                 string // as errors name it
+	asked, ended, failed int
+	first                error // of those that failed
+	told                 bool  // whether first was told
+}
+
+func (t *tally) left() int { return t.asked - t.ended }
+
+// maxNames is how many names may wait to be printed. More are not printed.
+const maxNames = 10_000
 
 // newFinishedFiles finds the command before anything is captured.
 func newFinishedFiles(o *rotationOptions, output *os.File, note func(error)) (*finishedFiles, error) {
 	f := &finishedFiles{name: o.command, note: note, running: make(chan struct{}, runtime.NumCPU())}
+	f.prints.what, f.commands.what = "--print-files", "-z "+o.command
 	if output != nil {
 		f.output = output
 	}
@@ -59,6 +71,11 @@ func newFinishedFiles(o *rotationOptions, output *os.File, note func(error)) (*f
 func (f *finishedFiles) print(file string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.prints.asked++
+	if len(f.names) == maxNames {
+		f.fail(&f.prints, fmt.Errorf("--print-files: %d names wait for a reader: %s is not printed", maxNames, file))
+		return
+	}
 	f.names = append(f.names, file)
 	if f.printing {
 		return
@@ -73,9 +90,11 @@ func (f *finishedFiles) print(file string) {
 			f.mu.Unlock()
 			_, err := io.WriteString(stdout{}, text)
 			f.mu.Lock()
-			if err != nil {
-				f.fail(explainPrint(err))
+			if err == nil {
+				f.prints.ended++
+				continue
 			}
+			f.fail(&f.prints, fmt.Errorf("--print-files: %w", explainPrint(err)))
 		}
 		f.printing = false
 	})
@@ -84,18 +103,22 @@ func (f *finishedFiles) print(file string) {
 // run runs the command for a file, beside as many others as there are CPUs.
 func (f *finishedFiles) run(file string) {
 	f.mu.Lock()
-	f.started++
+	f.commands.asked++
 	f.mu.Unlock()
 	f.over.Go(func() {
 		f.running <- struct{}{}
+		f.mu.Lock()
+		f.begun++
+		f.mu.Unlock()
 		err := f.command(file)
 		<-f.running
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.ended++
 		if err != nil {
-			f.fail(fmt.Errorf("-z %s %s: %w", f.name, file, err))
+			f.fail(&f.commands, fmt.Errorf("-z %s %s: %w", f.name, file, err))
+			return
 		}
+		f.commands.ended++
 	})
 }
 
@@ -113,18 +136,22 @@ func (f *finishedFiles) command(file string) error {
 }
 
 // fail tells the first error at once; the others are counted. The caller holds mu.
-func (f *finishedFiles) fail(err error) {
-	if f.failed++; f.failed > 1 {
+func (f *finishedFiles) fail(t *tally, err error) {
+	t.ended++
+	if t.failed++; t.failed > 1 {
 		return
 	}
-	if f.first = err; f.note != nil {
+	if t.first = err; f.note != nil {
 		f.note(err)
-		f.told = true
+		t.told = true
 	}
 }
 
-// wait waits until all names are printed and all commands have ended, but not for ever. note is
-// called from this goroutine alone from now on.
+// printPatience is how long the end of a capture waits for the reader of names that takes none.
+const printPatience = 2 * time.Second
+
+// wait waits until all names are printed and all commands have ended, but not for ever, and not
+// after a signal that is to end it. note is called from this goroutine alone from now on.
 func (f *finishedFiles) wait(note func(error)) {
 	over := make(chan struct{})
 	f.mu.Lock()
@@ -134,33 +161,56 @@ func (f *finishedFiles) wait(note func(error)) {
 		f.over.Wait()
 		close(over)
 	}()
-	limit, soon := time.After(commandPatience), time.After(time.Second)
-	for waiting := true; waiting; {
-		select {
-		case <-over:
-			waiting = false
-		case <-soon:
-			if n := f.left(); n > 0 {
-				note(fmt.Errorf("-z %s: waiting for %d to end, for a minute at most", f.name, n))
-			}
-		case <-limit:
-			note(fmt.Errorf("-z %s: %d have not ended, and go on by themselves", f.name, f.left()))
-			waiting = false
-		}
-	}
+	f.await(over, note)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failed > 0 && !f.told {
-		note(f.first)
+	if n := f.commands.left(); n > 0 {
+		running := f.begun - f.commands.ended
+		note(fmt.Errorf("-z %s: %d have not ended, and go on by themselves; for %d files it was not run", f.name, running, n-running))
 	}
-	if f.failed > 1 {
-		note(fmt.Errorf("-z %s: failed for %d of %d files", f.name, f.failed, f.started))
+	if n := f.prints.left(); n > 0 {
+		note(fmt.Errorf("--print-files: nobody has read %d of %d names", n, f.prints.asked))
+	}
+	for _, t := range []*tally{&f.prints, &f.commands} {
+		if t.failed > 0 && !t.told {
+			note(t.first)
+		}
+		if t.failed > 1 {
+			note(fmt.Errorf("%s: failed for %d of %d files", t.what, t.failed, t.asked))
+		}
 	}
 }
 
-// left is how many commands have not ended.
-func (f *finishedFiles) left() int {
+// await returns when it is over, or when nothing is to be waited for any more.
+func (f *finishedFiles) await(over <-chan struct{}, note func(error)) {
+	limit, soon := time.After(commandPatience), time.After(time.Second)
+	look := time.NewTicker(printPatience)
+	defer look.Stop()
+	before := f.left(&f.prints)
+	for {
+		select {
+		case <-over:
+			return
+		case <-hurried:
+			return
+		case <-limit:
+			return
+		case <-soon:
+			if n := f.left(&f.commands); n > 0 {
+				note(fmt.Errorf("-z %s: waiting for %d to end, for a minute at most", f.name, n))
+			}
+		case <-look.C:
+			unread := f.left(&f.prints)
+			if unread == before && f.left(&f.commands) == 0 {
+				return
+			}
+			before = unread
+		}
+	}
+}
+
+func (f *finishedFiles) left(t *tally) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.started - f.ended
+	return t.left()
 }

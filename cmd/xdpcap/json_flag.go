@@ -81,8 +81,10 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	}
 	if fd < 0 {
 		err := by(f.file, func(t outfile.Trust) (err error) {
-			f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
-			return err
+			return awaitReader(signalled, func() error {
+				f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
+				return err
+			})
 		})
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)

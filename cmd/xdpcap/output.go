@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -36,7 +38,7 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 }
 
 // openFile opens a file that -w names, or the first one of a series, whose other files are tried.
-func (r *captureRun) openFile(t *target) (file *capture.File, err error) {
+func (r *captureRun) openFile(ctx context.Context, t *target) (file *capture.File, err error) {
 	var series *capture.Rotation
 	if t.name == r.o.write && r.o.series != nil {
 		series = r.o.series
@@ -47,10 +49,28 @@ func (r *captureRun) openFile(t *target) (file *capture.File, err error) {
 	err = r.o.sandbox.open(t.name, func(trust outfile.Trust) error {
 		o := r.writer(t)
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
-		file, err = openOutput(t.name, series, r.o.rotate.noOverwrite, o)
-		return err
+		return awaitReader(ctx, func() error {
+			file, err = openOutput(t.name, series, r.o.rotate.noOverwrite, o)
+			return err
+		})
 	})
 	return file, err
+}
+
+// awaitReader opens a file again and again while that is a FIFO that nobody reads from. Its error
+// is that of the last time when the context ends.
+func awaitReader(ctx context.Context, open func() error) error {
+	for {
+		err := open()
+		if !errors.Is(err, capture.ErrNoReader) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // isStdout tells whether -w names standard output.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -55,7 +56,7 @@ func (in *readInputs) add(name string, o inputOptions) error {
 		if term.IsTerminal(int(file.Fd())) {
 			return errors.New("standard input is a terminal: pipe a capture into xdpcap read -")
 		}
-	} else if file, err = os.Open(name); err != nil {
+	} else if file, err = openInput(name); err != nil {
 		return err
 	}
 	in.open = append(in.open, file)
@@ -85,6 +86,25 @@ func (in *readInputs) begin() error {
 		in.files = append(in.files, f)
 	}
 	return nil
+}
+
+// openInput opens a file for reading. A FIFO is not waited for here, but by a waitingInput.
+func openInput(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+}
+
+// readInput reads a file of at most a MiB. It may be a pipe, for which a signal does not wait.
+func readInput(name string) ([]byte, error) {
+	f, err := openInput(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(&waitingInput{f, signalled}, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return text, nil
 }
 
 // streamURL returns what an argument names that is no file: tcp://HOST:PORT.

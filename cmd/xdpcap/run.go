@@ -103,7 +103,9 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	defer r.exporter.close()
 	defer r.closeOutputs()
-	if err := r.openOutputs(ctx); err != nil {
+	opening, opened := forDuration(ctx, r.o.duration) // the reader of a FIFO may never come
+	err = r.openOutputs(opening)
+	if opened(); err != nil {
 		return err
 	}
 	if r.recorder != nil {
@@ -181,7 +183,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 			r.outputs = append(r.outputs, namedOutput{recorderOutput{r.recorder}, t.name})
 			continue
 		}
-		d, err := r.openTarget(t)
+		d, err := r.openTarget(ctx, t)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 )
@@ -32,7 +31,7 @@ func (o *tlsOptions) config() (*tls.Config, error) {
 		return nil, errors.New("--tls-cert and --tls-key: one needs the other")
 	}
 	if o.cert != "" {
-		pair, err := tls.LoadX509KeyPair(o.cert, o.key)
+		pair, err := loadKeyPair(o.cert, o.key)
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.cert, o.key, err)
 		}
@@ -41,7 +40,7 @@ func (o *tlsOptions) config() (*tls.Config, error) {
 	if o.ca == "" {
 		return c, nil
 	}
-	text, err := os.ReadFile(o.ca)
+	text, err := readInput(o.ca)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-ca: %w", err)
 	}
@@ -51,4 +50,17 @@ func (o *tlsOptions) config() (*tls.Config, error) {
 	}
 	c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert
 	return c, nil
+}
+
+// loadKeyPair reads certificates and the key of the first. A signal ends the wait for a pipe.
+func loadKeyPair(cert, key string) (tls.Certificate, error) {
+	certText, err := readInput(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyText, err := readInput(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certText, keyText)
 }

@@ -19,6 +19,9 @@ var ErrSpoiled = errors.New("the file is gone or no longer whole")
 // ErrNameTaken is the kind of error that there is a file already where there must not be one.
 var ErrNameTaken = errors.New("the name is taken")
 
+// ErrNoReader is the kind of error that nobody has opened a FIFO for reading.
+var ErrNoReader = errors.New("nobody reads from the FIFO")
+
 // A File is written to from its end on. It belongs to one goroutine.
 type File struct {
 	*os.File
@@ -39,8 +42,7 @@ type Options struct {
 	// New refuses a path where there is a regular file already, which Open otherwise writes over.
 	// The error is of the kind ErrNameTaken.
 	New bool
-	// Regular refuses what is no regular file. Without it, Open waits until somebody reads from a
-	// FIFO.
+	// Regular refuses what is no regular file.
 	Regular bool
 	// Trust says which files may be written to.
 	Trust Trust
@@ -49,7 +51,7 @@ type Options struct {
 // Open opens the file at a path for writing, or makes it, for its owner alone. A regular file is
 // locked against a second Open, by this process or another one, until it is closed or the process
 // ends, and with it the path that it has now or will have with Atomic. It is left as it is until
-// Begin is called.
+// Begin is called. A FIFO that nobody reads from is not waited for: that is an ErrNoReader.
 func Open(path string, o Options) (*File, error) {
 	final, rival := "", path+Partial
 	if o.Atomic {
@@ -67,6 +69,9 @@ func Open(path string, o Options) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	opened.path, opened.final, opened.made, opened.options = path, final, made, o
+	if opened.mode&(os.ModeDevice|os.ModeCharDevice) != 0 {
+		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a device may be slow
+	}
 	switch {
 	case opened.IsRegular():
 		err = opened.lock(rival)
@@ -81,10 +86,7 @@ func Open(path string, o Options) (*File, error) {
 
 // open opens a file, and tells whether it has made it.
 func open(path string, o Options) (f *os.File, made bool, err error) {
-	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
-	if o.Regular || o.Atomic {
-		flags |= unix.O_NONBLOCK // a FIFO is not waited for
-	}
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NONBLOCK // which does not wait for a FIFO's reader
 	f, err = o.Trust.open(path, flags|os.O_EXCL)
 	if err == nil {
 		return f, true, nil
@@ -101,8 +103,10 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 		f, err = o.Trust.open(path, flags)
 	}
 	switch {
-	case errors.Is(err, unix.ENXIO) && flags&unix.O_NONBLOCK != 0:
+	case errors.Is(err, unix.ENXIO) && (o.Regular || o.Atomic):
 		return nil, false, notRegular(path)
+	case errors.Is(err, unix.ENXIO):
+		return nil, false, xdp.Kind(ErrNoReader, "open %s: nobody reads from it", path)
 	case err != nil:
 		return nil, false, explainOpen(path, err)
 	}

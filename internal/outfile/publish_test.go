@@ -76,6 +76,9 @@ func TestRegular(t *testing.T) {
 	}
 	_, err := Open(path, Options{Regular: true})
 	says(t, err, "open "+path+": it is not a regular file")
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrNoReader) {
+		t.Errorf("no ErrNoReader: %v", err)
+	}
 	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// mustFifo makes a FIFO at whose other end is nobody.
+func mustFifo(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// holds tells whether a process has a file open.
+func holds(p *process, path string) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		to, err := os.Readlink(fd)
+		return err == nil && to == path
+	})
+}
+
+// Whatever waits for the other end of a FIFO is ended by the first signal.
+func TestFifoWithoutPeer(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		name   string
+		args   func(fifo, other string) []string
+		opens  bool // the other file, before it comes to the FIFO
+		status int
+		said   string
+	}{
+		{"write", func(fifo, other string) []string { return []string{"-i", pair.RxName, "-w", other, "-w", fifo} }, true, 1, ": nobody reads from it\n"},
+		{"read", func(fifo, _ string) []string { return []string{"read", fifo} }, false, 0, ""},
+		{"certificate", func(fifo, _ string) []string {
+			return []string{"-i", pair.RxName, "--serve", "127.0.0.1:0", "--tls-cert", fifo, "--tls-key", fifo}
+		}, false, 1, "context canceled"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fifo, other := mustFifo(t, "fifo"), tempFile(t)
+			p := start(t, pair.Rx, nil, test.args(fifo, other)...)
+			testnet.WaitFor(t, "the command to come to the FIFO", func() bool { return holds(p, other) || !test.opens && holds(p, fifo) })
+			p.cmd.Process.Signal(os.Interrupt)
+			if status, stderr := p.wait(); status != test.status || !strings.Contains(stderr, test.said) {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+		})
+	}
+	begun := time.Now()
+	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", mustFifo(t, "fifo"), "--duration", "300ms").wait()
+	if took := time.Since(begun); status != 1 || !strings.Contains(stderr, "nobody reads from it") || took < 300*time.Millisecond {
+		t.Errorf("after %v exit status %d: %s", took, status, stderr)
+	}
+
+	// When the other end comes, all goes on.
+	fifo := mustFifo(t, "fifo.pcapng")
+	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", fifo, "--json")
+	reader := start(t, pair.Rx, nil, "read", "-q", fifo)
+	p.listening()
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+	if s := account(t, p.interrupt()); s.Captured != 1 {
+		t.Errorf("summary %+v", s)
+	}
+	if status, stderr := reader.wait(); status != 0 {
+		t.Errorf("the reader: exit status %d: %s", status, stderr)
+	}
+}
+
+// A FIFO under the name of a later file of a series ends the capture with what is there.
+func TestFifoInSeries(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	fifo := mustFifo(t, "out1")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", strings.TrimSuffix(fifo, "1"), "-C", "100k", "--json")
+	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := p.wait()
+	if s := account(t, stderr); status != 1 || s.Captured == 0 || !strings.Contains(stderr, "begin file 2 of the capture: open "+fifo+": it is not a regular file") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+// The end of a capture says which commands go on and which were never run, and a second signal does
+// not take the account away.
+func TestCommandHangs(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	script := filepath.Join(t.TempDir(), "hangs")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1 3>&-\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", tempFile(t), "-C", "100k", "-z", script, "--json")
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+	p.cmd.Process.Signal(os.Interrupt)
+	testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.said(), "to end, for a minute at most") })
+	testnet.WaitFor(t, "the end", func() bool { // of the second in which a signal counts as the first
+		p.cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-p.done:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
+	_, stderr := p.wait()
+	s := account(t, stderr)
+	if s.Captured != 1000 || !strings.Contains(stderr, " have not ended, and go on by themselves; for ") || !strings.Contains(strings.Join(s.Notices, "\n"), "files it was not run") {
+		t.Errorf("%s", stderr)
+	}
+}
+
+// Names that nobody reads, or that cannot be written, are told of as names, and hold up nothing.
+func TestPrintFilesUnread(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	paused, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer paused.Close()
+	defer w.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		out  *os.File
+		said string
+	}{
+		{"full", full, "--print-files: failed for "},
+		{"paused", w, "--print-files: nobody has read "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := listening(t, pair.Rx, test.out, "-i", pair.RxName, "-w", tempFile(t), "-C", "100k", "--print-files", "--json")
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+			stderr := p.interrupt()
+			if s := account(t, stderr); s.Captured != 1000 || !strings.Contains(stderr, test.said) || strings.Contains(stderr, "-z ") {
+				t.Errorf("%s", stderr)
+			}
+		})
+	}
+}
