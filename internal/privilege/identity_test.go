@@ -27,6 +27,7 @@ func TestMayWrite(t *testing.T) {
 	if err := os.Chmod(parent, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	defer holdThreads()()
 	before, err := threads()
 	if err != nil {
 		t.Fatal(err)

@@ -60,17 +60,7 @@ type finding struct {
 func try(text string) int {
 	var in trial
 	err := json.Unmarshal([]byte(text), &in)
-	var held sync.WaitGroup
-	hold := make(chan struct{})
-	for range 4 { // threads that have been there before
-		held.Add(1)
-		go func() {
-			runtime.LockOSThread()
-			held.Done()
-			<-hold
-		}()
-	}
-	held.Wait()
+	holdThreads()
 	if err == nil {
 		err = in.Enter()
 	}
@@ -154,6 +144,23 @@ func connectAbstract(name string) error {
 		return err
 	}
 	return conn.Close()
+}
+
+// holdThreads makes four threads besides the caller's. They are there until release is called.
+func holdThreads() (release func()) {
+	var held sync.WaitGroup
+	hold := make(chan struct{})
+	for range 4 {
+		held.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			held.Done()
+			<-hold
+		}()
+	}
+	held.Wait()
+	return func() { close(hold) }
 }
 
 // threads has what /proc says of the threads' identities, each line that differs once.
