@@ -18,6 +18,7 @@ GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
+RACE_PACKAGES     := gcc libc6-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
@@ -32,7 +33,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-kernels lint generate bench man clean help
+.PHONY: build run test test-race test-kernels lint generate bench man clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
@@ -50,6 +51,16 @@ test: build ## run all tests, as root; installs what they need where it is missi
 	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES))
 	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
 	@$(MAKE) --no-print-directory test-kernels
+
+# The packages that start a goroutine, in code or tests, but for tools: those that can have a data race.
+RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^contrib/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
+# The command's own tests run the static binary that XDPCAP names. Without it they run themselves, so
+# that a capture of TestChaos and the servers of TestServe are looked at by the race detector, too.
+test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
+	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
+	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race -count=1 $(filter-out ./cmd/xdpcap,$(RACING))
+	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= $(GO) test -race -count=1 -run 'TestChaos|TestServe|TestSend$$' ./cmd/xdpcap
 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES))
