@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -14,7 +15,7 @@ type cgroup struct {
 	name      string // its path, as /proc/self/cgroup has it
 	version   int    // of the interface: 1 or 2
 	directory string
-	files     *os.Root // the directory, once it is open
+	files     map[string]*os.File // by name, once it is open
 }
 
 // findCgroups returns the cgroups of this process in the hierarchies of both versions that may have
@@ -48,24 +49,32 @@ func findCgroups(root, controller string) (all []cgroup) {
 	return all
 }
 
-// open opens the cgroup's directory. The files in it are found through that also by a process that
-// has given up the privileges that it took to get there.
-func (c *cgroup) open() (err error) {
-	c.files, err = os.OpenRoot(c.directory)
-	return err
+// open opens those of the files that there are. They are read again and again, also after the
+// process has given up the privileges, or the view of the file system, with which it opened them.
+func (c *cgroup) open(names []string) {
+	c.files = make(map[string]*os.File)
+	for _, name := range names {
+		if f, err := os.Open(path.Join(c.directory, name)); err == nil {
+			c.files[name] = f
+		}
+	}
 }
 
-// boundedCgroups opens the cgroups of this process that have a limit, and leaves out those that it
-// may not look into.
-func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool)) (bounded []cgroup) {
+func (c *cgroup) close() {
+	for _, f := range c.files {
+		f.Close()
+	}
+}
+
+// boundedCgroups opens files of the cgroups of this process that have a limit, and leaves out those
+// that it may not look into.
+func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool), files ...string) (bounded []cgroup) {
 	for _, c := range findCgroups(root, controller) {
-		if err := c.open(); err != nil {
-			continue
-		}
+		c.open(files)
 		if _, ok := limit(&c); ok {
 			bounded = append(bounded, c)
 		} else {
-			c.files.Close()
+			c.close()
 		}
 	}
 	return bounded
@@ -143,21 +152,26 @@ func lines(file string) (all []string) {
 	return all
 }
 
+// read reads a file from its beginning, "" where it is not open or the cgroup is gone.
+func (c *cgroup) read(file string) string {
+	f := c.files[file]
+	if f == nil {
+		return ""
+	}
+	text, _ := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
+	return string(text)
+}
+
 // value reads a file with one number. It returns false where there is none: "max" is none.
 func (c *cgroup) value(file string) (n uint64, ok bool) {
-	text, err := c.files.ReadFile(file)
-	if err != nil {
-		return 0, false
-	}
-	n, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	n, err := strconv.ParseUint(strings.TrimSpace(c.read(file)), 10, 64)
 	return n, err == nil
 }
 
 // values reads numbers from a file of lines "key number". A key that is not there has 0.
 func (c *cgroup) values(file string, keys ...string) []uint64 {
 	n := make([]uint64, len(keys))
-	text, _ := c.files.ReadFile(file)
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(c.read(file)) {
 		key, number, _ := strings.Cut(line, " ")
 		if i := slices.Index(keys, key); i >= 0 {
 			n[i], _ = strconv.ParseUint(strings.TrimSpace(number), 10, 64)

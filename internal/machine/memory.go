@@ -58,7 +58,14 @@ func MachineMemory() Memory {
 }
 
 // memoryCgroups are the cgroups that bound the memory when it is called first, and stay open.
-var memoryCgroups = sync.OnceValue(func() []cgroup { return boundedCgroups("/", "memory", (*cgroup).memoryLimit) })
+var memoryCgroups = sync.OnceValue(func() []cgroup {
+	return boundedCgroups("/", "memory", (*cgroup).memoryLimit, memoryFiles...)
+})
+
+// memoryFiles are the files of both versions that say what a cgroup may have and has.
+var memoryFiles = []string{
+	"memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max", "memory.high", "memory.current", "memory.stat",
+}
 
 // memoryLimit is how many bytes all processes of a cgroup and of those below it may have. Above
 // memory.high of version 2 they are only held up, but so much that a capture comes to a standstill.

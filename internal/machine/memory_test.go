@@ -123,7 +123,7 @@ func TestCgroupMemory(t *testing.T) {
 			}
 			root := tree(t, files)
 			var got []string
-			for _, c := range boundedCgroups(root, "memory", (*cgroup).memoryLimit) {
+			for _, c := range boundedCgroups(root, "memory", (*cgroup).memoryLimit, memoryFiles...) {
 				m, ok := c.memory()
 				if !ok || m.IsMachines() {
 					t.Errorf("%+v has no memory", c)

@@ -27,13 +27,13 @@ func AvailableTasks() Tasks { return availableTasks("/") }
 
 func availableTasks(root string) Tasks {
 	least := Tasks{Number: math.MaxUint64}
-	for _, c := range boundedCgroups(root, "pids", (*cgroup).taskLimit) {
+	for _, c := range boundedCgroups(root, "pids", (*cgroup).taskLimit, "pids.max", "pids.current") {
 		limit, _ := c.taskLimit()
 		used, ok := c.value("pids.current")
 		if n := minus(limit, used); ok && n < least.Number {
 			least = Tasks{n, fmt.Sprintf("of %d processes and threads for the cgroup %s", limit, c.name)}
 		}
-		c.files.Close()
+		c.close()
 	}
 	if least.bound == "" {
 		return least
