@@ -622,12 +622,15 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 	if (ring_size && is_for_ring(ctx, context, length)) {
 		sent = send_by_ring(ctx, context, account, facts, length);
 	} else {
+		struct ring *shown = ring_size ? show_other(account->cpu) : NULL;
 		struct header header;
 
 		if (length > PERF_MAX_RECORD - header_size())
 			length = PERF_MAX_RECORD - header_size();
 		fill(&header, facts, account, length);
 		sent = !send_by_perf(ctx, context == XDP_BUFF, &header, header_size(), length);
+		if (shown)
+			hide_other(shown);
 	}
 	if (sent) {
 		account->sampled++;

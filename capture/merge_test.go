@@ -112,6 +112,21 @@ func TestMergeHeld(t *testing.T) {
 	}
 }
 
+// The rings of perf beside shared ones, whose records these show, hold nothing back.
+func TestMergePrompt(t *testing.T) {
+	_, onShared := newFakeProgram(4096)
+	_, onPerf := newFakePerf(4096)
+	m := merge{cursors: []*cursor{onShared, onPerf}}
+	const now = int64(time.Second)
+	if got := now - m.complete(now); got != int64(settleTime) {
+		t.Errorf("with a ring of perf's alone %v are waited for, want %v", time.Duration(got), settleTime)
+	}
+	onPerf.ring.(*perfRing).isShown = true
+	if got := now - m.complete(now); got != int64(promptTime) {
+		t.Errorf("with a ring of perf's that is shown %v are waited for, want %v", time.Duration(got), promptTime)
+	}
+}
+
 // A damaged record is rejected once, and what follows is not held up.
 func TestMergeRejects(t *testing.T) {
 	k, c := newFakePerf(4096)

@@ -27,6 +27,8 @@ type perfRing struct {
 	wrap  []byte                  // for a record that continues at the beginning of data
 	own   []byte                  // for records of the last next that are to be changed
 	gone  bool                    // the kernel has taken the event away with the CPU
+
+	isShown bool // a shared ring shows that a record is being written here
 }
 
 // A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
@@ -43,6 +45,7 @@ type perfTransport struct {
 
 	made    uint32          // rings so far
 	numbers []atomic.Uint32 // what ringOf returns
+	shown   int             // CPUs with lower numbers have a shared ring besides: see perfRing.isShown
 }
 
 func newPerfTransport(o *Options) transport {
@@ -97,6 +100,9 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 			continue // the CPU is offline
 		}
 		t.served[cpu] = r
+		if r != nil {
+			r.isShown = cpu < t.shown
+		}
 		if late && errors.Is(err, support.ErrPerfRefused) {
 			return rings, xdp.Kind(ErrPerfRefused, "this process may open no perf event on CPU %d any more", cpu)
 		}
@@ -147,6 +153,9 @@ func (r *perfRing) close() error {
 
 // complete can only be guessed, as perf does not show that a record is being written.
 func (r *perfRing) complete(now int64) int64 {
+	if r.isShown {
+		return now - int64(promptTime)
+	}
 	return now - int64(settleTime)
 }
 

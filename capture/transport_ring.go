@@ -137,6 +137,7 @@ func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 		return err
 	}
 	if t.fragments != nil {
+		t.fragments.shown = t.cpus
 		return t.fragments.open(maps)
 	}
 	return nil

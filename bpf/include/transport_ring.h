@@ -22,7 +22,7 @@
  */
 struct ring {
 	__u64 head;    /* up to where records are complete */
-	__u64 filling; /* a record is being written: not 0 */
+	__u64 filling; /* a record of this CPU is being written, here or elsewhere: not 0 */
 	__u64 unused[6];
 	__u64 tail;    /* up to where the reader has finished */
 	__u64 wake_at; /* the reader is to be woken when head gets there */
@@ -88,6 +88,28 @@ static __always_inline void *reserve(struct ring *r, __u64 size)
 static __always_inline void cancel(struct ring *r)
 {
 	((volatile struct ring *)r)->filling = 0;
+}
+
+/*
+ * show_other lets the reader wait for a record of this CPU that goes by another ring, from before
+ * its stamp is taken until hide_other. It returns NULL where there is nothing to hide, as for a
+ * record in the middle of another one. The exchange is a full barrier: the record is in its ring
+ * before.
+ */
+static __always_inline struct ring *show_other(__u32 cpu)
+{
+	struct ring *r = find_ring(cpu);
+	volatile struct ring *shared = r;
+
+	if (!r || shared->filling)
+		return NULL;
+	shared->filling = 1;
+	return r;
+}
+
+static __always_inline void hide_other(struct ring *r)
+{
+	__sync_lock_test_and_set(&r->filling, 0);
 }
 
 /*
