@@ -83,7 +83,7 @@ func (o *sandboxOptions) open(path string, open func(outfile.Trust) error) error
 	if o.trusts(path) || o.box == nil {
 		return open(outfile.Trust{})
 	}
-	err := o.as(func() error { return open(outfile.Trust{Owners: o.owners(path, true)}) })
+	err := o.as(func() error { return open(o.trust(path)) })
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -92,6 +92,14 @@ func (o *sandboxOptions) open(path string, open func(outfile.Trust) error) error
 		return direct
 	}
 	return fmt.Errorf("as %s: %w", o.who(), err)
+}
+
+// trust says which file may be at a path that is opened as whom the capture becomes.
+func (o *sandboxOptions) trust(path string) outfile.Trust {
+	if o.trusts(path) {
+		return outfile.Trust{}
+	}
+	return outfile.Trust{Owners: o.owners(path, true)}
 }
 
 // openDirect opens a file with all rights, and by no link. It may be called without a plan.

@@ -39,15 +39,17 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 
 // openFile opens a file that -w names, or the first one of a series, whose other files are tried.
 func (r *captureRun) openFile(ctx context.Context, t *target) (file *capture.File, err error) {
+	o, box := r.writer(t), &r.o.sandbox
 	var series *capture.Rotation
 	if t.name == r.o.write && r.o.series != nil {
 		series = r.o.series
-		if err := r.o.sandbox.try(func() error { return capture.TryFiles(*series, r.writer(t)) }); err != nil {
+		series.NoOverwrite = r.o.rotate.noOverwrite
+		o.Owners = box.trust(t.name).Owners
+		if err := box.try(func() error { return capture.TryFiles(*series, o) }); err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}
-	err = r.o.sandbox.open(t.name, func(trust outfile.Trust) error {
-		o := r.writer(t)
+	err = box.open(t.name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return awaitReader(ctx, func() error {
 			file, err = openOutput(t.name, series, r.o.rotate.noOverwrite, o)

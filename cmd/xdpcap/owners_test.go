@@ -272,6 +272,54 @@ func TestOwnersOfFiles(t *testing.T) {
 	}
 }
 
+// What keeps a later file from being made is found at the start, and nothing is changed.
+func TestOwnersOfLaterFiles(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		name   string
+		mode   os.FileMode // of the directory, which belongs to the user
+		file   string      // that somebody has in it
+		rights os.FileMode // of the file
+		args   string
+		words  []string
+	}{
+		{"the next one", 0o755, "out1", 0o600, "-C 1M", []string{"DIR/out1", "permission denied", "as user nobody"}},
+		{"the next one, for all", 0o755, "out1", 0o666, "-C 1M", []string{"DIR/out1: it belongs to another user, with id 4000000"}},
+		{"one of a ring", 0o755, "out2", 0o600, "-C 1M -W 4", []string{"DIR/out2", "permission denied"}},
+		{"one of a ring, that cannot be removed", 0o777 | os.ModeSticky, "out2", 0o600, "-C 1M -W 4", []string{"replace DIR/out2: operation not permitted"}},
+		{"the next one, that is to be kept", 0o755, "out1", 0o666, "-C 1M --no-overwrite", []string{"DIR/out1: there is a file of this name already"}},
+		{"a partial one", 0o755, "out.partial", 0o600, "--atomic", []string{"DIR/out.partial", "permission denied"}},
+		{"the command", 0o755, "command", 0o700, "-z DIR/command", []string{"-z DIR/command: permission denied"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			owner := nobody
+			if test.mode&os.ModeSticky != 0 {
+				owner = 0
+			}
+			dir := (&ownedPlace{uid: owner, mode: test.mode}).make(t)
+			path := dir + "/" + test.file
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{os.Chmod(path, test.rights), os.Chown(path, volume, volume)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := strings.Fields(strings.ReplaceAll(test.args, "DIR", dir))
+			p := start(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", dir+"/out", "-Z", "nobody")...)
+			status, stderr := p.wait()
+			for _, words := range test.words {
+				oneLine(t, status, stderr, strings.ReplaceAll(words, "DIR", dir))
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 1 || contents(t, path) != "#!/bin/sh\n" {
+				t.Errorf("it has left %v", left)
+			}
+		})
+	}
+}
+
 // The file of --json is as it was until the capture has begun, and has one object then.
 func TestJSONBegins(t *testing.T) {
 	skipEmulated(t)

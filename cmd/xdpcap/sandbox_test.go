@@ -228,6 +228,8 @@ func TestBecomeUser(t *testing.T) {
 	}{
 		{"root", nil, nil, 0, 0},
 		{"sudo", sudo, nil, nobody, nobody},
+		{"doas", []string{"DOAS_USER=nobody"}, nil, nobody, nobody},
+		{"pkexec", []string{"PKEXEC_UID=" + strconv.Itoa(nobody)}, nil, nobody, nobody},
 		{"sudo into root's directory", sudo, nil, 0, 0},
 		{"sudo of root", []string{"SUDO_UID=0", "SUDO_GID=0"}, nil, nobody, 0},
 		{"-Z", nil, []string{"-Z", "nobody"}, 0, nobody},

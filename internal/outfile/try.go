@@ -27,29 +27,35 @@ func TryDirectory(directory string) error {
 	return nil
 }
 
-// TryFile finds out whether a regular file that is there can be opened for writing later, or with
-// replace whether another one can be put in its place. It is left as it is.
-func (t *Trust) TryFile(path string, replace bool) error {
-	at, err := os.Lstat(path)
+// TryFile finds out whether Open will open a regular file at a path later, which is perhaps there:
+// with Atomic, whether it can be replaced. It is left as it is.
+func TryFile(path string, o Options) error {
+	_, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case replace && at.Mode().IsRegular():
+	case o.Atomic:
+		if err := checkReplaceable(path, o.New); err != nil {
+			return err
+		}
 		// The kernel looks at all that forbids the removal of a name before it finds that a file is
-		// no directory, which alone must be removed by this call.
-		err := unix.Unlinkat(unix.AT_FDCWD, path, unix.AT_REMOVEDIR)
-		if !errors.Is(err, unix.ENOTDIR) {
+		// no directory, which alone can be removed by this call.
+		if err := unix.Unlinkat(unix.AT_FDCWD, path, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTDIR) {
 			return fmt.Errorf("replace %s: %w", path, err)
 		}
 		return nil
-	case !at.Mode().IsRegular():
-		return nil // for who opens it
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() {
+		return notRegular(path)
+	}
+	if o.New {
+		return nameTaken(path)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return explainOpen(path, err)
 	}
-	return errors.Join(t.check(f), f.Close())
+	return errors.Join(o.Trust.check(f), f.Close())
 }

@@ -1,0 +1,124 @@
+package outfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A Trust without links opens what is at the path itself, makes what is not there, and goes by no
+// link, wherever in the path it stands.
+func TestTrustNoLinks(t *testing.T) {
+	dir := t.TempDir()
+	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")
+	mustWrite(t, file, "text")
+	for _, err := range []error{
+		os.Symlink(file, filepath.Join(dir, "link")),
+		os.Symlink(dir, filepath.Join(dir, "directory")),
+		os.Mkdir(filepath.Join(dir, "below"), 0o700),
+		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustWrite(t, second, "text")
+	if err := os.Link(second, filepath.Join(dir, "below/name")); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for name, want := range map[string]string{
+		"file": "", "new": "", "fifo": "",
+		"link": "symbolic link", "directory/file": "symbolic link", "directory/new": "symbolic link",
+		"second": "it has a second name",
+	} {
+		f, err := Open(filepath.Join(dir, name), Options{Trust: Trust{NoLinks: true}})
+		if want != "" {
+			says(t, err, "open "+filepath.Join(dir, name)+": ", want)
+			if got := errors.Is(err, ErrUntrusted); got != (name == "second") {
+				t.Errorf("%s: it is of the kind ErrUntrusted: %v", name, got)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		f.Close()
+	}
+	if got := content(t, file) + content(t, second); got != "texttext" {
+		t.Errorf("the files have %q", got)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "new")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was never begun is still there: %v", err)
+	}
+}
+
+// A Trust with owners opens no file of another user, but devices of anybody.
+func TestTrustOwners(t *testing.T) {
+	testnet.RequireRoot(t)
+	path := filepath.Join(t.TempDir(), "file")
+	mustWrite(t, path, "text")
+	if err := os.Chown(path, 1234, 1234); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(path, Options{Trust: Trust{Owners: []int{0, 1235}}})
+	says(t, err, "it belongs to another user, with id 1234")
+	if !errors.Is(err, ErrUntrusted) {
+		t.Errorf("the error %v is of another kind", err)
+	}
+	for path, owners := range map[string][]int{path: {0, 1234}, os.DevNull: {1234}} {
+		f, err := Open(path, Options{Trust: Trust{Owners: owners}})
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		f.Close()
+	}
+}
+
+// To try a directory leaves nothing there, also where it fails.
+func TestTryDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := TryDirectory(dir); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("it has left %v", left)
+	}
+	says(t, TryDirectory(dir+"/missing"), "make files in "+dir+"/missing: no such file or directory")
+}
+
+// To try a file changes neither it nor what is in its place.
+func TestTryFile(t *testing.T) {
+	dir := t.TempDir()
+	file, empty := filepath.Join(dir, "file"), filepath.Join(dir, "empty")
+	mustWrite(t, file, "text")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{}, {Atomic: true}} {
+		for _, path := range []string{file, filepath.Join(dir, "missing")} {
+			if err := TryFile(path, o); err != nil {
+				t.Errorf("%s, %+v: %v", path, o, err)
+			}
+		}
+		says(t, TryFile(empty, o), "it is not a regular file")
+		o.New = true
+		if err := TryFile(file, o); !errors.Is(err, ErrNameTaken) {
+			t.Errorf("a name that is taken, %+v: %v", o, err)
+		}
+	}
+	if info, err := os.Stat(empty); err != nil || !info.IsDir() || content(t, file) != "text" {
+		t.Errorf("%v, %v: something was changed", info, err)
+	}
+}
