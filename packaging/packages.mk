@@ -15,11 +15,14 @@ export SOURCE_DATE_EPOCH := $(shell date -u +%s -d "$$(sed -n 's/^## [0-9.]* (\(
 stage: build
 	@packaging/stage.sh $(STAGE) $(BIN)
 
-install: stage ## install to PREFIX, /usr/local unless told; SETCAP=1 lets everybody capture without root
+install: stage ## install to PREFIX, /usr/local unless told; SETCAP=GROUP lets this group capture without root
 	@$(SUDO) mkdir -p $(DESTDIR)/
 	tar -C $(STAGE) -c --owner=0 --group=0 . | $(SUDO) tar -C $(DESTDIR)/ -x --no-overwrite-dir --keep-directory-symlink
 ifneq ($(SETCAP),)
 	@$(call need,libcap2-bin)
+	@getent group | cut -d: -f1 | grep -qxF '$(SETCAP)' || { echo "SETCAP=$(SETCAP): there is no such group: groupadd --system $(SETCAP)"; exit 1; }
+	$(SUDO) chgrp '$(SETCAP)' $(DESTDIR)$(PREFIX)/bin/xdpcap
+	$(SUDO) chmod 0750 $(DESTDIR)$(PREFIX)/bin/xdpcap
 	$(SUDO) setcap cap_bpf,cap_net_admin,cap_perfmon+ep $(DESTDIR)$(PREFIX)/bin/xdpcap
 endif
 

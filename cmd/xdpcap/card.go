@@ -40,6 +40,11 @@ func (o *cardOptions) check(given func(flag string) bool) (err error) {
 	if o.stamp, err = capture.ParseStamp(o.stampName); err != nil {
 		return fmt.Errorf("-j: %w", err)
 	}
+	if o.stamp != capture.HostStamp {
+		if err := forOwnRights("-j " + o.stampName); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !o.vlanRestore:
 		o.restore = capture.VLANRestoreOff

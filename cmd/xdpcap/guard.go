@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -17,6 +18,11 @@ type guard struct {
 // check returns an error where packets would be dropped on an interface over which this machine, or
 // something on it, talks: see [xdp.Interface.Use].
 func (g guard) check() error {
+	if g.flag != "" {
+		if err := forOwnRights(g.flag); err != nil {
+			return err
+		}
+	}
 	if g.flag == "" || g.yes {
 		return nil
 	}
@@ -32,6 +38,15 @@ func (g guard) check() error {
 		if err := g.refuse(reason, remedy); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// forOwnRights refuses a flag that changes what happens to packets, or to a card for all who use
+// it, where the rights for that are those of the binary and not of who starts it.
+func forOwnRights(flag string) error {
+	if privilege.SecureExecution() {
+		return fmt.Errorf("%s: this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root", flag)
 	}
 	return nil
 }

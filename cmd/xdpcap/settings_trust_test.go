@@ -141,3 +141,23 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// Who has no rights but those of the binary looks at packets, and changes nothing.
+func TestCapableBinaryRefuses(t *testing.T) {
+	skipEmulated(t)
+	testnet.RequireRoot(t)
+	path := withFileCapabilities(t, unix.CAP_NET_ADMIN, unix.CAP_BPF, unix.CAP_PERFMON)
+	for flag, args := range map[string]string{
+		"--sink":         "-i lo --sink --yes --account",
+		"--action drop":  "stats -i lo --action drop --yes",
+		"--action abort": "stats -i lo --action abort --yes",
+		"--drop 5":       "latency -i lo --builtin --drop 5 --yes",
+		"-j adapter":     "-i lo -j adapter --account",
+	} {
+		out, err := asSomebody(path, []string{settingsFileVariable + "="}, strings.Fields(args)...)
+		want := "xdpcap: " + flag + ": this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root\n"
+		if err == nil || out != want {
+			t.Errorf("%s: %v, %q", args, err, out)
+		}
+	}
+}
