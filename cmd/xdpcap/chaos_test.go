@@ -28,6 +28,12 @@ const chaosSeed = "XDPCAP_CHAOS_SEED"
 // equals what the interface's driver has counted, the file holds the packets of the account,
 // nothing stays attached, and the exit status says whether the end was asked for.
 func TestChaos(t *testing.T) {
+	runChaos(t, chaosEndings)
+}
+
+// runChaos runs every one of these endings once, and again in another order while there is time.
+func runChaos(t *testing.T, endings []chaosEnding) {
+	t.Helper()
 	skipEmulated(t)
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv(chaosSeed); s != "" {
@@ -38,12 +44,11 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("%s=%d repeats these rounds", chaosSeed, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	// Every ending comes once, and again in another order while there is time.
 	const budget = 20 * time.Second
 	rounds := 0
 	for begun := time.Now(); rounds == 0 || time.Since(begun) < budget && !t.Failed(); {
-		for _, i := range random.Perm(len(chaosEndings)) {
-			e := chaosEndings[i]
+		for _, i := range random.Perm(len(endings)) {
+			e := endings[i]
 			t.Run(fmt.Sprintf("%d %s", rounds, e.name), func(t *testing.T) { chaosRound(t, random, e) })
 			rounds++
 		}
@@ -58,7 +63,8 @@ type chaosEnding struct {
 	args   []string // where there are any, nothing happens to the capture before its end
 	memory uint64   // bytes that its cgroup may have, and then a FIFO is in the place of its file; 0 = no cgroup
 	end    func(c *chaos)
-	status int // the exit status; -1 = killed, so that there is no account
+	status int           // the exit status; -1 = killed, so that there is no account
+	stream *streamReader // whom packets are sent to; nil = they are written to a file
 }
 
 var chaosEndings = []chaosEnding{
@@ -96,6 +102,9 @@ var disturbances = []struct {
 		continueProcess(c.t, c.capture)
 	}},
 	{"second capture into the same file", func(c *chaos) {
+		if c.reader != nil {
+			return // there is none
+		}
 		other := start(c.t, c.pair.Rx, nil, "-i", "lo", "-w", c.file)
 		if status, stderr := other.wait(); status != 1 {
 			c.t.Errorf("a second capture into the same file: exit status %d: %s", status, stderr)
@@ -112,8 +121,9 @@ type chaos struct {
 	sender  *testnet.Sender
 	witness int // a packet socket on the receiving side
 	file    string
-	fifo    *os.File // where the file is one
-	group   cgroup   // where the memory is little
+	fifo    *os.File      // where the file is one
+	group   cgroup        // where the memory is little
+	reader  *streamReader // of a stream in place of the file; nil = none
 	capture *process
 
 	sending sync.Mutex
@@ -128,7 +138,12 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 	c.file = filepath.Join(smallDisk(t), "out.pcapng")
 	summary := filepath.Join(t.TempDir(), "summary.json")
 
-	args := append([]string{"-i", c.pair.RxName, "-w", c.file, "--json=" + summary}, e.args...)
+	write := []string{c.file}
+	if e.stream != nil {
+		c.reader = c.listenForStream(e.stream)
+		write = append([]string{c.reader.url()}, c.reader.flags...)
+	}
+	args := append(append([]string{"-i", c.pair.RxName, "--json=" + summary, "-w"}, write...), e.args...)
 	if e.args == nil {
 		for _, some := range [][]string{{"-s", "96"}, {"-U"}, {"-B", "256k"}, {"--sample", "3"}, {"--max-rate", "1000"}, {"--transport", "ring"}, {"udp"}} {
 			if random.IntN(4) == 0 {
@@ -256,6 +271,10 @@ func (c *chaos) checkAccount(path string) {
 	}
 	if s.Seen != c.counted {
 		c.t.Errorf("the account has %d packets, the driver %d: %s", s.Seen, c.counted, text)
+	}
+	if c.reader != nil {
+		c.reader.check(s)
+		return
 	}
 	if _, err := os.Stat(c.file); err == nil && s.Captured > 0 { // else the file is gone or spoiled
 		c.checkFile(s)
