@@ -249,8 +249,8 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("-P and -p: choose one")
 	case o.account && (len(o.writes) > 0 || o.print || o.live.serve != ""):
 		return errors.New("--account keeps no packets: leave -w, --serve and --print away, or --account")
-	case o.live.tls.asked() && o.live.serve == "" && !o.writesTo("tcp"):
-		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve or -w tcp://HOST:PORT")
+	case o.live.tls.asked() && (o.live.serve == "" || o.live.isLocal()) && !o.writesTo("tcp"):
+		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
 	case o.print && o.writesStdout():
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
 	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && o.live.serve == "" && !o.account):

@@ -233,7 +233,11 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 
 // String says where the metrics are.
 func (e *exporter) String() string {
-	return fmt.Sprintf("metrics at http://%v/metrics", e.listener.Addr())
+	text := fmt.Sprintf("metrics at http://%v/metrics", e.listener.Addr())
+	if a, ok := e.listener.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		text += " by every address of this machine"
+	}
+	return text
 }
 
 // close gives a scrape a second to end, and returns when no goroutine is left. Further calls do

@@ -109,6 +109,9 @@ func readInput(name string) ([]byte, error) {
 
 // streamURL returns what an argument names that is no file: tcp://HOST:PORT.
 func streamURL(name string) *url.URL {
+	if path, ok := localPath(name); ok {
+		return &url.URL{Scheme: "unix", Opaque: path}
+	}
 	if !strings.HasPrefix(name, "tcp://") {
 		return nil
 	}

@@ -133,8 +133,8 @@ func (r *reporter) start() {
 			announceCards(r.text, r.session)
 		}
 		for _, out := range r.outputs {
-			if _, ok := out.Output.(*liveServer); ok {
-				say(r.text, "packets for whoever connects to %s", out.name)
+			if server, ok := out.Output.(*liveServer); ok {
+				say(r.text, "packets for whoever connects to %s%s", out.name, server.where)
 			}
 		}
 		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)

@@ -148,6 +148,9 @@ func (r *captureRun) plan() error {
 	for _, name := range r.o.files() {
 		files = append(files, r.o.rotate.lasting(name))
 	}
+	if path, ok := localPath(r.o.live.serve); ok {
+		files = append(files, path+"~") // beside the socket, where an earlier one may be
+	}
 	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
 		return err
 	}
@@ -195,6 +198,9 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 			return err
 		}
 		r.add(name, server)
+		if server.open {
+			r.notices.add(fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", r.o.live.serve))
+		}
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
 	if c.live.tls.asked() {
 		x509.SystemCertPool() // which Go reads when it first needs it
 	}
+	if path, ok := localPath(c.live.serve); ok && !slices.Contains(box.Writable, filepath.Dir(path)) {
+		box.Writable = append(box.Writable, filepath.Dir(path)) // to remove the socket at the end
+	}
 	for i := range c.targets {
 		u := c.targets[i].url
 		if u == nil {
