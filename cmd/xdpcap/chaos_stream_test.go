@@ -224,8 +224,8 @@ func (r *streamReader) check(s summary) {
 	default:
 	}
 	r.t.Logf("TLS %v: %d packets arrived, %d captured, %d not taken", r.secure != nil, arrived, s.Captured, s.NotTaken)
-	// Of a connection that is reset, the last batch of TLS counts as not taken, and what the reader's
-	// kernel has acknowledged with the reset alone.
+	// Of a connection that is reset, the last batch of TLS counts as not taken, and what the
+	// reader's kernel has acknowledged with the reset alone.
 	slack := uint64(0)
 	if crashed {
 		slack = 2 * 64 << 10 / 200

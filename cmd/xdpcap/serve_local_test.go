@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// --serve unix:PATH makes a socket for its owner, under the sandbox, too, and removes it at the end.
-// A leftover gives way, and nothing else.
+// --serve unix:PATH makes a socket for its owner, under the sandbox, too, and removes it at the
+// end. A leftover gives way, and nothing else.
 func TestServeLocal(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
