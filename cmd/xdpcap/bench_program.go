@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -41,14 +40,11 @@ func (o *benchOptions) readPackets() (*meter.BenchPackets, error) {
 	if o.packets == "" {
 		return &meter.BenchPackets{}, nil
 	}
-	f := os.Stdin
-	if o.packets != "-" {
-		var err error
-		if f, err = os.Open(o.packets); err != nil {
-			return nil, fmt.Errorf("--packets: %w", err)
-		}
-		defer f.Close()
+	f, err := openWaiting(o.packets)
+	if err != nil {
+		return nil, fmt.Errorf("--packets: %w", err)
 	}
+	defer f.Close() // only read
 	packets, err := meter.ReadBenchPackets(f)
 	if err != nil {
 		return nil, fmt.Errorf("--packets %s: %w", o.packets, err)

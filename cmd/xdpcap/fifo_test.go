@@ -48,7 +48,10 @@ func TestFifoWithoutPeer(t *testing.T) {
 		{"read", func(fifo, _ string) []string { return []string{"read", fifo} }, false, 0, ""},
 		{"certificate", func(fifo, _ string) []string {
 			return []string{"-i", pair.RxName, "--serve", "127.0.0.1:0", "--tls-cert", fifo, "--tls-key", fifo}
-		}, false, 1, "context canceled"},
+		}, false, 1, "a signal ended the wait for it\n"},
+		{"expression", func(fifo, _ string) []string { return []string{"-i", pair.RxName, "-F", fifo} }, false, 1, "a signal ended the wait for it\n"},
+		{"filter of read", func(fifo, other string) []string { return []string{"read", "--filter-file", fifo, other} }, false, 1, "a signal ended the wait for it\n"},
+		{"packets", func(fifo, _ string) []string { return []string{"bench", "--program", "none", "--packets", fifo} }, false, 1, "a signal ended the wait for it\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fifo, other := mustFifo(t, "fifo"), tempFile(t)
@@ -77,6 +80,28 @@ func TestFifoWithoutPeer(t *testing.T) {
 	}
 	if status, stderr := reader.wait(); status != 0 {
 		t.Errorf("the reader: exit status %d: %s", status, stderr)
+	}
+}
+
+// A copy that a signal ends before any input is a whole file without packets, as a capture is.
+func TestReadEndedBeforeInput(t *testing.T) {
+	skipEmulated(t)
+	ns := testnet.MustPair(t, testnet.PairOptions{}).Rx
+	for _, name := range []string{"out.pcapng", "out.pcap", "out.json", "out.pcapng.gz", "out.pcap.zst"} {
+		fifo, out := mustFifo(t, "fifo"), filepath.Join(t.TempDir(), name)
+		p := start(t, ns, nil, "read", "-w", out, fifo)
+		// The file is made before the process becomes another one, which reads nothing yet.
+		testnet.WaitFor(t, "read to wait for input", func() bool { return holds(p, out) && holds(p, fifo) })
+		p.interrupt()
+		if strings.HasSuffix(name, ".json") {
+			if info, err := os.Stat(out); err != nil || info.Size() != 0 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
+			continue
+		}
+		if text, err := command("read", out).CombinedOutput(); err != nil || len(text) > 0 {
+			t.Errorf("%s: %v: %s", name, err, text)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -56,43 +55,23 @@ func (o *filterOptions) read() error {
 	case o.ebpf && o.dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.file != "":
-		text, err := readFilter(o.file)
+		text, err := readInput(o.file)
 		if err != nil {
 			return fmt.Errorf("-F: read the filter expression: %w", err)
 		}
-		o.text = strings.TrimSpace(withoutComments(text))
+		o.text = strings.TrimSpace(withoutComments(string(text)))
 	case o.programFile != "":
-		text, err := readFilter(o.programFile)
+		text, err := readInput(o.programFile)
 		if err != nil {
 			return fmt.Errorf("--filter-file: read the filter program: %w", err)
 		}
-		if o.program, err = filter.ParseRaw(text); err != nil {
+		if o.program, err = filter.ParseRaw(string(text)); err != nil {
 			return fmt.Errorf("--filter-file %s: %w", o.programFile, err)
 		}
 	default:
 		o.text = strings.Join(o.words, " ")
 	}
 	return nil
-}
-
-// maxFilter bounds what is read of a filter, in bytes. A device or a pipe may never end.
-const maxFilter = 1 << 20
-
-// readFilter reads a file, or standard input for -.
-func readFilter(path string) (string, error) {
-	f := os.Stdin
-	if path != "-" {
-		var err error
-		if f, err = os.Open(path); err != nil {
-			return "", err
-		}
-		defer f.Close() // only read
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFilter+1))
-	if err == nil && len(text) > maxFilter {
-		err = fmt.Errorf("%s has more than 1 MB, which no filter needs", path)
-	}
-	return string(text), err
 }
 
 // withoutComments is the text without what stands behind a # in any line, as tcpdump has it.

@@ -174,7 +174,7 @@ func TestFilterErrors(t *testing.T) {
 		{[]string{"ifindex", "2"}, "leave it out, and choose the interface with -i\n"},
 		{[]string{"-F", "/no/such/file"}, "-F: read the filter expression: open /no/such/file: no such file"},
 		{[]string{"--filter-file", file}, "--filter-file: read the filter program: open"},
-		{[]string{"-F", "/dev/zero"}, "-F: read the filter expression: /dev/zero has more than 1 MB, which no filter needs\n"},
+		{[]string{"-F", "/dev/zero"}, "-F: read the filter expression: /dev/zero has more than 1 MB: choose another file\n"},
 		{[]string{"--filter-file", "/dev/zero"}, "--filter-file: read the filter program: /dev/zero has more than 1 MB"},
 		{[]string{"-F", "-", "--filter-file", "-"}, "a filter stands in -F - and in --filter-file -: give one"},
 		{[]string{"gateway", "router"}, "names of those are not looked up\nwrite ether host MAC and not host IP\n"},

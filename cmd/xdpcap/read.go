@@ -170,10 +170,17 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 		err = inputs.begin()
 	}
 	if err != nil {
-		if output != nil {
+		err = unlessEnded(ctx, err)
+		switch {
+		case output == nil:
+		case err == nil:
+			// What is written is whole also where no input has come: nobody may remove it here.
+			output.enc = newReadEncoder(o.fileFormat, nil)
+			err = output.end()
+		default:
 			output.file.Close()
 		}
-		return unlessEnded(ctx, err)
+		return err
 	}
 	r.sinks = o.sinks(inputs, output, cmd.OutOrStdout())
 	r.merge = capfile.NewMerge(inputs.files)

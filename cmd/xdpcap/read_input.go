@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // readInputs are the files that are read.
@@ -93,16 +94,35 @@ func openInput(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-// readInput reads a file of at most a MiB. It may be a pipe, for which a signal does not wait.
-func readInput(name string) ([]byte, error) {
+// openWaiting opens a file, or standard input for -, whose reading ends with the first signal to
+// end. The caller closes it.
+func openWaiting(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(&waitingInput{os.Stdin, signalled}), nil
+	}
 	f, err := openInput(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(&waitingInput{f, signalled}, 1<<20))
+	return &waitingInput{f, signalled}, nil
+}
+
+// maxInput bounds what readInput reads, in bytes. A device or a pipe may never end.
+const maxInput = 1 << 20
+
+// readInput reads a file as openWaiting opens it, of at most a MiB.
+func readInput(name string) ([]byte, error) {
+	f, err := openWaiting(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxInput+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > maxInput {
+		return nil, fmt.Errorf("%s has more than 1 MB: choose another file", name)
 	}
 	return text, nil
 }
@@ -204,5 +224,5 @@ func (w *waitingInput) Read(b []byte) (int, error) {
 			return w.File.Read(b)
 		}
 	}
-	return 0, w.ctx.Err()
+	return 0, xdp.Kind(w.ctx.Err(), "a signal ended the wait for it")
 }
