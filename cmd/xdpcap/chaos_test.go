@@ -76,6 +76,7 @@ var chaosEndings = []chaosEnding{
 	{name: "killed", end: signals(syscall.SIGKILL), status: -1},
 	{name: "count reached", args: []string{"-c", "200"}, end: held(func(*chaos) {})},
 	{name: "time over", args: []string{"--duration", "2s"}, end: held(func(*chaos) {})},
+	{name: "renamed at the end", args: []string{"--atomic"}, end: held(signals(syscall.SIGINT))},
 	{name: "detached", end: func(c *chaos) { detachLink(c.t, c.pair) }, status: 1},
 	{name: "interface deleted", end: func(c *chaos) { inRx(c.t, c.pair, netlink.LinkDel) }, status: 1},
 	{name: "reader stalled, with little memory", args: []string{"-B", "256k"}, memory: littleMemory, end: stalledReader},
@@ -135,7 +136,12 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 	c := &chaos{t: t, random: random, pair: testnet.MustPair(t, testnet.PairOptions{})}
 	c.sender = testnet.MustSender(t, c.pair)
 	c.openWitness()
-	c.file = filepath.Join(smallDisk(t), "out.pcapng")
+	disk := smallDisk(t)
+	c.file = filepath.Join(disk, "out.pcapng")
+	if random.IntN(3) == 0 {
+		t.Log("in somebody else's directory")
+		c.must(os.Chown(disk, volume, volume))
+	}
 	summary := filepath.Join(t.TempDir(), "summary.json")
 
 	write := []string{c.file}
@@ -347,8 +353,8 @@ func held(do func(c *chaos)) func(c *chaos) {
 
 // smallDisk makes a file system that fillDisk can fill.
 func smallDisk(t *testing.T) string {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+	dir := directoryFor(t, 0)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=755"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
