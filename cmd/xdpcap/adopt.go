@@ -56,14 +56,12 @@ func (o *captureOptions) adopt() {
 		return
 	}
 	dir, base := filepath.Split(o.write)
-	stem, format, compression := outfile.SplitName(base)
 	if len(o.rotate.begins) > 0 {
-		pattern := regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
-		o.series.Left = pathsOf(leftFiles(dir, o.rotate.unfinished(pattern)))
+		o.series.Left = pathsOf(leftFiles(dir, o.rotate.unfinished(dumpcapPattern(base))))
 		return
 	}
 	files := int(o.rotate.files)
-	pattern := regexp.QuoteMeta(stem+format) + `(\d{` + strconv.Itoa(o.rotate.digits()) + `})` + regexp.QuoteMeta(compression)
+	pattern := tcpdumpPattern(base, `\d{`+strconv.Itoa(o.rotate.digits())+`}`)
 	left := slices.DeleteFunc(leftFiles(dir, o.rotate.unfinished(pattern)), func(f leftFile) bool { return f.number >= files })
 	if len(left) == 0 {
 		return
@@ -73,6 +71,18 @@ func (o *captureOptions) adopt() {
 		return cmp.Compare((a.number-next+files)%files, (b.number-next+files)%files)
 	})
 	o.rotate.firstNumber, o.series.Left = next, pathsOf(left)
+}
+
+// dumpcapPattern matches dumpcap's names of files that -w calls so.
+func dumpcapPattern(name string) string {
+	stem, format, compression := outfile.SplitName(name)
+	return regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
+}
+
+// tcpdumpPattern matches tcpdump's names, with a number of these digits.
+func tcpdumpPattern(name, digits string) string {
+	stem, format, compression := outfile.SplitName(name)
+	return regexp.QuoteMeta(stem+format) + "(" + digits + ")" + regexp.QuoteMeta(compression)
 }
 
 // unfinished lets a pattern match what a run with --atomic that was killed has left, too.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -11,9 +12,9 @@ import (
 )
 
 // conflict refuses a file of --json that is also a file of the capture, because each would
-// overwrite the other. It asks before any of them is opened, and looks at the first file of a
-// series alone: the name of --json is known then, and later files are refused a name that is in
-// use.
+// overwrite the other. It asks before any of them is opened. A later file of a series is refused
+// by its number; one that a time of -G or a link makes the same is found when it begins, because
+// the file of --json is locked as a capture file is.
 func (f *jsonFlag) conflict(o *captureOptions) error {
 	path := f.path()
 	if path == "" {
@@ -26,11 +27,35 @@ func (f *jsonFlag) conflict(o *captureOptions) error {
 		first := o.rotate.tcpdumpName(name)(capture.Place{Period: time.Now()})
 		for _, file := range []string{name, first, first + outfile.Partial} {
 			if isSameFile(file, path) {
-				return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", name, path)
+				return sameFile(name, path)
 			}
+		}
+		if o.rotate.isLater(leadsTo(name), leadsTo(path)) {
+			return sameFile(name, path)
 		}
 	}
 	return nil
+}
+
+func sameFile(write, counts string) error {
+	return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", write, counts)
+}
+
+// isLater tells whether a path is one that a later file of a series of numbers may have, whose
+// first file is called by write.
+func (r *rotationOptions) isLater(write, path string) bool {
+	dir, base := filepath.Split(write)
+	pattern := ""
+	switch {
+	case len(r.begins) > 0:
+		pattern = dumpcapPattern(base)
+	case r.size.bytes > 0:
+		pattern = tcpdumpPattern(base, `\d+`)
+	default:
+		return false
+	}
+	in, name := filepath.Split(path)
+	return in == dir && regexp.MustCompile("^"+r.unfinished(pattern)+"$").MatchString(name)
 }
 
 // isSameFile tells whether two paths lead to one file, also where it is yet to be made. A device

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The file of --json is not one of the capture's, by whichever path. What is in it stays as it is.
@@ -39,6 +41,12 @@ func TestJSONConflict(t *testing.T) {
 		{"-w other.pcapng -w new.pcapng --json=new.pcapng", true},
 		{"-w new.pcapng -C 1 --json=new.pcapng", true},
 		{"-w new.pcapng -C 1 -W 20 --json=new.pcapng00", true},
+		{"-w new.pcapng -C 1 -W 20 --json=here/new.pcapng07", true},
+		{"-w new.pcapng -C 1 --json=dangling1", false},
+		{"-w dangling -C 1 --json=new.pcapng1", true},
+		{"-w new.pcapng.gz -C 1 --atomic --json=new.pcapng12.gz.partial", true},
+		{"-w new.pcapng -b filesize:100 --json=new_00002_20261122130501.pcapng", true},
+		{"-w new.pcapng -b filesize:100 --json=new_2.pcapng", false},
 		{"-w new.pcapng --atomic --json=new.pcapng", true},
 		{"-w new.pcapng --atomic --json=new.pcapng.partial", true},
 
@@ -61,5 +69,50 @@ func TestJSONConflict(t *testing.T) {
 		}
 		os.Remove(in("new.json"))
 		os.Remove(in("new.pcapng"))
+	}
+}
+
+// A later file of a series that is the file of --json by a link ends the capture, and both have
+// what belongs to them.
+func TestJSONConflictLater(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	out, counts := filepath.Join(dir, "out"), filepath.Join(dir, "counts")
+	if err := os.Symlink("counts", out+"1"); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", out, "-C", "100k", "--json="+counts)
+	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := p.wait()
+	text, err := os.ReadFile(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := account(t, string(text))
+	if n := len(readSeriesFile(t, out).numbers); status != 1 || n == 0 || uint64(n) != s.Captured || !strings.Contains(stderr, "begin file 2 of the capture: lock "+out+"1: ") {
+		t.Errorf("exit status %d: %s; %d packets in the file, summary %+v", status, stderr, n, s)
+	}
+}
+
+// The commands of -z do not get the descriptor of --json, whose reader waits for its end.
+func TestJSONDescriptorInherited(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	script, out := filepath.Join(t.TempDir(), "descriptors"), tempFile(t)
+	said := out + ".descriptors" // where the sandbox lets files be made
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nls -l /proc/$$/fd/ >"+said+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", out, "-C", "1", "-z", script, "--json")
+	account(t, p.interrupt())
+	text, err := os.ReadFile(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) == 0 || strings.Contains(string(text), " 3 -> pipe:") {
+		t.Errorf("the command has the descriptor 3:\n%s", text)
 	}
 }

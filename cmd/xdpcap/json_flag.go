@@ -100,6 +100,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
 		return nil, fmt.Errorf("--json=%s: the descriptor is open for reading only", f.file)
 	}
+	unix.CloseOnExec(fd) // the commands of -z would keep it open for whoever waits for its end
 	return &console{out: os.NewFile(uintptr(fd), f.file), limit: stderr.limit}, nil
 }
 
