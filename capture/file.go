@@ -90,7 +90,7 @@ func (f *File) Begin(d Description) error {
 	f.description, f.header = d, w.enc.header(nil)
 	f.told, f.taken = make(Accounts, len(d.Sources)), make(Accounts, len(d.Sources))
 	if f.keeper == nil {
-		f.keeper = newKeeper(&f.rotation)
+		f.keeper = newKeeper(&f.rotation, d.Options.notice)
 	}
 	f.keeper.release(p.path)
 	f.finisher = newFinisher(&f.rotation, f.keeper, len(d.Sources))

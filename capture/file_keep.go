@@ -1,6 +1,9 @@
 package capture
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -14,12 +17,14 @@ import (
 type keeper struct {
 	keep     int   // Rotation.Keep
 	maxBytes int64 // Rotation.MaxBytes
+	notice   func(error)
 
 	mu       sync.Mutex
 	finished sync.Cond  // a file was finished
 	parts    []*part    // that are written to or wait to be finished
 	own      []ringFile // that are finished, the oldest first; of a ring alone
 	size     int64      // bytes in the files that were finished and not removed
+	exceeded bool       // a file of the ring could not be removed, and that was told
 }
 
 // A ringFile is a finished file of a ring.
@@ -29,16 +34,21 @@ type ringFile struct {
 }
 
 // newKeeper returns a keeper of the files that an earlier run has left to a ring, if they are
-// regular files that nobody writes to. Those that are too many are removed.
-func newKeeper(r *Rotation) *keeper {
-	k := &keeper{keep: r.Keep, maxBytes: r.MaxBytes}
+// regular files that nobody writes to. Those that are too many are removed. notice is told once of
+// a file that the ring cannot remove.
+func newKeeper(r *Rotation, notice func(error)) *keeper {
+	k := &keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
 	}
 	for _, path := range r.Left {
 		info, err := os.Lstat(path)
-		if err != nil || !info.Mode().IsRegular() || !outfile.IsFree(path) {
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if free, err := outfile.IsFree(path); !free {
+			k.exceed(err)
 			continue
 		}
 		k.own = append(k.own, ringFile{path, info})
@@ -126,9 +136,24 @@ func (k *keeper) remove() {
 	oldest := k.own[0]
 	k.own = slices.Delete(k.own, 0, 1)
 	k.size -= oldest.info.Size()
-	if at, err := os.Lstat(oldest.path); err == nil && os.SameFile(at, oldest.info) && outfile.IsFree(oldest.path) {
-		os.Remove(oldest.path)
+	if at, err := os.Lstat(oldest.path); err != nil || !os.SameFile(at, oldest.info) {
+		return
 	}
+	free, err := outfile.IsFree(oldest.path)
+	if free {
+		err = os.Remove(oldest.path)
+	}
+	k.exceed(err)
+}
+
+// exceed tells why a file of the ring stays, unless err is nil or the file has gone. It is another
+// user's, for example, in a directory where everybody may make files.
+func (k *keeper) exceed(err error) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || k.exceeded {
+		return
+	}
+	k.exceeded = true
+	k.notice(fmt.Errorf("the ring of files becomes larger than was asked for: %w: this file stays, and perhaps others: remove them", err))
 }
 
 // bytes is how many bytes there are in all files.

@@ -91,6 +91,7 @@ type Recorder struct {
 	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
 	keeper  *keeper               // of all files; write's
+	notice  func(error)           // of the keeper
 	failure atomic.Pointer[error] // of a file
 	taken   Accounts              // Captured and Bytes in the files; write's until ended
 	refused []uint64              // packets that a file did not take, by source; likewise
@@ -141,7 +142,7 @@ func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 }
 
 func (r *Recorder) Begin(d Description) error {
-	r.description = d
+	r.description, r.notice = d, d.Options.notice
 	r.description.Options.Notice = nil // of its files, each time
 	r.taken, r.refused = make(Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
 	overwritten := make([]atomic.Uint64, len(d.Sources))
@@ -355,7 +356,7 @@ func (r *Recorder) writeOne(next *recording) written {
 	w.file, w.File, w.err = r.options.Open()
 	if w.err == nil {
 		if r.keeper == nil {
-			r.keeper = newKeeper(&w.file.rotation)
+			r.keeper = newKeeper(&w.file.rotation, r.notice)
 		}
 		w.file.keeper = r.keeper
 		d := r.description

@@ -2,9 +2,11 @@ package capture
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -356,6 +359,68 @@ func TestSeriesAdopts(t *testing.T) {
 		f.Close()
 		os.Remove(path)
 	}
+}
+
+// A file that a ring cannot remove, or of which it cannot be seen whether it may, is told of once.
+func TestSeriesCannotRemove(t *testing.T) {
+	for _, test := range []struct{ name, said string }{{"removed", ": remove "}, {"opened", ": open "}} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			var left []string
+			for i := range 3 {
+				path := filepath.Join(dir, fmt.Sprint("left", i))
+				if err := os.WriteFile(path, []byte("left"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				left = append(left, path)
+			}
+			var notices []string
+			begin := func() {
+				d := describeTwo()
+				d.Options.Notice = func(err error) { notices = append(notices, err.Error()) }
+				f, err := OpenFiles(Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}, WriterOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if err := f.Begin(d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.name == "removed" {
+				for _, path := range left { // what is mounted on cannot be removed
+					if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
+						t.Fatal(err)
+					}
+					defer unix.Unmount(path, unix.MNT_DETACH)
+				}
+				begin()
+			} else {
+				mustAsNobody(t, dir, begin)
+			}
+			if len(notices) != 1 || !strings.Contains(notices[0], test.said+left[0]+": ") {
+				t.Errorf("notices %q", notices)
+			}
+			if paths := glob(t, dir); len(paths) != 4 {
+				t.Errorf("files %v", paths)
+			}
+		})
+	}
+}
+
+// mustAsNobody calls do on a thread that opens files as a user who may make some in a directory,
+// and who may not read those of others.
+func mustAsNobody(t *testing.T, dir string, do func()) {
+	t.Helper()
+	const nobody = 65534
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.SetfsuidRetUid(nobody) // which also takes the capabilities about files
+	defer unix.SetfsuidRetUid(0)
+	do()
 }
 
 // glob returns all paths in a directory.

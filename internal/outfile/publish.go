@@ -85,10 +85,10 @@ func notRegular(path string) error {
 }
 
 // IsFree tells whether a path is that of a regular file to which no File writes, in this process or
-// another one, also if that cannot be found out. It follows no symbolic link.
-func IsFree(path string) bool {
+// another one. It follows no symbolic link. Where that cannot be found out, it is an error.
+func IsFree(path string) (bool, error) {
 	inUse, err := lookForLock(path)
-	return !inUse && err == nil
+	return !inUse && err == nil, err
 }
 
 // lookForLock tells whether somebody holds the lock of a regular file.
