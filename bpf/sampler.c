@@ -622,7 +622,9 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 	if (ring_size && is_for_ring(ctx, context, length)) {
 		sent = send_by_ring(ctx, context, account, facts, length);
 	} else {
-		struct ring *shown = ring_size ? show_other(account->cpu) : NULL;
+		/* Only tracers have both kinds of rings: see is_for_ring. */
+		bool both = context == XDP_BUFF && ring_size;
+		struct ring *shown = both ? show_other(account->cpu) : NULL;
 		struct header header;
 
 		if (length > PERF_MAX_RECORD - header_size())

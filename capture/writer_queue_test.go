@@ -108,6 +108,7 @@ func TestQueueFull(t *testing.T) {
 		out := newStalling()
 		out.err = broken
 		w := testWriter(out, WriterOptions{})
+		w.queue.available = func() uint64 { return 0 } // so that it has the least number of chunks
 		w.queue.limit = minChunks
 		const packets = 3 * minChunks * chunkSize / 1500
 		written := make(chan error, 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // runCapture is the default command, from its flags to its closing lines or object. A mistake in
@@ -235,13 +236,18 @@ func (r *captureRun) enterSandbox() error {
 			made = append(made, g)
 		}
 	}
+	perf := r.session.Options().Transport == capture.TransportPerf
 	for _, src := range r.session.Sources() {
 		if src.NetAdmin {
 			r.o.sandbox.keepNetAdmin("remove the filter of clsact")
 		}
+		perf = perf || src.Target.ID != 0 // tracers send packets in several buffers by perf
 	}
 	if box := r.o.sandbox.box; box != nil {
 		r.o.sandboxNeeds(box)
+		if perf {
+			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
+		}
 	}
 	return r.o.sandbox.enter(made...)
 }

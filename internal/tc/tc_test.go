@@ -687,7 +687,7 @@ func runChild(task string) error {
 		return err
 	}
 	if name == "sandbox" {
-		var box privilege.Sandbox
+		box := privilege.Sandbox{Work: []privilege.Work{privilege.BPF}}
 		if a.Kind().NeedsNetAdmin() {
 			box.Keep = []int{unix.CAP_NET_ADMIN}
 		}
