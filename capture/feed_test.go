@@ -28,7 +28,7 @@ func feedTest(t *testing.T) {
 	}
 }
 
-// testPatience is how long a testServer waits for TLS handshakes.
+// testPatience is how long a testServer waits for a TLS handshake, if a test needs no other time.
 const testPatience = 500 * time.Millisecond
 
 // A testServer is a Server on a loopback port, and what was sent through it.
@@ -45,13 +45,20 @@ type testServer struct {
 // newTestServer begins a server, with TLS if there is a configuration for it.
 func newTestServer(t *testing.T, logSize int, config *tls.Config) *testServer {
 	t.Helper()
+	return newPatientServer(t, logSize, config, testPatience)
+}
+
+// newPatientServer is newTestServer with this time for a TLS handshake. It is an argument, since a
+// server that has begun reads it in goroutines of its own.
+func newPatientServer(t *testing.T, logSize int, config *tls.Config, patience time.Duration) *testServer {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
 	s := &testServer{Server: NewServer(l, config, WriterOptions{}), address: address, sent: make(Accounts, 2)}
-	s.patience = testPatience
+	s.patience = patience
 	d := describeTwo()
 	d.Accounts = func() (Accounts, error) {
 		s.mu.Lock()

@@ -253,9 +253,9 @@ func TestServerHandshakes(t *testing.T) {
 	feedTest(t)
 	web := httptest.NewTLSServer(nil) // has a certificate
 	defer web.Close()
-	s := newTestServer(t, 1<<20, &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13})
+	config := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}
+	s := newPatientServer(t, 1<<20, config, time.Hour)
 	defer s.End(s.sent)
-	s.patience = time.Hour
 	from := func(address string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 		conn, err := d.Dial("tcp", s.address)

@@ -110,6 +110,7 @@ func TestQueueFull(t *testing.T) {
 		w := testWriter(out, WriterOptions{})
 		w.queue.available = func() uint64 { return 0 } // so that it has the least number of chunks
 		w.queue.limit = minChunks
+		w.queue.available = func() uint64 { return 0 } // else the queue may grow after lookInterval
 		const packets = 3 * minChunks * chunkSize / 1500
 		written := make(chan error, 1)
 		go func() {
