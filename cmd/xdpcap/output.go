@@ -20,7 +20,7 @@ import (
 // unless noOverwrite forbids it.
 func openOutput(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
 	if isStdout(path) {
-		if err := checkNoTerminal(path); err != nil {
+		if err := checkTakesFile(path); err != nil {
 			return nil, err
 		}
 		o.Name = stdoutName
@@ -78,12 +78,31 @@ func awaitReader(ctx context.Context, open func() error) error {
 // isStdout tells whether -w names standard output.
 func isStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 
-// checkNoTerminal refuses to write a capture file to a terminal. path is what -w names.
-func checkNoTerminal(path string) error {
+// checkTakesFile refuses to write a capture file to a terminal or to nobody. path is what -w names.
+func checkTakesFile(path string) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", path)
 	}
+	if err := checkNotClosed(); err != nil {
+		return fmt.Errorf("-w %s: %w", path, err)
+	}
 	return nil
+}
+
+// checkNotClosed refuses a standard output that was closed when the process was started, because
+// packets would be lost without a word. Go's runtime has opened /dev/null in its place by then, for
+// reading and writing. A caller that has done so itself looks the same, as Python with DEVNULL: it
+// is refused too, and can say what it means. A shell opens /dev/null for writing alone.
+func checkNotClosed() error {
+	var is unix.Stat_t
+	if err := unix.Fstat(unix.Stdout, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != unix.Mkdev(1, 3) {
+		return nil
+	}
+	if mode, err := unix.FcntlInt(uintptr(unix.Stdout), unix.F_GETFL, 0); err != nil || mode&unix.O_ACCMODE != unix.O_RDWR {
+		return nil
+	}
+	return errors.New("standard output is closed, or /dev/null opened for reading and writing, and takes no packets: " +
+		"open it, or say -w /dev/null to drop them")
 }
 
 // progress is what the outputs have taken, by which an ending is seen to go on.

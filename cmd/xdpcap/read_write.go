@@ -42,7 +42,7 @@ func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 	var err error
 	if isStdout(o.write) {
 		w.name = stdoutName
-		if err := checkNoTerminal(o.write); err != nil {
+		if err := checkTakesFile(o.write); err != nil {
 			return nil, err
 		}
 		w.file, err = outfile.Opened(os.Stdout, stdoutName)

@@ -109,6 +109,11 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if opened(); err != nil {
 		return err
 	}
+	if r.prints() {
+		if err := checkNotClosed(); err != nil {
+			return fmt.Errorf("print packets: %w", err)
+		}
+	}
 	if r.recorder != nil {
 		defer r.triggerBySignal()()
 	}

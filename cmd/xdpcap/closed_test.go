@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// closed is a command that is started with some descriptors closed, as a shell writes that.
+func closed(which string, args ...string) *exec.Cmd {
+	own := command(args...)
+	cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" ` + which, own.Path}, args...)...)
+	cmd.Env = own.Env
+	return cmd
+}
+
+// Packets do not go to a standard output that is closed. What is /dev/null on purpose is.
+func TestStdoutClosed(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	account(t, listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json").interrupt())
+	capture := "-i " + pair.RxName + " --duration 100ms"
+	for _, test := range []struct{ args, which, said string }{
+		{capture + " -w -", ">&-", "xdpcap: -w -: standard output is closed, or "},
+		{capture + " -w -", "<&- >&-", "xdpcap: -w -: standard output is closed, or "},
+		{capture + " -w -", "1<>/dev/null", "xdpcap: -w -: standard output is closed, or "},
+		{capture, ">&-", "xdpcap: print packets: standard output is closed, or "},
+		{capture + " --print -w " + os.DevNull, ">&-", "xdpcap: print packets: standard output is closed, or "},
+		{capture + " -w " + os.DevNull + " --json=/dev/stdout", ">&-", "xdpcap: --json=/dev/stdout: xdpcap was started without this descriptor"},
+		{"read -w - " + file, ">&-", "xdpcap: -w -: standard output is closed, or "},
+
+		{capture + " -w -", ">/dev/null", ""},
+		{capture, ">/dev/null", ""},
+		{capture + " -w " + os.DevNull, ">&-", ""},
+		{"read " + file, "1<>/dev/null", ""}, // a program that looks whether the file can be read
+	} {
+		status, stderr := startCommand(t, pair.Rx, nil, closed(test.which, strings.Fields(test.args)...)).wait()
+		if said := test.said != ""; (status == 1) != said || status > 1 || said && !strings.Contains(stderr, test.said) {
+			t.Errorf("%s %s: exit status %d: %s", test.args, test.which, status, stderr)
+		}
+	}
+}
+
+// No file that a capture opens gets the number of a standard stream that is closed, so that no text
+// goes into it.
+func TestStreamsClosed(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := tempFile(t)
+	p := startCommand(t, pair.Rx, nil, closed("<&- >&- 2>&-", "-i", pair.RxName, "-w", file))
+	testnet.WaitFor(t, "the file to be open", func() bool { return holds(p, file) })
+	for fd := range 3 {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.cmd.Process.Pid, fd)); to != os.DevNull {
+			t.Errorf("descriptor %d is %s, %v", fd, to, err)
+		}
+	}
+	p.cmd.Process.Signal(os.Interrupt)
+	if status, _ := p.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if text, err := command("read", file).CombinedOutput(); err != nil || len(text) > 0 {
+		t.Errorf("%v: %s", err, text)
+	}
+}
