@@ -49,9 +49,8 @@ endif
 
 test: build ## run all tests, as root; installs what they need where it is missing
 	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES))
-	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 $(filter-out $(RACING),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
-	$(SUDO) env PATH="$$PATH" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 -run NoAllocations $(RACING)
-	@$(MAKE) --no-print-directory test-race test-kernels
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
+	@$(MAKE) --no-print-directory test-kernels
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Left out
 # are tools, the command, which is below, and filter: it starts none but in a test that takes long.

@@ -225,7 +225,7 @@ func TestQueuesShareMemory(t *testing.T) {
 	var queues []*queue
 	has := func() (sum uint64) {
 		for _, q := range queues {
-			sum += uint64(len(q.used)+len(q.free)) * chunkSize
+			sum += uint64(q.chunks()) * chunkSize
 		}
 		return sum
 	}
