@@ -236,6 +236,8 @@ func TestQueuesShareMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer q.end()
+		q.open.blocks = append(q.open.blocks, 0) // it waits to be written, so that no chunk becomes free
+		q.hand()
 		queues = append(queues, q)
 	}
 	defer close(stalled)
