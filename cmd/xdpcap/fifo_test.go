@@ -109,8 +109,12 @@ func TestReadEndedBeforeInput(t *testing.T) {
 func TestFifoInSeries(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	fifo := mustFifo(t, "out1")
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", strings.TrimSuffix(fifo, "1"), "-C", "100k", "--json")
+	file := filepath.Join(t.TempDir(), "out")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-C", "100k", "--json")
+	fifo := file + "1"
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ var peerFlags = []peerFlag{
 	{name: "perf-wakeup", value: "events", instead: "packets come in batches of at most 50 ms: leave it away, or say -U"},
 	{name: "ifname", value: "name", instead: "xdpcap does not read pipes: leave it away"},
 	{name: "ifdescr", value: "text", instead: "xdpcap does not read pipes: leave it away"},
-	{name: "capture-comment", value: "text", instead: "the file has the command line as its comment, unless --no-command-line: leave it away"},
+	{name: "capture-comment", value: "text", instead: "the file has the command line as its comment, unless --no-command-line: omit it"},
 	{name: "temp-dir", value: "directory", instead: "xdpcap makes no temporary files: leave it away"},
 	{name: "log-level", value: "level", instead: "xdpcap has no log: leave it away, or say -v"},
 	{name: "log-fatal", value: "level", instead: "xdpcap has no log: leave it away"},

@@ -92,7 +92,7 @@ func TestEveryFlag(t *testing.T) {
 			args = append(args, "-d")
 		case "file-size", "rotate-seconds", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files", "ring":
 			args = append(args, "-i", "none0", "-w", "out")
-		case "trigger", "post":
+		case "trigger", "trigger-interval", "post":
 			args = append(args, "-i", "none0", "-w", "out", "--ring", "1M")
 		case "counter-interval", "sflow-agent":
 			args = append(args, "-i", "none0", "-w", "sflow://127.0.0.1")

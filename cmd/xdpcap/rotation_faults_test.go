@@ -138,10 +138,10 @@ func TestNoOverwrite(t *testing.T) {
 	account(t, listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-overwrite", "--json").interrupt())
 
 	next := filepath.Join(filepath.Dir(file), "next")
-	if err := os.Rename(file, next+"2"); err != nil {
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "100k", "-w", next, "--no-overwrite", "--json")
+	if err := os.Rename(file, next+"2"); err != nil { // one that is there at the start is found then
 		t.Fatal(err)
 	}
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "100k", "-w", next, "--no-overwrite", "--json")
 	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
 		t.Fatal(err)
 	}

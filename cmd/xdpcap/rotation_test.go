@@ -462,7 +462,7 @@ func TestRotationDiskFull(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer unix.Unmount(dir, unix.MNT_DETACH)
-			p := listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json")...)
+			p := listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json", "-B", ringFor(frames, 1400))...)
 			sendIncompressible(t, pair, 1400, frames)
 			stderr := ""
 			if test.said == "" {

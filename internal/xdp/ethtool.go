@@ -18,7 +18,7 @@ type ethtool struct {
 }
 
 func openEthtool(name string) (ethtool, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // any family will do: this one is no network
 	return ethtool{fd, name}, err
 }
 
