@@ -130,15 +130,15 @@ func (f *feed) leave(c *feedClient, err error) {
 	defer f.mu.Unlock()
 	delete(f.clients, c)
 	f.some.Store(len(f.clients) > 0)
-	c.settle()
-	f.taken = f.taken.plus(c.arrived)
+	f.log.mu.Lock()
+	arrived, open := c.progress(f.log)
+	f.log.mu.Unlock()
+	f.taken = f.taken.plus(arrived)
 	f.size += c.size
 	f.lost += f.log.lostBy(c.feedCursor)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		f.log.mu.Lock()
-		defer f.log.mu.Unlock()
-		for _, open := range c.open(f.log) {
-			f.lost += open
+		for _, n := range open {
+			f.lost += n
 		}
 	}
 }
@@ -167,9 +167,9 @@ func (f *feed) arrivedNow() (arrived Accounts, missed []uint64) {
 	defer f.log.mu.Unlock()
 	arrived, missed = f.taken, f.log.written()
 	for c := range f.clients {
-		c.settle()
-		arrived = arrived.plus(c.arrived)
-		for i, n := range c.open(f.log) {
+		own, open := c.progress(f.log)
+		arrived = arrived.plus(own)
+		for i, n := range open {
 			missed[i] -= n
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -126,6 +127,11 @@ func (c *feedClient) send(b []byte, packets []sent) error {
 func (c *feedClient) settle() (bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.settleLocked()
+}
+
+// settleLocked is settle for a caller that holds mu.
+func (c *feedClient) settleLocked() (bytes int64) {
 	c.size = max(c.size, c.conn.arrived())
 	n := 0
 	for ; n < len(c.flight) && c.flight[n].end <= c.size; n++ {
@@ -137,16 +143,18 @@ func (c *feedClient) settle() (bytes int64) {
 	return c.size
 }
 
-// open returns how many packets may still arrive, by source: they are on their way or in the log.
+// progress returns, by source, what has arrived by now, and how many packets may still arrive: they
+// are on their way or in the log. Both are of one moment, so that no packet is missing in between.
 // The caller holds the log's mu.
-func (c *feedClient) open(l *feedLog) []uint64 {
+func (c *feedClient) progress(l *feedLog) (arrived Accounts, open []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := make([]uint64, len(c.given))
-	for i := range n {
-		n[i] = c.given[i].Captured - c.arrived[i].Captured + l.waiting(c.feedCursor, i)
+	c.settleLocked()
+	open = make([]uint64, len(c.given))
+	for i := range open {
+		open[i] = c.given[i].Captured - c.arrived[i].Captured + l.waiting(c.feedCursor, i)
 	}
-	return n
+	return slices.Clone(c.arrived), open
 }
 
 // statistics are what stands at the end of a client's stream: what the session has counted since
