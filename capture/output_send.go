@@ -115,8 +115,8 @@ func (s *Sender) send(ctx context.Context, c *feedClient) {
 	}
 }
 
-// reconnect connects again, after this pause, which it makes longer. It returns nil if the session
-// has ended before.
+// reconnect waits for the pause and connects again, until that works, and lengthens the pause each
+// time. It returns nil if the session ends first.
 func (s *Sender) reconnect(ctx context.Context, pause *time.Duration) *feedConn {
 	for {
 		select {

@@ -134,9 +134,9 @@ func (r *Recorder) Trigger(name string) {
 	r.asked.Store(&Recording{Trigger: name, Time: time.Now()})
 }
 
-// Recordings returns how many recordings there have been, the one that goes on included, and how
-// many triggers were passed over: those that came while a recording went on or within Interval. Any
-// goroutine may call it.
+// Recordings returns the number of recordings, with the present one, and the number of triggers
+// that made none, because a recording was under way or Interval had not passed. Any goroutine may
+// call it.
 func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 	return r.recordings.Load(), r.passedOver.Load()
 }

@@ -24,8 +24,8 @@ type rareClasses struct {
 // chooses them. Those with a name are few, and are always told apart.
 const maxNumbered = 64
 
-// fold counts the EtherTypes of a snapshot that are not told apart as those of noRoom. One that is
-// told apart once always is, and any other never: so no class counts down.
+// fold adds the EtherTypes of a snapshot that have no class of their own to noRoom's. An EtherType
+// that got a class keeps it, and one that did not never gets one, so that no counter goes down.
 func (r *rareClasses) fold(classes map[Class][]Tally) {
 	var others []Class
 	for class := range classes {
