@@ -260,7 +260,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 			}
 			if free-r.MinFree < room {
 				room = free - r.MinFree
-				err = errEnough("%d bytes are free on the disk of %s, of which %d are to be left", free, f.present.path, r.MinFree)
+				err = errEnough("%d bytes are free on the disk of %s, and %d are to be left free", free, f.present.path, r.MinFree)
 			}
 		}
 		if room -= reserve; room >= bytes {

@@ -135,7 +135,7 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 	return s.err
 }
 
-// granted leaves away the packets that may not be written any more, and tells why.
+// granted omits the packets that may not be written any more, and tells why.
 func (s *stream) granted(blocks []byte, packets []placed) ([]byte, []placed, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil

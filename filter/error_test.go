@@ -53,7 +53,7 @@ write the MAC address`,
 vlan number is more than 4095`,
 		`net 10.0.0.1/8
     ^^^^^^^^
-bits are set behind the network's mask
+host bits are set outside the network's mask
 the address of a network ends with zeros`,
 		`type mgt
 ^^^^

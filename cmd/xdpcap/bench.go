@@ -154,7 +154,7 @@ func (o *benchOptions) checkTogether(given *pflag.FlagSet) error {
 		return nil
 	}
 	if o.program != "" {
-		return refuse("is for the variants of count, and --program measures another program: leave one of them away",
+		return refuse("is for the variants of count, and --program measures another program: omit one of them",
 			"interface", "variant", "sizes", "flows", "sample", "xdp-mode", "cpus")
 	}
 	if given.Changed("program") {
@@ -162,7 +162,7 @@ func (o *benchOptions) checkTogether(given *pflag.FlagSet) error {
 	}
 	err := refuse("is for --program NAME, which is missing", "packets", "yes")
 	if o.iface != "" && err == nil {
-		err = refuse("changes the packets that it measures with, and those of -i belong to others: leave one of them away", "flows")
+		err = refuse("changes the packets that it measures with, and those of -i belong to others: omit one of them", "flows")
 	}
 	if o.iface == "" && err == nil {
 		err = refuse("is for -i NAME, which is missing", "xdp-mode")

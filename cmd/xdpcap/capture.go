@@ -195,7 +195,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat it for several")
-	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst behind that compress)")
+	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst after that compress)")
 	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
 	o.card.stampFlags(f)
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
@@ -248,7 +248,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
 	case o.account && (len(o.writes) > 0 || o.print || o.live.serve != ""):
-		return errors.New("--account keeps no packets: leave -w, --serve and --print away, or --account")
+		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
 	case o.live.tls.asked() && (o.live.serve == "" || o.live.isLocal()) && !o.writesTo("tcp"):
 		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
 	case o.print && o.writesStdout():

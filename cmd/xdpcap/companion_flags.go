@@ -49,7 +49,7 @@ func (c *captureOptions) checkCompanions() error {
 	}
 	if !o.isNone() && c.hookMap != "" {
 		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, and a hook map " +
-			"has what its owner hands to it: leave them away, or count beside the capture: xdpcap count -i NAME")
+			"has what its owner hands to it: omit them, or count beside the capture: xdpcap count -i NAME")
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (c *companions) join(src capture.Source) (with capture.Companions, err erro
 	c.places = append(c.places, at)
 	o := c.options
 	if (o.stats || o.latency) && src.Hook == capture.XDP {
-		return with, fmt.Errorf("%s: %s runs no XDP program, and only a program gives verdicts: leave %[1]s away, or "+
+		return with, fmt.Errorf("%s: %s runs no XDP program, and only a program gives verdicts: omit %[1]s, or "+
 			"start the program before the capture", o.flagOfTraced(), src.Name)
 	}
 	var exit capture.Companions

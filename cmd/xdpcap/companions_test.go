@@ -300,13 +300,13 @@ func TestCompanionsRefused(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, c := range []struct{ args, want string }{
-		{"-i rx0 --stats", "--stats: rx0 runs no XDP program, and only a program gives verdicts: leave --stats away, or start the program before"},
+		{"-i rx0 --stats", "--stats: rx0 runs no XDP program, and only a program gives verdicts: omit --stats, or start the program before"},
 		{"-i rx0 --latency", "--latency: rx0 runs no XDP program"},
 		{"-i rx0 -Q out --stats", "-Q out and --stats"},
 		{"-i rx0 --count 1000", "--count 1000: it takes no number, because it counts packets per protocol; to end after so many packets, say -c"},
 		{"-i rx0 --count=1000", "to end after so many packets, say -c"},
 		{"-i rx0 --flows -1", "--flows -1: must be 0 or more"},
-		{"--hook /sys/fs/bpf/x --count", "leave them away, or count beside the capture: xdpcap count -i NAME"},
+		{"--hook /sys/fs/bpf/x --count", "omit them, or count beside the capture: xdpcap count -i NAME"},
 		{"-i rx0 --counter-interval 1s", "--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count"},
 	} {
 		status, said := start(t, pair.Rx, nil, strings.Fields(c.args)...).wait()

@@ -136,7 +136,7 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 		return p, fmt.Errorf("-Q: %w", err)
 	}
 	if o.direction == capture.Out && o.program != "" {
-		return p, fmt.Errorf("--program %s: XDP programs see what is received: leave it away, or say -Q inout", o.program)
+		return p, fmt.Errorf("--program %s: XDP programs see what is received: omit it, or say -Q inout", o.program)
 	}
 	if o.flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
@@ -163,7 +163,7 @@ func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVer
 // parseVerdicts reads --verdict. All numbers that are no verdicts of the kernel are counted as one.
 func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
 	if len(o.verdictNames) > 0 && o.direction != capture.In {
-		return nil, errors.New("--verdict: XDP programs decide about what is received: leave -Q away")
+		return nil, errors.New("--verdict: XDP programs decide about what is received: omit -Q")
 	}
 	o.verdicts = nil
 	for _, name := range o.verdictNames {

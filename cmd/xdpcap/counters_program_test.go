@@ -44,7 +44,7 @@ func TestCounterPrograms(t *testing.T) {
 		"count --program nosuch":                  "program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + ": --program also takes the id of one that runs elsewhere\n",
 		"latency --program nosuch":                "program nosuch: rx0 does not run it; it runs ",
 		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
-		"stats --action drop --program firewall_": "program firewall_ decides by itself: leave --action away",
+		"stats --action drop --program firewall_": "program firewall_ decides by itself: omit --action",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).wait()
 		if status != 1 || !strings.Contains(stderr, want) {

@@ -25,7 +25,7 @@ func (o *captureOptions) checkDirection(given func(flag string) bool) (err error
 		return nil
 	}
 	if i := slices.IndexFunc(receiving, given); i >= 0 {
-		return fmt.Errorf("-Q out and --%s: that is about what is received: leave it away, or say -Q inout", receiving[i])
+		return fmt.Errorf("-Q out and --%s: that is about what is received: omit it, or say -Q inout", receiving[i])
 	}
 	if o.sample.verdicts != nil {
 		return fmt.Errorf("-Q out and --sample %s: what is sent has no verdict: say -Q inout for that of what is received", &o.sample)

@@ -48,7 +48,7 @@ func TestErrors(t *testing.T) {
 		{"-i tun0", []string{"tun0 is not an Ethernet interface"}},
 		{"-i busy0 --program nosuch", []string{"program nosuch: busy0 does not run it; it runs receiver (id ", "--program"}},
 		{"-i busy0 --sink", []string{"busy0 is captured by tracing the XDP program", "--sink"}},
-		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced", "leave --rx-capture and --program away"}},
+		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced", "omit --rx-capture and --program"}},
 		{"-i rx0 --sample drop=1", []string{"rx0 runs no XDP program that could be traced"}},
 		{"-i rx0 --program 4000000000", []string{"there is no BPF program with id 4000000000", "see xdpcap interfaces"}},
 		{"-i few0", []string{words, "--xdp-mode generic"}},

@@ -21,7 +21,7 @@ type extcapSetting struct {
 }
 
 // An extcapValue is one of those that a setting can have. The first one is the default; its word is
-// "" where that means to leave the flag away.
+// "" where that means to omit the flag.
 type extcapValue struct{ word, display string }
 
 // extcapSettings are in the order in which Wireshark shows them.

@@ -42,7 +42,7 @@ func answerOf(t *testing.T, ns *testnet.Namespace, args ...string) string {
 var sentence = regexp.MustCompile(`^(extcap|interface|dlt|arg|value) (\{[a-z]+=[^{}\n]*\})+$`)
 
 // Wireshark is told of every interface, its link type and what can be set, in its grammar. What can
-// be set are flags of the capture, and their defaults leave the flag away.
+// be set are flags of the capture, and their defaults omit the flag.
 func TestExtcapAnswers(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "rx0"})

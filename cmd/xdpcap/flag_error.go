@@ -64,7 +64,7 @@ func expected(e *pflag.InvalidValueError) string {
 	case "float64":
 		return "must be a number"
 	case "bool":
-		return "must be true or false, or be left away"
+		return "must be true or false, or be omitted"
 	case "stringSlice":
 		return "must be words with commas between them"
 	}

@@ -28,7 +28,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-i none0 --duration 0s", "--duration 0s: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
 		{"-B 9Z", "-B 9Z: must be a number, which may end in k, M or G; see xdpcap --help"},
 		{"-B", "-B needs a value: -B KiB; see xdpcap --help"},
-		{"stats --json=maybe", "--json maybe: must be true or false, or be left away; see xdpcap stats --help"},
+		{"stats --json=maybe", "--json maybe: must be true or false, or be omitted; see xdpcap stats --help"},
 		{`--program a"b`, `--program a"b: must be words with commas between them; see xdpcap --help`},
 		{"--write=", `-w "": must not be empty; see xdpcap --help`},
 		{"--filter-file=", `--filter-file "": must not be empty; see xdpcap --help`},

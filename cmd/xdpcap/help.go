@@ -65,7 +65,7 @@ func wrapped(text, indent string, width int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-const filterHelp = `The words behind the flags are a filter: an expression of pcap-filter(7), as tcpdump takes it. It is
+const filterHelp = `The words after the flags are a filter: an expression of pcap-filter(7), as tcpdump takes it. It is
 compiled into the XDP program, so that packets which do not match cost a few nanoseconds.
 
   host 192.0.2.1                       from or to this address; also net 192.0.2.0/24, ether host

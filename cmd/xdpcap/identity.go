@@ -29,7 +29,7 @@ func (o *sandboxOptions) chooseUser(directories []string, later string) (*privil
 		case u.UID == os.Geteuid(): // it is already
 			return nil, nil
 		case os.Geteuid() != 0:
-			return nil, fmt.Errorf("-Z %s: only root can become another user: leave it away", o.user)
+			return nil, fmt.Errorf("-Z %s: only root can become another user: omit it", o.user)
 		}
 		return u, nil
 	}

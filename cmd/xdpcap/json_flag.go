@@ -29,7 +29,7 @@ func (f *jsonFlag) Type() string   { return "file" }
 
 func (f *jsonFlag) Set(file string) error {
 	if file == "" {
-		return errors.New("must be a file, or be left away for standard error")
+		return errors.New("must be a file, or be omitted for standard error")
 	}
 	*f = jsonFlag{given: true, file: file}
 	return nil

@@ -31,7 +31,7 @@ func (r *recordLimit) Set(text string) (err error) {
 	if text != noLimit {
 		r.events, err = strconv.ParseUint(text, 10, 64)
 		if err != nil || r.events == 0 {
-			return errors.New("must be a whole number of at least 1, or be left away")
+			return errors.New("must be a whole number of at least 1, or be omitted")
 		}
 	}
 	return nil

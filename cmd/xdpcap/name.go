@@ -8,7 +8,7 @@ import (
 )
 
 // A name is the value of a flag that takes a file or an address. It cannot be empty, because a
-// script with an empty variable does not mean that the flag was left away.
+// script with an empty variable does not mean that the flag was omitted.
 type name string
 
 // nameVar defines a flag that takes a name, after a letter unless that is "".

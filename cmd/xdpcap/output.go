@@ -81,7 +81,7 @@ func isStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 // checkTakesFile refuses to write a capture file to a terminal or to nobody. path is what -w names.
 func checkTakesFile(path string) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
-		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or leave -w away to see packets", path)
+		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or omit -w to see packets", path)
 	}
 	if err := checkNotClosed(); err != nil {
 		return fmt.Errorf("-w %s: %w", path, err)

@@ -39,7 +39,7 @@ receive queues, ids and losses. It takes files of xdpcap and of other programs: 
 also compressed by gzip or zstd, whatever they are called; - is standard input. Several files become
 one sequence by time; what is out of order within a file stays so.
 
-Words behind the files are a filter. An argument is a file as long as it is one, or has the name of
+Words after the files are a filter. An argument is a file as long as it is one, or has the name of
 a capture file, and the first one always is; -- between files and filter says it in any case.
 A file with the name of a word of filters is given as ./tcp.
 
@@ -103,7 +103,7 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	case o.count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.print && o.stats:
-		return errors.New("--stats is printed instead of packets: leave --print away")
+		return errors.New("--stats is printed instead of packets: omit --print")
 	}
 	o.fileFormat, o.compression = capture.FormatByName(o.write)
 	if o.format != "" {

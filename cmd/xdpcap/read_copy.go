@@ -55,7 +55,7 @@ func (m *pcapngMerge) notices() (all []string) {
 		all = append(all, fmt.Sprintf("left out what %d more sections within a file say of who wrote them: one section has room for one", m.lost))
 	}
 	for typ, n := range m.leftOut {
-		all = append(all, fmt.Sprintf("left out %d blocks of type %d, of which xdpcap does not know what has to be changed in a merged file", n, typ))
+		all = append(all, fmt.Sprintf("left out %d blocks of type %d: xdpcap does not know what to change in them for a merged file", n, typ))
 	}
 	return all
 }

@@ -338,7 +338,7 @@ func TestReadCutFile(t *testing.T) {
 	whole := mustRead(t, file.path)
 	stdout, stderr, status := runRead(t, nil, cut)
 	if !strings.HasPrefix(whole, stdout) || strings.Count(stdout, "\n") < 8 || status != 1 ||
-		!strings.HasPrefix(stderr, "xdpcap: "+cut+" is cut off behind ") || strings.Count(stderr, "\n") != 1 {
+		!strings.HasPrefix(stderr, "xdpcap: "+cut+" is cut off after ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 	}
 	// What is written of it is a whole file.
@@ -512,7 +512,7 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"-c", "0", file}, "-c 0: must be at least 1"},
 		{[]string{"-w", file, file}, "-w " + file + ": it is one of the files that are read: choose another one"},
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
-		{[]string{"--stats", "--print", "-w", "x", file}, "leave --print away"},
+		{[]string{"--stats", "--print", "-w", "x", file}, "omit --print"},
 		{[]string{"--format", "json", "--json", file}, "--format json and what else is printed both need standard output"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
 	} {

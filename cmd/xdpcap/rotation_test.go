@@ -448,8 +448,8 @@ func TestRotationDiskFull(t *testing.T) {
 	}{
 		{"-C 1", "out.pcapng", 1, "no space left on device"},
 		{"-C 1", "out.pcapng.zst", 1, "no space left on device"},
-		{"-C 1 --min-free 4M", "out.pcapng", 0, "of which 4194304 are to be left"},
-		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "of which 4194304 are to be left"},
+		{"-C 1 --min-free 4M", "out.pcapng", 0, "and 4194304 are to be left free"},
+		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "and 4194304 are to be left free"},
 		{"-C 1 --max-bytes 5M", "out.pcapng", 0, "as many bytes as were asked for at most: 5242880"},
 		{"-C 1 --max-bytes 5M", "out.pcapng.zst", 0, "as many bytes as were asked for at most: 5242880"},
 		{"-C 1 -W 100 --min-free 4M", "out.pcapng", 0, ""},

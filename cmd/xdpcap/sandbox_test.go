@@ -299,7 +299,7 @@ func TestSandboxRefusals(t *testing.T) {
 		{surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
 		{surroundings{}, "-Z nobody -C 1M -w " + directoryFor(t, 0) + "/out", "-w: as user nobody: make files in "},
 		{surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
-		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: leave it away"},
+		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: omit it"},
 		{surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},
 	} {
 		args := append([]string{"-i", pair.RxName}, strings.Fields(test.args)...)

@@ -36,7 +36,7 @@ type sflowOptions struct {
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
 	durationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
-	f.StringVar(&o.agent, "sflow-agent", "", "the `address` by which sFlow collectors know this host, and behind a comma the number of the part of it that xdpcap is (default the address towards the collector, and the first interface's index)")
+	f.StringVar(&o.agent, "sflow-agent", "", "the `address` by which sFlow collectors know this host, and after a comma the number of the part of it that xdpcap is (default the address towards the collector, and the first interface's index)")
 }
 
 // checkSFlow finds what is wrong with the flags; given tells which were set.
@@ -53,13 +53,13 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 		return nil
 	}
 	if given("first") {
-		return errors.New("--first and -w sflow://: the first packets of each flow stand for no number of others that a collector could multiply by: leave --first away")
+		return errors.New("--first and -w sflow://: the first packets of each flow stand for no number of others that a collector could multiply by: omit --first")
 	}
 	if given("sflow-agent") {
 		address, number, numbered := strings.Cut(o.agent, ",")
 		var err error
 		if o.address, err = netip.ParseAddr(address); err != nil {
-			return fmt.Errorf("--sflow-agent %s: must be an IP address, and may have a number behind a comma", o.agent)
+			return fmt.Errorf("--sflow-agent %s: must be an IP address, and may have a number after a comma", o.agent)
 		}
 		if numbered {
 			n, err := strconv.ParseUint(number, 10, 32)

@@ -109,7 +109,7 @@ func TestJSONMistakes(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--json=/dev/fd/987", "--json=/dev/fd/987: xdpcap was started without this descriptor"},
 		{"--json=/no/such/file", "--json: open /no/such/file: no such file or directory"},
-		{"--json=", `--json "": must be a file, or be left away for standard error`},
+		{"--json=", `--json "": must be a file, or be omitted for standard error`},
 		{"-D --json=counts", "-D prints to standard output: its --json takes no file"},
 		{"--json=/dev/fd/1", "--json=/dev/fd/1 and the packets both need standard output"},
 		{"--json=/dev/stdout -w -", "--json=/dev/stdout and the packets both need standard output"},

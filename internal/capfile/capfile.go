@@ -164,15 +164,15 @@ func (f *File) ends(err error, have int) error {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return xdp.Kind(ErrCut, "%s is cut off behind %s, within the block at byte %d%s",
+		return xdp.Kind(ErrCut, "%s is cut off after %s, within the block at byte %d%s",
 			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
-	return fmt.Errorf("read %s behind %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
+	return fmt.Errorf("read %s after %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
 }
 
 // damaged is the error for a block that cannot be right.
 func (f *File) damaged(why error) error {
-	return xdp.Kind(ErrDamaged, "%s is damaged behind %s, at byte %d%s: %w",
+	return xdp.Kind(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
 		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
 }
 

@@ -98,9 +98,9 @@ func (a *Attachment) String() string {
 	case 0:
 		return a.kind.String()
 	case 1:
-		return a.kind.String() + ", behind a filter of somebody else"
+		return a.kind.String() + ", after a filter of somebody else"
 	default:
-		return fmt.Sprintf("%v, behind %d filters of others", a.kind, n)
+		return fmt.Sprintf("%v, after %d filters of others", a.kind, n)
 	}
 }
 

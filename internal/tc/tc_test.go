@@ -355,7 +355,7 @@ func TestBehindFilter(t *testing.T) {
 	theirs, ours := mustCounter(t, "theirs", next), mustCounter(t, "ours", next)
 	addFilter(t, p, theirs, 1, unix.ETH_P_IP)
 	a := mustAttach(t, p, tc.Clsact, ours)
-	if want := "clsact, behind a filter of somebody else"; a.String() != want {
+	if want := "clsact, after a filter of somebody else"; a.String() != want {
 		t.Errorf("%v, want %s", a, want)
 	}
 	send(t, p, 2)

@@ -36,7 +36,7 @@ func limit(s *syntax.Special, most uint32) {
 // vlan tests for a VLAN tag.
 func (g *generator) vlan(s *syntax.Special) *graph.Block {
 	if g.labels > 0 {
-		s.At.Fail("", "there are no VLAN tags behind an MPLS label")
+		s.At.Fail("", "there are no VLAN tags after an MPLS label")
 	}
 	g.wantEthernet(s.At)
 	b := g.vlanType()

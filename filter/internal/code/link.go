@@ -59,7 +59,7 @@ func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	case wire.EtherIP6:
 		version = 0x60
 	default:
-		t.Fail("", "behind an MPLS label only IPv4 and IPv6 can be told")
+		t.Fail("", "after an MPLS label only IPv4 and IPv6 can be told")
 	}
 	const thirdByte = ^uint32(1) // of the label before the network header: -2
 	bottom := g.masked(field{fromNetwork, thirdByte}, cbpf.SizeB, 1, 1)

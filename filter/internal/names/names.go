@@ -86,7 +86,7 @@ func (p identifier) resolveIPv6() {
 		p.Prefix = int(p.Bits)
 	}
 	if netip.PrefixFrom(a, p.Prefix).Masked().Addr() != a {
-		p.At.Fail("the address of a network ends with zeros", "bits are set behind the prefix of %d", p.Prefix)
+		p.At.Fail("the address of a network ends with zeros", "host bits are set after a prefix of %d bits", p.Prefix)
 	}
 	switch p.Qual.Type {
 	case syntax.AddrNone, syntax.AddrHost:
@@ -118,7 +118,7 @@ func (p identifier) resolveNet() {
 		p.Netmask = ^uint32(0) << (32 - p.Bits)
 	}
 	if p.Addr&^p.Netmask != 0 {
-		p.At.Fail("the address of a network ends with zeros", "bits are set behind the network's mask")
+		p.At.Fail("the address of a network ends with zeros", "host bits are set outside the network's mask")
 	}
 	if p.Qual.Type != syntax.AddrNet {
 		p.At.Fail("write net before it", "only a net has a mask")
