@@ -1,11 +1,9 @@
 package capture
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,21 +33,6 @@ type RecorderOptions struct {
 	// Done, if not nil, is told of each recording when its file is complete, by a goroutine of the
 	// recorder, and must return without waiting for anything.
 	Done func(Recording)
-}
-
-// A Trigger makes a recorder write.
-type Trigger struct {
-	Name  string             // for the comment in the file
-	Fires func(*Packet) bool // looks at each packet, in their order; must keep nothing of it
-}
-
-// A Recording is a file that a recorder has written.
-type Recording struct {
-	File    string
-	Trigger string    // what it was written for
-	Time    time.Time // when that happened
-	Further uint64    // how many triggers came while it was recorded, for which there is no other file
-	Packets uint64    // that reached the file
 }
 
 // A Recorder is an Output that keeps the last packets in memory, and writes them to a file when
@@ -97,18 +80,6 @@ type Recorder struct {
 	refused []uint64              // packets that a file did not take, by source; likewise
 }
 
-// A recording is a part of the ring that is to be written.
-type recording struct {
-	Recording
-	end     atomic.Uint64 // the place in the ring where it ends; notYet = not known
-	further atomic.Uint64
-}
-
-const notYet = ^uint64(0)
-
-// maxQueued is how many recordings may wait to be written. Triggers that come then are counted.
-const maxQueued = 16
-
 // NewRecorder returns a recorder that has its memory. It is released by End or Close.
 func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	if o.Size < MinRecorder {
@@ -126,12 +97,6 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	r.wake, r.roomy = make(chan struct{}, 1), make(chan struct{}, 1)
 	r.free.Store(true)
 	return r, nil
-}
-
-// Trigger makes the recorder write what it has, and what comes within the time Post. It may be
-// called by any goroutine, and does not wait. Of several calls at once, one counts.
-func (r *Recorder) Trigger(name string) {
-	r.asked.Store(&Recording{Trigger: name, Time: time.Now()})
 }
 
 // Recordings returns the number of recordings, with the present one, and the number of triggers
@@ -234,41 +199,6 @@ func (r *Recorder) look() error {
 	return nil
 }
 
-// fireAfterInterval begins a recording, unless the one before was fired a moment ago.
-func (r *Recorder) fireAfterInterval(why Recording) {
-	since := why.Time.Sub(r.last)
-	if r.present == nil && since >= 0 && since < r.options.Interval {
-		r.passedOver.Add(1)
-		return
-	}
-	r.fire(why)
-}
-
-// fire begins a recording of what is in the ring, unless one goes on.
-func (r *Recorder) fire(why Recording) {
-	switch {
-	case r.present != nil:
-		r.present.further.Add(1)
-		r.passedOver.Add(1)
-	case len(r.queued) == maxQueued:
-		r.queued[maxQueued-1].further.Add(1)
-		r.passedOver.Add(1)
-	default:
-		r.present, r.deadline = &recording{Recording: why}, why.Time.Add(r.options.Post).UnixNano()
-		r.present.end.Store(notYet)
-		r.queued = append(r.queued, r.present)
-		r.last = why.Time
-		r.recordings.Add(1)
-	}
-}
-
-// finish ends the present recording after the packets that are in the ring now.
-func (r *Recorder) finish() {
-	r.present.end.Store(r.ring.head.Load())
-	r.present = nil
-	signal(r.wake)
-}
-
 // waitForRoom waits until write has made room for so many bytes, or takes nothing out any more.
 func (r *Recorder) waitForRoom(bytes uint64) {
 	r.waiting.Store(true)
@@ -325,117 +255,4 @@ func (as Accounts) recorded(taken Accounts, refused []uint64) Accounts {
 		own[i] = a
 	}
 	return own
-}
-
-// write writes one recording after the other, until there will be no more. The file of the one
-// before is completed meanwhile.
-func (r *Recorder) write() {
-	defer close(r.ended)
-	var completing sync.WaitGroup
-	for next := range r.next {
-		written := r.writeOne(next)
-		completing.Wait()
-		completing.Go(func() { r.complete(written) })
-		r.free.Store(true)
-	}
-	completing.Wait()
-}
-
-// A written is a recording that was given to its file.
-type written struct {
-	*recording
-	file  *File    // nil where it could not be opened
-	given Accounts // of its packets
-	err   error
-}
-
-// writeOne gives a recording to a file of its own. After an error its packets are taken from the
-// ring all the same.
-func (r *Recorder) writeOne(next *recording) written {
-	w := written{recording: next, given: make(Accounts, len(r.description.Sources))}
-	w.file, w.File, w.err = r.options.Open()
-	if w.err == nil {
-		if r.keeper == nil {
-			r.keeper = newKeeper(&w.file.rotation, r.notice)
-		}
-		w.file.keeper = r.keeper
-		d := r.description
-		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
-		w.err = w.file.Begin(d)
-	}
-	one := make([]Packet, 1)
-	p := &one[0]
-	var wrapped []byte
-	for r.hasMore(&w) {
-		r.ring.first(p, &wrapped)
-		a := &w.given[p.Source]
-		a.Captured++
-		a.Bytes += uint64(len(p.Data))
-		a.Lost += p.Dropped
-		if w.err == nil {
-			w.err = w.file.Write(one)
-		}
-		r.ring.drop()
-		if r.waiting.Load() {
-			signal(r.roomy)
-		}
-	}
-	r.owns.Store(false)
-	signal(r.roomy)
-	return w
-}
-
-// complete ends the file of a recording and counts what it has taken.
-func (r *Recorder) complete(w written) {
-	for i := range w.given {
-		w.given[i].Seen = w.given[i].Captured + w.given[i].Lost
-	}
-	own := w.given.Delivered(make(Accounts, len(w.given)))
-	if w.file != nil {
-		taken, err := w.file.End(w.given)
-		own, w.err = taken, cmp.Or(w.err, err)
-		if w.err == nil && errors.Is(w.file.err, ErrEnough) {
-			w.err = w.file.err
-		}
-		w.file.Close() // where it was not begun
-	}
-	for i, a := range own {
-		r.taken[i].Captured += a.Captured
-		r.taken[i].Bytes += a.Bytes
-		r.refused[i] += a.NotTaken // besides those, there are packets that were passed over
-	}
-	if w.err != nil {
-		r.failure.CompareAndSwap(nil, &w.err)
-		if !errors.Is(w.err, ErrEnough) {
-			return
-		}
-	}
-	if r.options.Done != nil {
-		w.Further, w.Packets = w.further.Load(), own.Total().Captured
-		r.options.Done(w.Recording)
-	}
-}
-
-// hasMore waits for the next packet of a recording, or for its end. Meanwhile it flushes the file.
-func (r *Recorder) hasMore(w *written) bool {
-	for {
-		end := w.end.Load() // before head, which it may be equal to
-		tail := r.ring.tail.Load()
-		switch {
-		case tail >= end: // Write may have overwritten all of it
-			return false
-		case tail < r.ring.head.Load():
-			return true
-		}
-		if w.err == nil {
-			w.err = w.file.Flush()
-		}
-		if w.err != nil {
-			r.failure.CompareAndSwap(nil, &w.err)
-		}
-		select {
-		case <-r.wake:
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }

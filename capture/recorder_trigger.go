@@ -1,0 +1,53 @@
+package capture
+
+import "time"
+
+// A Trigger makes a recorder write.
+type Trigger struct {
+	Name  string             // for the comment in the file
+	Fires func(*Packet) bool // looks at each packet, in their order; must keep nothing of it
+}
+
+// maxQueued is how many recordings may wait to be written. Triggers that come then are counted.
+const maxQueued = 16
+
+// Trigger makes the recorder write what it has, and what comes within the time Post. It may be
+// called by any goroutine, and does not wait. Of several calls at once, one counts.
+func (r *Recorder) Trigger(name string) {
+	r.asked.Store(&Recording{Trigger: name, Time: time.Now()})
+}
+
+// fireAfterInterval begins a recording, unless the one before was fired a moment ago.
+func (r *Recorder) fireAfterInterval(why Recording) {
+	since := why.Time.Sub(r.last)
+	if r.present == nil && since >= 0 && since < r.options.Interval {
+		r.passedOver.Add(1)
+		return
+	}
+	r.fire(why)
+}
+
+// fire begins a recording of what is in the ring, unless one goes on.
+func (r *Recorder) fire(why Recording) {
+	switch {
+	case r.present != nil:
+		r.present.further.Add(1)
+		r.passedOver.Add(1)
+	case len(r.queued) == maxQueued:
+		r.queued[maxQueued-1].further.Add(1)
+		r.passedOver.Add(1)
+	default:
+		r.present, r.deadline = &recording{Recording: why}, why.Time.Add(r.options.Post).UnixNano()
+		r.present.end.Store(notYet)
+		r.queued = append(r.queued, r.present)
+		r.last = why.Time
+		r.recordings.Add(1)
+	}
+}
+
+// finish ends the present recording after the packets that are in the ring now.
+func (r *Recorder) finish() {
+	r.present.end.Store(r.ring.head.Load())
+	r.present = nil
+	signal(r.wake)
+}
