@@ -58,7 +58,7 @@ func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *san
 	o.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {
 		var f *os.File
-		err := by.open(path, func(t outfile.Trust) (err error) {
+		err := by.opener().Open(path, func(t outfile.Trust) (err error) {
 			f, err = t.OpenPipe(path)
 			return err
 		})

@@ -5,11 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
@@ -75,50 +70,16 @@ func (o *sandboxOptions) try(do func() error) error {
 		"or keep root's rights (--no-sandbox)", o.who(), err)
 }
 
-// open opens a file by a function: with the rights that the capture has while it captures, so that
-// a link leads it nowhere else than it leads that user. Where the kernel refuses that, the capture
-// opens the file with all its rights, but follows no link, and takes only what is new, root's or
-// that user's: then the user may write this file, and nothing else in its directory.
-func (o *sandboxOptions) open(path string, open func(outfile.Trust) error) error {
-	if o.trusts(path) || o.box == nil {
-		return open(outfile.Trust{})
+// opener opens files that are written to later, as whom the capture becomes then.
+func (o *sandboxOptions) opener() *outfile.Opener {
+	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0 && !o.off, Stays: o.user == ""}
+	if o.box != nil {
+		opener.As = o.box.As
 	}
-	err := o.as(func() error { return open(o.trust(path)) })
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
+	if u := o.becomes(); u != nil {
+		opener.User = u.UID
 	}
-	direct := o.openDirect(path, open)
-	if direct == nil || errors.Is(direct, outfile.ErrUntrusted) {
-		return direct
-	}
-	return fmt.Errorf("as %s: %w", o.who(), err)
-}
-
-// trust says which file may be at a path that is opened as whom the capture becomes.
-func (o *sandboxOptions) trust(path string) outfile.Trust {
-	if o.trusts(path) {
-		return outfile.Trust{}
-	}
-	return outfile.Trust{Owners: o.owners(path, true)}
-}
-
-// openDirect opens a file with all rights, and by no link. It may be called without a plan.
-func (o *sandboxOptions) openDirect(path string, open func(outfile.Trust) error) error {
-	if o.trusts(path) {
-		return open(outfile.Trust{})
-	}
-	return open(outfile.Trust{Owners: o.owners(path, o.user == "" && o.becomes() == nil), NoLinks: true})
-}
-
-// trusts tells whether any file may be at a path: nobody else can use rights that this process does
-// not have, that it is to use, or that come with a descriptor that it was given.
-func (o *sandboxOptions) trusts(path string) bool {
-	if os.Geteuid() != 0 || o.off || path == "-" {
-		return true
-	}
-	return slices.ContainsFunc([]string{"/dev/fd/", "/dev/std", "/proc/self/fd/"}, func(directory string) bool {
-		return strings.HasPrefix(path, directory)
-	})
+	return opener
 }
 
 // becomes is whom the capture becomes; nil = nobody else, or there is no plan yet.
@@ -127,20 +88,6 @@ func (o *sandboxOptions) becomes() *privilege.User {
 		return nil
 	}
 	return o.box.User
-}
-
-// owners are the users to whom a file that is there may belong, as nobody else should read what is
-// written to it: root, whom the capture becomes, and perhaps who may put any file there.
-func (o *sandboxOptions) owners(path string, ofDirectory bool) []int {
-	owners := []int{0}
-	if u := o.becomes(); u != nil {
-		owners = append(owners, u.UID)
-	}
-	var dir unix.Stat_t
-	if ofDirectory && unix.Stat(filepath.Dir(path), &dir) == nil {
-		owners = append(owners, int(dir.Uid))
-	}
-	return owners
 }
 
 // who names whom the capture becomes.

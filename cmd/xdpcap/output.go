@@ -44,12 +44,12 @@ func (r *captureRun) openFile(ctx context.Context, t *target) (file *capture.Fil
 	if t.name == r.o.write && r.o.series != nil {
 		series = r.o.series
 		series.NoOverwrite = r.o.rotate.noOverwrite
-		o.Owners = box.trust(t.name).Owners
+		o.Owners = box.opener().Trust(t.name).Owners
 		if err := box.try(func() error { return capture.TryFiles(*series, o) }); err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}
-	err = box.open(t.name, func(trust outfile.Trust) error {
+	err = box.opener().Open(t.name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return awaitReader(ctx, func() error {
 			file, err = openOutput(t.name, series, r.o.rotate.noOverwrite, o)

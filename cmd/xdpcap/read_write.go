@@ -47,7 +47,7 @@ func newReadWriter(o *readOptions, in *readInputs) (*readWriter, error) {
 		}
 		w.file, err = outfile.Opened(os.Stdout, stdoutName)
 	} else {
-		err = o.sandbox.open(o.write, func(trust outfile.Trust) (err error) {
+		err = o.sandbox.opener().Open(o.write, func(trust outfile.Trust) (err error) {
 			return awaitReader(signalled, func() error {
 				w.file, err = outfile.Open(o.write, outfile.Options{Trust: trust})
 				return err

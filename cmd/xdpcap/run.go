@@ -37,7 +37,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 	}
 	if o.json.given && !r.opening {
 		// What is wrong with the flags may be what says whom the capture becomes.
-		err = errors.Join(err, r.openObjects(o.sandbox.openDirect))
+		err = errors.Join(err, r.openObjects(o.sandbox.opener().OpenDirect))
 	}
 	if r.objects == nil {
 		return err
@@ -160,10 +160,10 @@ func (r *captureRun) plan() error {
 	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
 		return err
 	}
-	return r.openObjects(r.o.sandbox.open)
+	return r.openObjects(r.o.sandbox.opener().Open)
 }
 
-// openObjects opens where the objects of --json go, by a function of the sandbox.
+// openObjects opens where the objects of --json go, by a function of an outfile.Opener.
 func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
 	r.opening = true
 	r.objects, err = r.o.json.open(by)
