@@ -22,7 +22,7 @@ RACE_PACKAGES     := gcc libc6-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
-HOST_PACKAGES     := prometheus systemd pmacct jq
+HOST_PACKAGES     := prometheus systemd pmacct jq libcap2-bin
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// installFor is make install SETCAP=GROUP below a directory that everybody may enter. It returns
+// the binary.
+func installFor(t *testing.T, group string) string {
+	t.Helper()
+	dest := directoryFor(t, 0)
+	if err := os.Chmod(dest, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	makeTarget(t, "install", "PREFIX=/opt/x", "DESTDIR="+dest, "STAGE="+filepath.Join(t.TempDir(), "stage"), "SETCAP="+group)
+	return dest + "/opt/x/bin/xdpcap"
+}
+
+// as runs a binary as the user somebody, who is of these groups besides a group of his own.
+func as(binary string, groups []uint32, args ...string) *exec.Cmd {
+	cmd := command(args...)
+	cmd.Path, cmd.Dir = binary, "/"
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, settingsFileVariable+"=") }) // it would say that it does not obey
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(somebody), Gid: uint32(somebody), Groups: groups}}
+	return cmd
+}
+
+// make install SETCAP=GROUP lets users of the group look at packets, and nobody else execute it.
+func TestSetcap(t *testing.T) {
+	skipEmulated(t)
+	needBinary(t)
+	testnet.Require(t, "getcap")
+	const group = "daemon" // Debian always has it
+	binary := installFor(t, group)
+
+	found, err := user.LookupGroup(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info unix.Stat_t
+	if err := unix.Stat(binary, &info); err != nil || info.Uid != 0 || uint64(info.Gid) != gid || info.Mode != unix.S_IFREG|0o750 {
+		t.Errorf("owner %d, group %d, mode %o: %v", info.Uid, info.Gid, info.Mode, err)
+	}
+	out, err := exec.Command("getcap", "-n", binary).CombinedOutput()
+	if diff := cmp.Diff(binary+" cap_net_admin,cap_perfmon,cap_bpf=ep\n", string(out)); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	member := []uint32{uint32(gid)}
+	t.Run("a user of the group", func(t *testing.T) {
+		dir := directoryFor(t, somebody)
+		file, summary := dir+"/out.pcapng", dir+"/summary.json"
+		p := startCommand(t, pair.Rx, nil, as(binary, member, "-i", pair.RxName, "-w", file, "--json="+summary)).listening()
+		checkPowerless(t, p)
+		testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+		p.interrupt()
+		if s := account(t, contents(t, summary)); s.Captured != 1 || s.Seen != 1 {
+			t.Errorf("summary %+v", s)
+		}
+		if got := ownerOf(t, file); got != somebody {
+			t.Errorf("the file belongs to %d", got)
+		}
+		checkDetached(t, pair)
+	})
+	t.Run("another user", func(t *testing.T) {
+		cmd := as(binary, nil, "-i", pair.RxName)
+		err := pair.Rx.Start(cmd)
+		if !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("error %v", err)
+		}
+		if err == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	const refused = ": this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root"
+	for _, test := range []struct{ args, want string }{
+		{"--sink -w /dev/null", "--sink" + refused},
+		{"-j adapter -w /dev/null", "-j adapter" + refused},
+		{"stats --action drop", "--action drop" + refused},
+		{"latency --builtin --drop 50", "--drop 50" + refused},
+		{"-Z nobody -w /dev/null", "-Z nobody: only root can become another user"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			args := append(strings.Fields(test.args), "-i", pair.RxName)
+			status, stderr := startCommand(t, pair.Rx, nil, as(binary, member, args...)).wait()
+			oneLine(t, status, stderr, test.want)
+			checkDetached(t, pair)
+		})
+	}
+}
+
+// A group that does not exist is said before anything has capabilities.
+func TestSetcapGroup(t *testing.T) {
+	skipEmulated(t)
+	needBinary(t)
+	dest := t.TempDir()
+	out, err := exec.Command("make", "-C", "../..", "-o", "build", "install", "PREFIX=/opt/x", "DESTDIR="+dest,
+		"STAGE="+filepath.Join(t.TempDir(), "stage"), "SETCAP=no-such-group").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "SETCAP=no-such-group: there is no such group: groupadd --system no-such-group") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := unix.Getxattr(dest+"/opt/x/bin/xdpcap", "security.capability", nil); !errors.Is(err, unix.ENODATA) {
+		t.Errorf("the capabilities of the binary: %v", err)
+	}
+}
