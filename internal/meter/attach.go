@@ -64,7 +64,7 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 // tracers are programs of ours that trace an XDP program, and how they are loaded.
 type tracers struct {
 	spec    *ebpf.CollectionSpec
-	names   []string                                 // in the order in which they are attached
+	names   []string                                 // in the order in which they are attached, and detached
 	load    func(name string) (*ebpf.Program, error) // once spec names the program to trace
 	refused error                                    // the kind of error where a program cannot be traced
 }

@@ -84,7 +84,8 @@ func (l *Latency) trace(ifi xdp.Interface, program string) error {
 }
 
 // probeNames are the probes. The exit's is attached first, because it counts nothing before the
-// entry's is there.
+// entry's is there. It is detached first, too: a packet that is inside when the entry's probe goes
+// comes out without an exit, and the next one would be counted with what was noted of it.
 var probeNames = []string{latencyProgNoteExit, latencyProgNoteEntry}
 
 // probeMaps creates the maps that both probes share, and returns them by their names.

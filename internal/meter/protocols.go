@@ -165,10 +165,11 @@ func (o *ProtocolsOptions) program() string {
 }
 
 // tracers are the names of our programs that trace somebody else's. Where what counts depends on
-// the verdict, packets are looked at as they go in, and counted as they come out.
+// the verdict, packets are looked at as they go in, and counted as they come out. The exit's comes
+// first, as in probeNames.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
-		return []string{protocolsProgNoteEntry, "exit_" + o.Variant.String()}
+		return []string{"exit_" + o.Variant.String(), protocolsProgNoteEntry}
 	}
 	return []string{"entry_" + o.Variant.String()}
 }

@@ -1,0 +1,114 @@
+package meter
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A watchedLink calls a function after it has been closed.
+type watchedLink struct {
+	link.Link
+	closed func()
+}
+
+func (l watchedLink) Close() error {
+	defer l.closed()
+	return l.Link.Close()
+}
+
+// While the tracers of a program are detached one after the other, a packet that was inside comes
+// out, and another one goes through. The kernel leaves out the exit of the first, so neither is
+// counted: the second one least of all with what was noted about the first.
+func TestTracersLeave(t *testing.T) {
+	testnet.RequireFentry(t)
+	protocols := ProtocolsOptions{Variant: Ultra, Flows: true}
+	for _, test := range []struct {
+		name    string
+		tracers func(*testing.T) (of tracers, counted func() (uint64, error))
+	}{
+		{"count", func(t *testing.T) (tracers, func() (uint64, error)) {
+			spec, err := protocolsSpec(protocols)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newProtocols(protocols, spec)
+			t.Cleanup(func() { p.protocolMaps.close() })
+			of := tracers{spec: spec, names: protocols.tracers(), load: func(name string) (*ebpf.Program, error) { return p.load(spec, name) }}
+			return of, func() (uint64, error) {
+				c, err := p.Read()
+				return c.Total().Packets, err
+			}
+		}},
+		{"latency", func(t *testing.T) (tracers, func() (uint64, error)) {
+			spec, err := loadLatency()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &Latency{}
+			t.Cleanup(func() { l.Close() })
+			maps, err := l.probeMaps(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := tracers{spec: spec, names: probeNames, load: func(name string) (*ebpf.Program, error) { return loadProgram(spec, name, maps) }}
+			return of, func() (uint64, error) {
+				c, err := l.Read()
+				total := c.Total()
+				return total.Count, err
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			target, err := testnet.NewTarget(testnet.Waiting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer target.Close()
+			traced, err := xdp.Identify(target.Program())
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, counted := test.tracers(t)
+			const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
+			counts, err := of.attach(traced, xdp.Interface{Index: loopback})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := func() error {
+				return thread.Quiet(1, func() error {
+					_, err := target.Program().Run(&ebpf.RunOptions{Data: testnet.UDPFrame(100, 0), Repeat: 1})
+					return err
+				})
+			}
+			first := make(chan error, 1)
+			go func() { first <- run() }()
+			testnet.WaitFor(t, "the packet to be inside", func() bool {
+				inside, err := target.HasPacket()
+				return inside || err != nil
+			})
+			counts[0].link = watchedLink{counts[0].link, func() {
+				if err := target.OpenGate(); err != nil {
+					t.Error(err)
+				}
+				if err := <-first; err != nil {
+					t.Error(err)
+				}
+				if err := run(); err != nil {
+					t.Error(err)
+				}
+			}}
+			if err := closeAll(counts); err != nil {
+				t.Error(err)
+			}
+			if n, err := counted(); n != 0 || err != nil {
+				t.Errorf("%d packets are counted, %v", n, err)
+			}
+		})
+	}
+}
