@@ -35,6 +35,8 @@ type openMeter[S any] interface {
 	// place; a notice says so. After an ErrNotCounting a later call may find something to count
 	// again; any other error is final.
 	Follow() (notice string, err error)
+	// Capabilities are those that Follow and Close take later, by their numbers.
+	Capabilities() []int
 	// Close detaches everything. It is called once, after the last Read.
 	Close() error
 }
@@ -69,7 +71,11 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 		}
 	}()
 	tellOwners(all)
-	if err := enterFollowing(o.keep, o.listen != ""); err != nil {
+	needs := capabilitiesOf(all)
+	if len(interfaces) == 0 {
+		needs = discoveryNeeds
+	}
+	if err := enterCounters(o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	registry := newRegistry(collectors(all)...)
@@ -94,6 +100,14 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 		}
 	}
 	return r.run(ctx)
+}
+
+// capabilitiesOf are those that the counters take later.
+func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
+	for _, c := range all {
+		needs = append(needs, c.Capabilities()...)
+	}
+	return needs
 }
 
 // tellOwners says whose programs are traced, where another xdpcap has attached them.

@@ -47,6 +47,8 @@ func (m *fakeMeter) Close() error {
 	}
 	return nil
 }
+func (m *fakeMeter) Capabilities() []int { return nil }
+
 func (m *fakeMeter) Began() time.Time { return m.began }
 
 func (m *fakeMeter) Follow() (string, error) {

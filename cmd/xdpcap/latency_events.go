@@ -25,7 +25,7 @@ func runEvents(o *latencyOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := enterFollowing(o.keep, false); err != nil {
+	if err := enterCounters(o.keep, false, l.Capabilities()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	say(stderr, "listening on %v", l)

@@ -74,7 +74,7 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 			err = closing
 		}
 	}()
-	if err := enterFollowing(o.keep, false); err != nil {
+	if err := enterCounters(o.keep, false, m.Capabilities()); err != nil {
 		return err
 	}
 	ctx, cancel := forDuration(ctx, o.duration)

@@ -196,19 +196,23 @@ func placesOf(directories []string) string {
 	return "in " + strings.Join(directories, ", ") + " alone"
 }
 
-// followingNeeds are the capabilities that counters keep, to go on with a program that takes the
-// place of the one that they count: to find and trace it, or to attach one of their own.
-var followingNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
+// discoveryNeeds are the capabilities of counters on interfaces that are found later, where they
+// trace a program or attach one of their own.
+var discoveryNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
 
-// followingFiles are what they look at to trace or attach: the kernel's own, and its modules.
-var followingFiles = append(slices.Clone(kernelFiles), "/lib/modules", "/usr/lib/modules")
+// tracingFiles are what is looked at to trace or attach: the kernel's own, and its modules.
+var tracingFiles = append(slices.Clone(kernelFiles), "/lib/modules", "/usr/lib/modules")
 
-// enterFollowing gives up what counters do not need.
-func enterFollowing(off, listens bool) error {
+// enterCounters gives up what counters do not need, where off does not keep it. The needs are the
+// capabilities that they take later.
+func enterCounters(off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
-	box := &privilege.Sandbox{Keep: followingNeeds, Readable: followingFiles, Work: []privilege.Work{privilege.BPF, privilege.Tracing}}
+	box := &privilege.Sandbox{Keep: needs, Readable: kernelFiles, Work: []privilege.Work{privilege.BPF}}
+	if slices.Contains(needs, unix.CAP_PERFMON) {
+		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
+	}
 	if listens {
 		box.Work = append(box.Work, privilege.Accepting)
 	}

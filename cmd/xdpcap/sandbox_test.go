@@ -327,31 +327,90 @@ func TestNoSandbox(t *testing.T) {
 	p.interrupt()
 }
 
-// Counters keep what they need to go on with another program, and nothing else.
+// checkKeeps expects that a process has these capabilities, and can get no others.
+func checkKeeps(t *testing.T, p *process, capabilities ...int) {
+	t.Helper()
+	kept := uint64(0)
+	for _, c := range capabilities {
+		kept |= 1 << c
+	}
+	want := []string{"CapBnd: " + noCapability, fmt.Sprintf("CapEff: %016x", kept), fmt.Sprintf("CapPrm: %016x", kept), "NoNewPrivs: 1"}
+	if diff := cmp.Diff(want, rights(t, p, "CapEff", "CapPrm", "CapBnd", "NoNewPrivs")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Counters keep what they need to go on with another program, and nothing where a program of their
+// own counts, or all events are counted.
 func TestCountersKeep(t *testing.T) {
 	skipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	const kept = 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_SYS_ADMIN
-	for _, args := range [][]string{
-		{"stats", "-i", pair.RxName},
-		{"count", "-i", pair.RxName},
-		{"monitor"},
-		{"monitor", "--record"},
-		{"latency", "-i", pair.RxName, "--builtin"},
-		{"latency", "-i", pair.RxName, "--builtin", "--events"},
+	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
+	target := attachTarget(t, traced, testnet.Rewriting)
+	for _, test := range []struct {
+		args string
+		on   *testnet.Pair
+		want []int
+	}{
+		{"stats -i " + pair.RxName, pair, nil},
+		{"count --flows 5 -i " + pair.RxName, pair, nil},
+		{"latency --builtin -i " + pair.RxName, pair, nil},
+		{"latency --builtin --events -i " + pair.RxName, pair, nil},
+		{"latency --kernel-stats -i " + traced.RxName, traced, []int{unix.CAP_SYS_ADMIN}},
+		{"monitor", pair, nil},
+		{"monitor --record", pair, nil},
+		{"monitor -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
+		{"monitor --record -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
+		{"monitor --program " + programID(t, target), pair, []int{unix.CAP_SYS_ADMIN}},
+		{"stats --listen 127.0.0.1:0", pair, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
 	} {
-		p := listening(t, pair.Rx, nil, args...)
-		want := []string{"CapBnd: " + noCapability, fmt.Sprintf("CapEff: %016x", kept), fmt.Sprintf("CapPrm: %016x", kept), "NoNewPrivs: 1"}
-		if diff := cmp.Diff(want, rights(t, p, "CapEff", "CapPrm", "CapBnd", "NoNewPrivs")); diff != "" {
-			t.Errorf("%q: %s", args, diff)
-		}
-		p.interrupt()
+		t.Run(test.args, func(t *testing.T) {
+			p := listening(t, test.on.Rx, nil, strings.Fields(test.args)...)
+			checkKeeps(t, p, test.want...)
+			p.interrupt()
+		})
 	}
 	p := listening(t, pair.Rx, nil, "count", "-i", pair.RxName, "--no-sandbox")
 	if got := rights(t, p, "NoNewPrivs"); !slices.Equal(got, []string{"NoNewPrivs: 0"}) {
 		t.Errorf("--no-sandbox: %q", got)
 	}
 	p.interrupt()
+}
+
+// Counters of what is sent keep what it takes to remove a filter of clsact, where there is one.
+func TestCountersKeepEgress(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "count", "-Q", "out", "-i", pair.RxName)
+	if strings.Contains(p.said(), ", sent, clsact") {
+		checkKeeps(t, p, unix.CAP_NET_ADMIN)
+	} else {
+		checkKeeps(t, p)
+	}
+	p.interrupt()
+	if left := egressOf(t, pair); left != nil {
+		t.Errorf("after the end: %v", left)
+	}
+}
+
+// Counters that trace keep what it takes to find and trace the next program, also where they count
+// on other interfaces with a program of their own.
+func TestCountersKeepTracing(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Rewriting)
+	for i, args := range []string{"stats", "count --flows 5", "count -Q inout", "latency"} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(args, func(t *testing.T) {
+			p := listening(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...)
+			want := []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
+			if strings.Contains(p.said(), ", sent, clsact") {
+				want = append(want, unix.CAP_NET_ADMIN)
+			}
+			checkKeeps(t, p, want...)
+			p.interrupt()
+		})
+	}
 }
 
 func contents(t *testing.T, file string) string {

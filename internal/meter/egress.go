@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -41,6 +42,14 @@ func (e *egress) Follow() (notice string, err error) {
 		return "", fmt.Errorf("%w: start again", err)
 	}
 	return "", nil
+}
+
+// Capabilities returns what it takes to detach.
+func (e *egress) Capabilities() []int {
+	if e.at.Kind().NeedsNetAdmin() {
+		return []int{unix.CAP_NET_ADMIN}
+	}
+	return nil
 }
 
 // String says where it counts: "eth0, sent, tcx".

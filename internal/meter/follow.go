@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -106,6 +108,16 @@ func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 
 func gone(ifi xdp.Interface) error {
 	return xdp.Kind(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
+}
+
+// Capabilities returns those, by their numbers in capabilities(7), that Follow and Close take after
+// Open: to find another program by its id, and to trace it. Where the program is ours they take
+// none.
+func (f *followed) Capabilities() []int {
+	if f.isOwn() {
+		return nil
+	}
+	return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
 }
 
 func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {

@@ -123,6 +123,7 @@ type attached interface {
 	Interface() xdp.Interface
 	Began() time.Time
 	Follow() (notice string, err error)
+	Capabilities() []int
 	String() string
 	close() error
 }

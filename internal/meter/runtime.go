@@ -112,6 +112,9 @@ func (r *Runtime) String() string {
 	return fmt.Sprintf("%s, kernel's counters of %v", r.ifi.Name, r.Program())
 }
 
+// Capabilities is that of every meter. Another program is found by its id, and not traced.
+func (r *Runtime) Capabilities() []int { return []int{unix.CAP_SYS_ADMIN} }
+
 // Read reads the counters, cumulative since OpenRuntime.
 func (r *Runtime) Read() (RuntimeCounts, error) {
 	r.reading.Lock()

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -107,6 +109,15 @@ func (t *Tracepoints) Follow() (notice string, err error) {
 	notice = fmt.Sprintf("%v has taken the place of %v: its events are counted from now on", next, t.program)
 	t.program = next
 	return notice, t.allowMaps()
+}
+
+// Capabilities returns those, by their numbers in capabilities(7), that Follow takes: to find
+// another program and its maps by their ids. Where all events are counted it takes none.
+func (t *Tracepoints) Capabilities() []int {
+	if t.selector == "" && !t.ofInterface {
+		return nil
+	}
+	return []int{unix.CAP_SYS_ADMIN}
 }
 
 // look looks at all places, and forgets interfaces that have gone.
