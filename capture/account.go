@@ -112,6 +112,29 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 	return own
 }
 
+// SoFar returns the accounts of an output while the session runs: its Captured, Bytes and NotTaken
+// are those of taken, which must have been read before the session's. Packets on their way to the
+// output are in Seen alone, as those in the rings.
+func (as Accounts) SoFar(taken Accounts) Accounts {
+	own := slices.Clone(as)
+	for i, t := range taken {
+		a := &own[i]
+		a.Captured, a.Bytes = t.Captured, t.Bytes
+		a.Lost += t.NotTaken
+		a.NotTaken += t.NotTaken
+	}
+	return own
+}
+
+// soFar is SoFar of accounts that session reads.
+func soFar(taken Accounts, session func() (Accounts, error)) (Accounts, error) {
+	own, err := session()
+	if err != nil || taken == nil {
+		return own, err
+	}
+	return own.SoFar(taken), nil
+}
+
 // without returns what is left of the accounts when what before has is taken away.
 func (as Accounts) without(before Accounts) Accounts {
 	rest := slices.Clone(as)

@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,29 +155,29 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 	return len(f.clients), lost
 }
 
-// arrivedNow returns how many packets and bytes have arrived so far, by source, and how many of
-// those that were written have not and never will. The rest is on its way. A feed that has not
-// begun returns nil. Any goroutine may call it.
-func (f *feed) arrivedNow() (arrived Accounts, missed []uint64) {
+// takenNow returns how many packets and bytes have arrived so far, by source, and as NotTaken how
+// many of those that were written have not and never will. The rest is on its way. A feed that has
+// not begun returns nil. Any goroutine may call it.
+func (f *feed) takenNow() Accounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.log == nil {
-		return nil, nil
+		return nil
 	}
 	f.log.mu.Lock() // so that nothing is written and nobody takes
 	defer f.log.mu.Unlock()
-	arrived, missed = f.taken, f.log.written()
+	taken, missed := slices.Clone(f.taken), f.log.written()
 	for c := range f.clients {
 		own, open := c.progress(f.log)
-		arrived = arrived.plus(own)
+		taken = taken.plus(own)
 		for i, n := range open {
 			missed[i] -= n
 		}
 	}
-	for i := range missed {
-		missed[i] -= arrived[i].Captured
+	for i := range taken {
+		taken[i].NotTaken = missed[i] - taken[i].Captured
 	}
-	return arrived, missed
+	return taken
 }
 
 // sizeNow is how many bytes have arrived at all clients together.

@@ -15,7 +15,7 @@ import (
 // them, and looks after the file: an error ends the session soon after the file was removed,
 // renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. Of
 // a file that is gone or that cannot be read any more, all packets count as lost. A File belongs to
-// one goroutine; only Size may be called by any.
+// one goroutine; only Size and Accounts may be called by any.
 //
 // Each file of a series can be read by itself: it has the header, and the statistics of its own
 // packets. The captured packets of all of them are those of the account that End returns. The next
@@ -32,7 +32,6 @@ type File struct {
 	place       Place
 	written     int64    // the place in the queue up to which blocks were written
 	told        Accounts // what the statistics of the files before say together
-	taken       Accounts // by the files before
 	err         error    // after which nothing is written; of the kind ErrEnough if that was asked for
 	timer       *time.Timer
 	settled     time.Time // what Description.Settled told when tend was called last
@@ -42,7 +41,9 @@ type File struct {
 	mu      sync.Mutex
 	present *part // that is written to; nil when there are enough
 	closed  bool
-	size    int64 // bytes in the files before
+	size    int64    // bytes in the files before
+	taken   Accounts // Captured and Bytes: what reached the files before
+	own     Accounts // what End has returned
 }
 
 // OpenFile opens the file at a path, or makes it, for its owner alone. A regular file is locked
@@ -88,7 +89,10 @@ func (f *File) Begin(d Description) error {
 	w := f.writer
 	w.enc = newEncoder(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
-	f.told, f.taken = make(Accounts, len(d.Sources)), make(Accounts, len(d.Sources))
+	f.told = make(Accounts, len(d.Sources))
+	f.mu.Lock()
+	f.taken = make(Accounts, len(d.Sources))
+	f.mu.Unlock()
 	if f.keeper == nil {
 		f.keeper = newKeeper(&f.rotation, d.Options.notice)
 	}
@@ -113,14 +117,19 @@ func (f *File) Flush() error { return f.writer.Flush() }
 
 // End waits until the file has everything, as Writer.End does, and the disk has the file, and
 // closes it.
-func (f *File) End(final Accounts) (Accounts, error) {
+func (f *File) End(final Accounts) (own Accounts, err error) {
+	defer func() {
+		f.mu.Lock()
+		f.own = own
+		f.mu.Unlock()
+	}()
 	if !f.begun {
 		return final.Delivered(make(Accounts, len(final))), nil
 	}
 	f.writer.queue.end()
 	f.stopTimer()
 	account := final.Delivered
-	err := f.err
+	err = f.err
 	if errors.Is(err, ErrEnough) {
 		account, err = final.passedOver, nil
 	}
@@ -159,6 +168,28 @@ func (f *File) Size() int64 {
 		return f.size
 	}
 	return f.size + f.present.stream.size.Load()
+}
+
+// Accounts returns the File's accounts so far, of the session's, which session reads: packets that
+// have reached a file are captured, and those that wait for it are in Seen alone. After End they
+// are what it has returned. Any goroutine may call it.
+func (f *File) Accounts(session func() (Accounts, error)) (Accounts, error) {
+	own, taken := f.takenNow()
+	if own != nil {
+		return own, nil
+	}
+	return soFar(taken, session)
+}
+
+// takenNow is what has reached the files so far; nil before Begin. own is what End has returned.
+func (f *File) takenNow() (own, taken Accounts) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken = slices.Clone(f.taken)
+	if taken != nil && f.present != nil {
+		taken = taken.plus(f.present.stream.takenNow())
+	}
+	return slices.Clone(f.own), taken
 }
 
 // Close closes the file if End has not: packets that it has not taken yet are lost. If OpenFile has

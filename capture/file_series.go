@@ -168,10 +168,10 @@ func (f *File) stopTimer() {
 func (f *File) complete(account func(taken Accounts) Accounts) error {
 	p := f.present
 	if err := p.check(); p.isSpoiled() {
-		p.stream.taken = make(Accounts, len(p.stream.taken))
 		f.mu.Lock()
 		f.present = nil
 		f.mu.Unlock()
+		p.stream.taken = make(Accounts, len(p.stream.taken))
 		f.keeper.finish(p, nil)
 		return errors.Join(err, p.file.Close())
 	}
@@ -183,9 +183,10 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 	if own == nil { // it has no statistics
 		own = account(p.stream.taken)
 	}
-	f.told, f.taken = f.told.plus(own), f.taken.plus(p.stream.taken)
+	f.told = f.told.plus(own)
 	f.mu.Lock()
 	f.present = nil
+	f.taken = f.taken.plus(p.stream.taken)
 	f.size += p.stream.size.Load()
 	f.mu.Unlock()
 	if p.err != nil {

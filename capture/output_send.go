@@ -197,16 +197,5 @@ func (s *Sender) Size() int64 { return s.feed.sizeNow() }
 // that have arrived are captured, those that never will are not taken, and those on their way are
 // in Seen alone, as what is in the rings: no number ever falls. Any goroutine may call it.
 func (s *Sender) Accounts(session func() (Accounts, error)) (Accounts, error) {
-	arrived, missed := s.feed.arrivedNow() // before the session's, which have these packets, too
-	own, err := session()
-	if err != nil || arrived == nil {
-		return own, err
-	}
-	for i := range own {
-		a := &own[i]
-		a.Captured, a.Bytes = arrived[i].Captured, arrived[i].Bytes
-		a.Lost += missed[i]
-		a.NotTaken += missed[i]
-	}
-	return own, nil
+	return soFar(s.feed.takenNow(), session)
 }

@@ -47,13 +47,11 @@ func (s *Sender) tell() {
 		case <-s.feed.ended: // the account says the rest
 			ended = true
 		}
-		_, missed := s.feed.arrivedNow()
+		notTaken := s.feed.takenNow().Total().NotTaken
 		s.mu.Lock()
 		state := s.state
 		s.mu.Unlock()
-		for _, n := range missed {
-			state.notTaken += n
-		}
+		state.notTaken = notTaken
 		if notice := t.look(time.Now(), state); notice != nil {
 			s.notice(notice)
 		}

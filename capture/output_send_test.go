@@ -224,11 +224,16 @@ func TestSenderAccount(t *testing.T) {
 			},
 			"does not take a batch in time": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
 				received := s.stand(t, socket)
-				s.feed.mu.Lock()
-				for c := range s.feed.clients {
-					c.conn.SetWriteDeadline(time.Now())
-				}
-				s.feed.mu.Unlock()
+				testnet.WaitFor(t, "the connection to end", func() bool {
+					s.feed.mu.Lock()
+					for c := range s.feed.clients {
+						c.conn.SetWriteDeadline(time.Now()) // until it is in a write, which sets its own first
+					}
+					s.feed.mu.Unlock()
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return s.state.ends > 0
+				})
 				checkNotice(t, s, "i/o timeout")
 				s.listener.Close()
 				s.checkArrived(t, s.finish(t), received)
@@ -285,7 +290,6 @@ func checkNotice(t *testing.T, s *testSender, words string) {
 // While a session runs, the account of a Sender says what was lost: no number ever falls, and a
 // notice says it.
 func TestSenderLive(t *testing.T) {
-	feedTest(t)
 	s, peer, _ := newTestSender(t, false)
 	received := s.stand(t, peer)
 	var before Account

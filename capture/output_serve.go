@@ -159,6 +159,10 @@ func (s *Server) Close() error {
 // Size is how many bytes have arrived at all clients together. Any goroutine may call it.
 func (s *Server) Size() int64 { return s.feed.sizeNow() }
 
+// Accounts returns the Server's accounts so far, which are the session's, as session reads them:
+// what clients lose is theirs, and in Account.
+func (s *Server) Accounts(session func() (Accounts, error)) (Accounts, error) { return session() }
+
 // A ServerAccount says what became of the clients of a Server.
 type ServerAccount struct {
 	Connected int    // clients that there are

@@ -195,7 +195,6 @@ func TestServerHostileTLS(t *testing.T) {
 // A client that has sent something gets everything all the same, however late it reads. One that
 // has not read by the end has lost what its kernel did not get.
 func TestServerTail(t *testing.T) {
-	feedTest(t)
 	s := newTestServer(t, 8<<20, nil)
 	late, never := newFeedReader(t, s.address, 0), connect(t, s.address, 0)
 	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })

@@ -2,7 +2,9 @@ package capture
 
 import (
 	"io"
+	"slices"
 	"sort"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +12,8 @@ import (
 )
 
 // A stream is what a file has got so far: whole blocks where that can be helped, and an account of
-// the packets in them. It belongs to one goroutine at a time; only size may be read by any.
+// the packets in them. It belongs to one goroutine at a time; only size and takenNow may be read by
+// any.
 type stream struct {
 	out    io.Writer
 	name   string       // what errors call the file
@@ -21,8 +24,9 @@ type stream struct {
 	size   atomic.Int64 // bytes that the file has taken
 	torn   bool         // the file ends with a part of a block, which could not be taken off again
 	recent recent
-	taken  Accounts // Captured and Bytes: what reached the file
-	err    error    // the file's, after which nothing is written
+	mu     sync.Mutex // held to change taken
+	taken  Accounts   // Captured and Bytes: what reached the file
+	err    error      // the file's, after which nothing is written
 
 	// tell returns the statistics so far, which are written once in an interval; 0 = never.
 	tell     func() []byte
@@ -41,13 +45,22 @@ type stream struct {
 func (s *stream) begin(header []byte, first int64, sources int) {
 	s.begins = header
 	s.start = first - int64(len(header))
+	s.mu.Lock()
 	s.taken = make(Accounts, sources)
+	s.mu.Unlock()
 	if s.frames != nil {
 		s.frames.Begin()
 		if header == nil {
 			s.begins = []byte{} // what begins a compressed file is there also without packets
 		}
 	}
+}
+
+// takenNow is what has reached the file so far, for any goroutine; nil before begin.
+func (s *stream) takenNow() Accounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.taken)
 }
 
 // tellAt lets statistics be written, too: those that tell returns, once in an interval; 0 = never.
@@ -123,6 +136,7 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 		whole = max(start, s.header)
 	}
 	arrived := 0
+	s.mu.Lock()
 	for arrived < len(packets) && packets[arrived].end-s.start <= end {
 		p := &packets[arrived]
 		whole = max(whole, p.end-s.start)
@@ -130,6 +144,7 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 		s.taken[p.source].Bytes += uint64(p.bytes)
 		arrived++
 	}
+	s.mu.Unlock()
 	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
@@ -247,10 +262,12 @@ func (s *stream) takeBack(room int64) bool {
 	if size == end || !s.cut(size) {
 		return false
 	}
+	s.mu.Lock()
 	for _, p := range last {
 		s.taken[p.source].Captured--
 		s.taken[p.source].Bytes -= uint64(p.bytes)
 	}
+	s.mu.Unlock()
 	s.recent.forget(len(last))
 	return true
 }

@@ -19,6 +19,7 @@ type captureReading struct {
 	accounts capture.Accounts
 	fileSize int64                  // bytes of all files together; -1: there is none
 	clients  *capture.ServerAccount // of --serve; nil = there is none
+	outputs  []outputSummary        // as at the end
 }
 
 // read is called by scrapes while the session runs, and while it ends.
@@ -33,13 +34,17 @@ func (r *captureRun) read() (c captureReading, err error) {
 			c.clients = &a
 		}
 	}
-	c.accounts, err = r.accountsNow()
-	if r.recorder != nil && err == nil {
+	all, err := r.accountsNow()
+	if err != nil {
+		return c, err
+	}
+	c.accounts, c.outputs = all[0], r.outputSummaries(all)
+	if r.recorder != nil {
 		for i, n := range r.recorder.Overwritten() {
 			c.accounts[i].NotRecorded = n
 		}
 	}
-	return c, err
+	return c, nil
 }
 
 // captureMetrics has a counter for each number of an account, labelled by its source, and what else
@@ -95,8 +100,33 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 			labels: []string{"transport"},
 			values: func(_ captureReading, send sendValue) { send(1, transport.String()) },
 		})
+	m.all = append(m.all, outputMetrics()...)
 	m.all = append(m.all, clientMetrics()...)
 	return m
+}
+
+// outputMetrics are about each of several outputs.
+func outputMetrics() (all []metric[captureReading]) {
+	for _, number := range []struct {
+		name, help string
+		of         func(*outputSummary) uint64
+	}{
+		{"captured_packets", "Packets that each of several outputs has taken.", func(s *outputSummary) uint64 { return s.Captured }},
+		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputSummary) uint64 { return s.Bytes }},
+		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputSummary) uint64 { return s.NotTaken }},
+	} {
+		all = append(all, metric[captureReading]{
+			name:   "xdpcap_output_" + number.name + "_total",
+			help:   number.help,
+			labels: []string{"output"},
+			values: func(c captureReading, send sendValue) {
+				for i := range c.outputs {
+					send(float64(number.of(&c.outputs[i])), c.outputs[i].Output)
+				}
+			},
+		})
+	}
+	return all
 }
 
 // programNumber is empty where no program is traced.

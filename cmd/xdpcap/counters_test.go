@@ -279,7 +279,7 @@ func allMetrics(t *testing.T) map[string]string {
 	}
 	addMetrics(t, types, observed(), latencyMetrics("rx0"))
 	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("rx0"))
-	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2), clients: &capture.ServerAccount{}}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
+	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2), clients: &capture.ServerAccount{}, outputs: []outputSummary{{Output: "-"}}}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
 	return types
 }
 
@@ -305,7 +305,10 @@ func TestMetrics(t *testing.T) {
 		"xdpcap_not_recorded_packets_total":       counter,
 		"xdpcap_not_sampled_packets_total":        counter,
 		"xdpcap_not_taken_packets_total":          counter,
+		"xdpcap_output_captured_bytes_total":      counter,
+		"xdpcap_output_captured_packets_total":    counter,
 		"xdpcap_output_file_bytes":                gauge,
+		"xdpcap_output_not_taken_packets_total":   counter,
 		"xdpcap_program_run_seconds_total":        counter,
 		"xdpcap_program_runs_total":               counter,
 		"xdpcap_protocol_bytes_total":             counter,

@@ -15,7 +15,7 @@ import (
 
 // A destination is an output that a -w names. It is opened before anything is attached.
 type destination interface {
-	capture.Output
+	liveOutput
 
 	// Size is how many bytes it has taken, by which an ending is seen to go on. Any goroutine may
 	// call it.
@@ -23,6 +23,15 @@ type destination interface {
 
 	// Close releases what it holds, also where it was never begun. It may be called again.
 	Close() error
+}
+
+// A liveOutput is an output that knows what has become of packets while the capture runs.
+type liveOutput interface {
+	capture.Output
+
+	// Accounts returns its accounts so far, of the session's, which session reads. Any goroutine
+	// may call it.
+	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
 }
 
 // A giver is a destination with files that are given to whom the process becomes.
@@ -149,7 +158,7 @@ func (o *captureOptions) writesTo(scheme string) bool {
 
 // A namedOutput is an output of the capture.
 type namedOutput struct {
-	capture.Output
+	liveOutput
 	name string // as -w has it
 }
 

@@ -174,6 +174,12 @@ func earlierRecordings(path string) (paths []string, largest int) {
 // A recorderOutput is the recorder as one of the capture's outputs.
 type recorderOutput struct{ *capture.Recorder }
 
+// Accounts are the session's: what is in memory, or was, is captured, since nobody knows before the
+// end what will have been recorded.
+func (r recorderOutput) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	return session()
+}
+
 // summarize adds what became of the triggers.
 func (r recorderOutput) summarize(s *outputSummary) {
 	recordings, passedOver := r.Recordings()

@@ -133,7 +133,7 @@ func (r *reporter) start() {
 			announceCards(r.text, r.session)
 		}
 		for _, out := range r.outputs {
-			if server, ok := out.Output.(*liveServer); ok {
+			if server, ok := out.liveOutput.(*liveServer); ok {
 				say(r.text, "packets for whoever connects to %s%s", out.name, server.where)
 			}
 		}
@@ -178,8 +178,8 @@ func (r *reporter) report(asked <-chan os.Signal) {
 				r.note(err)
 			}
 		case <-tick:
-			if accounts, err := r.accountsNow(); err == nil {
-				a := accounts.Total()
+			if all, err := r.accountsNow(); err == nil {
+				a := all[0].Total()
 				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, sizeOf(r.opened)))
 				before = a.Captured
 			}

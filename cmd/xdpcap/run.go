@@ -45,11 +45,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
 		err = o.json.explain(o.filter.words, err)
 	}
-	var accounts capture.Accounts
-	if len(r.accounts) > 0 {
-		accounts = r.accounts[0]
-	}
-	if failed := r.printSummary(accounts, err); failed != nil {
+	if failed := r.printSummary(r.accounts, err); failed != nil {
 		return errors.Join(err, failed)
 	}
 	return err
@@ -268,10 +264,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	r.accounts = all
 	counting := r.count()
 	if r.objects == nil {
-		writeCounts(r.text, r.accounts[0].Total())
-		writeStamps(r.text, r.session, r.accounts[0])
-		r.writeOutputs()
-		r.writeCompanions()
+		r.writeAccounts(r.accounts)
 	}
 	if r.finished != nil {
 		r.finished.wait(reporter.note)
@@ -312,28 +305,40 @@ func (r *captureRun) watchFiles() (err error) {
 
 // printCounts prints the counts so far.
 func (r *captureRun) printCounts() {
-	accounts, err := r.accountsNow()
+	all, err := r.accountsNow()
 	err = errors.Join(err, r.count())
 	switch {
 	case err != nil:
 	case r.objects != nil:
-		r.printSummary(accounts, nil)
+		r.printSummary(all, nil)
 	default:
-		writeCounts(r.text, accounts.Total())
-		writeStamps(r.text, r.session, accounts)
-		r.writeCompanions()
+		r.writeAccounts(all)
 	}
 }
 
-// accountsNow are the accounts so far of the first -w, which is the one that is printed at the end.
-// An output that does not know what became of packets before its end is taken to have them.
-func (r *captureRun) accountsNow() (capture.Accounts, error) {
-	if len(r.outputs) > 0 {
-		if sender, ok := r.outputs[0].Output.(*capture.Sender); ok {
-			return sender.Accounts(r.session.Accounts)
+// writeAccounts prints the accounts of the outputs.
+func (r *captureRun) writeAccounts(all []capture.Accounts) {
+	writeCounts(r.text, all[0].Total())
+	writeStamps(r.text, r.session, all[0])
+	r.writeOutputs(all)
+	r.writeCompanions()
+}
+
+// accountsNow are the accounts of the outputs so far. What prints packets, or only counts them, has
+// what the session has.
+func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
+	for _, out := range r.outputs {
+		own, err := out.Accounts(r.session.Accounts)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, own)
 	}
-	return r.session.Accounts()
+	if all == nil {
+		own, err := r.session.Accounts()
+		return []capture.Accounts{own}, err
+	}
+	return all, nil
 }
 
 // count reads what is counted beside the packets.
@@ -365,7 +370,7 @@ func (r *captureRun) writer(t *target) capture.WriterOptions {
 // allOutputs are where the packets go: first what -w names, in its order.
 func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	for _, out := range r.outputs {
-		outputs = append(outputs, out.Output)
+		outputs = append(outputs, out.liveOutput)
 	}
 	if r.prints() {
 		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))

@@ -15,7 +15,7 @@ type summary struct {
 	Duration    float64         `json:"duration_s"`
 	Transport   string          `json:"transport,omitempty"`
 	Interfaces  []sourceSummary `json:"interfaces"`
-	Outputs     []outputSummary `json:"outputs,omitempty"` // at the end, where there are several
+	Outputs     []outputSummary `json:"outputs,omitempty"` // where there are several
 	companionKeys
 	Notices        []string `json:"notices,omitempty"`
 	NoticesOmitted uint64   `json:"notices_omitted,omitempty"` // because there were many like them
@@ -53,16 +53,16 @@ type outputSummary struct {
 // A summarizer is a destination that adds what it knows besides to its summary.
 type summarizer interface{ summarize(*outputSummary) }
 
-// outputSummaries tell what each of several outputs has taken, and one that knows more than the
-// account. They are known at the end.
-func (r *captureRun) outputSummaries() (all []outputSummary) {
-	if r.accounts == nil {
+// outputSummaries tell what each of several outputs has taken, and one that knows more than its
+// account. Without accounts there are none.
+func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputSummary) {
+	if accounts == nil {
 		return nil
 	}
 	for i, out := range r.outputs {
-		a := r.accounts[i].Total()
+		a := accounts[i].Total()
 		s := outputSummary{Output: out.name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
-		more, ok := out.Output.(summarizer)
+		more, ok := out.liveOutput.(summarizer)
 		if ok {
 			more.summarize(&s)
 		}
@@ -74,8 +74,8 @@ func (r *captureRun) outputSummaries() (all []outputSummary) {
 }
 
 // writeOutputs prints what each of several outputs has taken.
-func (r *captureRun) writeOutputs() {
-	for _, s := range r.outputSummaries() {
+func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
+	for _, s := range r.outputSummaries(accounts) {
 		say(r.text, "%s", s)
 	}
 }
@@ -136,9 +136,14 @@ func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
 	return s
 }
 
-// printSummary prints the object of --json. Without accounts, all numbers in it are 0.
-func (r *captureRun) printSummary(accounts capture.Accounts, failed error) error {
-	s := summary{Interfaces: []sourceSummary{}, Outputs: r.outputSummaries(), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
+// printSummary prints the object of --json, with the accounts of the outputs. Without them, all
+// numbers in it are 0.
+func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
+	var accounts capture.Accounts
+	if len(all) > 0 {
+		accounts = all[0]
+	}
+	s := summary{Interfaces: []sourceSummary{}, Outputs: r.outputSummaries(all), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()

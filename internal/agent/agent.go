@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +41,7 @@ type Options struct {
 // A packet has one flow sample: where several hooks of an interface see it, the first one makes
 // it, as an entry does beside the exit. Notifications of discarded packets are made of all exits.
 //
-// An Agent belongs to one goroutine, except Counts.
+// An Agent belongs to one goroutine, except Counts, Size and Accounts.
 type Agent struct {
 	options   Options
 	collector *collector
@@ -52,7 +53,9 @@ type Agent struct {
 	started   time.Time
 	accounts  func() (capture.Accounts, error)
 	looked    time.Time // when the accounts were read last
-	taken     capture.Accounts
+
+	mu    sync.Mutex       // held to change taken
+	taken capture.Accounts // Captured and Bytes in datagrams that the socket took, NotTaken in others
 
 	// Not all programs that read samples know those of discarded packets and of hosts, and some
 	// find nothing behind them: sfacctd 1.7, Wireshark 4.0. So these have datagrams of their own.
@@ -84,7 +87,9 @@ func (a *Agent) Begin(d capture.Description) error {
 	a.sources = newSources(&d)
 	a.immediate = d.Options.Immediate
 	a.accounts, a.started = d.Accounts, time.Now()
+	a.mu.Lock()
 	a.taken = make(capture.Accounts, len(d.Sources))
+	a.mu.Unlock()
 	a.common, a.special = newLine(len(d.Sources)), newDatagram(len(d.Sources))
 	a.options.SubAgent = cmp.Or(a.options.SubAgent, uint32(d.Sources[0].Index))
 	a.polled, a.numbers = make(chan []polled, 1), make(map[sflow.Source]uint32)
@@ -143,6 +148,19 @@ func (a *Agent) End(final capture.Accounts) (capture.Accounts, error) {
 	a.accounts, a.looked = func() (capture.Accounts, error) { return final, nil }, time.Time{}
 	a.sendBegunBefore(time.Now())
 	return final.Delivered(a.taken), a.Close()
+}
+
+// Accounts returns the Agent's accounts so far, of the session's, which session reads. Packets in
+// datagrams that were not sent yet are in Seen alone. Any goroutine may call it.
+func (a *Agent) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	a.mu.Lock()
+	taken := slices.Clone(a.taken)
+	a.mu.Unlock()
+	own, err := session()
+	if err != nil || taken == nil {
+		return own, err
+	}
+	return own.SoFar(taken), nil
 }
 
 // Close ends the goroutines and closes the socket. It may be called again.
@@ -264,6 +282,8 @@ func (a *Agent) send(d *datagram) {
 
 // take counts the packets of a datagram as taken.
 func (a *Agent) take(d *datagram) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for i := range d.held {
 		h := &d.held[i]
 		a.taken[i].Captured += uint64(h.packets)
@@ -275,8 +295,12 @@ func (a *Agent) take(d *datagram) {
 // refuse counts the packets of a datagram as samples that were lost, and its notifications as
 // such that were not made: weigh has counted only the packets that they stand for besides.
 func (a *Agent) refuse(d *datagram) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for i := range d.held {
-		a.sources[i].refused += uint64(d.held[i].packets)
+		packets := uint64(d.held[i].packets)
+		a.sources[i].refused += packets
+		a.taken[i].NotTaken += packets
 	}
 	for _, m := range d.marks {
 		if m.discard {

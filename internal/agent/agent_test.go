@@ -212,6 +212,10 @@ func TestNotTaken(t *testing.T) {
 		a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
 		a.sendBegunBefore(time.Now())
 	}
+	live, err := a.Accounts(func() (capture.Accounts, error) { return capture.Accounts{{Seen: 3, Captured: 3}, {}, {}, {}}, nil })
+	if want := (capture.Account{Seen: 3, Lost: 3, NotTaken: 3}); err != nil || live[0] != want {
+		t.Errorf("before the end %+v, want %+v: %v", live[0], want, err)
+	}
 	if a.sources[0].refused != 3 || len(notices) != 1 || !errors.Is(notices[0], unix.ENOBUFS) {
 		t.Errorf("%d refused, notices %v", a.sources[0].refused, notices)
 	}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// While a capture runs, SIGUSR1 and /metrics have as captured what has arrived at each output,
+// whichever -w it is: a file has everything, and a pipe and a stream that nobody reads what their
+// kernels hold.
+func TestLiveAccounts(t *testing.T) {
+	skipEmulated(t)
+	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {
+		t.Run(order, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			l := listenSmall(t, pair.Rx)
+			pipe, stdout, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pipe.Close()
+			place := map[string]string{"file": tempFile(t), "pipe": "-", "stream": "tcp://" + l.Addr().String()}
+			args := []string{"-i", pair.RxName, "-B", "4M", "--serve", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--json"}
+			for _, kind := range strings.Fields(order) {
+				args = append(args, "-w", place[kind])
+			}
+			p := listening(t, pair.Rx, stdout, args...)
+			stdout.Close()
+			conn, err := l.AcceptTCP()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+
+			const frames, size = 1500, 1400 // more than a pipe holds
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Rate: 4000})
+			live := func() (s summary, of func(kind string) outputSummary) {
+				t.Helper()
+				n := len(summaries(t, p.said()))
+				p.cmd.Process.Signal(syscall.SIGUSR1)
+				testnet.WaitFor(t, "the counts", func() bool { return len(summaries(t, p.said())) > n })
+				s = summaries(t, p.said())[n]
+				if len(s.Outputs) != 4 || s.Outputs[3].Clients == nil || s.Captured != s.Outputs[0].Captured || s.NotTaken != s.Outputs[0].NotTaken {
+					t.Fatalf("outputs %+v of %+v", s.Outputs, s)
+				}
+				return s, func(kind string) outputSummary {
+					for _, o := range s.Outputs {
+						if o.Output == place[kind] {
+							return o
+						}
+					}
+					t.Fatalf("no %s in %+v", kind, s.Outputs)
+					panic("")
+				}
+			}
+			testnet.WaitFor(t, "the file to have everything", func() bool {
+				_, of := live()
+				return of("file").Captured == frames
+			})
+			var held int // bytes in the pipe
+			testnet.WaitFor(t, "the pipe to be full", func() bool {
+				holds, err := unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
+				if err == nil {
+					held, err = unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+				}
+				return err == nil && held > holds/10*9
+			})
+			s, of := live()
+			if got := of("pipe"); got.Captured > uint64(held/size) || got.Captured == 0 || got.NotTaken != 0 || got.Bytes != got.Captured*size {
+				t.Errorf("the pipe holds %d bytes, %+v", held, got)
+			}
+			if got := of("stream"); got.Captured > frames/4 || got.NotTaken != 0 {
+				t.Errorf("the stream has %+v", got)
+			}
+			if served := s.Outputs[3]; served.Captured != frames {
+				t.Errorf("--serve has %+v", served)
+			}
+			metrics := scrape(t, pair, metricsURL(t, p))
+			for _, want := range []string{
+				fmt.Sprintf("xdpcap_output_captured_packets_total{output=%q} %d\n", place["pipe"], of("pipe").Captured),
+				fmt.Sprintf("xdpcap_output_captured_packets_total{output=%q} %d\n", place["stream"], of("stream").Captured),
+				fmt.Sprintf("xdpcap_output_not_taken_packets_total{output=%q} 0\n", place["stream"]),
+				fmt.Sprintf("xdpcap_captured_packets_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", s.Captured),
+			} {
+				if !strings.Contains(metrics, want) {
+					t.Errorf("no %s in %s", want, metrics)
+				}
+			}
+
+			conn.SetLinger(0)
+			conn.Close()
+			testnet.WaitFor(t, "what was under way to be lost", func() bool {
+				_, of := live()
+				got := of("stream")
+				return got.Captured+got.NotTaken == frames
+			})
+			drained := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, pipe)
+				drained <- err
+			}()
+			testnet.WaitFor(t, "the pipe's reader", func() bool {
+				_, of := live()
+				return of("pipe").Captured == frames
+			})
+			l.Close()
+			p.interrupt()
+			if err := <-drained; err != nil {
+				t.Error(err)
+			}
+			account(t, p.said())
+		})
+	}
+}
+
+// listenSmall listens for connections whose kernel takes a few packets only.
+func listenSmall(t *testing.T, ns *testnet.Namespace) *net.TCPListener {
+	t.Helper()
+	small := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<10) })
+	}}
+	var l net.Listener
+	if err := ns.Do(func() (err error) {
+		l, err = small.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.(*net.TCPListener)
+}
