@@ -345,7 +345,9 @@ func TestSeriesAdopts(t *testing.T) {
 		if _, err := os.Stat(left[1]); err != nil {
 			t.Errorf("something was removed before the session began: %v", err)
 		}
-		if err := f.Begin(describeTwo()); err != nil {
+		d := describeTwo()
+		d.Options.Notice = func(err error) { t.Errorf("%+v: %v", step.rotation, err) }
+		if err := f.Begin(d); err != nil {
 			t.Fatal(err)
 		}
 		want := append(slices.Clone(kept), path)

@@ -18,6 +18,13 @@ func asking(log int, data []byte) []byte {
 	return append(append(b, byte(header), byte(header>>8), byte(header>>16)), data...)
 }
 
+// whole returns a frame that asks for memory for its whole contents, which are cut off.
+func whole(size uint32, data []byte) []byte {
+	b := binary.LittleEndian.AppendUint32([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0}, size)
+	header := uint32(len(data))<<3 | 1
+	return append(append(b, byte(header), byte(header>>8), byte(header>>16)), data...)
+}
+
 // The windows of all files that are open together have a bound, and a file that is closed gives its
 // window back.
 func TestZstdMemory(t *testing.T) {
@@ -89,11 +96,13 @@ func TestZstdFrames(t *testing.T) {
 			}
 			skipped := binary.LittleEndian.AppendUint32([]byte{0x50, 0x2a, 0x4d, 0x18}, 1000)
 			skipped = append(skipped, make([]byte, 1000)...)
-			all := bytes.Join([][]byte{b.Bytes(), skipped, b.Bytes(), asking(22, []byte("end"))}, nil)
-			z := &zstdFrames{in: &window{in: bytes.NewReader(all)}, name: name, memory: new(Memory)}
-			got, err := io.ReadAll(z)
-			if err != nil || !bytes.Equal(got, all) || z.held != 1<<22 {
-				t.Errorf("%s: %v, %d bytes of %d, %d held for the last frame", name, err, len(got), len(all), z.held)
+			for _, last := range [][]byte{asking(22, []byte("end")), whole(1<<22, []byte("end"))} {
+				all := bytes.Join([][]byte{b.Bytes(), skipped, b.Bytes(), last}, nil)
+				z := &zstdFrames{in: &window{in: bytes.NewReader(all)}, name: name, memory: new(Memory)}
+				got, err := io.ReadAll(z)
+				if err != nil || !bytes.Equal(got, all) || z.held != 1<<22 {
+					t.Errorf("%s: %v, %d bytes of %d, %d held for the last frame", name, err, len(got), len(all), z.held)
+				}
 			}
 		}
 	}

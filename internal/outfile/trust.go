@@ -27,7 +27,8 @@ type Trust struct {
 	NoLinks bool
 }
 
-// open opens a file, or makes it, for its owner alone.
+// open opens a file, or makes it, for its owner alone. With unix.O_NONBLOCK among the flags a write
+// to a FIFO that nobody reads can be given up.
 func (t *Trust) open(path string, flags int) (*os.File, error) {
 	if !t.NoLinks {
 		return os.OpenFile(path, flags, 0o600)
@@ -42,11 +43,6 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	// os.OpenFile does this, so that a write to a fifo that nobody reads can be given up.
-	var is unix.Stat_t
-	if unix.Fstat(fd, &is) == nil && is.Mode&unix.S_IFMT == unix.S_IFIFO {
-		unix.SetNonblock(fd, true)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

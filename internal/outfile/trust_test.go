@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,6 +53,12 @@ func TestTrustNoLinks(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
+		}
+		if info, err := f.Stat(); err != nil || name == "new" && info.Mode() != 0o600 {
+			t.Errorf("%s: what was made has the mode %v, %v", name, info.Mode(), err)
+		}
+		if err := f.SetWriteDeadline(time.Now()); name == "fifo" && err != nil {
+			t.Errorf("a write to the FIFO cannot be given up: %v", err)
 		}
 		f.Close()
 	}
