@@ -108,7 +108,12 @@ func TestLosses(t *testing.T) {
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {
 		got = append(got, l.since(&samplerSample{Source: 1, Lost: lost}))
 	}
-	if diff := cmp.Diff([]uint64{0, 5, 0, 0, 2}, got); diff != "" {
+	for _, other := range []samplerSample{ // each CPU and source has its own
+		{Source: 0, Lost: 4}, {Source: 1, PacketId: 2 << samplerLimitID_CPU_SHIFT, Lost: 6}, {Source: 1, Lost: 8},
+	} {
+		got = append(got, l.since(&other))
+	}
+	if diff := cmp.Diff([]uint64{0, 5, 0, 0, 2, 4, 6, 1}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -253,7 +253,8 @@ func TestQueuesShareMemory(t *testing.T) {
 			}
 		}
 	}
-	if sum := has(); sum < all/2 || sum > all*3/4 {
+	// Each may have a quarter of what it has and what is left, so 6 of them have 2/3.
+	if sum := has(); sum < all*5/8 || sum > all*3/4 {
 		t.Errorf("%d queues have %d bytes of %d", len(queues), sum, all)
 	}
 	for i, q := range queues {
