@@ -33,9 +33,12 @@ func (m Memory) IsMachines() bool { return m.bound == "" }
 // AvailableMemory is how much memory this process can have without swapping: as much as is left on
 // this machine, in each of its cgroups and of its address space, whichever is least. Where the
 // kernel says nothing, it is more than any machine has. To find it out takes about 0.1 ms.
-func AvailableMemory() Memory {
-	least := MachineMemory()
-	for _, c := range memoryCgroups() {
+func AvailableMemory() Memory { return least(MachineMemory(), memoryCgroups()) }
+
+// least is what the machine or one of the cgroups leaves, whichever is least.
+func least(machine Memory, cgroups []cgroup) Memory {
+	least := machine
+	for _, c := range cgroups {
 		if m, ok := c.memory(); ok && m.Bytes < least.Bytes {
 			least = m
 		}

@@ -4,16 +4,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 func TestAvailableMemory(t *testing.T) {
 	m := AvailableMemory()
-	if m.Bytes < 1<<20 || m.Bytes > 1<<60 {
-		t.Errorf("%d bytes of memory are available", m.Bytes)
+	var is unix.Sysinfo_t
+	if err := unix.Sysinfo(&is); err != nil {
+		t.Fatal(err)
+	}
+	has, free := is.Totalram*uint64(is.Unit), is.Freeram*uint64(is.Unit)
+	if m.Bytes < 1<<20 || m.Bytes > has {
+		t.Errorf("%d bytes of memory are available of %d", m.Bytes, has)
+	}
+	if more := MachineMemory(); more.IsMachines() && more.Bytes < free/64 {
+		t.Errorf("%d bytes are free, and the machine has %v", free, more)
 	}
 	if more := MachineMemory(); more.Bytes < m.Bytes/2 { // others take and free memory meanwhile
 		t.Errorf("the machine has %v and the process %v", more, m)
@@ -123,7 +133,8 @@ func TestCgroupMemory(t *testing.T) {
 			}
 			root := tree(t, files)
 			var got []string
-			for _, c := range boundedCgroups(root, "memory", (*cgroup).memoryLimit, memoryFiles...) {
+			bounded := boundedCgroups(root, "memory", (*cgroup).memoryLimit, memoryFiles...)
+			for _, c := range bounded {
 				m, ok := c.memory()
 				if !ok || m.IsMachines() {
 					t.Errorf("%+v has no memory", c)
@@ -132,6 +143,18 @@ func TestCgroupMemory(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
+			}
+			// The cgroup that leaves least is the last one in the tables, and counts in any order.
+			machine := Memory{Bytes: 1 << 40}
+			want := machine.String()
+			if len(test.want) > 0 {
+				want = test.want[len(test.want)-1]
+			}
+			for range 2 {
+				if got := least(machine, bounded).String(); got != want {
+					t.Errorf("%s are left, want %s", got, want)
+				}
+				slices.Reverse(bounded)
 			}
 		})
 	}

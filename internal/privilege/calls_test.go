@@ -1,11 +1,15 @@
 package privilege
 
 import (
+	"encoding/binary"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // The table of system calls is one for each architecture that there are packages for, has no name
@@ -53,6 +57,59 @@ func TestCalls(t *testing.T) {
 			if slices.Contains(list, dangerous) {
 				t.Errorf("%s is allowed", dangerous)
 			}
+		}
+	}
+}
+
+// Where a call's first argument decides, threads are made and no processes, and sockets of the
+// process's work alone.
+func TestCallArguments(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the filter is run on amd64 alone: it is made of the same rules elsewhere")
+	}
+	all := []Work{Files, BPF, Tracing, Accepting, Sending}
+	for _, test := range []struct {
+		call     string
+		argument uint32
+		work     []Work
+		want     seccomp.Action
+	}{
+		{"clone", unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND, nil, seccomp.ActionAllow},
+		{"clone", uint32(unix.SIGCHLD), all, seccomp.ActionErrno},
+		{"clone3", 0, all, seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)},
+		{"socket", unix.AF_UNIX, nil, seccomp.ActionErrno},
+		{"socket", unix.AF_UNIX, []Work{BPF}, seccomp.ActionAllow},
+		{"socket", unix.AF_INET, []Work{Files, BPF, Tracing, Accepting}, seccomp.ActionErrno},
+		{"socket", unix.AF_INET, []Work{Sending}, seccomp.ActionAllow},
+		{"socket", unix.AF_PACKET, all, seccomp.ActionErrno},
+		{"openat", 0, nil, seccomp.ActionErrno},
+		{"openat", 0, []Work{Files}, seccomp.ActionAllow},
+	} {
+		policy, err := policyOf(test.work, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := policy.Assemble()
+		if err != nil {
+			t.Fatal(err)
+		}
+		vm, err := bpf.NewVM(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var data [64]byte // struct seccomp_data; the VM reads its words as the network orders them
+		for at, word := range map[int]uint32{0: uint32(arch.X86_64.SyscallNames[test.call]), 4: uint32(arch.X86_64.ID), 16: test.argument} {
+			binary.BigEndian.PutUint32(data[at:], word)
+		}
+		got, err := vm.Run(data[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.want == seccomp.ActionErrno {
+			got &^= 0xffff // whichever
+		}
+		if seccomp.Action(got) != test.want {
+			t.Errorf("%s(%#x) of a process that does %v: %#x, want %#x", test.call, test.argument, test.work, got, uint32(test.want))
 		}
 	}
 }

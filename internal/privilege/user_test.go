@@ -27,7 +27,7 @@ func TestCaller(t *testing.T) {
 		{nil, nil},
 		{map[string]string{byNumber: "0", byGroup: "0"}, nil},
 		{map[string]string{byNumber: "-1", byGroup: "5"}, nil},
-		{map[string]string{byNumber: "many", byGroup: "5"}, nil},
+		{map[string]string{byNumber: "4294967296", byGroup: "5"}, nil}, // of more than 32 bits
 		{map[string]string{byNumber: "4000000"}, unknown(4000000, nogroup)},
 		{map[string]string{byNumber: "4000000", byGroup: "4000001"}, unknown(4000000, 4000001)},
 		{map[string]string{byName: "nobody"}, somebody},
@@ -36,7 +36,8 @@ func TestCaller(t *testing.T) {
 		{map[string]string{byPolkit: "65534"}, somebody},
 		{map[string]string{byPolkit: "0"}, nil},
 		{map[string]string{byPolkit: "4000000"}, unknown(4000000, nogroup)},
-		{map[string]string{byNumber: "0", byGroup: "0", byName: "nobody"}, somebody}, // sudo in a shell of doas
+		{map[string]string{byNumber: "0", byGroup: "5", byPolkit: "4000000"}, unknown(4000000, nogroup)}, // the group is sudo's
+		{map[string]string{byNumber: "0", byGroup: "0", byName: "nobody"}, somebody},                     // sudo in a shell of doas
 	} {
 		for _, name := range []string{byNumber, byGroup, byName, byPolkit} {
 			t.Setenv(name, test.env[name])
