@@ -39,6 +39,16 @@ func inPlainWords(err error) error {
 	return err
 }
 
+// setRest sets all flags that can be set, in arguments that have a mistake: pflag ends at the first
+// one, and what stands after it may be where an error goes to (--json), or must not (-w).
+func setRest(flags *pflag.FlagSet, args []string) {
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.ParseAll(args, func(f *pflag.Flag, value string) error {
+		f.Value.Set(value)
+		return nil
+	})
+}
+
 // flagName is the flag as messages call it: -c rather than --count.
 func flagName(f *pflag.Flag) string {
 	if f.Shorthand != "" {

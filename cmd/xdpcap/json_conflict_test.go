@@ -49,6 +49,9 @@ func TestJSONConflict(t *testing.T) {
 		{"-w new.pcapng -b filesize:100 --json=new_2.pcapng", false},
 		{"-w new.pcapng --atomic --json=new.pcapng", true},
 		{"-w new.pcapng --atomic --json=new.pcapng.partial", true},
+		{"--no-such-flag -w kept.pcapng --json=kept.pcapng", true},
+		{"-C x --json=kept.pcapng -W 2 -nw kept.pcapng", true},
+		{"-s x -w new.pcapng -C 1 --json=new.pcapng1", true},
 
 		{"-w new.pcapng --json=hard", false},
 		{"-w new.pcapng --json=new.json", false},

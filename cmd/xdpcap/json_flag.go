@@ -35,19 +35,6 @@ func (f *jsonFlag) Set(file string) error {
 	return nil
 }
 
-// find looks for the flag in arguments that cannot all be parsed.
-func (f *jsonFlag) find(args []string) {
-	for _, arg := range args {
-		name, file, ok := strings.Cut(arg, "=")
-		if !ok {
-			file = onStderr
-		}
-		if name == "--json" {
-			f.Set(file)
-		}
-	}
-}
-
 // descriptor returns which of the process's descriptors the file names, or -1.
 func (f *jsonFlag) descriptor() int {
 	switch f.file {

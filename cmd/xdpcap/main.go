@@ -114,7 +114,7 @@ func newRoot() *cobra.Command {
 		if c != cmd {
 			return err
 		}
-		o.json.find(os.Args[1:])
+		setRest(c.Flags(), os.Args[1:])
 		return runCapture(&o, cmd, err)
 	})
 	return cmd
