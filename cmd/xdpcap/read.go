@@ -173,10 +173,11 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 		err = unlessEnded(ctx, err)
 		switch {
 		case output == nil:
-		case err == nil:
-			// What is written is whole also where no input has come: nobody may remove it here.
+		case err == nil || output.file.IsNew():
+			// What is written is whole also where no input has come, or none that can be read: this
+			// process may not remove it any more.
 			output.enc = newReadEncoder(o.fileFormat, nil)
-			err = output.end()
+			err = errors.Join(err, output.end())
 		default:
 			output.file.Close()
 		}

@@ -214,6 +214,43 @@ func TestReadWriteOverInput(t *testing.T) {
 	}
 }
 
+// An input that is no capture file leaves a new output whole, so that every reader opens it, and an
+// old one as it was.
+func TestReadWriteGarbage(t *testing.T) {
+	garbage, there := tempFile(t), tempFile(t)
+	for _, path := range []string{garbage, there} {
+		if err := os.WriteFile(path, []byte("no capture file, but a text"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, suffix := range []string{".pcapng", ".pcap", ".json", ".pcapng.gz", ".pcap.zst"} {
+		made := tempFile(t) + suffix
+		for _, args := range [][]string{{"-w", made, garbage}, {"-w", made, writeSample(t, plainSource).path, garbage}} {
+			_, stderr, status := runRead(t, nil, args...)
+			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, garbage) {
+				t.Errorf("%s: exit status %d: %s", suffix, status, stderr)
+			}
+			if suffix == ".json" {
+				if text := readBytes(t, made); len(text) > 0 {
+					t.Errorf("it has %q", text)
+				}
+			} else if out, stderr, status := runRead(t, nil, made); status != 0 || out != "" {
+				t.Errorf("%s: what is left cannot be read: exit status %d: %s%s", suffix, status, out, stderr)
+			}
+			if err := os.Remove(made); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	before := readBytes(t, there)
+	if _, stderr, status := runRead(t, nil, "-w", there, garbage); status != 1 || !bytes.Equal(before, readBytes(t, there)) {
+		t.Errorf("what was there has changed: exit status %d: %s", status, stderr)
+	}
+	if out, stderr, status := runRead(t, nil, "-w", "-", garbage); status != 1 || out != "" {
+		t.Errorf("exit status %d: %q on standard output, %s", status, out, stderr)
+	}
+}
+
 // A full disk leaves whole blocks.
 func TestReadWriteFull(t *testing.T) {
 	file := writeSample(t, plainSource).path

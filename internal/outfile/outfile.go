@@ -128,6 +128,9 @@ func newFile(f *os.File, name string) (*File, error) {
 	return &File{File: f, name: name, mode: info.Mode().Type()}, nil
 }
 
+// IsNew tells whether Open has made the file.
+func (f *File) IsNew() bool { return f.made }
+
 // isOurs tells whether this is a regular file that only this File writes to.
 func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 
