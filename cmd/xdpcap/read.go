@@ -86,9 +86,9 @@ func newRead() *cobra.Command {
 	addGroup(f, "Live streams", o.tls.flags)
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
-	// Where a capture writes to, and how much, is nothing for a command that reads what it has
-	// written.
-	for _, name := range []string{"write", "packet-count"} {
+	// What a capture counts, prints and writes, and how much, is nothing for a command that reads
+	// what it has written: --stats is another flag there, and --print has read refuse --stats.
+	for _, name := range []string{"packet-count", "write", "format", "print", "json", "stats"} {
 		f.Lookup(name).Annotations[typedKey] = []string{"true"}
 	}
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
