@@ -118,6 +118,9 @@ func runBench(out io.Writer, o *benchOptions, given *pflag.FlagSet) error {
 	if err := o.checkTogether(given); err != nil {
 		return err
 	}
+	if err := checkPrints(); err != nil {
+		return err
+	}
 	cpus, err := o.allowedCPUs()
 	if err != nil {
 		return err

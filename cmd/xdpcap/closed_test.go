@@ -18,13 +18,15 @@ func closed(which string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Packets do not go to a standard output that is closed. What is /dev/null on purpose is.
+// Neither packets nor what is measured go to a standard output that is closed. They go to what is
+// /dev/null on purpose.
 func TestStdoutClosed(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	account(t, listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json").interrupt())
-	capture := "-i " + pair.RxName + " --duration 100ms"
+	counting := " -i " + pair.RxName + " --duration 100ms"
+	capture := strings.TrimSpace(counting)
 	for _, test := range []struct{ args, which, said string }{
 		{capture + " -w -", ">&-", "xdpcap: -w -: standard output is closed, or "},
 		{capture + " -w -", "<&- >&-", "xdpcap: -w -: standard output is closed, or "},
@@ -32,10 +34,21 @@ func TestStdoutClosed(t *testing.T) {
 		{capture, ">&-", "xdpcap: print packets: standard output is closed, or "},
 		{capture + " --print -w " + os.DevNull, ">&-", "xdpcap: print packets: standard output is closed, or "},
 		{capture + " -w " + os.DevNull + " --json=/dev/stdout", ">&-", "xdpcap: --json=/dev/stdout: xdpcap was started without this descriptor"},
+		{capture + " -C 1M --print-files -w " + file + "2", ">&-", "xdpcap: --print-files: standard output is closed, or "},
+		{"stats" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"stats --json" + counting, "1<>/dev/null", "xdpcap: print results: standard output is closed, or "},
+		{"count" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"monitor" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"monitor --record=1" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"latency --builtin" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"latency --builtin --events" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"bench", ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"read -w - " + file, ">&-", "xdpcap: -w -: standard output is closed, or "},
 
 		{capture + " -w -", ">/dev/null", ""},
 		{capture, ">/dev/null", ""},
+		{"stats" + counting, ">/dev/null", ""},
+		{"count --listen 127.0.0.1:0" + counting, ">&-", ""},
 		{capture + " -w " + os.DevNull, ">&-", ""},
 		{"read " + file, "1<>/dev/null", ""}, // a program that looks whether the file can be read
 	} {

@@ -67,7 +67,10 @@ func (o *counterOptions) check() error {
 	if o.duration > 0 && o.duration < minInterval {
 		return fmt.Errorf("--duration %v: must be at least %v", o.duration, minInterval)
 	}
-	return nil
+	if o.listen != "" {
+		return nil // Prometheus reads the counters, and a daemon often has no standard output
+	}
+	return checkPrints()
 }
 
 var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")

@@ -16,6 +16,9 @@ import (
 // runEvents is latency --builtin --events. The lines go to standard output and the totals to
 // stderr.
 func runEvents(o *latencyOptions) error {
+	if err := checkPrints(); err != nil {
+		return err
+	}
 	ctx, err := begin(o.dropGuard())
 	if err != nil {
 		return err

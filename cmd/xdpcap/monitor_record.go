@@ -57,6 +57,9 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
+	if err := checkPrints(); err != nil {
+		return err
+	}
 	ctx, err := begin(guard{})
 	if err != nil {
 		return err

@@ -83,17 +83,18 @@ func checkTakesFile(path string) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or omit -w to see packets", path)
 	}
-	if err := checkNotClosed(); err != nil {
+	if err := checkNotClosed("packets", "-w /dev/null"); err != nil {
 		return fmt.Errorf("-w %s: %w", path, err)
 	}
 	return nil
 }
 
 // checkNotClosed refuses a standard output that was closed when the process was started, because
-// packets would be lost without a word. Go's runtime has opened /dev/null in its place by then, for
-// reading and writing. A caller that has done so itself looks the same, as Python with DEVNULL: it
-// is refused too, and can say what it means. A shell opens /dev/null for writing alone.
-func checkNotClosed() error {
+// what it is to take would be lost without a word; drop says how to ask for that. Go's runtime has
+// opened /dev/null in its place by then, for reading and writing. A caller that has done so itself
+// looks the same, as Python with DEVNULL: it is refused too, and can say what it means. A shell
+// opens /dev/null for writing alone.
+func checkNotClosed(what, drop string) error {
 	var is unix.Stat_t
 	if err := unix.Fstat(unix.Stdout, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != unix.Mkdev(1, 3) {
 		return nil
@@ -101,8 +102,16 @@ func checkNotClosed() error {
 	if mode, err := unix.FcntlInt(uintptr(unix.Stdout), unix.F_GETFL, 0); err != nil || mode&unix.O_ACCMODE != unix.O_RDWR {
 		return nil
 	}
-	return errors.New("standard output is closed, or /dev/null opened for reading and writing, and takes no packets: " +
-		"open it, or say -w /dev/null to drop them")
+	return fmt.Errorf("standard output is closed, or /dev/null opened for reading and writing, and takes no %s: "+
+		"open it, or say %s to drop them", what, drop)
+}
+
+// checkPrints refuses a command that would measure, and print what it has found to nobody.
+func checkPrints() error {
+	if err := checkNotClosed("results", ">/dev/null"); err != nil {
+		return fmt.Errorf("print results: %w", err)
+	}
+	return nil
 }
 
 // progress is what the outputs have taken, by which an ending is seen to go on.

@@ -106,8 +106,13 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if r.prints() {
-		if err := checkNotClosed(); err != nil {
+		if err := checkNotClosed("packets", "-w /dev/null"); err != nil {
 			return fmt.Errorf("print packets: %w", err)
+		}
+	}
+	if r.o.rotate.printFiles {
+		if err := checkNotClosed("names", ">/dev/null"); err != nil {
+			return fmt.Errorf("--print-files: %w", err)
 		}
 	}
 	if r.recorder != nil {
