@@ -123,7 +123,36 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 		return nil, fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
 	}
 	o.name(rotation)
+	if rotation.Keep > 0 {
+		if err := r.checkCompressor(o.write); err != nil {
+			return nil, err
+		}
+	}
 	return rotation, nil
+}
+
+// compressors are the suffixes of the files that commands make of the one they are given.
+var compressors = map[string]string{
+	"gzip": ".gz", "pigz": ".gz", "zstd": ".zst", "zstdmt": ".zst", "bzip2": ".bz2", "pbzip2": ".bz2", "lbzip2": ".bz2",
+	"xz": ".xz", "pixz": ".xz", "lzma": ".lzma", "lz4": ".lz4", "lzop": ".lzo", "compress": ".Z",
+}
+
+// checkCompressor refuses a command whose files a ring would not know, and so never remove.
+func (r *rotationOptions) checkCompressor(path string) error {
+	suffix, ok := compressors[filepath.Base(r.command)]
+	if !ok {
+		return nil
+	}
+	instead := "omit -z"
+	if _, _, compression := outfile.SplitName(path); compression == "" {
+		better := suffix
+		if better != ".gz" {
+			better = ".zst"
+		}
+		instead = fmt.Sprintf("say -w %s%s, which compresses packets as they are written", path, better)
+	}
+	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s",
+		r.command, suffix, instead)
 }
 
 // checkFileCount finds what is wrong with -W.

@@ -104,33 +104,42 @@ func TestRotationLimits(t *testing.T) {
 func TestRotationRefused(t *testing.T) {
 	skipEmulated(t)
 	for text, want := range map[string]string{
-		"-C 1":                                "-C: there is no file: add -w FILE",
-		"-G 5 -w -":                           "-G: standard output is one file, with no end: write to a file with -w FILE",
-		"-C 0 -w f":                           "-C 0: must be at least 1, which is a million bytes",
-		"-C 1x -w f":                          "must be a number, which may end in k, M or G",
-		"-G 0 -w f":                           "must be a time above zero",
-		"-G 1.5 -w f":                         "-G 1.5s: must be whole seconds",
-		"-W 5 -w f":                           "-W: nothing says when the next file begins: add -C SIZE or -G SECONDS",
-		"-C 1 -W 0 -w f":                      "-W 0: must be at least 1",
-		"-C 1 -b packets:1 -w f":              "-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's",
-		"-b files:5 -w f":                     "-b files: nothing says when the next file begins",
-		"-a files:5 -w f":                     "-a files: nothing says when the next file begins",
-		"-b nametimenum:1 -w f":               "-b nametimenum:1: must be KEY:VALUE with one of the keys duration, files, filesize, interval, packets, printname",
-		"-b filesize -w f":                    "-b filesize: must be KEY:VALUE",
-		"-b files:1.5 -b packets:1 -w f":      "-b files:1.5: must be a number of files above zero",
-		"-a duration:0":                       "-a duration:0: must be a number of seconds above zero",
-		"-a duration:NaN":                     "-a duration:NaN: must be a number of seconds above zero",
-		"-a filesize:99999999999 -w f":        "must be a number of kB above zero",
-		"-b interval:1 -b duration:1 -w f":    "-b duration and -b interval: choose one, once",
-		"-b printname:names.txt -w f":         "-b printname:names.txt: names of files are printed to standard output alone: say printname:stdout, and >names.txt",
-		"--print-files --print -w f":          "--print-files and --print both need standard output: choose one",
-		"--min-free 1G":                       "--min-free: there is no file: add -w FILE",
-		"-a filesize:5":                       "-a: there is no file: add -w FILE",
-		"--print-files --json=/dev/fd/1 -w f": "--print-files and --json=/dev/fd/1 both need standard output: choose another file",
+		"-C 1":                             "-C: there is no file: add -w FILE",
+		"-G 5 -w -":                        "-G: standard output is one file, with no end: write to a file with -w FILE",
+		"-C 0 -w f":                        "-C 0: must be at least 1, which is a million bytes",
+		"-C 1x -w f":                       "must be a number, which may end in k, M or G",
+		"-G 0 -w f":                        "must be a time above zero",
+		"-G 1.5 -w f":                      "-G 1.5s: must be whole seconds",
+		"-W 5 -w f":                        "-W: nothing says when the next file begins: add -C SIZE or -G SECONDS",
+		"-C 1 -W 0 -w f":                   "-W 0: must be at least 1",
+		"-C 1 -b packets:1 -w f":           "-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's",
+		"-b files:5 -w f":                  "-b files: nothing says when the next file begins",
+		"-a files:5 -w f":                  "-a files: nothing says when the next file begins",
+		"-b nametimenum:1 -w f":            "-b nametimenum:1: must be KEY:VALUE with one of the keys duration, files, filesize, interval, packets, printname",
+		"-b filesize -w f":                 "-b filesize: must be KEY:VALUE",
+		"-b files:1.5 -b packets:1 -w f":   "-b files:1.5: must be a number of files above zero",
+		"-a duration:0":                    "-a duration:0: must be a number of seconds above zero",
+		"-a duration:NaN":                  "-a duration:NaN: must be a number of seconds above zero",
+		"-a filesize:99999999999 -w f":     "must be a number of kB above zero",
+		"-b interval:1 -b duration:1 -w f": "-b duration and -b interval: choose one, once",
+		"-b printname:names.txt -w f":      "-b printname:names.txt: names of files are printed to standard output alone: say printname:stdout, and >names.txt",
+		"--print-files --print -w f":       "--print-files and --print both need standard output: choose one",
+		"--min-free 1G":                    "--min-free: there is no file: add -w FILE",
+		"-a filesize:5":                    "-a: there is no file: add -w FILE",
+		"-C 1 -W 5 -w f -z gzip": "-z gzip and a ring of files: the ring removes only its own files, and every FILE.gz would stay: " +
+			"say -w f.gz, which compresses packets as they are written",
+		"-b files:5 -b packets:1 -w f -z /usr/bin/xz": "say -w f.zst, which compresses",
+		"-C 1 -W 5 -w f.gz -z zstd":                   "every FILE.zst would stay: omit -z",
+		"--print-files --json=/dev/fd/1 -w f":         "--print-files and --json=/dev/fd/1 both need standard output: choose another file",
 	} {
 		_, err := rotationOf(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q in one line", text, err, want)
+		}
+	}
+	for _, text := range []string{"-C 1 -w f -z gzip", "-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %F -z gzip", "-b packets:1 -w f -z gzip"} {
+		if _, err := rotationOf(t, text); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
