@@ -50,14 +50,19 @@ func pathsOf(files []leftFile) (paths []string) {
 }
 
 // adopt finds the files that an earlier run of the ring of files has left, which then count as its
-// own. With tcpdump's names, which come again, the ring goes on after the newest one.
+// own. The numbers go on after them: with tcpdump's names, which come again, after the newest one,
+// and with dumpcap's after the highest, since a run may begin in the same second as the one before.
 func (o *captureOptions) adopt() {
 	if o.series == nil || o.series.Keep == 0 {
 		return
 	}
 	dir, base := filepath.Split(o.write)
 	if len(o.rotate.begins) > 0 {
-		o.series.Left = pathsOf(leftFiles(dir, o.rotate.unfinished(dumpcapPattern(base))))
+		left := leftFiles(dir, o.rotate.unfinished(dumpcapPattern(base)))
+		for _, f := range left {
+			o.rotate.firstNumber = max(o.rotate.firstNumber, f.number)
+		}
+		o.series.Left = pathsOf(left)
 		return
 	}
 	files := int(o.rotate.files)

@@ -31,7 +31,7 @@ type rotationOptions struct {
 	noOverwrite        bool
 	command            string
 
-	firstNumber int // of a ring with tcpdump's names, whose earlier files have those before it
+	firstNumber int // how far the numbers of a ring have got in earlier runs
 }
 
 func (o *rotationOptions) flags(f *pflag.FlagSet) {
@@ -171,7 +171,7 @@ func (o *captureOptions) name(rotation *capture.Rotation) {
 	r := &o.rotate
 	switch {
 	case len(r.begins) > 0:
-		rotation.Path = dumpcapName(o.write)
+		rotation.Path = r.dumpcapName(o.write)
 		return
 	case r.every > 0:
 		rotation.Origin = time.Now().Truncate(time.Second)
@@ -227,10 +227,10 @@ func (r *rotationOptions) lasting(path string) string {
 }
 
 // dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
-func dumpcapName(path string) func(capture.Place) string {
+func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
 	stem, format, compression := outfile.SplitName(path)
 	return func(p capture.Place) string {
-		return fmt.Sprintf("%s_%05d_%s%s%s", stem, p.Number+1, p.Began.Local().Format("20060102150405"), format, compression)
+		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+1, p.Began.Local().Format("20060102150405"), format, compression)
 	}
 }
 
