@@ -403,6 +403,9 @@ func TestCountersKeepTracing(t *testing.T) {
 		}
 		t.Run(args, func(t *testing.T) {
 			p := listening(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...)
+			if strings.Contains(args, "inout") {
+				testnet.WaitFor(t, "both directions", func() bool { return strings.Contains(p.said(), ", sent, ") })
+			}
 			want := []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
 			if strings.Contains(p.said(), ", sent, clsact") {
 				want = append(want, unix.CAP_NET_ADMIN)
