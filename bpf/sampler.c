@@ -27,8 +27,7 @@
 #include "include/traced.h"
 
 /* They keep the types in BTF, for bpf2go. */
-struct sample *const sample_type;
-struct extra *const extra_type;
+struct facts *const facts_type;
 struct ring *const ring_type;
 
 /* A group is `one_in` packets that follow each other on one CPU. One of them is kept. */
@@ -137,8 +136,6 @@ volatile const __u32 source = 0; /* index into accounts */
 volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
-/* Whether records have a struct extra. */
-volatile const bool with_extra = false;
 volatile const bool filtering = false;
 /* Whether the filter asks for a packet's length. */
 volatile const bool filtering_length = false;
@@ -262,7 +259,7 @@ static __always_inline void put_tag_back(struct head *head, __be16 protocol, __u
 }
 
 /* copy_tagged_head is copy_head for a packet whose VLAN tag the card has taken off. */
-static __always_inline struct head *copy_tagged_head(struct xdp_md *ctx, const struct extra *extra,
+static __always_inline struct head *copy_tagged_head(struct xdp_md *ctx, const struct facts *facts,
 						     __u32 *length)
 {
 	__u32 zero = 0;
@@ -280,7 +277,7 @@ static __always_inline struct head *copy_tagged_head(struct xdp_md *ctx, const s
 	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
 	if (bpf_xdp_load_bytes(ctx, 0, head->bytes + TAG_BYTES, n))
 		return head;
-	put_tag_back(head, extra->tag_protocol, extra->tag);
+	put_tag_back(head, facts->tag_protocol, facts->tag);
 	n += TAG_BYTES;
 	*length = n > most ? most : n;
 	return head;
@@ -522,49 +519,25 @@ static __always_inline enum decision decide(void *ctx, enum context context,
 	return is_sampled(ctx, context, account, returned) ? KEEP : NOT_SAMPLED;
 }
 
-/* What the caller of emit knows about a packet. */
-struct facts {
-	__u32 wire_len;
-	__u32 verdict;
-	__u32 rx_queue;
-	__u64 number;		   /* the running number of the hook's packets on this CPU */
-	const struct extra *extra; /* must be there if with_extra */
-};
-
 static __always_inline __u64 make_id(__u64 cpu, __u64 number)
 {
 	return cpu << ID_CPU_SHIFT | (__u64)hook << ID_HOOK_SHIFT |
 	       (number & ((1ULL << ID_HOOK_SHIFT) - 1));
 }
 
-/* What of a record is before the packet's bytes. */
-struct header {
-	struct sample sample;
-	struct extra extra; /* where there is one */
-};
-
-static __always_inline __u64 header_size(void)
+/*
+ * complete fills in what all sources know alike. The time is read here, as late as it can be, so
+ * that few records are older than those that come before them.
+ */
+static __always_inline void complete(struct facts *facts, const struct account *account,
+				     __u64 length)
 {
-	return with_extra ? sizeof(struct header) : sizeof(struct sample);
-}
-
-static __always_inline void fill(struct header *header, const struct facts *facts,
-				 const struct account *account, __u64 length)
-{
-	struct sample *sample = &header->sample;
-
-	sample->cookie = with_extra ? EXTRA_COOKIE : SAMPLE_COOKIE;
-	sample->source = source;
-	sample->length = header_size() - sizeof(*sample) + length;
-	sample->wire_len = facts->wire_len;
-	sample->verdict = facts->verdict;
-	sample->time_ns = bpf_ktime_get_ns();
-	sample->packet_id = make_id(account->cpu, facts->number);
-	sample->weight = account->weight;
-	sample->rx_queue = facts->rx_queue;
-	sample->lost = account->lost;
-	if (with_extra && facts->extra)
-		header->extra = *facts->extra;
+	facts->cookie = COOKIE;
+	facts->source = source;
+	facts->length = length;
+	facts->time = bpf_ktime_get_ns();
+	facts->dropped = account->lost;
+	facts->weight = account->weight;
 }
 
 /* copy copies what the record has of the packet. */
@@ -591,46 +564,47 @@ static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 l
 }
 
 static __always_inline bool send_by_ring(void *ctx, enum context context,
-					 const struct account *account, const struct facts *facts,
+					 const struct account *account, const struct facts *known,
 					 __u64 length)
 {
 	struct ring *ring = find_ring(account->cpu);
 
 	if (!ring)
 		return false;
-	struct header *header = reserve(ring, header_size() + length);
+	struct facts *facts = reserve(ring, sizeof(*facts) + length);
 
-	if (!header)
+	if (!facts)
 		return false;
-	fill(header, facts, account, length);
-	if (!copy(ctx, context, (void *)header + header_size(), length)) {
+	*facts = *known;
+	complete(facts, account, length);
+	if (!copy(ctx, context, facts + 1, length)) {
 		cancel(ring);
 		return false;
 	}
-	publish(ring, header_size() + length);
+	publish(ring, sizeof(*facts) + length);
 	return true;
 }
 
-/* emit sends a record and counts it. */
+/* emit sends a record of a packet, and counts it. */
 static __always_inline void emit(void *ctx, enum context context, struct account *account,
-				 const struct facts *facts)
+				 const struct facts *known)
 {
 	/* The kernel refuses to send more bytes than the packet has. */
-	__u64 length = facts->wire_len < snaplen ? facts->wire_len : snaplen;
+	__u64 length = known->wire_len < snaplen ? known->wire_len : snaplen;
 	bool sent;
 
 	if (ring_size && is_for_ring(ctx, context, length)) {
-		sent = send_by_ring(ctx, context, account, facts, length);
+		sent = send_by_ring(ctx, context, account, known, length);
 	} else {
 		/* Only tracers have both kinds of rings: see is_for_ring. */
 		bool both = context == XDP_BUFF && ring_size;
 		struct ring *shown = both ? show_other(account->cpu) : NULL;
-		struct header header;
+		struct facts facts = *known;
 
-		if (length > PERF_MAX_RECORD - header_size())
-			length = PERF_MAX_RECORD - header_size();
-		fill(&header, facts, account, length);
-		sent = !send_by_perf(ctx, context == XDP_BUFF, &header, header_size(), length);
+		if (length > PERF_MAX_SAMPLE_SIZE)
+			length = PERF_MAX_SAMPLE_SIZE;
+		complete(&facts, account, length);
+		sent = !send_by_perf(ctx, context == XDP_BUFF, &facts, sizeof(facts), length);
 		if (shown)
 			hide_other(shown);
 	}
@@ -677,8 +651,8 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 	struct facts facts = {
 		.wire_len = bpf_xdp_get_buff_len(ctx),
 		.verdict = returned,
-		.rx_queue = ctx->rx_queue_index,
-		.number = account->seen,
+		.id = make_id(account->cpu, account->seen),
+		.queue = ctx->rx_queue_index,
 	};
 
 	emit(ctx, XDP_MD, account, &facts);
@@ -710,23 +684,23 @@ int count_xdp(struct xdp_md *ctx)
 }
 
 /* is_match_of_card lets the filter see a VLAN tag that the card has taken off. */
-static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct extra *extra)
+static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct facts *facts)
 {
-	if (!asking_tag || !extra->tag_protocol)
+	if (!asking_tag || !facts->tag_protocol)
 		return is_match(ctx, XDP_MD);
 	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) + TAG_BYTES : 0;
 	__u32 length = 0;
-	struct head *head = copy_tagged_head(ctx, extra, &length);
+	struct head *head = copy_tagged_head(ctx, facts, &length);
 
 	return head && filter_head(head, wire_len, length);
 }
 
 static __always_inline enum decision decide_with_card(struct xdp_md *ctx, struct account *account,
-						      struct extra *extra)
+						      struct facts *facts)
 {
 	if (filtering) {
-		ask_tag(ctx, extra);
-		if (!is_match_of_card(ctx, extra))
+		ask_tag(ctx, facts);
+		if (!is_match_of_card(ctx, facts))
 			return FILTERED_OUT;
 	}
 	return is_sampled(ctx, XDP_MD, account, NO_VERDICT) ? KEEP : NOT_SAMPLED;
@@ -735,22 +709,18 @@ static __always_inline enum decision decide_with_card(struct xdp_md *ctx, struct
 static __always_inline void sample_with_card(struct xdp_md *ctx, struct account *account,
 					     __u32 returned)
 {
-	struct extra extra = {};
+	struct facts facts = {};
 
 	account->seen++;
-	if (!is_to_be_sent(account, decide_with_card(ctx, account, &extra)))
+	if (!is_to_be_sent(account, decide_with_card(ctx, account, &facts)))
 		return;
 	if (!filtering)
-		ask_tag(ctx, &extra);
-	ask_rest(ctx, &extra);
-	struct facts facts = {
-		.wire_len = bpf_xdp_get_buff_len(ctx),
-		.verdict = returned,
-		.rx_queue = ctx->rx_queue_index,
-		.number = account->seen,
-		.extra = &extra,
-	};
-
+		ask_tag(ctx, &facts);
+	ask_rest(ctx, &facts);
+	facts.wire_len = bpf_xdp_get_buff_len(ctx);
+	facts.verdict = returned;
+	facts.id = make_id(account->cpu, account->seen);
+	facts.queue = ctx->rx_queue_index;
 	emit(ctx, XDP_MD, account, &facts);
 }
 
@@ -782,18 +752,14 @@ int count_card(struct xdp_md *ctx)
 static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *account, __u64 number,
 					__u32 returned)
 {
-	struct extra extra = {};
-
 	struct facts facts = {
 		.wire_len = length_of(xdp),
 		.verdict = returned,
-		.rx_queue = xdp->rxq->queue_index,
-		.number = number,
-		.extra = &extra,
+		.id = make_id(account->cpu, number),
+		.queue = xdp->rxq->queue_index,
+		.to = find_outlet(xdp, returned),
 	};
 
-	if (with_extra)
-		extra.to_ifindex = find_outlet(xdp, returned);
 	emit(xdp, XDP_BUFF, account, &facts);
 }
 
@@ -929,19 +895,17 @@ static __always_inline void sample_sent(struct __sk_buff *skb, struct account *a
 	account->seen++;
 	if (!is_to_be_sent(account, decide(skb, SKB, account, NO_VERDICT)))
 		return;
-	struct extra extra = { .gso_size = skb->gso_size };
-
-	if (skb->vlan_present) {
-		extra.tag_protocol = skb->vlan_proto;
-		extra.tag = skb->vlan_tci;
-	}
 	struct facts facts = {
 		.wire_len = skb->len,
 		.verdict = NO_VERDICT,
-		.number = account->seen,
-		.extra = &extra,
+		.id = make_id(account->cpu, account->seen),
+		.gso_size = skb->gso_size,
 	};
 
+	if (skb->vlan_present) {
+		facts.tag_protocol = skb->vlan_proto;
+		facts.tag = skb->vlan_tci;
+	}
 	emit(skb, SKB, account, &facts);
 }
 

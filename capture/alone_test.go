@@ -34,7 +34,7 @@ func TestInterrupted(t *testing.T) {
 				samples, _ := p.samples()
 				ids := make(map[uint64]bool)
 				for _, s := range samples {
-					ids[s.PacketId] = true
+					ids[s.ID] = true
 				}
 				if uint64(len(samples)) != a.sent || len(ids) != len(samples) {
 					t.Errorf("%d records with %d ids, of %d that were sent", len(samples), len(ids), a.sent)

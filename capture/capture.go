@@ -20,15 +20,13 @@ package capture
 import (
 	"fmt"
 	"net"
-	"time"
 
-	"github.com/gopacket/gopacket"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type sample -type extra -type ring -type account -type class -type flow sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type ring -type account -type class -type flow sampler ../bpf/sampler.c
 
 // MaxSnapLen is how many bytes of a packet can be captured at most, by the transport that carries
 // most: [Transport.MaxSnapLen] is that of each.
@@ -83,7 +81,7 @@ type Options struct {
 	// written to the file.
 	FilterProgram []bpf.RawInstruction
 
-	// Stamp is the clock by which packets are stamped: see Packet.CardTime. The card's stamps need
+	// Stamp is the clock by which packets are stamped: see Facts.CardTime. The card's stamps need
 	// Linux 6.7, a driver that tells them to XDP programs, a session's own program in native mode,
 	// and for AdapterStamp the right to read /dev/ptpN. While the session lasts the card stamps all
 	// packets; if the process is killed, it goes on to do so.
@@ -123,7 +121,7 @@ type Options struct {
 
 	// Adaptive, in place of Sample, keeps every packet while that can be done, and else one of as
 	// many as are needed for the reader, the rings and the outputs to keep up, by rates that change
-	// while the session runs: see Packet.Weight. MaxRate is what it aims at then, and for a moment
+	// while the session runs: see Facts.Weight. MaxRate is what it aims at then, and for a moment
 	// more may be kept. Packets may be lost for a second or two, until the rate has followed.
 	Adaptive bool
 
@@ -234,73 +232,6 @@ type Program struct {
 }
 
 func (p Program) String() string { return xdp.Program(p).String() }
-
-// A Packet is one packet as a source saw it.
-//
-// Its ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook, which is the
-// place among the session's interfaces and programs, and in the lower 40 the running number of the
-// packets that this hook saw on this CPU. After 2^40 packets the number begins again.
-type Packet struct {
-	// Data is the packet from its Ethernet header on, cut to the snapshot length. It is memory that
-	// the kernel shares, for reading only, and valid until the next packet is taken: until
-	// [Output.Write] returns, or the next round of a loop over [Session.Packets].
-	Data []byte
-
-	Time    int64   // the host's: ns since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
-	WireLen int     // bytes before the cut, all fragments of the buffer included
-	Source  int     // index into Session.Sources
-	Queue   uint32  // the interface's receive queue, see Source.HasQueue
-	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
-	Verdict Verdict // at Exit and TailCall: what the program returned
-	Dropped uint64  // packets lost since the one before this from the same source and CPU
-
-	Outbound bool // it was sent: the same as that Source's Direction is Out
-
-	// Weight is how many packets this one stands for: it was drawn at random as one of so many, by
-	// Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate pass packets
-	// over besides.
-	// What SampleFlows leaves out is not counted in it.
-	Weight uint32
-
-	// GSOSize is the most bytes of data in a segment, where what the stack sends is yet to be cut
-	// into segments; 0 where it is not, or nothing is known.
-	GSOSize int
-
-	// To is at Exit the interface that Tx or Redirect sends the packet out of, unless the kernel
-	// drops it on the way; mostly 0. [Session.OutletName] has its name.
-	To Outlet
-
-	// CardTime is the stamp that Options.Stamp asks for, in ns since the Unix epoch or, with
-	// AdapterUnsyncedStamp, of the card's own clock. 0 = the card gave none. Packets are in the
-	// order of Time, so CardTime may be less than that of a packet before.
-	CardTime int64
-
-	// Hash is over the packet's addresses and, mostly, its ports, if HashKind is not NoHash.
-	Hash     uint32
-	HashKind HashKind
-
-	// ClockSetBack is by how much the wall clock was set back since the packet before; mostly 0.
-	// Time is less than that of a packet before only then.
-	ClockSetBack time.Duration
-}
-
-// Stamp is the time that files and lines have of the packet: CardTime or, without it, Time.
-func (p *Packet) Stamp() int64 {
-	if p.CardTime != 0 {
-		return p.CardTime
-	}
-	return p.Time
-}
-
-// CaptureInfo describes the packet to gopacket.
-func (p *Packet) CaptureInfo() gopacket.CaptureInfo {
-	return gopacket.CaptureInfo{
-		Timestamp:      time.Unix(0, p.Stamp()),
-		CaptureLength:  len(p.Data),
-		Length:         p.WireLen,
-		InterfaceIndex: p.Source,
-	}
-}
 
 // A Hook is where on an interface packets are sampled.
 type Hook int

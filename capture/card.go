@@ -23,7 +23,7 @@ const (
 )
 
 // HashKind says what a packet's hash is.
-type HashKind uint8
+type HashKind uint32
 
 const (
 	NoHash       HashKind = iota // it has none, or was not asked for
@@ -53,7 +53,6 @@ func (q question) names() (names []string) {
 // constants are those of sample_card.
 func (q question) constants() constants {
 	return constants{
-		samplerVarWithExtra:  true,
 		samplerVarAskingTime: q.time,
 		samplerVarAskingHash: q.hash,
 		samplerVarAskingTag:  q.tag,
@@ -142,28 +141,34 @@ type card struct {
 	hashes HashKind // what they are, where there are any
 }
 
-// cardsOf are the cards behind the sources, in the order of the session.
+// cardsOf are the cards behind the sources, in the order of the session; nil where none is asked.
 func cardsOf(hooks []hook) (cards []card) {
+	isAsked := false
 	for _, h := range hooks {
 		own := make([]card, len(h.sources()))
 		if asking, ok := h.(interface{ card() card }); ok {
 			own[0] = asking.card()
+			isAsked = isAsked || own[0] != card{}
 		}
 		cards = append(cards, own...)
+	}
+	if !isAsked {
+		return nil
 	}
 	return cards
 }
 
-// fill fills in what the card has told of a packet, which has Time already. offset is what is to be
-// added to CLOCK_MONOTONIC for that. It returns false for a packet that was to have a stamp of the
-// card and has none.
-func (c *card) fill(p *Packet, told *samplerExtra, offset int64) bool {
-	if told.HashType != 0 {
-		p.Hash, p.HashKind = told.Hash, c.hashes
+// finish turns what the card has told of a packet into what the packet's users are told. The packet
+// has its Time already. offset is what is to be added to CLOCK_MONOTONIC for that. It returns false
+// for a packet that was to have a stamp of the card and has none.
+func (c *card) finish(f *Facts, offset int64) bool {
+	if f.HashKind != NoHash {
+		f.HashKind = c.hashes
 	}
 	if c.stamps == nil {
+		f.CardTime = 0
 		return true
 	}
-	p.CardTime = c.stamps.at(told.CardTimeNs, p.Time, offset)
-	return p.CardTime != 0
+	f.CardTime = c.stamps.at(uint64(f.CardTime), f.Time, offset)
+	return f.CardTime != 0
 }

@@ -84,7 +84,7 @@ func testCard(t *testing.T, transport capture.Transport) {
 			if o.VLANRestore == capture.VLANRestoreOff {
 				length = len(frame)
 			}
-			if p.WireLen != length || p.HashKind != capture.SoftwareHash || p.Hash != testnet.TaggedHash || p.CardTime != 0 {
+			if int(p.WireLen) != length || p.HashKind != capture.SoftwareHash || p.Hash != testnet.TaggedHash || p.CardTime != 0 {
 				t.Errorf("%d bytes on the wire, want %d; hash %#x of kind %d; card's time %d", p.WireLen, length, p.Hash, p.HashKind, p.CardTime)
 			}
 		})

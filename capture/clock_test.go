@@ -107,16 +107,16 @@ type clockRing struct {
 	until   int64 // CLOCK_MONOTONIC ns
 }
 
-func (r *clockRing) next(records []record) int {
+func (r *clockRing) next(packets []Packet) int {
 	if r.packets > 0 {
 		for i := range int64(2 * r.packets) {
 			ns := uint64(r.until + i - int64(r.packets-1))
 			packet := packetOf(60, 1)
 			s := sampleOf(packet, ns)
-			s.PacketId = ns
+			s.ID = ns
 			r.records = append(r.records, recordOf(s, packet))
 		}
 		r.packets = 0
 	}
-	return r.listRing.next(records)
+	return r.listRing.next(packets)
 }

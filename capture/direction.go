@@ -32,20 +32,6 @@ func ParseDirection(s string) (Direction, error) {
 	return 0, fmt.Errorf("direction %q: must be in, out or inout", s)
 }
 
-// sentBy tells which sources have packets that were sent; nil where none has.
-func sentBy(sources []Source) (sent []bool) {
-	for i := range sources {
-		if sources[i].Direction() != Out {
-			continue
-		}
-		if sent == nil {
-			sent = make([]bool, len(sources))
-		}
-		sent[i] = true
-	}
-	return sent
-}
-
 // checkDirection refuses what is about received packets where none are captured.
 func (o *Options) checkDirection() error {
 	if o.Direction < In || o.Direction > InOut {

@@ -73,7 +73,7 @@ func newPatientServer(t *testing.T, logSize int, config *tls.Config, patience ti
 	s.feed.mu.Unlock()
 	data := packetOf(200, 1)
 	for range groupSize {
-		s.group = append(s.group, Packet{Data: data, WireLen: 200})
+		s.group = append(s.group, Packet{Facts: &Facts{WireLen: 200}, Data: data})
 	}
 	return s
 }
@@ -84,7 +84,7 @@ func (s *testServer) send(t *testing.T) {
 	s.mu.Lock()
 	for i := range s.group {
 		s.next++
-		s.group[i].ID, s.group[i].Source = s.next, int(s.next%2)
+		s.group[i].ID, s.group[i].Source = s.next, uint16(s.next%2)
 		a := &s.sent[s.group[i].Source]
 		a.Captured++
 		a.Seen++

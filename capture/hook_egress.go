@@ -35,9 +35,8 @@ func (h *egressHook) load(k *sampler, first, index uint32) (err error) {
 		name:   with.program(samplerProgSampleEgress, samplerProgCountEgress),
 		filter: h.filter, with: with,
 		own: constants{
-			samplerVarSource:    first,
-			samplerVarHook:      index,
-			samplerVarWithExtra: true,
+			samplerVarSource: first,
+			samplerVarHook:   index,
 		},
 	})
 	if err != nil {

@@ -107,7 +107,7 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	if h.exit == nil && exit.isNone() {
 		return nil
 	}
-	fexit := constants{samplerVarWithExtra: true, samplerVarSendingTx: h.runsAtInterface()}
+	fexit := constants{samplerVarSendingTx: h.runsAtInterface()}
 	if h.exit != nil && h.entry != nil {
 		first++
 	}

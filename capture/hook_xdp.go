@@ -43,7 +43,12 @@ func newXDPHook(p place, o *Options, q question) (*xdpHook, error) {
 
 func (h *xdpHook) sources() []Source { return []Source{h.source} }
 
-func (h *xdpHook) card() card { return card{stamps: h.stamps, hashes: hashKind(&h.ifi)} }
+func (h *xdpHook) card() card {
+	if h.asks.isNone() {
+		return card{}
+	}
+	return card{stamps: h.stamps, hashes: hashKind(&h.ifi)}
+}
 
 func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 	with, err := k.companions(&h.source)

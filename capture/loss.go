@@ -210,7 +210,7 @@ func rate(from, to lossReading) float64 {
 // enough returns how large the options' rings must be for so many more packets of a size, or 0.
 func enough(o *Options, size int, packets uint64) int {
 	const around = 16 // bytes that a transport adds to a record, at most
-	need := uint64(o.Buffer) + packets*uint64(sampleSize+size+around)
+	need := uint64(o.Buffer) + packets*uint64(factsSize+size+around)
 	if need > MaxBuffer || o.Transport == TransportRing && need > maxRingSize {
 		return 0
 	}

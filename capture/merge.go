@@ -19,8 +19,8 @@ type merge struct {
 // less time for each of them.
 type cursor struct {
 	ring  ring
-	left  []record // those that were taken out of the ring last, and have not been returned yet
-	group [groupSize]record
+	left  []Packet // those that were taken out of the ring last, and have not been returned yet
+	group [groupSize]Packet
 }
 
 // groupSize is how many records and packets are handed on at a time, at most. They stay in the
@@ -31,7 +31,7 @@ const groupSize = 64
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 
 // first is the stamp of the first record that is left.
-func (c *cursor) first() uint64 { return c.left[0].TimeNs }
+func (c *cursor) first() uint64 { return uint64(c.left[0].Time) }
 
 // isReady tells whether there is a record whose place in the sequence is final. What next has
 // returned is not valid any more.
@@ -45,10 +45,11 @@ func (m *merge) isReady() bool {
 	return len(m.order) > 0 && m.order[0].first() <= m.horizon
 }
 
-// next returns the oldest records, at most so many, that come out of one ring one after the other
-// and whose place in the sequence is final. They stay valid until isReady is called. There are none
-// where that would return false, and after the last ones that a cursor had at hand.
-func (m *merge) next(most int) []record {
+// next returns the oldest packets, at most so many, that come out of one ring one after the other
+// and whose place in the sequence is final: as they were sent, with the stamps of CLOCK_MONOTONIC.
+// They stay valid until isReady is called. There are none where that would return false, and after
+// the last ones that a cursor had at hand.
+func (m *merge) next(most int) []Packet {
 	if m.spent != nil || len(m.order) == 0 {
 		return nil
 	}
@@ -59,7 +60,7 @@ func (m *merge) next(most int) []record {
 	// Of cursors with equal stamps any may be the first.
 	most = min(most, len(c.left))
 	n := 0
-	for n < most && c.left[n].TimeNs <= until {
+	for n < most && uint64(c.left[n].Time) <= until {
 		n++
 	}
 	run := c.left[:n]
@@ -89,21 +90,21 @@ func (m *merge) gather() {
 // those that fail the check.
 func (m *merge) fill(c *cursor) bool {
 	for {
-		records := c.group[:c.ring.next(c.group[:])]
+		packets := c.group[:c.ring.next(c.group[:])]
 		kept := 0
-		for i := range records {
-			r := &records[i]
+		for i := range packets {
+			p := &packets[i]
 			switch {
-			case !r.isOf(m.sources):
-				m.reject(r.source())
+			case !p.isOf(m.sources):
+				m.reject(p.named())
 				continue
 			case kept != i:
-				records[kept] = *r
+				packets[kept] = *p
 			}
 			kept++
 		}
-		c.left = records[:kept]
-		if kept > 0 || len(records) == 0 {
+		c.left = packets[:kept]
+		if kept > 0 || len(packets) == 0 {
 			return kept > 0
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func (m *merge) stamps(most int) (all []uint64) {
 	for m.isReady() {
 		for _, r := range m.next(most) {
-			all = append(all, r.TimeNs)
+			all = append(all, uint64(r.Time))
 		}
 	}
 	return all
@@ -84,7 +84,7 @@ func TestMergeHeld(t *testing.T) {
 		{"for a moment", 101 * ms, 5, true},
 		{"for long", 100*ms + uint64(holdTime), 10, true},
 		{"for too long", 100*ms + 2*uint64(holdTime), 10, false},
-		{"while another ring fills up", 110 * ms, 30, false}, // 30 of 112 bytes are more than half of 4096
+		{"while another ring fills up", 110 * ms, 30, false}, // 30 of 152 bytes are more than half of 4096
 	} {
 		held, onHeld := newFakeProgram(4096)
 		other, onOther := newFakeProgram(4096)
@@ -134,7 +134,7 @@ func TestMergeRejects(t *testing.T) {
 	m := merge{cursors: []*cursor{c}, horizon: math.MaxUint64, sources: 2, reject: func(source int) { rejected = append(rejected, source) }}
 	packet := packetOf(60, 1)
 	bad := sampleOf(packet, 1)
-	bad.Source, bad.Cookie = 1, 0
+	bad.Source, bad.cookie = 1, 0
 	k.sample(bad, packet)
 	k.sample(sampleOf(packet, 2), packet)
 	m.gather()

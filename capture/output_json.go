@@ -30,10 +30,10 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 	for ; n < len(packets) && c.hasRoom(e.lines.MaxLine()); n++ {
 		p := &packets[n]
 		// The fields are set one by one, for the reason given in reader.take.
-		line.Source = p.Source
+		line.Source = int(p.Source)
 		line.Time = p.Stamp()
 		line.Data = p.Data
-		line.WireLen = p.WireLen
+		line.WireLen = int(p.WireLen)
 		line.Queue = p.Queue
 		line.ID = p.ID
 		line.Verdict = ""
@@ -45,7 +45,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 			line.To = e.outletName(p.To)
 		}
 		line.Dropped = p.Dropped
-		line.GSOSize = p.GSOSize
+		line.GSOSize = int(p.GSOSize)
 		line.Weight = p.Weight
 		c.blocks = e.lines.Append(c.blocks, line)
 		c.place(p)

@@ -13,8 +13,8 @@ func (m *memory) Begin(d Description) error {
 
 func (m *memory) Write(packets []Packet) error {
 	for _, p := range packets {
-		p.Data = append([]byte(nil), p.Data...)
-		m.packets = append(m.packets, p)
+		facts := *p.Facts
+		m.packets = append(m.packets, Packet{Facts: &facts, Data: append([]byte(nil), p.Data...)})
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 		// The fields are set one by one, for the reason given in reader.take.
 		block.Interface = uint32(p.Source)
 		block.Time = uint64(p.Stamp())
-		block.WireLen = uint32(p.WireLen)
+		block.WireLen = p.WireLen
 		block.Data = p.Data
 		block.Flags = e.flags(p)
 		block.Fields = e.fields[p.Source]

@@ -60,7 +60,7 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 	}
 	data := packetOf(200, 1)
 	for i := range groupSize {
-		s.group = append(s.group, Packet{Data: data, WireLen: 200, Source: i % 2, ID: 1})
+		s.group = append(s.group, Packet{Facts: &Facts{WireLen: 200, Source: uint16(i % 2), ID: 1}, Data: data})
 	}
 	c, err := newChunk()
 	if err != nil {

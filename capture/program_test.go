@@ -106,7 +106,7 @@ func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict
 }
 
 // samples takes everything out of the rings.
-func (p *programTest) samples() (samples []samplerSample, packets [][]byte) {
+func (p *programTest) samples() (samples []Facts, packets [][]byte) {
 	p.t.Helper()
 	for _, c := range p.cursors {
 		c.ring.refill()
@@ -119,8 +119,8 @@ func (p *programTest) samples() (samples []samplerSample, packets [][]byte) {
 				p.t.Error("an invalid record")
 				continue
 			}
-			samples = append(samples, *r.samplerSample)
-			packets = append(packets, append([]byte(nil), r.data...))
+			samples = append(samples, *r.Facts)
+			packets = append(packets, append([]byte(nil), r.Data...))
 		}
 		c.ring.release()
 	}
@@ -215,11 +215,11 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				t.Fatalf("%d records", len(samples))
 			}
 			s := samples[0]
-			if s.TimeNs < uint64(before) || s.TimeNs > uint64(after) {
-				t.Errorf("stamp %d, run between %d and %d", s.TimeNs, before, after)
+			if s.Time < before || s.Time > after {
+				t.Errorf("stamp %d, run between %d and %d", s.Time, before, after)
 			}
-			if s.PacketId&(1<<52-1) != 1<<40|1 || s.PacketId>>52 >= uint64(len(b.cursors)) {
-				t.Errorf("packet id %x, want a CPU's first packet of hook 1", s.PacketId)
+			if s.ID&(1<<52-1) != 1<<40|1 || s.ID>>52 >= uint64(len(b.cursors)) {
+				t.Errorf("packet id %x, want a CPU's first packet of hook 1", s.ID)
 			}
 			if int(s.WireLen) != test.size || s.Source != 1 {
 				t.Errorf("record %+v", s)
@@ -241,7 +241,7 @@ func TestProgramLongest(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		b := newProgramTest(t, Options{Transport: transport})
 		// BPF_PROG_RUN takes no packet of more than 17 pages besides its beginning.
-		for _, n := range []int{65468, 65535, 65536, 70_000} {
+		for _, n := range []int{65428, 65535, 65536, 70_000} {
 			if n > transport.MaxSnapLen() {
 				continue
 			}
@@ -292,7 +292,7 @@ func TestProgramSample(t *testing.T) {
 			}
 			places := make([]float64, n)
 			for i, s := range samples {
-				number := s.PacketId&(1<<40-1) - 1
+				number := s.ID&(1<<40-1) - 1
 				if number/uint64(n) != uint64(i) {
 					t.Fatalf("sample %d is packet %d", i, number)
 				}
@@ -320,7 +320,7 @@ func TestProgramContext(t *testing.T) {
 		t.Skipf("this kernel does not let lo be the ingress: %v", err)
 	}
 	samples, _ := b.samples()
-	if len(samples) != 1 || samples[0].Weight != 1 || samples[0].RxQueue != 0 {
+	if len(samples) != 1 || samples[0].Weight != 1 || samples[0].Queue != 0 {
 		t.Errorf("%+v", samples)
 	}
 }

@@ -37,16 +37,15 @@ type reader struct {
 	transport transport
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
-	cards     []card // behind the sources
+	cards     []card // behind the sources; nil = none is asked
 	lost      losses
 	clock     wallClock
 	ledger    *ledger
 	poller    *poller
-	immediate bool   // Options.Immediate
-	snapLen   int    // Options.SnapLen
-	sent      []bool // which sources have sent packets; nil = none
-	weighted  bool   // Options.hasWeights
-	rest      *rest  // nil = nobody asks how long it sleeps
+	immediate bool  // Options.Immediate
+	snapLen   int   // Options.SnapLen
+	weighted  bool  // Options.hasWeights
+	rest      *rest // nil = nobody asks how long it sleeps
 
 	// taken is how many packets were handed over so far. Any goroutine may read it.
 	taken atomic.Uint64
@@ -108,43 +107,18 @@ func (r *reader) addRings() error {
 // after as many packets as were asked for are counted, and left out.
 func (r *reader) take(packets []Packet) (n int) {
 	for n < len(packets) {
-		records := r.merge.next(len(packets) - n)
-		if len(records) == 0 {
+		run := r.merge.next(len(packets) - n)
+		if len(run) == 0 {
 			break
 		}
-		for i := range records {
-			rec := &records[i]
-			rec.restoreTag(r.snapLen)
-			if !r.ledger.take(int(rec.Source), len(rec.data)) {
+		for i := range run {
+			p := &run[i]
+			p.restoreTag(r.snapLen)
+			if !r.ledger.take(int(p.Source), len(p.Data)) {
 				continue
 			}
-			// The fields are set one by one, because the compiler builds a literal elsewhere and
-			// copies it, which costs as much as the rest.
-			p := &packets[n]
-			p.Data = rec.data
-			p.Time = r.clock.stamp(rec.TimeNs)
-			p.WireLen = int(rec.WireLen)
-			p.Source = int(rec.Source)
-			p.Queue = rec.RxQueue
-			p.ID = rec.PacketId
-			p.Verdict = Verdict(rec.Verdict)
-			p.Dropped = r.lost.since(rec.samplerSample)
-			p.Weight = 0
-			if r.weighted {
-				p.Weight = rec.Weight
-			}
-			p.GSOSize, p.To, p.CardTime, p.HashKind = 0, 0, 0, NoHash
-			p.Outbound = r.sent != nil && r.sent[rec.Source]
-			if rec.extra != nil {
-				p.GSOSize, p.To = int(rec.extra.GsoSize), Outlet(rec.extra.ToIfindex)
-				if !r.cards[p.Source].fill(p, rec.extra, r.clock.Offset) {
-					r.ledger.unstamped(p.Source)
-				}
-				if p.To != 0 {
-					r.outlets.learn(p.To)
-				}
-			}
-			p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+			r.finish(p)
+			packets[n] = *p
 			n++
 		}
 	}
@@ -153,6 +127,22 @@ func (r *reader) take(packets []Packet) (n int) {
 		r.stop()
 	}
 	return n
+}
+
+// finish turns what the program has said of a packet into what the packet's users are told.
+func (r *reader) finish(p *Packet) {
+	p.Time = r.clock.stamp(uint64(p.Time))
+	p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+	p.Dropped = r.lost.since(p.Facts)
+	if !r.weighted {
+		p.Weight = 0
+	}
+	if r.cards != nil && !r.cards[p.Source].finish(p.Facts, r.clock.Offset) {
+		r.ledger.unstamped(int(p.Source))
+	}
+	if p.To != 0 {
+		r.outlets.learn(p.To)
+	}
 }
 
 // round waits until there is a packet whose place in the order is final, or the session has ended.

@@ -3,23 +3,26 @@ package capture
 import (
 	"bytes"
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"unsafe"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 )
 
-func recordOf(s samplerSample, packet []byte) []byte {
-	head := *(*[sampleSize]byte)(unsafe.Pointer(&s))
+func recordOf(f Facts, packet []byte) []byte {
+	head := *(*[factsSize]byte)(unsafe.Pointer(&f))
 	return append(head[:], packet...)
 }
 
-func sampleOf(packet []byte, ns uint64) samplerSample {
-	return samplerSample{
-		Cookie:  uint16(samplerLimitSAMPLE_COOKIE),
-		Length:  uint32(len(packet)),
+func sampleOf(packet []byte, ns uint64) Facts {
+	return Facts{
+		cookie:  uint16(samplerLimitCOOKIE),
+		length:  uint32(len(packet)),
 		WireLen: uint32(len(packet)),
-		TimeNs:  ns,
+		Time:    int64(ns),
 	}
 }
 
@@ -31,44 +34,37 @@ func packetOf(n int, seed byte) []byte {
 	return b
 }
 
-// extraRecordOf is the record of a source that sends a struct extra.
-func extraRecordOf(s samplerSample, x samplerExtra, packet []byte) []byte {
-	s.Cookie = uint16(samplerLimitEXTRA_COOKIE)
-	s.Length += uint32(extraSize)
-	head := *(*[extraSize]byte)(unsafe.Pointer(&x))
-	return recordOf(s, append(head[:], packet...))
+// taggedOf is sampleOf with an 802.1ad tag beside the packet.
+func taggedOf(packet []byte, ns uint64) Facts {
+	f := sampleOf(packet, ns)
+	f.GSOSize, f.tagProtocol, f.tag = 1448, 0xa888, 0x2005 // 0x88a8 in network order
+	return f
 }
 
-// taggedExtra has an 802.1ad tag beside the packet.
-func taggedExtra() samplerExtra {
-	return samplerExtra{GsoSize: 1448, TagProtocol: 0xa888, Tag: 0x2005} // 0x88a8 in network order
-}
-
-// A record with a struct extra has the packet behind it, and one that is too short for it is
-// invalid.
-func TestDecodeExtra(t *testing.T) {
-	packet := packetOf(60, 1)
-	var r record
-	r.decode(extraRecordOf(sampleOf(packet, 1), taggedExtra(), packet))
-	if !r.valid || !bytes.Equal(r.data, packet) || *r.extra != taggedExtra() {
-		t.Errorf("valid %v, extra %+v, packet %x", r.valid, r.extra, r.data)
+// Facts are struct facts of the programs: each field has the same name, place and size.
+func TestFactsLayout(t *testing.T) {
+	spec, err := loadSampler()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// The record that follows in the same place has none.
-	if r.decode(recordOf(sampleOf(packet, 1), packet)); !r.valid || r.extra != nil {
-		t.Errorf("valid %v, extra %+v", r.valid, r.extra)
+	var inC *btf.Struct
+	if err := spec.Types.TypeByName("facts", &inC); err != nil {
+		t.Fatal(err)
 	}
-	short := sampleOf(nil, 1)
-	short.Cookie, short.WireLen = uint16(samplerLimitEXTRA_COOKIE), 60
-	for length := range extraSize {
-		short.Length = uint32(length)
-		if r.decode(recordOf(short, make([]byte, length))); r.valid {
-			t.Errorf("a struct extra of %d bytes was accepted", length)
+	var want, got []string
+	for _, m := range inC.Members {
+		size, err := btf.Sizeof(m.Type)
+		if err != nil {
+			t.Fatal(err)
 		}
+		want = append(want, fmt.Sprintf("%s: %d bytes at %d", strings.ReplaceAll(m.Name, "_", ""), size, m.Offset.Bytes()))
 	}
-	longer := sampleOf(packet, 1)
-	longer.WireLen = 59
-	if r.decode(extraRecordOf(longer, samplerExtra{}, packet)); r.valid {
-		t.Error("a packet of more bytes than it has was accepted")
+	inGo := reflect.TypeFor[Facts]()
+	for f := range inGo.Fields() {
+		got = append(got, fmt.Sprintf("%s: %d bytes at %d", strings.ToLower(f.Name), f.Type.Size(), f.Offset))
+	}
+	if diff := cmp.Diff(want, got); diff != "" || uintptr(inC.Size) != inGo.Size() {
+		t.Errorf("%d bytes in C, %d in Go; C's fields, and Go's: %s", inC.Size, inGo.Size(), diff)
 	}
 }
 
@@ -80,23 +76,49 @@ func TestRestoreTag(t *testing.T) {
 	for _, snapLen := range []int{1, 11, 12, 13, 14, 16, 17, 59, 60, 63, 64, 65, 1000} {
 		t.Run(fmt.Sprint(snapLen), func(t *testing.T) {
 			packet := whole[:min(snapLen, len(whole))]
-			s := sampleOf(packet, 1)
-			s.WireLen = uint32(len(whole))
-			var r record
-			r.decode(extraRecordOf(s, taggedExtra(), packet))
-			r.restoreTag(snapLen)
-			if want := tagged[:min(snapLen, len(tagged))]; !bytes.Equal(r.data, want) {
-				t.Errorf("%x\nwant %x", r.data, want)
+			f := taggedOf(packet, 1)
+			f.WireLen = uint32(len(whole))
+			var p Packet
+			p.decode(recordOf(f, packet))
+			p.restoreTag(snapLen)
+			if want := tagged[:min(snapLen, len(tagged))]; !bytes.Equal(p.Data, want) {
+				t.Errorf("%x\nwant %x", p.Data, want)
 			}
-			if r.WireLen != 64 || r.extra.GsoSize != 1448 {
-				t.Errorf("%d bytes on the wire, want 64; GSO size %d", r.WireLen, r.extra.GsoSize)
+			if p.WireLen != 64 || p.GSOSize != 1448 {
+				t.Errorf("%d bytes on the wire, want 64; GSO size %d", p.WireLen, p.GSOSize)
 			}
 		})
 	}
-	var r record
-	r.decode(extraRecordOf(sampleOf(whole, 1), samplerExtra{}, whole))
-	if r.restoreTag(1000); !bytes.Equal(r.data, whole) || r.WireLen != 60 {
-		t.Errorf("without a tag: %x, %d bytes on the wire", r.data, r.WireLen)
+	var p Packet
+	p.decode(recordOf(sampleOf(whole, 1), whole))
+	if p.restoreTag(1000); !bytes.Equal(p.Data, whole) || p.WireLen != 60 {
+		t.Errorf("without a tag: %x, %d bytes on the wire", p.Data, p.WireLen)
+	}
+}
+
+// What is in perf's rings is changed in copies, and the packets of a group stay apart.
+func TestPerfRingUnchanged(t *testing.T) {
+	k, c := newFakePerf(1 << 17)
+	packet := packetOf(60, 1)
+	for range groupSize {
+		k.sample(taggedOf(packet, 1), packet)
+		k.sample(sampleOf(packet, 1), packet)
+	}
+	before := bytes.Clone(k.data)
+	c.ring.refill()
+	var packets [groupSize]Packet
+	got := packets[:c.ring.next(packets[:])]
+	for i := range got {
+		got[i].restoreTag(1000)
+		got[i].ID = uint64(i)
+	}
+	for i := range got {
+		if p := &got[i]; p.ID != uint64(i) || len(p.Data) != 64-4*(i%2) || p.Data[11] != 12 || p.Data[len(p.Data)-1] != 60 {
+			t.Errorf("packet %d: id %d, %x", i, p.ID, p.Data)
+		}
+	}
+	if len(got) != groupSize || !bytes.Equal(before, k.data) {
+		t.Errorf("%d packets; the ring was changed: %v", len(got), !bytes.Equal(before, k.data))
 	}
 }
 
@@ -106,10 +128,10 @@ func TestLosses(t *testing.T) {
 	l := losses{sources: 2}
 	var got []uint64
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {
-		got = append(got, l.since(&samplerSample{Source: 1, Lost: lost}))
+		got = append(got, l.since(&Facts{Source: 1, Dropped: lost}))
 	}
-	for _, other := range []samplerSample{ // each CPU and source has its own
-		{Source: 0, Lost: 4}, {Source: 1, PacketId: 2 << samplerLimitID_CPU_SHIFT, Lost: 6}, {Source: 1, Lost: 8},
+	for _, other := range []Facts{ // each CPU and source has its own
+		{Source: 0, Dropped: 4}, {Source: 1, ID: 2 << samplerLimitID_CPU_SHIFT, Dropped: 6}, {Source: 1, Dropped: 8},
 	} {
 		got = append(got, l.since(&other))
 	}
@@ -122,25 +144,19 @@ func TestLosses(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	packet := packetOf(60, 1)
 	f.Add(recordOf(sampleOf(packet, 1), packet))
-	f.Add(extraRecordOf(sampleOf(packet, 1), taggedExtra(), packet))
+	f.Add(recordOf(taggedOf(packet, 1), packet))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var r record
-		if r.decode(raw); !r.valid {
+		var p Packet
+		if p.decode(raw); p.Data == nil {
 			return
 		}
-		s, data := r.samplerSample, r.data
-		cookie, sent := samplerLimitSAMPLE_COOKIE, data
-		if r.extra != nil {
-			head := *(*[extraSize]byte)(unsafe.Pointer(r.extra))
-			cookie, sent = samplerLimitEXTRA_COOKIE, append(head[:], data...)
-		}
-		again := recordOf(*s, sent)
+		again := recordOf(*p.Facts, p.Data)
 		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
 			t.Errorf("%x was decoded to %x", raw, again)
 		}
-		if s.Cookie != uint16(cookie) || int(s.Length) != len(sent) || s.WireLen < uint32(len(data)) {
-			t.Errorf("%+v was accepted", s)
+		if p.cookie != uint16(samplerLimitCOOKIE) || int(p.length) != len(p.Data) || p.WireLen < p.length {
+			t.Errorf("%+v was accepted", p.Facts)
 		}
 	})
 }

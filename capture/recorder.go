@@ -15,7 +15,7 @@ const MinRecorder = 1 << 20
 
 // RecorderOptions say what a [Recorder] keeps and when it writes.
 type RecorderOptions struct {
-	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 80 besides its own
+	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 88 besides its own
 	Post     time.Duration // how long the recorder goes on with a file after its trigger
 	Triggers []Trigger
 	AtEnd    bool // write what is in memory at the end, too
@@ -159,7 +159,7 @@ func (r *Recorder) keep(p *Packet) {
 	}
 	r.ring.put(p)
 	for i := range r.options.Triggers {
-		if t := &r.options.Triggers[i]; t.Fires(p) {
+		if t := &r.options.Triggers[i]; t.Fires(p, &r.description.Sources[p.Source]) {
 			r.fireAfterInterval(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
 		}
 	}

@@ -65,9 +65,9 @@ func (r *Recorder) writeOne(next *recording) written {
 	}
 	one := make([]Packet, 1)
 	p := &one[0]
-	var wrapped []byte
+	var around wrapped
 	for r.hasMore(&w) {
-		r.ring.first(p, &wrapped)
+		r.ring.first(p, &around)
 		a := &w.given[p.Source]
 		a.Captured++
 		a.Bytes += uint64(len(p.Data))

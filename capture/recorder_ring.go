@@ -1,11 +1,10 @@
 package capture
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"sync/atomic"
-	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,10 +17,6 @@ type packetRing struct {
 	headAt     int // where head and tail are in mem
 	tailAt     int
 }
-
-// packetHead is how many bytes of a ring a packet takes besides its own, which are rounded up to a
-// multiple of 8.
-const packetHead = 80
 
 func newPacketRing(size int) (*packetRing, error) {
 	// All pages are made at once, so that what looks for available memory later does not see any of
@@ -39,8 +34,9 @@ func (r *packetRing) close() {
 	r.mem = nil
 }
 
-// room is how many bytes of the ring a packet takes that has so many.
-func room(bytes int) uint64 { return packetHead + uint64(bytes+7)&^7 }
+// room is how many bytes of the ring a packet takes that has so many: its Facts, and its own,
+// rounded up to a multiple of 8.
+func room(bytes int) uint64 { return uint64(factsSize) + uint64(bytes+7)&^7 }
 
 // hasRoom tells whether so many bytes can be put in.
 func (r *packetRing) hasRoom(bytes uint64) bool {
@@ -49,80 +45,56 @@ func (r *packetRing) hasRoom(bytes uint64) bool {
 
 // put adds a packet, for which there must be room.
 func (r *packetRing) put(p *Packet) {
-	var scratch [packetHead]byte
-	h := scratch[:]
-	if r.headAt+packetHead <= len(r.mem) {
-		h = r.mem[r.headAt : r.headAt+packetHead]
+	f := *p.Facts
+	f.length = uint32(len(p.Data))
+	if r.headAt+factsSize <= len(r.mem) {
+		*r.facts(r.headAt) = f
+	} else {
+		r.write(r.headAt, unsafe.Slice((*byte)(unsafe.Pointer(&f)), factsSize))
 	}
-	le := binary.LittleEndian
-	le.PutUint64(h[72:], uint64(p.Verdict)|uint64(p.To)<<32) // the last one first: one check of the bounds
-	le.PutUint32(h[0:], uint32(len(p.Data)))
-	le.PutUint32(h[4:], uint32(p.WireLen))
-	le.PutUint32(h[8:], uint32(p.Source))
-	le.PutUint32(h[12:], p.Queue)
-	le.PutUint64(h[16:], uint64(p.Time))
-	le.PutUint64(h[24:], p.ID)
-	le.PutUint64(h[32:], p.Dropped)
-	le.PutUint64(h[40:], uint64(p.ClockSetBack))
-	le.PutUint64(h[48:], uint64(p.CardTime))
-	le.PutUint32(h[56:], p.Hash)
-	le.PutUint32(h[60:], uint32(p.HashKind))
-	le.PutUint32(h[64:], uint32(p.GSOSize))
-	le.PutUint32(h[68:], p.Weight)
-	if r.headAt+packetHead > len(r.mem) {
-		r.write(r.headAt, h)
-	}
-	r.write(r.after(r.headAt, packetHead), p.Data)
+	r.write(r.after(r.headAt, factsSize), p.Data)
 	bytes := room(len(p.Data))
 	r.headAt = r.after(r.headAt, int(bytes))
 	r.head.Store(r.head.Load() + bytes)
 }
 
-// first reads the oldest packet, which must be there, into p. Its bytes are the ring's own or,
-// where they wrap around its end, those of *wrapped.
-func (r *packetRing) first(p *Packet, wrapped *[]byte) {
-	var h [packetHead]byte
-	r.read(r.tailAt, h[:])
-	le := binary.LittleEndian
-	n := int(le.Uint32(h[0:]))
-	*p = Packet{
-		WireLen:      int(le.Uint32(h[4:])),
-		Source:       int(le.Uint32(h[8:])),
-		Queue:        le.Uint32(h[12:]),
-		Time:         int64(le.Uint64(h[16:])),
-		ID:           le.Uint64(h[24:]),
-		Dropped:      le.Uint64(h[32:]),
-		ClockSetBack: time.Duration(le.Uint64(h[40:])),
-		CardTime:     int64(le.Uint64(h[48:])),
-		Hash:         le.Uint32(h[56:]),
-		HashKind:     HashKind(le.Uint32(h[60:])),
-		GSOSize:      int(le.Uint32(h[64:])),
-		Weight:       le.Uint32(h[68:]),
-		Verdict:      Verdict(le.Uint32(h[72:])),
-		To:           Outlet(le.Uint32(h[76:])),
+// facts are those at a place in the ring. Places are multiples of 8, as is the length of the ring,
+// so that the first 8 bytes are there also where the rest goes on at the beginning.
+func (r *packetRing) facts(at int) *Facts { return (*Facts)(unsafe.Pointer(&r.mem[at])) }
+
+// A wrapped has memory for the parts of a packet that lie around the end of a ring.
+type wrapped struct {
+	facts Facts
+	data  []byte
+}
+
+// first makes p the oldest packet, which must be there. Its parts are the ring's own or, where they
+// wrap around its end, those of w.
+func (r *packetRing) first(p *Packet, w *wrapped) {
+	p.Facts = r.facts(r.tailAt)
+	n := int(p.length)
+	if r.tailAt+factsSize > len(r.mem) {
+		p.Facts = &w.facts
+		r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(p.Facts)), factsSize))
 	}
-	at := r.after(r.tailAt, packetHead)
+	at := r.after(r.tailAt, factsSize)
 	if at+n <= len(r.mem) {
 		p.Data = r.mem[at : at+n]
 		return
 	}
-	if cap(*wrapped) < n {
-		*wrapped = make([]byte, MaxSnapLen)
+	if cap(w.data) < n {
+		w.data = make([]byte, MaxSnapLen)
 	}
-	p.Data = (*wrapped)[:n]
+	p.Data = w.data[:n]
 	r.read(at, p.Data)
 }
 
 // firstSource is the source of the oldest packet, which must be there.
-func (r *packetRing) firstSource() int {
-	// Places are multiples of 8, as is the length of the ring, so that these bytes do not wrap.
-	return int(binary.LittleEndian.Uint32(r.mem[r.after(r.tailAt, 8):]))
-}
+func (r *packetRing) firstSource() int { return int(r.facts(r.tailAt).Source) }
 
 // drop removes the oldest packet, which must be there.
 func (r *packetRing) drop() {
-	// A place is a multiple of 8, so that its first bytes do not wrap around the end.
-	bytes := room(int(binary.LittleEndian.Uint32(r.mem[r.tailAt:])))
+	bytes := room(int(r.facts(r.tailAt).length))
 	r.tailAt = r.after(r.tailAt, int(bytes))
 	r.tail.Store(r.tail.Load() + bytes)
 }

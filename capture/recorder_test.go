@@ -81,7 +81,7 @@ func (r *recorderTest) write(n int) {
 	data := make([]byte, r.dataSize)
 	for range n {
 		binary.BigEndian.PutUint64(data, r.packets)
-		p := Packet{Data: data, WireLen: len(data), Time: int64(r.packets) * 1000, ID: r.packets}
+		p := Packet{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(r.packets) * 1000, ID: r.packets}, Data: data}
 		if err := r.Write([]Packet{p}); err != nil {
 			r.t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func (r *recorderTest) checkFile(n int, first, end uint64, trigger string) {
 
 // firesAt is a trigger that fires at packets with one of these numbers.
 func firesAt(numbers ...uint64) Trigger {
-	return Trigger{Name: fmt.Sprint("at ", numbers), Fires: func(p *Packet) bool {
+	return Trigger{Name: fmt.Sprint("at ", numbers), Fires: func(p *Packet, _ *Source) bool {
 		for _, n := range numbers {
 			if p.ID == n {
 				return true
@@ -320,18 +320,19 @@ func TestPacketRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ring.close()
-	var wrapped []byte
+	var around wrapped
 	first, next := 0, 0
 	made := func(n int) Packet {
-		return Packet{Data: bytes.Repeat([]byte{byte(n)}, 1+n*7919%2000), WireLen: n, Time: int64(n) << 40, Source: n % 3, Queue: uint32(n),
-			ID: uint64(n) << 50, Verdict: Verdict(n % 5), To: Outlet(n % 3), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}
+		data := bytes.Repeat([]byte{byte(n)}, 1+n*7919%300)
+		return Packet{Facts: &Facts{length: uint32(len(data)), WireLen: uint32(n), Time: int64(n) << 40, Source: uint16(n % 3), Queue: uint32(n), ID: uint64(n) << 50,
+			Verdict: Verdict(n % 5), To: Outlet(n % 3), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}, Data: data}
 	}
-	for next < 10_000 {
+	for next < 100_000 {
 		p := made(next)
 		for ; !ring.hasRoom(room(len(p.Data))); first++ {
 			var got Packet
 			if first%2 == 0 {
-				ring.first(&got, &wrapped)
+				ring.first(&got, &around)
 				if want := made(first); !reflect.DeepEqual(want, got) {
 					t.Fatalf("packet %d is %+v, want %+v", first, got, want)
 				}
@@ -341,7 +342,7 @@ func TestPacketRing(t *testing.T) {
 		ring.put(&p)
 		next++
 	}
-	if cap(wrapped) == 0 {
+	if cap(around.data) == 0 || around.facts == (Facts{}) {
 		t.Error("no packet wrapped around the end")
 	}
 }
@@ -351,7 +352,7 @@ func TestRecorderError(t *testing.T) {
 	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Triggers: []Trigger{firesAt(100)}})
 	r.options.Open = func() (*File, string, error) { return nil, "", errors.New("no disk") }
 	for i := range uint64(200) {
-		r.Write([]Packet{{ID: i, Time: int64(i), Data: make([]byte, testPackets)}})
+		r.Write([]Packet{{Facts: &Facts{ID: i, Time: int64(i)}, Data: make([]byte, testPackets)}})
 	}
 	testnet.WaitFor(t, "the error", func() bool { return r.Flush() != nil })
 	own, err := r.End(Accounts{{Seen: 200, Captured: 200, Bytes: 200 * testPackets}})
@@ -364,7 +365,7 @@ func TestRecorderError(t *testing.T) {
 // To keep a packet allocates nothing, with and without a recording.
 func TestRecorderNoAllocations(t *testing.T) {
 	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{firesAt(1 << 40)}})
-	p := []Packet{{Data: make([]byte, testPackets)}}
+	p := []Packet{{Facts: &Facts{}, Data: make([]byte, testPackets)}}
 	for _, recording := range []bool{false, true} {
 		if n := testing.AllocsPerRun(20_000, func() { r.Write(p) }); n > 0 {
 			t.Errorf("%v allocations for a packet, recording: %v", n, recording)
@@ -383,7 +384,7 @@ func BenchmarkRecorder(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer r.Close()
-			p := []Packet{{Data: make([]byte, 64)}}
+			p := []Packet{{Facts: &Facts{}, Data: make([]byte, 64)}}
 			b.ReportAllocs()
 			for b.Loop() {
 				r.Write(p)

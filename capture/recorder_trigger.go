@@ -4,8 +4,10 @@ import "time"
 
 // A Trigger makes a recorder write.
 type Trigger struct {
-	Name  string             // for the comment in the file
-	Fires func(*Packet) bool // looks at each packet, in their order; must keep nothing of it
+	Name string // for the comment in the file
+
+	// Fires looks at each packet and its source, in their order. It must keep nothing of them.
+	Fires func(*Packet, *Source) bool
 }
 
 // maxQueued is how many recordings may wait to be written. Triggers that come then are counted.

@@ -470,7 +470,7 @@ func TestSeriesDiskFails(t *testing.T) {
 	session := make(Accounts, 2)
 	p := testPacket(0)
 	p.Data = make([]byte, 60_000)
-	p.WireLen = len(p.Data)
+	p.WireLen = uint32(len(p.Data))
 	for range packets {
 		f.Write([]Packet{*p}) // what is wrong is also returned by End
 		session[p.Source].Seen++

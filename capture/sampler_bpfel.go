@@ -46,18 +46,6 @@ const (
 	samplerClassOTHER     samplerClass = 65536
 )
 
-type samplerExtra struct {
-	_           structs.HostLayout
-	CardTimeNs  uint64
-	Hash        uint32
-	HashType    uint32
-	GsoSize     uint32
-	ToIfindex   uint32
-	TagProtocol uint16
-	Tag         uint16
-	Room        uint32
-}
-
 type samplerFlow struct {
 	_               structs.HostLayout
 	Source          [2]uint64
@@ -84,10 +72,9 @@ type samplerLimit uint32
 const (
 	samplerLimitID_HOOK_SHIFT        samplerLimit = 40
 	samplerLimitID_CPU_SHIFT         samplerLimit = 52
-	samplerLimitSAMPLE_COOKIE        samplerLimit = 30832
-	samplerLimitEXTRA_COOKIE         samplerLimit = 25976
+	samplerLimitCOOKIE               samplerLimit = 30832
 	samplerLimitTAG_BYTES            samplerLimit = 4
-	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65468
+	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65428
 	samplerLimitRING_MAX_SAMPLE_SIZE samplerLimit = 131070
 	samplerLimitRING_RECORDS_AT      samplerLimit = 128
 	samplerLimitHEAD_BYTES           samplerLimit = 4096
@@ -113,20 +100,6 @@ type samplerRing struct {
 	Tail      uint64
 	WakeAt    uint64
 	UnusedToo [6]uint64
-}
-
-type samplerSample struct {
-	_        structs.HostLayout
-	Cookie   uint16
-	Source   uint16
-	Length   uint32
-	WireLen  uint32
-	Verdict  uint32
-	TimeNs   uint64
-	PacketId uint64
-	Weight   uint32
-	RxQueue  uint32
-	Lost     uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -159,7 +132,7 @@ const (
 	samplerVarChoosingFlows     = "choosing_flows"
 	samplerVarClassType         = "class_type"
 	samplerVarDrawingByVerdict  = "drawing_by_verdict"
-	samplerVarExtraType         = "extra_type"
+	samplerVarFactsType         = "facts_type"
 	samplerVarFiltering         = "filtering"
 	samplerVarFilteringLength   = "filtering_length"
 	samplerVarFirstPackets      = "first_packets"
@@ -175,7 +148,6 @@ const (
 	samplerVarRedirectInfoInCpu = "redirect_info_in_cpu"
 	samplerVarRingSize          = "ring_size"
 	samplerVarRingType          = "ring_type"
-	samplerVarSampleType        = "sample_type"
 	samplerVarSendingTx         = "sending_tx"
 	samplerVarSnaplen           = "snaplen"
 	samplerVarSource            = "source"
@@ -185,7 +157,6 @@ const (
 	samplerVarVerdict           = "verdict"
 	samplerVarVerdictCount      = "verdict_count"
 	samplerVarVerdicts          = "verdicts"
-	samplerVarWithExtra         = "with_extra"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -268,7 +239,7 @@ type samplerVariableSpecs struct {
 	ChoosingFlows     *ebpf.VariableSpec `ebpf:"choosing_flows"`
 	ClassType         *ebpf.VariableSpec `ebpf:"class_type"`
 	DrawingByVerdict  *ebpf.VariableSpec `ebpf:"drawing_by_verdict"`
-	ExtraType         *ebpf.VariableSpec `ebpf:"extra_type"`
+	FactsType         *ebpf.VariableSpec `ebpf:"facts_type"`
 	Filtering         *ebpf.VariableSpec `ebpf:"filtering"`
 	FilteringLength   *ebpf.VariableSpec `ebpf:"filtering_length"`
 	FirstPackets      *ebpf.VariableSpec `ebpf:"first_packets"`
@@ -284,7 +255,6 @@ type samplerVariableSpecs struct {
 	RedirectInfoInCpu *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
 	RingSize          *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType          *ebpf.VariableSpec `ebpf:"ring_type"`
-	SampleType        *ebpf.VariableSpec `ebpf:"sample_type"`
 	SendingTx         *ebpf.VariableSpec `ebpf:"sending_tx"`
 	Snaplen           *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source            *ebpf.VariableSpec `ebpf:"source"`
@@ -294,7 +264,6 @@ type samplerVariableSpecs struct {
 	Verdict           *ebpf.VariableSpec `ebpf:"verdict"`
 	VerdictCount      *ebpf.VariableSpec `ebpf:"verdict_count"`
 	Verdicts          *ebpf.VariableSpec `ebpf:"verdicts"`
-	WithExtra         *ebpf.VariableSpec `ebpf:"with_extra"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -354,7 +323,7 @@ type samplerVariables struct {
 	ChoosingFlows     *ebpf.Variable `ebpf:"choosing_flows"`
 	ClassType         *ebpf.Variable `ebpf:"class_type"`
 	DrawingByVerdict  *ebpf.Variable `ebpf:"drawing_by_verdict"`
-	ExtraType         *ebpf.Variable `ebpf:"extra_type"`
+	FactsType         *ebpf.Variable `ebpf:"facts_type"`
 	Filtering         *ebpf.Variable `ebpf:"filtering"`
 	FilteringLength   *ebpf.Variable `ebpf:"filtering_length"`
 	FirstPackets      *ebpf.Variable `ebpf:"first_packets"`
@@ -370,7 +339,6 @@ type samplerVariables struct {
 	RedirectInfoInCpu *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
 	RingSize          *ebpf.Variable `ebpf:"ring_size"`
 	RingType          *ebpf.Variable `ebpf:"ring_type"`
-	SampleType        *ebpf.Variable `ebpf:"sample_type"`
 	SendingTx         *ebpf.Variable `ebpf:"sending_tx"`
 	Snaplen           *ebpf.Variable `ebpf:"snaplen"`
 	Source            *ebpf.Variable `ebpf:"source"`
@@ -380,7 +348,6 @@ type samplerVariables struct {
 	Verdict           *ebpf.Variable `ebpf:"verdict"`
 	VerdictCount      *ebpf.Variable `ebpf:"verdict_count"`
 	Verdicts          *ebpf.Variable `ebpf:"verdicts"`
-	WithExtra         *ebpf.Variable `ebpf:"with_extra"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

@@ -19,7 +19,7 @@ func TestSeams(t *testing.T) {
 	packet := packetOf(60, 1)
 	recordAt := func(ns uint64, source uint16) []byte {
 		s := sampleOf(packet, ns)
-		s.Source, s.PacketId = source, ns
+		s.Source, s.ID = source, ns
 		return recordOf(s, packet)
 	}
 	rings := []*listRing{
@@ -74,16 +74,16 @@ func TestSeams(t *testing.T) {
 func TestFaultyRing(t *testing.T) {
 	testnet.RequireRoot(t)
 	packet := packetOf(60, 1)
-	damaged := func(change func(*samplerSample)) []byte {
+	damaged := func(change func(*Facts)) []byte {
 		s := sampleOf(packet, 10)
 		change(&s)
 		return recordOf(s, packet)
 	}
-	good := damaged(func(*samplerSample) {})
-	noSource := damaged(func(s *samplerSample) { s.Source = 7 })
-	other := damaged(func(s *samplerSample) { s.Source, s.Lost = 1, 2 })
-	otherNoCookie := damaged(func(s *samplerSample) { s.Source, s.Cookie = 1, 0 })
-	noCookie := damaged(func(s *samplerSample) { s.Cookie = 0 })
+	good := damaged(func(*Facts) {})
+	noSource := damaged(func(s *Facts) { s.Source = 7 })
+	other := damaged(func(s *Facts) { s.Source, s.Dropped = 1, 2 })
+	otherNoCookie := damaged(func(s *Facts) { s.Source, s.cookie = 1, 0 })
+	noCookie := damaged(func(s *Facts) { s.cookie = 0 })
 	for _, test := range []struct {
 		name    string
 		sent    [2]uint64 // by the programs
@@ -98,7 +98,7 @@ func TestFaultyRing(t *testing.T) {
 			Accounts{{Seen: 2, Lost: 1, Captured: 1, Bytes: 60}, {Captured: 1, Bytes: 60, Unexplained: -1}}},
 		{"never sent", [2]uint64{1, 0}, [][]byte{good, noCookie},
 			Accounts{{Seen: 1, Invalid: 1, Captured: 1, Bytes: 60, Unexplained: -1}, {}}},
-		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *samplerSample) { s.Source, s.Lost = 1, 1 })},
+		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *Facts) { s.Source, s.Dropped = 1, 1 })},
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -113,7 +113,6 @@ func (s *Session) openReader() (err error) {
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
 		snapLen:   s.options.SnapLen,
-		sent:      sentBy(s.sources),
 		weighted:  s.options.hasWeights(),
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,

@@ -57,11 +57,12 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 	packet := packetOf(60, 1)
 	for i, stamp := range stamps {
 		host := first + int64(i)*int64(apart)
-		x := samplerExtra{Hash: uint32(i), HashType: 1}
+		f := sampleOf(packet, uint64(host))
+		f.Hash, f.HashKind = uint32(i), 1
 		if stamp != 0 {
-			x.CardTimeNs = uint64(host + ahead + int64(stamp))
+			f.CardTime = host + ahead + int64(stamp)
 		}
-		ring.records = append(ring.records, extraRecordOf(sampleOf(packet, uint64(host)), x, packet))
+		ring.records = append(ring.records, recordOf(f, packet))
 	}
 	var own *cardStamps
 	switch o.Stamp {

@@ -93,8 +93,9 @@ type ring interface {
 	// refill notices what the kernel has written since the last call.
 	refill()
 	// next decodes the next records into the elements of a slice, and returns how many: 0 where
-	// there is none. They refer to the ring's memory, and stay valid until next is called again.
-	next(records []record) int
+	// there is none. They refer to memory of the ring, in which their Facts may be changed, and
+	// stay valid until next is called again. What is no record of a program has no Data.
+	next(packets []Packet) int
 	// release lets the kernel write where everything before the records of the last next lies.
 	release()
 	// arm lets the ring ask to be read from now on: when it fills up or, where at is onRecord and

@@ -48,9 +48,9 @@ func (r *listRing) isHalfFull() bool         { return false }
 func (r *listRing) refill()  {}
 func (r *listRing) release() {}
 
-func (r *listRing) next(records []record) (n int) {
-	for ; n < len(records) && len(r.records) > 0; n++ {
-		records[n].decode(r.records[0])
+func (r *listRing) next(packets []Packet) (n int) {
+	for ; n < len(packets) && len(r.records) > 0; n++ {
+		packets[n].decode(r.records[0])
 		r.records = r.records[1:]
 	}
 	return n

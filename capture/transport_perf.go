@@ -25,7 +25,8 @@ type perfRing struct {
 	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
 	data  []byte                  // a power of two long
 	wrap  []byte                  // for a record that continues at the beginning of data
-	own   []byte                  // for records of the last next that are to be changed
+	facts [groupSize]Facts        // of the records of the last next
+	own   []byte                  // for those of them whose bytes are to be changed, too
 	gone  bool                    // the kernel has taken the event away with the CPU
 
 	isShown bool // a shared ring shows that a record is being written here
@@ -172,17 +173,17 @@ func (r *perfRing) arm(alarm) alarm {
 
 // next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
 // the program counts what is lost.
-func (r *perfRing) next(records []record) (n int) {
+func (r *perfRing) next(packets []Packet) (n int) {
 	r.begin()
 	end, limit := r.end, r.start+r.share()
 	r.own = r.own[:0]
-	for n < len(records) && end != r.head && end <= limit {
+	for n < min(len(packets), len(r.facts)) && end != r.head && end <= limit {
 		// Records are multiples of eight bytes: a header never continues at the beginning.
 		at := end & uint64(len(r.data)-1)
 		header := binary.LittleEndian.Uint64(r.data[at:])
 		kind, size := uint32(header), header>>48
 		if size < perfHeaderSize || size > r.head-end {
-			records[n] = record{}
+			packets[n] = Packet{}
 			n++
 			end = r.head // nothing tells where the next record begins
 			break
@@ -193,12 +194,10 @@ func (r *perfRing) next(records []record) (n int) {
 		}
 		raw := r.bytes(at, size)[perfHeaderSize:]
 		if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
-			records[n].decode(raw[4:])
-			if records[n].isToChange() {
-				records[n].decode(r.copyOf(raw[4:]))
-			}
+			packets[n].decode(raw[4:])
+			r.own = packets[n].copyTo(&r.facts[n], r.own)
 		} else {
-			records[n] = record{}
+			packets[n] = Packet{}
 		}
 		n++
 	}
@@ -206,12 +205,21 @@ func (r *perfRing) next(records []record) (n int) {
 	return n
 }
 
-// copyOf returns a copy of a record that stays until the next call of next: the kernel lets nobody
-// write into the ring. Where the memory grows, the copies before stay where they are.
-func (r *perfRing) copyOf(raw []byte) []byte {
-	at := len(r.own)
-	r.own = append(r.own, raw...)
-	return r.own[at:]
+// copyTo copies the facts of a packet to where they may be changed: the kernel lets nobody write
+// into the ring. Where its bytes are to be changed, too, both are appended to own. If that moves to
+// larger memory, the copies that it had stay where they were.
+func (p *Packet) copyTo(facts *Facts, own []byte) []byte {
+	switch {
+	case p.Facts == nil:
+	case p.Data == nil || !p.isTagBeside():
+		*facts = *p.Facts
+		p.Facts = facts
+	default:
+		at, length := len(own), factsSize+len(p.Data)
+		own = append(own, unsafe.Slice((*byte)(unsafe.Pointer(p.Facts)), length)...)
+		p.decode(own[at:])
+	}
+	return own
 }
 
 const perfHeaderSize = 8

@@ -35,7 +35,7 @@ const (
 )
 
 // advance takes the next record of a session with so many sources.
-func (c *cursor) advance(sources int) (*record, found) {
+func (c *cursor) advance(sources int) (*Packet, found) {
 	if len(c.left) == 0 {
 		c.left = c.group[:c.ring.next(c.group[:])]
 	}
@@ -76,13 +76,13 @@ func (k *fakePerf) put(kind uint32, payload []byte) bool {
 }
 
 // sample writes a record of the sampling program.
-func (k *fakePerf) sample(s samplerSample, packet []byte) bool {
+func (k *fakePerf) sample(s Facts, packet []byte) bool {
 	return k.put(unix.PERF_RECORD_SAMPLE, rawSample(s, packet))
 }
 
 // rawSample is a PERF_SAMPLE_RAW payload: its size, the record, and padding that is counted in the
 // size.
-func rawSample(s samplerSample, packet []byte) []byte {
+func rawSample(s Facts, packet []byte) []byte {
 	rec := recordOf(s, packet)
 	for (4+len(rec))%8 != 0 {
 		rec = append(rec, 0xee)
@@ -102,7 +102,7 @@ func TestPerfRing(t *testing.T) {
 
 // checkRing puts records of random lengths into a ring by put, which tells whether there was room,
 // and reads them now and then. between may put something else in after a record.
-func checkRing(t *testing.T, r ring, put func(samplerSample, []byte) bool, between func()) {
+func checkRing(t *testing.T, r ring, put func(Facts, []byte) bool, between func()) {
 	t.Helper()
 	var want, got [][]byte
 	random := rand.New(rand.NewPCG(1, 2))
@@ -116,7 +116,7 @@ func checkRing(t *testing.T, r ring, put func(samplerSample, []byte) bool, betwe
 		}
 	}
 	read := func(most int) {
-		var records [4]record
+		var records [4]Packet
 		for r.refill(); most > 0; most-- {
 			n := r.next(records[:])
 			if n == 0 {
@@ -127,10 +127,10 @@ func checkRing(t *testing.T, r ring, put func(samplerSample, []byte) bool, betwe
 				write(100)
 			}
 			for _, rec := range records[:n] {
-				if !rec.valid {
+				if rec.Data == nil {
 					t.Fatal("a record is invalid")
 				}
-				got = append(got, bytes.Clone(rec.data))
+				got = append(got, bytes.Clone(rec.Data))
 			}
 		}
 	}
@@ -157,17 +157,17 @@ func checkRing(t *testing.T, r ring, put func(samplerSample, []byte) bool, betwe
 func TestPerfRingInvalid(t *testing.T) {
 	packet := packetOf(60, 1)
 	good := sampleOf(packet, 1)
-	other := func(change func(*samplerSample)) samplerSample {
+	other := func(change func(*Facts)) Facts {
 		s := good
 		change(&s)
 		return s
 	}
 	for name, payload := range map[string][]byte{
-		"cookie":     rawSample(other(func(s *samplerSample) { s.Cookie++ }), packet),
-		"too long":   rawSample(other(func(s *samplerSample) { s.Length = 100; s.WireLen = 100 }), packet),
-		"too short":  rawSample(other(func(s *samplerSample) { s.Length = 50 }), packet),
-		"wire":       rawSample(other(func(s *samplerSample) { s.WireLen = 59 }), packet),
-		"source":     rawSample(other(func(s *samplerSample) { s.Source = 1 }), packet),
+		"cookie":     rawSample(other(func(s *Facts) { s.cookie++ }), packet),
+		"too long":   rawSample(other(func(s *Facts) { s.length = 100; s.WireLen = 100 }), packet),
+		"too short":  rawSample(other(func(s *Facts) { s.length = 50 }), packet),
+		"wire":       rawSample(other(func(s *Facts) { s.WireLen = 59 }), packet),
+		"source":     rawSample(other(func(s *Facts) { s.Source = 1 }), packet),
 		"no head":    append([]byte{20, 0, 0, 0}, make([]byte, 20)...),
 		"empty":      nil,
 		"raw size":   append([]byte{200, 0, 0, 0}, rawSample(good, packet)[4:]...),
@@ -199,7 +199,7 @@ func TestPerfRingCorruptSize(t *testing.T) {
 		}
 		k.sample(sampleOf(packet, 2), packet)
 		c.ring.refill()
-		if r, _ := c.advance(1); r == nil || !bytes.Equal(r.data, packet) {
+		if r, _ := c.advance(1); r == nil || !bytes.Equal(r.Data, packet) {
 			t.Errorf("size %d: the next record is lost", size)
 		}
 	}
@@ -214,13 +214,13 @@ func TestPerfRingDropped(t *testing.T) {
 		lost   uint64
 	}{{0, 0}, {0, 3}, {1, 5}, {0, 3}, {0, 1 << 40}} {
 		s := sampleOf(packet, 1)
-		s.Source, s.Lost = at.source, at.lost
+		s.Source, s.Dropped = at.source, at.lost
 		k.sample(s, packet)
 	}
 	l := losses{sources: 2}
 	c.ring.refill()
 	for r, _ := c.advance(2); r != nil; r, _ = c.advance(2) {
-		got = append(got, l.since(r.samplerSample))
+		got = append(got, l.since(r.Facts))
 	}
 	if diff := cmp.Diff([]uint64{0, 3, 5, 0, 1<<40 - 3}, got); diff != "" {
 		t.Error(diff)
@@ -293,8 +293,8 @@ func FuzzPerfRing(f *testing.F) {
 			if found == nothing {
 				break
 			}
-			if found == valid && (len(r.data) > MaxSnapLen || int(r.Length) != len(r.data)) {
-				t.Fatalf("a packet of %d bytes, said to be %d", len(r.data), r.Length)
+			if found == valid && (len(r.Data) > MaxSnapLen || int(r.length) != len(r.Data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(r.Data), r.length)
 			}
 			if n > 4096/8 {
 				t.Fatal("it does not end")

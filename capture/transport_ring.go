@@ -89,7 +89,7 @@ func sharedMemory(size int) int {
 }
 
 // maxRingRecord is how long a record can be.
-const maxRingRecord = (sampleSize + extraSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
+const maxRingRecord = (factsSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
 // presentCPUs is one more than the highest number of a CPU that is there: also of one that is
 // offline, because it may come.
@@ -271,19 +271,19 @@ func (r *sharedRing) arm(at alarm) alarm {
 	return at
 }
 
-func (r *sharedRing) next(records []record) (n int) {
+func (r *sharedRing) next(packets []Packet) (n int) {
 	r.begin()
 	end, limit := r.end, r.start+r.share()
-	for ; n < len(records) && end != r.head && end <= limit; n++ {
+	for ; n < len(packets) && end != r.head && end <= limit; n++ {
 		at := end & (r.size - 1)
-		length := uint64((*samplerSample)(unsafe.Pointer(&r.data[at])).Length)
-		size := (uint64(sampleSize) + length + 7) &^ 7
-		if length > uint64(maxRingRecord-sampleSize) || size > r.head-end {
-			records[n] = record{}
+		length := uint64((*Facts)(unsafe.Pointer(&r.data[at])).length)
+		size := (uint64(factsSize) + length + 7) &^ 7
+		if length > uint64(maxRingRecord-factsSize) || size > r.head-end {
+			packets[n] = Packet{}
 			end = r.head // nothing tells where the next record begins
 			continue
 		}
-		records[n].decode(r.data[at : at+size])
+		packets[n].decode(r.data[at : at+size])
 		end += size
 	}
 	r.end = end

@@ -41,7 +41,7 @@ func (k *fakeProgram) put(record []byte) bool {
 	return true
 }
 
-func (k *fakeProgram) sample(s samplerSample, packet []byte) bool { return k.put(recordOf(s, packet)) }
+func (k *fakeProgram) sample(s Facts, packet []byte) bool { return k.put(recordOf(s, packet)) }
 
 // Records of all lengths come out as they went in, also those that go on behind the end of the
 // ring, and the packets in the reader's hands are never overwritten.
@@ -60,14 +60,14 @@ func TestSharedRingInvalid(t *testing.T) {
 	good := sampleOf(packet, 1)
 	for _, test := range []struct {
 		name   string
-		change func(*samplerSample)
+		change func(*Facts)
 		want   []found
 	}{
-		{"cookie", func(s *samplerSample) { s.Cookie++ }, []found{invalid, valid, nothing}},
-		{"source", func(s *samplerSample) { s.Source = 1 }, []found{invalid, valid, nothing}},
-		{"wire", func(s *samplerSample) { s.WireLen = 59 }, []found{invalid, valid, nothing}},
-		{"longer than all there is", func(s *samplerSample) { s.Length, s.WireLen = 1000, 1000 }, []found{invalid, nothing, nothing}},
-		{"longer than any", func(s *samplerSample) { s.Length, s.WireLen = 1<<31, 1<<31 }, []found{invalid, nothing, nothing}},
+		{"cookie", func(s *Facts) { s.cookie++ }, []found{invalid, valid, nothing}},
+		{"source", func(s *Facts) { s.Source = 1 }, []found{invalid, valid, nothing}},
+		{"wire", func(s *Facts) { s.WireLen = 59 }, []found{invalid, valid, nothing}},
+		{"longer than all there is", func(s *Facts) { s.length, s.WireLen = 1000, 1000 }, []found{invalid, nothing, nothing}},
+		{"longer than any", func(s *Facts) { s.length, s.WireLen = 1<<31, 1<<31 }, []found{invalid, nothing, nothing}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k, c := newFakeProgram(4096)
@@ -81,7 +81,7 @@ func TestSharedRingInvalid(t *testing.T) {
 			}
 			k.sample(good, packet)
 			c.ring.refill()
-			if r, _ := c.advance(1); r == nil || !bytes.Equal(r.data, packet) {
+			if r, _ := c.advance(1); r == nil || !bytes.Equal(r.Data, packet) {
 				t.Error("what was written later is lost")
 			}
 		})
@@ -91,7 +91,7 @@ func TestSharedRingInvalid(t *testing.T) {
 // A ring asks for its reader when a quarter of it is filled, or at a record. Where that has
 // happened already, it says so.
 func TestSharedRingArm(t *testing.T) {
-	packet := packetOf(200, 1) // 248 bytes with its head
+	packet := packetOf(200, 1) // 288 bytes with its facts
 	for at, want := range map[alarm]uint64{onPart: 1024, onRecord: 1} {
 		k, c := newFakeProgram(4096)
 		r := c.ring.(*sharedRing)
@@ -183,7 +183,7 @@ func TestRingInterrupted(t *testing.T) {
 	ring.Filling = 0
 	p.runOn(0, 1, packetOf(60, 1), 1)
 	samples, _ := p.samples()
-	if len(samples) != 1 || samples[0].Lost != 3 {
+	if len(samples) != 1 || samples[0].Dropped != 3 {
 		t.Errorf("the records %+v", samples)
 	}
 	want := []programAccount{{}, counted(Account{Seen: 4, Lost: 3}, 1)}
@@ -245,9 +245,9 @@ func FuzzSharedRing(f *testing.F) {
 	packet := packetOf(60, 1)
 	k.sample(sampleOf(packet, 1), packet)
 	f.Add(k.data[:256], k.shared.Head)
-	length := make([]byte, 48)
+	length := make([]byte, factsSize)
 	binary.LittleEndian.PutUint32(length[4:], uint32(MaxSnapLen))
-	f.Add(length, uint64(48))
+	f.Add(length, uint64(factsSize))
 	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
 		k, c := newFakeProgram(4096)
 		copy(k.data, data)
@@ -258,8 +258,8 @@ func FuzzSharedRing(f *testing.F) {
 			if found == nothing {
 				break
 			}
-			if found == valid && (len(r.data) > MaxSnapLen || int(r.Length) != len(r.data)) {
-				t.Fatalf("a packet of %d bytes, said to be %d", len(r.data), r.Length)
+			if found == valid && (len(r.Data) > MaxSnapLen || int(r.length) != len(r.Data)) {
+				t.Fatalf("a packet of %d bytes, said to be %d", len(r.Data), r.length)
 			}
 			if n > 1000 {
 				break // head says that there is very much

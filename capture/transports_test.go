@@ -370,13 +370,13 @@ func (c *frameChecker) check(p *capture.Packet) error {
 		return fmt.Errorf("%d bytes", len(p.Data))
 	}
 	number := numberOf(p.Data)
-	pair := p.Source * len(c.flood.pairs) / len(c.sources)
+	pair := int(p.Source) * len(c.flood.pairs) / len(c.sources)
 	want := c.flood.frame(c.want, pair, number)
-	if p.WireLen != len(want) || !bytes.Equal(p.Data, want[:min(len(want), c.snapLen)]) {
+	if int(p.WireLen) != len(want) || !bytes.Equal(p.Data, want[:min(len(want), c.snapLen)]) {
 		return fmt.Errorf("frame %d of interface %d has %d bytes, %d of them captured, want %d, or other bytes",
 			number, pair, p.WireLen, len(p.Data), len(want))
 	}
-	at := place{p.ID >> 52, p.Source}
+	at := place{p.ID >> 52, int(p.Source)}
 	last, ok := c.last[at]
 	now := arrived{number, p.ID & (1<<40 - 1)}
 	c.last[at] = now

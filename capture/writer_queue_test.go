@@ -36,7 +36,7 @@ func (s *stalling) Write(b []byte) (int, error) {
 // largePacket is a packet of about 1500 bytes.
 func largePacket(i int) *Packet {
 	data := packetOf(1460+i%40, byte(i))
-	return &Packet{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2}
+	return &Packet{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
 }
 
 func (q *queue) chunks() int {
@@ -146,7 +146,7 @@ func TestQueueLargeBlock(t *testing.T) {
 	w := testWriter(&out, WriterOptions{})
 	for i, size := range []int{60, 2 * chunkSize, 60} {
 		data := packetOf(size, byte(i))
-		if err := w.Write([]Packet{{Data: data, WireLen: size, Time: int64(i)}}); err != nil {
+		if err := w.Write([]Packet{{Facts: &Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
 	}

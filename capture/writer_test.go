@@ -53,7 +53,7 @@ func (l *limited) Write(b []byte) (int, error) {
 
 func testPacket(i int) *Packet {
 	data := packetOf(60+i%40, byte(i))
-	return &Packet{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2}
+	return &Packet{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
 }
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
@@ -240,7 +240,7 @@ func TestWriterMakesRoom(t *testing.T) {
 			var err error
 			for i := 0; i < packets && err == nil; i++ {
 				data := packetOf(size+blocks%7, byte(i))
-				err = w.Write([]Packet{{Data: data, WireLen: len(data), Time: int64(i), Source: i % 2}})
+				err = w.Write([]Packet{{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}})
 				read[i%2].Captured++
 				read[i%2].Seen++
 			}

@@ -31,29 +31,29 @@ volatile const bool asking_hash = false;
 volatile const bool asking_tag = false;
 
 /* ask_tag asks for the VLAN tag that the card has taken off the packet. */
-static __always_inline void ask_tag(struct xdp_md *ctx, struct extra *extra)
+static __always_inline void ask_tag(struct xdp_md *ctx, struct facts *facts)
 {
 	__be16 protocol;
 	__u16 tag;
 
 	if (!asking_tag || bpf_xdp_metadata_rx_vlan_tag(ctx, &protocol, &tag))
 		return;
-	extra->tag_protocol = protocol;
-	extra->tag = tag;
+	facts->tag_protocol = protocol;
+	facts->tag = tag;
 }
 
 /* ask_rest asks for what only packets that are kept need. */
-static __always_inline void ask_rest(struct xdp_md *ctx, struct extra *extra)
+static __always_inline void ask_rest(struct xdp_md *ctx, struct facts *facts)
 {
 	__u64 ns;
 	__u32 hash;
 	enum xdp_rss_hash_type type;
 
 	if (asking_time && !bpf_xdp_metadata_rx_timestamp(ctx, &ns))
-		extra->card_time_ns = ns;
+		facts->card_time = ns;
 	if (asking_hash && !bpf_xdp_metadata_rx_hash(ctx, &hash, &type)) {
-		extra->hash = hash;
-		extra->hash_type = type;
+		facts->hash = hash;
+		facts->hash_kind = type;
 	}
 }
 

@@ -104,7 +104,7 @@ static __always_inline __u32 redirect_target(struct xdp_buff *xdp)
 }
 
 /*
- * find_outlet returns the interface as struct extra has it. What a device of a bond sends
+ * find_outlet returns the interface as struct facts has it. What a device of a bond sends
  * back, the bond sends by any of its devices: that one is not known yet.
  */
 static __always_inline __u32 find_outlet(struct xdp_buff *xdp, int verdict)

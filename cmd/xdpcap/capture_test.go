@@ -69,7 +69,7 @@ func sent(size int, seq uint64) []byte {
 // ringFor is a size for -B with which one ring holds all frames, however long a busy machine keeps
 // the reader from its CPU.
 func ringFor(frames uint64, size int) string {
-	const head = 64 // perf's and ours, with padding
+	const head = 104 // perf's and ours, with padding
 	return strconv.FormatUint(max(128, frames*uint64(size+head)>>10+1), 10)
 }
 
@@ -355,7 +355,7 @@ func TestJumbo(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, stderr := p.wait()
-		notice := "xdpcap: snapshot length 262144: packets are cut to 65468 bytes, the most that a record can hold\n"
+		notice := "xdpcap: snapshot length 262144: packets are cut to 65428 bytes, the most that a record can hold\n"
 		if status != 0 || strings.Count(stderr, notice) != test.notices {
 			t.Errorf("exit status %d: %s", status, stderr)
 		}

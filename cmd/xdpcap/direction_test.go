@@ -621,7 +621,11 @@ func TestDirectionOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sent := range []bool{false, true} {
-		if got := trigger.Fires(&capture.Packet{Data: make([]byte, 64), WireLen: 64, Outbound: sent}); got != sent {
+		from := capture.Source{Hook: capture.XDP}
+		if sent {
+			from.Hook = capture.Egress
+		}
+		if got := trigger.Fires(&capture.Packet{Facts: &capture.Facts{WireLen: 64}, Data: make([]byte, 64)}, &from); got != sent {
 			t.Errorf("fires: %v for a packet that was sent: %v", got, sent)
 		}
 	}

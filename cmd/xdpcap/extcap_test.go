@@ -501,8 +501,7 @@ func TestWiresharkProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := capture.Source{Name: "eth0", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "lb"}}
-	packets := []capture.Packet{{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}, {Verdict: capture.Drop, ID: 5, Dropped: 12}, {Verdict: capture.Drop, ID: 6},
-		{Verdict: capture.Redirect, To: 7, ID: 7}}
+	packets := []capture.Packet{{Facts: &capture.Facts{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 5, Dropped: 12}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 6}}, {Facts: &capture.Facts{Verdict: capture.Redirect, To: 7, ID: 7}}}
 	accounts := capture.Accounts{{Seen: 16, Lost: 12, Captured: 4}}
 	outlet := func(capture.Outlet) string { return "eth1" }
 	err = f.Begin(capture.Description{Sources: []capture.Source{src}, Options: capture.Options{SnapLen: 2000}, OutletName: outlet})

@@ -52,7 +52,7 @@ func originLabel(s *capture.Source) string {
 
 // append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: p.GSOSize, weight: p.Weight, known: pcapng.HasID}
+	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), weight: p.Weight, known: pcapng.HasID}
 	if l.sources[p.Source].HasQueue() {
 		o.known |= pcapng.HasQueue
 	}
@@ -69,7 +69,7 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	return l.dissector.AppendLine(dst, dissect.Packet{
 		Time:    time.Unix(0, p.Stamp()),
 		Data:    p.Data,
-		WireLen: p.WireLen,
+		WireLen: int(p.WireLen),
 		Origin:  l.origin,
 	})
 }

@@ -42,7 +42,7 @@ func (p *printer) Write(packets []capture.Packet) error {
 	for i := range packets {
 		packet := &packets[i]
 		p.lines = p.packets.append(p.lines, packet)
-		p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: packet.Source})
+		p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: int(packet.Source)})
 		if len(p.lines) >= printSize {
 			if err := p.print(); err != nil {
 				return err

@@ -18,7 +18,7 @@ func TestPrinter(t *testing.T) {
 	p.Begin(capture.Description{Sources: make([]capture.Source, 1)})
 	at := time.Unix(1700000000, 1000)
 	for range 2 {
-		if err := p.Write([]capture.Packet{{Time: at.UnixNano(), WireLen: 60}}); err != nil {
+		if err := p.Write([]capture.Packet{{Facts: &capture.Facts{Time: at.UnixNano(), WireLen: 60}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestPrinterError(t *testing.T) {
 	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})
 	packets := make([]capture.Packet, 4)
 	for i := range packets {
-		packets[i] = capture.Packet{Source: i % 2, Data: make([]byte, 10)}
+		packets[i] = capture.Packet{Facts: &capture.Facts{Source: uint16(i % 2)}, Data: make([]byte, 10)}
 		if err := p.Write(packets[i : i+1]); err != nil {
 			t.Errorf("a line that is only collected: %v", err)
 		}

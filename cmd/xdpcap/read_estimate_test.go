@@ -42,7 +42,7 @@ func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[c
 	}
 	for verdict, all := range weights {
 		for _, weight := range all {
-			p := capture.Packet{Data: testnet.UDPFrame(100, 0), WireLen: 100, Verdict: verdict, Weight: weight, Dropped: dropped}
+			p := capture.Packet{Facts: &capture.Facts{WireLen: 100, Verdict: verdict, Weight: weight, Dropped: dropped}, Data: testnet.UDPFrame(100, 0)}
 			if err := out.Write([]capture.Packet{p}); err != nil {
 				t.Fatal(err)
 			}

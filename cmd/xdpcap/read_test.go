@@ -59,10 +59,7 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 	t.Helper()
 	w := writtenFile{path: tempFile(t), sources: sources}
 	for i, frame := range testnet.MixedTraffic() {
-		p := capture.Packet{
-			Data: frame, Time: time.Unix(1700000000, int64(i)*1001).UnixNano(), WireLen: len(frame),
-			Source: i % len(sources), Queue: uint32(i % 3), ID: uint64(i), Verdict: capture.Verdict(i % 7),
-		}
+		p := capture.Packet{Facts: &capture.Facts{Time: time.Unix(1700000000, int64(i)*1001).UnixNano(), WireLen: uint32(len(frame)), Source: uint16(i % len(sources)), Queue: uint32(i % 3), ID: uint64(i), Verdict: capture.Verdict(i % 7)}, Data: frame}
 		if i%4 == 3 {
 			p.Weight = 100
 		}
@@ -101,7 +98,7 @@ func (w *writtenFile) writeTo(t *testing.T, out capture.Output) {
 	for i := range accounts {
 		accounts[i] = capture.Account{Seen: 100, FilteredOut: 50, NotSampled: 20, Lost: 10}
 		for _, p := range w.packets {
-			if p.Source == i {
+			if int(p.Source) == i {
 				accounts[i].Captured++
 			}
 		}
@@ -377,7 +374,7 @@ func TestReadJSON(t *testing.T) {
 			to = outletName(p.To)
 		}
 		if k.Number != uint64(i+1) || k.Time.UnixNano() != p.Time || k.Interface != "eth0" || k.Program != "prog" || k.Hook != hook ||
-			k.Verdict != verdict || k.To != to || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != p.WireLen ||
+			k.Verdict != verdict || k.To != to || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != int(p.WireLen) ||
 			k.Captured != len(p.Data) || !strings.HasSuffix(lines[i], " "+k.Line) || k.File != "" {
 			t.Errorf("packet %d %+v: %+v", i, p, k)
 		}

@@ -63,7 +63,7 @@ func TestRecorderAtRate(t *testing.T) {
 			if s.Seen != frames || s.Lost != 0 || s.Captured != uint64(len(numbers)) || s.NotRecorded != s.NotSampled || len(s.Notices) != 1 {
 				t.Errorf("summary %+v, %d packets in the file", s, len(numbers))
 			}
-			before := min(uint64(ring/(80+104)), fired+1) // with the packet that fired
+			before := min(uint64(ring/(88+104)), fired+1) // with the packet that fired
 			if numbers[0] != fired+1-before {
 				t.Errorf("the file begins with the number %d, want %d", numbers[0], fired+1-before)
 			}
@@ -215,10 +215,10 @@ func TestRateWindow(t *testing.T) {
 	if err != nil || !needsVerdict {
 		t.Fatalf("%v, %v", needsVerdict, err)
 	}
-	var p capture.Packet
+	p, from := capture.Packet{Facts: new(capture.Facts)}, new(capture.Source)
 	at := func(ms int64, v capture.Verdict) bool {
 		p.Time, p.Verdict = ms*1e6, v
-		return trigger.Fires(&p)
+		return trigger.Fires(&p, from)
 	}
 	for _, step := range []struct {
 		ms   int64

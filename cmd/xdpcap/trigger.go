@@ -49,14 +49,16 @@ func parseTrigger(text string, vlanAware bool) (t capture.Trigger, needsVerdict 
 		t.Fires = (&rateWindow{limit: limit, count: count}).fires
 		return t, needsVerdict, nil
 	case count != nil:
-		t.Fires = func(p *capture.Packet) bool { return count(p) > 0 }
+		t.Fires = func(p *capture.Packet, _ *capture.Source) bool { return count(p) > 0 }
 		return t, needsVerdict, nil
 	}
 	match, err := newMatcher(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
 	if err != nil {
 		return t, false, fmt.Errorf("%q is none of these: %s: %v", text, triggerHelp, err)
 	}
-	t.Fires = func(p *capture.Packet) bool { return match.takes(p.Data, uint32(p.WireLen), p.Outbound) }
+	t.Fires = func(p *capture.Packet, from *capture.Source) bool {
+		return match.takes(p.Data, p.WireLen, from.Direction() == capture.Out)
+	}
 	return t, false, nil
 }
 
@@ -88,7 +90,7 @@ const (
 
 // fires tells whether a packet is the first one with which more than the limit have happened. It
 // does so again after there were fewer.
-func (w *rateWindow) fires(p *capture.Packet) bool {
+func (w *rateWindow) fires(p *capture.Packet, _ *capture.Source) bool {
 	now := p.Time / windowSlice
 	if now < w.last || now-w.last >= windowSlices { // the clock was set back, or nothing came for long
 		w.slices, w.sum, w.last = [windowSlices]uint64{}, 0, now

@@ -179,13 +179,13 @@ func (a *Agent) add(p *capture.Packet) {
 	in := a.common.open() // the datagram with which the packet is taken
 	if s.flows {
 		in = a.commonFor(len(packet.Data) + sflow.MaxFlow)
-		in.addFlow(p.Source, s.flow(p, packet), p.Weight)
+		in.addFlow(int(p.Source), s.flow(p, packet), p.Weight)
 		s.waiting++
 		a.counts.flows.Add(1)
 	}
 	if s.discards && (p.Verdict == capture.Drop || p.Verdict == capture.Aborted) {
 		d := a.specialFor(len(packet.Data) + sflow.MaxDiscard)
-		d.addDiscard(p.Source, s.discard(p, packet), p.Weight)
+		d.addDiscard(int(p.Source), s.discard(p, packet), p.Weight)
 		a.counts.discards.Add(1)
 		if !s.flows {
 			in = d

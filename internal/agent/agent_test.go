@@ -83,13 +83,13 @@ func TestSamples(t *testing.T) {
 		packet          capture.Packet
 		common, special uint32 // samples
 	}{
-		{"entry", capture.Packet{Source: 0, Verdict: capture.Drop}, 1, 0},
-		{"exit with an entry, passed", capture.Packet{Source: 1, Verdict: capture.Pass}, 0, 0},
-		{"exit with an entry, dropped", capture.Packet{Source: 1, Verdict: capture.Drop}, 0, 1},
-		{"exit alone, passed", capture.Packet{Source: 2, Verdict: capture.Pass}, 1, 0},
-		{"exit alone, aborted", capture.Packet{Source: 2, Verdict: capture.Aborted}, 1, 1},
+		{"entry", capture.Packet{Facts: &capture.Facts{Source: 0, Verdict: capture.Drop}}, 1, 0},
+		{"exit with an entry, passed", capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Pass}}, 0, 0},
+		{"exit with an entry, dropped", capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop}}, 0, 1},
+		{"exit alone, passed", capture.Packet{Facts: &capture.Facts{Source: 2, Verdict: capture.Pass}}, 1, 0},
+		{"exit alone, aborted", capture.Packet{Facts: &capture.Facts{Source: 2, Verdict: capture.Aborted}}, 1, 1},
 	} {
-		tt.packet.Data, tt.packet.WireLen = data, len(data)
+		tt.packet.Data, tt.packet.WireLen = data, uint32(len(data))
 		if err := a.Write([]capture.Packet{tt.packet}); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestDirections(t *testing.T) {
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	for _, source := range []int{2, 3} {
-		a.Write([]capture.Packet{{Source: source, Verdict: capture.Tx, Data: make([]byte, 60), WireLen: 60}})
+		a.Write([]capture.Packet{{Facts: &capture.Facts{Source: uint16(source), Verdict: capture.Tx, WireLen: 60}, Data: make([]byte, 60)}})
 	}
 	if _, err := a.End(capture.Accounts{{}, {}, {Seen: 4, Lost: 3, Captured: 1}, {Seen: 1, Captured: 1}}); err != nil {
 		t.Fatal(err)
@@ -153,14 +153,14 @@ func TestOutput(t *testing.T) {
 		packet capture.Packet
 		want   sflow.Interface
 	}{
-		{0, capture.Packet{}, sflow.Interface{}},
-		{2, capture.Packet{Verdict: capture.Aborted}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
-		{2, capture.Packet{Verdict: capture.Pass}, sflow.Interface{}},
-		{2, capture.Packet{Verdict: capture.Tx}, sflow.Interface{Value: 9}},
-		{2, capture.Packet{Verdict: capture.Redirect}, sflow.Interface{}},
-		{2, capture.Packet{Verdict: capture.Redirect, To: 4}, sflow.Interface{Value: 4}},
-		{2, capture.Packet{Verdict: capture.Redirect, To: elsewhere}, sflow.Interface{}},
-		{3, capture.Packet{}, sflow.Interface{Value: 9}},
+		{0, capture.Packet{Facts: &capture.Facts{}}, sflow.Interface{}},
+		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Aborted}}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
+		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass}}, sflow.Interface{}},
+		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Tx}}, sflow.Interface{Value: 9}},
+		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect}}, sflow.Interface{}},
+		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 4}}, sflow.Interface{Value: 4}},
+		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: elsewhere}}, sflow.Interface{}},
+		{3, capture.Packet{Facts: &capture.Facts{}}, sflow.Interface{Value: 9}},
 	} {
 		if got := sources[tt.source].output(&tt.packet); got != tt.want {
 			t.Errorf("source %d, %+v: %+v, want %+v", tt.source, tt.packet, got, tt.want)
@@ -172,7 +172,7 @@ func TestOutput(t *testing.T) {
 func TestFlush(t *testing.T) {
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	one := []capture.Packet{{Data: make([]byte, 200), WireLen: 200}}
+	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 200}, Data: make([]byte, 200)}}
 	for !a.common.isFull() {
 		a.Write(one)
 	}
@@ -209,7 +209,7 @@ func TestNotTaken(t *testing.T) {
 		return true
 	}
 	for range 3 {
-		a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+		a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
 		a.sendBegunBefore(time.Now())
 	}
 	live, err := a.Accounts(func() (capture.Accounts, error) { return capture.Accounts{{Seen: 3, Captured: 3}, {}, {}, {}}, nil })
@@ -219,7 +219,7 @@ func TestNotTaken(t *testing.T) {
 	if a.sources[0].refused != 3 || len(notices) != 1 || !errors.Is(notices[0], unix.ENOBUFS) {
 		t.Errorf("%d refused, notices %v", a.sources[0].refused, notices)
 	}
-	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
 	accounts, err := a.End(capture.Accounts{{Seen: 4, Captured: 4}, {}, {}, {}})
 	if err != nil || accounts[0].NotTaken != 4 || accounts[0].Captured != 0 || a.Counts().Refused != 4 || a.Counts().Datagrams != 0 {
 		t.Errorf("accounts %+v, counts %+v, %v", accounts[0], a.Counts(), err)
@@ -233,7 +233,7 @@ func TestNotTaken(t *testing.T) {
 func TestDiscardsNotTaken(t *testing.T) {
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	dropped := []capture.Packet{{Source: 1, Verdict: capture.Drop, Data: make([]byte, 60), WireLen: 60}}
+	dropped := []capture.Packet{{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}}
 	write := a.collector.write
 	a.collector.write = func(uintptr) bool {
 		a.collector.err = unix.ENOBUFS
@@ -263,7 +263,7 @@ func TestBounced(t *testing.T) {
 	gone := listen(t)
 	gone.Close()
 	a := begun(t, Options{Collector: gone.LocalAddr().String()}, description())
-	one := []capture.Packet{{Data: make([]byte, 60), WireLen: 60}}
+	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}}
 	a.Write(one)
 	a.sendBegunBefore(time.Now()) // the kernel has the answer before this returns
 	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
@@ -289,7 +289,7 @@ func TestUnnoticed(t *testing.T) {
 	final := capture.Accounts{{}, {Seen: 50, NotSampled: 45, Lost: 3, Captured: 2}, {Seen: 20, NotSampled: 18, Captured: 2}, {}}
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	for _, source := range []int{1, 1, 2, 2} {
-		a.Write([]capture.Packet{{Source: source, Verdict: capture.Drop, Data: make([]byte, 60), WireLen: 60}})
+		a.Write([]capture.Packet{{Facts: &capture.Facts{Source: uint16(source), Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}})
 	}
 	if accounts, err := a.End(final); err != nil || accounts.Total().Captured != 4 {
 		t.Errorf("accounts %+v, %v", accounts, err)
@@ -329,7 +329,7 @@ func TestTurn(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
 	a.sendBegunBefore(time.Now())
 	receive(t, second)
 }
@@ -357,7 +357,7 @@ func TestIPv6(t *testing.T) {
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	a.Write([]capture.Packet{{Data: make([]byte, 60), WireLen: 60}})
+	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
 	a.sendBegunBefore(time.Now())
 	b := make([]byte, 1500)
 	n, err := conn.Read(b)
@@ -407,10 +407,7 @@ func TestNoAllocations(t *testing.T) {
 	d := description()
 	d.Accounts = func() (capture.Accounts, error) { return nil, errors.ErrUnsupported }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
-	packets := []capture.Packet{
-		{Data: make([]byte, 200), WireLen: 200},
-		{Data: make([]byte, 200), WireLen: 200, Source: 2, Verdict: capture.Drop},
-	}
+	packets := []capture.Packet{{Facts: &capture.Facts{WireLen: 200}, Data: make([]byte, 200)}, {Facts: &capture.Facts{WireLen: 200, Source: 2, Verdict: capture.Drop}, Data: make([]byte, 200)}}
 	if n := testing.AllocsPerRun(100, func() { a.Write(packets) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -419,7 +416,7 @@ func TestNoAllocations(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	conn := listen(b)
 	a := begun(b, Options{Collector: conn.LocalAddr().String()}, description())
-	packets := []capture.Packet{{Data: make([]byte, 128), WireLen: 1500}}
+	packets := []capture.Packet{{Facts: &capture.Facts{WireLen: 1500}, Data: make([]byte, 128)}}
 	b.ReportAllocs()
 	for b.Loop() {
 		a.Write(packets)

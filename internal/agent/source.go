@@ -66,7 +66,7 @@ const maxHeader = 40
 // datagram.
 func (s *source) packet(p *capture.Packet, most, longest int) sflow.Packet {
 	most = min(most, longest-maxHeader-sflow.MaxDiscard, len(p.Data))
-	out := sflow.Packet{Data: p.Data[:most], FrameLength: uint32(p.WireLen + checkSequence), Stripped: checkSequence}
+	out := sflow.Packet{Data: p.Data[:most], FrameLength: p.WireLen + checkSequence, Stripped: checkSequence}
 	out.Tag, out.Tagged = tag(p.Data)
 	return out
 }

@@ -12,7 +12,7 @@ import (
 const (
 	fullCPU     = 0.8   // the part of a CPU that may be used: load is never even
 	pause       = 0.05  // seconds that a reader may be kept from its rings
-	recordExtra = 48    // bytes of a record besides the packet: struct sample
+	recordExtra = 88    // bytes of a record besides the packet: struct facts
 	blockExtra  = 64    // bytes of a packet's block in the file besides the packet
 	frameGap    = 20    // bytes on the wire around a frame: preamble and gap
 	mostCPUs    = 64    // that a card spreads its packets over
