@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"os"
 	"path"
@@ -33,13 +34,14 @@ func findCgroups(root, controller string) (all []cgroup) {
 			mounts = path.Join("proc", pid, "root")
 		}
 		for _, m := range cgroupMounts(path.Join(root, "proc", pid, "mountinfo"), controller) {
-			below, ok := cutPath(names[m.version], m.root)
+			at := path.Join(root, mounts, m.at)
+			below, ok := m.find(names[m.version], at)
 			if !ok {
 				continue
 			}
 			delete(names, m.version) // it may be mounted twice
 			for ; ; below = path.Dir(below) {
-				all = append(all, cgroup{name: path.Join(m.root, below), version: m.version, directory: path.Join(root, mounts, m.at, below)})
+				all = append(all, cgroup{name: path.Join(m.root, below), version: m.version, directory: path.Join(at, below)})
 				if below == "." {
 					break
 				}
@@ -128,6 +130,46 @@ func cgroupMounts(list, controller string) (mounts []cgroupMount) {
 // unescape gives a path of mountinfo its spaces, tabs, line feeds and backslashes back.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// find returns where a cgroup is below the mount of its hierarchy, "." where that is the mount's
+// own. The directory is the mount's.
+//
+// In a namespace of cgroups all paths are relative to the cgroup that was this process's when the
+// namespace was made. Where nothing was mounted since, as after `unshare -C`, the mount's is /..
+// for each level between them, whose names the kernel does not tell. So the cgroup is looked for.
+func (m *cgroupMount) find(name, directory string) (below string, ok bool) {
+	root := m.root
+	for isAbove(root) && isAbove(name) {
+		root, name = root[len("/.."):], name[len("/.."):]
+	}
+	levels := strings.Count(root, "/..")
+	if levels == 0 || root != strings.Repeat("/..", levels) {
+		return cutPath(cmp.Or(name, "/"), root)
+	}
+	return search(directory, levels, name)
+}
+
+// isAbove tells whether a path begins outside of the namespace's root.
+func isAbove(name string) bool { return name == "/.." || strings.HasPrefix(name, "/../") }
+
+// search looks for the cgroup of this process that is so many levels below a directory, and at a
+// path from there.
+func search(directory string, levels int, name string) (below string, ok bool) {
+	if levels == 0 {
+		processes := lines(path.Join(directory, name, "cgroup.procs"))
+		return path.Clean("./" + name), slices.Contains(processes, strconv.Itoa(os.Getpid()))
+	}
+	entries, _ := os.ReadDir(directory)
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if below, ok := search(path.Join(directory, e.Name()), levels-1, name); ok {
+			return path.Join(e.Name(), below), true
+		}
+	}
+	return "", false
 }
 
 // cutPath returns the part of a cgroup's path after that of an ancestor, "." where they are the

@@ -43,6 +43,10 @@ func TestCgroupMemory(t *testing.T) {
 			"memory.max": limit + "\n", "memory.high": high + "\n", "memory.current": fmt.Sprintln(usage), "memory.stat": stat,
 		}
 	}
+	mine := func(files map[string]string) map[string]string { // this process is there
+		files["cgroup.procs"] = fmt.Sprintf("1\n%d\n", os.Getpid())
+		return files
+	}
 	const (
 		hybrid = "9:name=systemd:/x\n4:cpuset,memory:%s\n0::/\n"
 		mount1 = "35 31 0:32 %s %s rw,relatime - cgroup cgroup rw,cpuset,memory\n"
@@ -108,6 +112,37 @@ func TestCgroupMemory(t *testing.T) {
 				"proc/5/root/with space/a": v1(64*mib, 14*mib, ""),
 			},
 			want: []string{"50 MiB, of 64 MiB for the cgroup /a"},
+		},
+		{
+			name: "in a namespace of cgroups without mounts of its own",
+			proc: map[string]string{
+				"self/cgroup":    "4:memory:/sub\n0::/../moved\n",
+				"self/mountinfo": others + fmt.Sprintf(mount1, "/../..", "/sys/fs/cgroup/memory") + fmt.Sprintf(mount2, "/../..", "/sys/fs/cgroup/unified"),
+			},
+			cgroups: map[string]map[string]string{
+				"sys/fs/cgroup/memory/a":             v1(64*mib, 4*mib, ""),
+				"sys/fs/cgroup/memory/a/other/sub":   v1(16*mib, 4*mib, ""),
+				"sys/fs/cgroup/memory/a/own":         v1(32*mib, 2*mib, ""),
+				"sys/fs/cgroup/memory/a/own/sub":     mine(v1(none, 2*mib, "")),
+				"sys/fs/cgroup/memory/b":             v1(mib, 0, ""),
+				"sys/fs/cgroup/unified/a/moved":      mine(v2("25165824", "max", mib, "")),
+				"sys/fs/cgroup/unified/a/own":        v2("1048576", "max", 0, ""),
+				"sys/fs/cgroup/unified/b/moved/deep": v2("1048576", "max", 0, ""),
+			},
+			want: []string{"30 MiB, of 32 MiB for the cgroup /a/own", "60 MiB, of 64 MiB for the cgroup /a", "23 MiB, of 24 MiB for the cgroup /a/moved"},
+		},
+		{
+			name:    "in a namespace of cgroups, where another process is",
+			proc:    map[string]string{"self/cgroup": "0::/\n", "self/mountinfo": fmt.Sprintf(mount2, "/..", "/sys/fs/cgroup")},
+			cgroups: map[string]map[string]string{"sys/fs/cgroup/a": v2("67108864", "max", mib, "")},
+		},
+		{
+			name: "moved to what was the mount's own",
+			proc: map[string]string{"self/cgroup": "0::/..\n", "self/mountinfo": fmt.Sprintf(mount2, "/..", "/sys/fs/cgroup")},
+			cgroups: map[string]map[string]string{
+				"sys/fs/cgroup": v2("67108864", "max", 4*mib, ""), "sys/fs/cgroup/a": v2("1048576", "max", 0, ""),
+			},
+			want: []string{"60 MiB, of 64 MiB for the cgroup /"},
 		},
 		{
 			name:    "outside of what is mounted",
