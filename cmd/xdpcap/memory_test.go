@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -78,6 +79,61 @@ func TestMemoryCgroupRefuses(t *testing.T) {
 		oneLine(t, status, stderr, test.want...)
 		checkDetached(t, pair)
 	}
+}
+
+// A file of a few bytes that would fill a window of 128 MiB is refused where the cgroup has not as
+// much, and read in the memory that it has where the window is small.
+func TestReadInCgroup(t *testing.T) {
+	testnet.SkipEmulated(t)
+	for _, test := range []struct {
+		log    int // of the window's size
+		status int
+		want   string
+	}{
+		{27, 1, "its window of 134217728 bytes and those of the other files have more than 1"},
+		{23, 0, ""},
+	} {
+		c := memoryCgroup(t, 64<<20)
+		file := filepath.Join(t.TempDir(), "packed.pcapng.zst")
+		if err := os.WriteFile(file, packedZeros(test.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := surroundings{Cgroup: c.directory}.command(t, "read", file)
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != test.status || !strings.Contains(string(out), test.want) {
+			t.Errorf("%d: exit status %d: %s", test.log, got, out)
+		}
+		if most := c.mostTaken(); most > 60<<20 {
+			t.Errorf("%d: it has taken %d of 64 MiB", test.log, most>>20)
+		}
+	}
+}
+
+// packedZeros is a pcapng file without packets and with 160 MiB in blocks of local use, packed into
+// some kilobytes with a window of 1 << log bytes.
+func packedZeros(log int) []byte {
+	const piece, pieces = 128 << 10, 120
+	raw := func(b, data []byte) []byte {
+		header := uint32(len(data)) << 3
+		return append(append(b, byte(header), byte(header>>8), byte(header>>16)), data...)
+	}
+	words := func(all ...uint32) (b []byte) {
+		for _, w := range all {
+			b = binary.LittleEndian.AppendUint32(b, w)
+		}
+		return b
+	}
+	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, byte(log-10) << 3}
+	b = raw(b, words(0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0xffffffff, 0xffffffff, 28, 1, 20, 1, 65535, 20))
+	const length = 12 + pieces*piece
+	for range 11 {
+		b = raw(b, words(0x80000001, length))
+		for range pieces {
+			b = append(b, byte(piece<<3&0xff|2), byte(piece>>5&0xff), byte(piece>>13), 0)
+		}
+		b = raw(b, words(length))
+	}
+	return append(b, 1, 0, 0)
 }
 
 // With as few threads as it says that it takes, a capture goes on while each of its files stalls.

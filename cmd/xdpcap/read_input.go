@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -25,7 +26,7 @@ type readInputs struct {
 	conns []net.Conn
 
 	begins []func() (*capfile.File, error) // of what is open
-	memory capfile.Memory                  // of those that are compressed
+	memory *capfile.Memory                 // of those that are compressed
 }
 
 // inputOptions say what happens while the reading waits for input.
@@ -38,7 +39,7 @@ type inputOptions struct {
 // openInputs opens all files, of which it reads nothing yet: whoever made them may have made them
 // to harm what reads them. What is already open is in the inputs also after an error.
 func openInputs(names []string, o inputOptions) (*readInputs, error) {
-	in := &readInputs{}
+	in := &readInputs{memory: capfile.NewMemory(machine.AvailableMemory().Bytes)}
 	for _, name := range names {
 		if err := in.add(name, o); err != nil {
 			return in, err
@@ -70,9 +71,9 @@ func (in *readInputs) add(name string, o inputOptions) error {
 	}
 	in.begins = append(in.begins, func() (*capfile.File, error) {
 		if info.Mode().IsRegular() {
-			return capfile.New(file, name, capfile.Options{Memory: &in.memory})
+			return capfile.New(file, name, capfile.Options{Memory: in.memory})
 		}
-		return capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle, Memory: &in.memory})
+		return capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle, Memory: in.memory})
 	})
 	return nil
 }
@@ -153,7 +154,7 @@ func (in *readInputs) addStream(u *url.URL, o inputOptions) error {
 	in.conns = append(in.conns, conn)
 	context.AfterFunc(o.ctx, func() { conn.SetReadDeadline(time.Now()) })
 	in.begins = append(in.begins, func() (*capfile.File, error) {
-		return capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle, Memory: &in.memory})
+		return capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle, Memory: in.memory})
 	})
 	return nil
 }

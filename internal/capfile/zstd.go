@@ -1,6 +1,7 @@
 package capfile
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
@@ -13,18 +14,32 @@ const (
 	// grants without being asked.
 	maxZstdWindow = 128 << 20
 
-	// maxZstdWindows is the most that the frames of all files with one Memory may ask for.
+	// maxZstdWindows is the most that the frames of all files with one Memory may ask for, and
+	// minZstdWindows what they may always: as much as one frame of zstd -19.
 	maxZstdWindows = 1 << 30
+	minZstdWindows = 8 << 20
 )
 
 // Memory is what decompression takes for files that are open at the same time. A compressed file of
 // a few bytes may ask for 128 MiB, and a hundred of them for all that the machine has: those with
-// one Memory have a GiB together. The zero value is ready to use, by any goroutine.
-type Memory struct{ used atomic.Int64 }
+// one Memory have a GiB together, or less. The zero value is ready to use, by any goroutine.
+type Memory struct {
+	limit int64 // bytes; 0 = maxZstdWindows
+	used  atomic.Int64
+}
+
+// NewMemory returns a Memory that has no more than a quarter of the bytes that are available, but
+// minZstdWindows in any case.
+func NewMemory(available uint64) *Memory {
+	return &Memory{limit: int64(max(min(available/4, maxZstdWindows), minZstdWindows))}
+}
+
+// most is how many bytes it has.
+func (m *Memory) most() int64 { return cmp.Or(m.limit, maxZstdWindows) }
 
 // take takes so many bytes, unless they are too many.
 func (m *Memory) take(bytes int64) bool {
-	if m.used.Add(bytes) <= maxZstdWindows {
+	if m.used.Add(bytes) <= m.most() {
 		return true
 	}
 	m.used.Add(-bytes)
@@ -103,7 +118,7 @@ func (z *zstdFrames) header() error {
 	if more := int64(size) - z.held; more > 0 {
 		if !z.memory.take(more) {
 			return xdp.Kind(ErrMemory, "unpack %s: its window of %d bytes and those of the other files have more than %d together",
-				z.name, size, int64(maxZstdWindows))
+				z.name, size, z.memory.most())
 		}
 		z.held = int64(size)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -68,6 +69,19 @@ func TestZstdMemory(t *testing.T) {
 	}
 	if used := memory.used.Load(); used != 0 {
 		t.Errorf("%d bytes are held by nobody", used)
+	}
+}
+
+// Where little memory is available, the windows have less than a GiB, and enough for zstd -19.
+func TestZstdMemoryAvailable(t *testing.T) {
+	for available, want := range map[uint64]int64{0: 8 << 20, 100 << 20: 25 << 20, 64 << 30: 1 << 30, math.MaxUint64: 1 << 30} {
+		m := NewMemory(available)
+		if !m.take(want) || m.take(1) {
+			t.Errorf("of %d bytes %d are taken, want %d", available, m.used.Load(), want)
+		}
+	}
+	if m := new(Memory); !m.take(1<<30) || m.take(1) {
+		t.Error("the zero value has another limit than a GiB")
 	}
 }
 
