@@ -31,6 +31,8 @@ var attempts = map[string]func(dir string, port int) error{
 	"read passwords":     func(string, int) error { _, err := os.ReadFile("/etc/shadow"); return err },
 	"read of the kernel": func(string, int) error { _, err := os.ReadFile("/proc/stat"); return err },
 	"make a file":        func(dir string, _ int) error { return os.WriteFile(dir+"/made", nil, 0o600) },
+	"write to a file":    func(dir string, _ int) error { return writeTo(dir + "/secret") },
+	"make a directory":   func(dir string, _ int) error { return os.Mkdir(dir+"/directory", 0o700) },
 	"rename a file":      func(dir string, _ int) error { return os.Rename(dir+"/other", dir+"/another") },
 	"remove a file":      func(dir string, _ int) error { return os.Remove(dir + "/removable") },
 	"start a program":    func(string, int) error { return exec.Command("/bin/true").Run() },
@@ -64,6 +66,14 @@ var attempts = map[string]func(dir string, port int) error{
 		return unix.Close(int(fd))
 	},
 	"signal the parent": func(string, int) error { return unix.Kill(unix.Getppid(), 0) },
+}
+
+func writeTo(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func makeSocket(family int) error {
@@ -144,7 +154,7 @@ func TestInside(t *testing.T) {
 	if privilege.LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")
 	}
-	files := []string{"make a file", "rename a file", "remove a file", "read a file", "list a directory"}
+	files := []string{"make a file", "make a directory", "write to a file", "rename a file", "remove a file", "read a file", "list a directory"}
 	for i, test := range []struct {
 		name string
 		args string // DIR and PORT are replaced
@@ -154,6 +164,7 @@ func TestInside(t *testing.T) {
 		{"printing", "", nil},
 		{"series", "-w DIR/out -C 1M", files},
 		{"recorder", "-w DIR/out --ring 16M", files},
+		{"local server", "-w DIR/out --serve unix:DIR/socket", []string{"remove a file"}},
 		{"stream", "-w tcp://127.0.0.1:PORT", []string{"connect", "make a socket"}},
 		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "start a program", "connect", "listen", "signal the parent", "make a socket", "use a keyring", "use io_uring"}, files...)},
 	} {

@@ -128,8 +128,8 @@ func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
 	if c.live.tls.asked() {
 		x509.SystemCertPool() // which Go reads when it first needs it
 	}
-	if path, ok := localPath(c.live.serve); ok && !slices.Contains(box.Writable, filepath.Dir(path)) {
-		box.Writable = append(box.Writable, filepath.Dir(path)) // to remove the socket at the end
+	if path, ok := localPath(c.live.serve); ok {
+		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
 	}
 	for i := range c.targets {
 		u := c.targets[i].url
@@ -176,6 +176,9 @@ func (o *sandboxOptions) String() string {
 		reads = ", for reading anywhere, since -z starts a program"
 	default:
 		reads = ", for reading " + reads
+	}
+	if privilege.LandlockABI() > 0 && len(o.box.Removable) > 0 {
+		writes += ", may remove files " + placesOf(o.box.Removable)
 	}
 	capabilities := "no capabilities"
 	if len(o.atEnd) > 0 {

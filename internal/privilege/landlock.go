@@ -47,6 +47,9 @@ func (s *Sandbox) confine() error {
 			rules = append(rules, landlock.RWFiles(path))
 		}
 	}
+	for _, path := range s.Removable {
+		rules = append(rules, landlock.PathAccess(ll.AccessFSRemoveFile, path))
+	}
 	if s.Programs {
 		return landlock.MustConfig(writing).BestEffort().RestrictPaths(append(rules, null)...)
 	}

@@ -21,6 +21,10 @@ type Sandbox struct {
 	// open already stays as it is.
 	Writable []string
 
+	// Removable are directories in which files may be removed, and those below, but not made or
+	// opened.
+	Removable []string
+
 	// Readable are directories, with all below them, that may be read besides. One that does not
 	// exist is passed over.
 	Readable []string
