@@ -303,6 +303,9 @@ func TestSenderLive(t *testing.T) {
 		return a
 	}
 	s.checkArrived(t, look(), received)
+	if len(s.notices) > 0 && before.NotTaken == 0 {
+		t.Errorf("a notice while everything waits in the log: %v", <-s.notices)
+	}
 	for look().NotTaken < 10_000 {
 		s.send(t, 1000)
 	}

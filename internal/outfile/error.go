@@ -45,6 +45,12 @@ func explainOpen(path string, err error) error {
 	if errors.Is(err, unix.ELOOP) {
 		return fmt.Errorf("%w: it goes by a symbolic link, which may be anybody's: name the file where it is", err)
 	}
+	if IsFull(err) {
+		return fmt.Errorf("%w: make room there, or choose another directory", err)
+	}
+	if errors.Is(err, unix.EROFS) {
+		return fmt.Errorf("%w: choose another directory", err)
+	}
 	return fmt.Errorf("%w: choose a file that this user can write", err)
 }
 

@@ -317,3 +317,32 @@ func TestOpened(t *testing.T) {
 		t.Errorf("it was closed: %v", err)
 	}
 }
+
+// Where no file can be made, the error says what helps: room, or another directory.
+func TestNoRoomToOpen(t *testing.T) {
+	testnet.RequireRoot(t)
+	for _, test := range []struct {
+		options  string
+		readOnly bool
+		want     string
+	}{
+		{"nr_inodes=2", false, ": no space left on device: make room there, or choose another directory"},
+		{"size=1m", true, ": read-only file system: choose another directory"},
+	} {
+		dir := t.TempDir()
+		if err := unix.Mount("none", dir, "tmpfs", 0, test.options); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		if err := os.WriteFile(dir+"/first", nil, 0o600); err != nil { // takes the only inode
+			t.Fatal(err)
+		}
+		if test.readOnly {
+			if err := unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, test.options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Open(dir+"/second", Options{})
+		says(t, err, "open "+dir+"/second"+test.want)
+	}
+}
