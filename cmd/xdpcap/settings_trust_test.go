@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"os/exec"
@@ -112,14 +113,23 @@ func withFileCapabilities(t *testing.T, capabilities ...int) string {
 	return path
 }
 
-// asSomebody runs a file with capabilities as a user that has none.
-func asSomebody(path string, env []string, args ...string) (string, error) {
-	cmd := exec.Command(path, args...)
+// asSomebody runs a file with capabilities as a user that has none, in a network namespace of its
+// own, and not for long: what should have been refused would work on.
+func asSomebody(t *testing.T, path string, env []string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testnet.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = "/"
 	cmd.Env = append(append(os.Environ(), beXdpcap+"=1"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(somebody), Gid: uint32(somebody)}}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := testnet.MustPair(t, testnet.PairOptions{}).Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	return out.String(), err
 }
 
 // A binary with capabilities obeys nothing that is in the environment of a caller who has none.
@@ -131,7 +141,7 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 	if err := os.WriteFile(file, []byte("interval = soon\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := asSomebody(path, []string{"XDPCAP_COUNT=x", settingsFileVariable + "=" + file}, "config")
+	out, err := asSomebody(t, path, []string{"XDPCAP_COUNT=x", settingsFileVariable + "=" + file}, "config")
 	for _, variable := range []string{"XDPCAP_COUNT", settingsFileVariable} {
 		if want := "xdpcap: " + variable + " is not obeyed, since xdpcap has capabilities that its caller has not: give flags instead\n"; !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q", out, want)
@@ -154,7 +164,7 @@ func TestCapableBinaryRefuses(t *testing.T) {
 		"--drop 5":       "latency -i lo --builtin --drop 5 --yes",
 		"-j adapter":     "-i lo -j adapter --account",
 	} {
-		out, err := asSomebody(path, []string{settingsFileVariable + "="}, strings.Fields(args)...)
+		out, err := asSomebody(t, path, []string{settingsFileVariable + "="}, strings.Fields(args)...)
 		want := "xdpcap: " + flag + ": this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root\n"
 		if err == nil || out != want {
 			t.Errorf("%s: %v, %q", args, err, out)
