@@ -330,11 +330,11 @@ static __always_inline bool is_match(void *ctx, enum context context)
 {
 	if (context == SKB)
 		return is_sent_match(ctx);
-	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) : 0;
 	__u32 length = 0;
 
 	if (context == XDP_MD)
-		return filter(ctx, wire_len);
+		return filter(ctx, filtering_length ? received_length(ctx) : 0);
+	__u32 wire_len = filtering_length ? length_of(ctx) : 0;
 	struct head *head = copy_head(ctx, &length);
 
 	return head && filter_head(head, wire_len, length);
@@ -649,7 +649,7 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 	if (!is_to_be_sent(account, decide(ctx, XDP_MD, account, returned)))
 		return;
 	struct facts facts = {
-		.wire_len = bpf_xdp_get_buff_len(ctx),
+		.wire_len = received_length(ctx),
 		.verdict = returned,
 		.id = make_id(account->cpu, account->seen),
 		.queue = ctx->rx_queue_index,
@@ -688,7 +688,7 @@ static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct fa
 {
 	if (!asking_tag || !facts->tag_protocol)
 		return is_match(ctx, XDP_MD);
-	__u32 wire_len = filtering_length ? bpf_xdp_get_buff_len(ctx) + TAG_BYTES : 0;
+	__u32 wire_len = filtering_length ? received_length(ctx) + TAG_BYTES : 0;
 	__u32 length = 0;
 	struct head *head = copy_tagged_head(ctx, facts, &length);
 
@@ -717,7 +717,7 @@ static __always_inline void sample_with_card(struct xdp_md *ctx, struct account 
 	if (!filtering)
 		ask_tag(ctx, &facts);
 	ask_rest(ctx, &facts);
-	facts.wire_len = bpf_xdp_get_buff_len(ctx);
+	facts.wire_len = received_length(ctx);
 	facts.verdict = returned;
 	facts.id = make_id(account->cpu, account->seen);
 	facts.queue = ctx->rx_queue_index;

@@ -234,6 +234,8 @@ func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	switch {
 	case armed == never, at == onRecord && len(r.merge.order) > 0:
 		timeout = young
+	case armed == unsure:
+		timeout = settleTime
 	case armed == onRecord:
 		timeout = idleInterval
 	}

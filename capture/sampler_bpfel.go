@@ -96,7 +96,8 @@ type samplerRing struct {
 	_         structs.HostLayout
 	Head      uint64
 	Filling   uint64
-	Unused    [6]uint64
+	WokenAt   uint64
+	Unused    [5]uint64
 	Tail      uint64
 	WakeAt    uint64
 	UnusedToo [6]uint64
@@ -151,6 +152,7 @@ const (
 	samplerVarSendingTx         = "sending_tx"
 	samplerVarSnaplen           = "snaplen"
 	samplerVarSource            = "source"
+	samplerVarStoresInOrder     = "stores_in_order"
 	samplerVarTracedIfindex     = "traced_ifindex"
 	samplerVarTracedLower       = "traced_lower"
 	samplerVarTracedNetns       = "traced_netns"
@@ -258,6 +260,7 @@ type samplerVariableSpecs struct {
 	SendingTx         *ebpf.VariableSpec `ebpf:"sending_tx"`
 	Snaplen           *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source            *ebpf.VariableSpec `ebpf:"source"`
+	StoresInOrder     *ebpf.VariableSpec `ebpf:"stores_in_order"`
 	TracedIfindex     *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower       *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns       *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -342,6 +345,7 @@ type samplerVariables struct {
 	SendingTx         *ebpf.Variable `ebpf:"sending_tx"`
 	Snaplen           *ebpf.Variable `ebpf:"snaplen"`
 	Source            *ebpf.Variable `ebpf:"source"`
+	StoresInOrder     *ebpf.Variable `ebpf:"stores_in_order"`
 	TracedIfindex     *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower       *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns       *ebpf.Variable `ebpf:"traced_netns"`

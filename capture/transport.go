@@ -113,6 +113,7 @@ type alarm int
 
 const (
 	never    alarm = iota // perhaps not before it is full
+	unsure                // when it was asked to, but a record that came at that moment may not count
 	onPart                // when a part of it is filled
 	onRecord              // when a record comes
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -27,6 +28,7 @@ type ringTransport struct {
 	fragments *perfTransport
 	list      func() []int // the CPUs that are online
 	present   func() int   // for how many CPUs memory is taken
+	inOrder   bool         // CPUs see the stores of another one in their order
 
 	value  int // bytes of a CPU's memory
 	cpus   int // how many CPUs have memory
@@ -41,6 +43,7 @@ const maxRingSize = 256 << 20
 
 func newRingTransport(o *Options) transport {
 	t := &ringTransport{size: o.Buffer, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs}
+	t.inOrder = runtime.GOARCH == "amd64"
 	// Interfaces where a program runs are traced, and that is found out after this.
 	fragments := *o
 	fragments.Buffer = min(o.Buffer, fragmentsBuffer)
@@ -61,6 +64,9 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) err
 	spec.Maps[samplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
 	if err := spec.Variables[samplerVarRingSize].Set(uint64(t.size)); err != nil {
 		return fmt.Errorf("set %s: %w", samplerVarRingSize, err)
+	}
+	if err := spec.Variables[samplerVarStoresInOrder].Set(t.inOrder); err != nil {
+		return fmt.Errorf("set %s: %w", samplerVarStoresInOrder, err)
 	}
 	return nil
 }
@@ -198,6 +204,8 @@ type sharedRing struct {
 	data   []byte    // the records, and room for the end of the last one
 	bell   *doorbell // nil where another ring has it
 
+	wakeAt uint64 // where arm has asked for the bell last
+
 	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
 	written uint64 // head at that time
 	settled int64  // when a look last found no record that had been begun before it
@@ -258,15 +266,26 @@ func (r *sharedRing) refill() {
 }
 
 // arm asks for the bell when a part of the ring is filled, or at the next record. The program looks
-// for that after it has moved head, so one of the two sees what the other one did.
+// for that after it has moved head. Where that is a mere store (inOrder), the program may look
+// before this process sees it: then neither sees what the other one did. So a new place for a
+// record can be counted on from the second time that it is asked for, when such a store has long
+// been seen. A part that is missed so does no harm: the next record rings, or the reader looks by
+// itself.
 func (r *sharedRing) arm(at alarm) alarm {
 	wakeAt := r.tail + r.size/ringParts
 	if at == onRecord {
 		wakeAt = r.head + 1
 	}
-	atomic.StoreUint64(&r.shared.WakeAt, wakeAt)
-	if atomic.LoadUint64(&r.shared.Head) >= wakeAt {
+	isNew := wakeAt != r.wakeAt
+	if isNew {
+		r.wakeAt = wakeAt
+		atomic.StoreUint64(&r.shared.WakeAt, wakeAt)
+	}
+	switch {
+	case atomic.LoadUint64(&r.shared.Head) >= wakeAt:
 		return never
+	case isNew && at == onRecord:
+		return unsure
 	}
 	return at
 }

@@ -3,12 +3,14 @@ package capture
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf/asm"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -89,15 +91,21 @@ func TestSharedRingInvalid(t *testing.T) {
 }
 
 // A ring asks for its reader when a quarter of it is filled, or at a record. Where that has
-// happened already, it says so.
+// happened already, it says so. That a record was asked for can be counted on from the second time.
 func TestSharedRingArm(t *testing.T) {
 	packet := packetOf(200, 1) // 288 bytes with its facts
 	for at, want := range map[alarm]uint64{onPart: 1024, onRecord: 1} {
 		k, c := newFakeProgram(4096)
 		r := c.ring.(*sharedRing)
 		r.refill()
-		if got := r.arm(at); got != at || k.shared.WakeAt != want {
-			t.Errorf("alarm %d: an empty ring asks at %d, want %d, and says %d", at, k.shared.WakeAt, want, got)
+		first := at
+		if at == onRecord {
+			first = unsure
+		}
+		for _, says := range []alarm{first, at, at} {
+			if got := r.arm(at); got != says || k.shared.WakeAt != want {
+				t.Errorf("alarm %d: an empty ring asks at %d, want %d, and says %d, want %d", at, k.shared.WakeAt, want, got, says)
+			}
 		}
 		for range 5 {
 			k.sample(sampleOf(packet, 1), packet)
@@ -108,7 +116,7 @@ func TestSharedRingArm(t *testing.T) {
 		for r.refill(); c.find() == valid; {
 		}
 		r.release()
-		if got := r.arm(at); got != at || k.shared.WakeAt != k.shared.Head+want {
+		if got := r.arm(at); got != first || k.shared.WakeAt != k.shared.Head+want {
 			t.Errorf("alarm %d: when all is read it asks at %d, want %d more than %d", at, k.shared.WakeAt, want, k.shared.Head)
 		}
 	}
@@ -171,6 +179,55 @@ func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 	})
 	if err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// rings counts how often the doorbell was rung.
+func (p *programTest) rings() uint64 {
+	bell := p.sampler.transport.(*ringTransport).bell
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&bell.producer[0]))) / 16
+}
+
+// The program rings once for each place that it is asked to ring at. It also rings where it had got
+// there when it was asked, because it may have looked before it could see that.
+func TestRingAlarm(t *testing.T) {
+	p := newProgramTest(t, Options{Transport: TransportRing})
+	_, ring := p.shared(0)
+	const record = uint64(factsSize + 64)
+	var rang []uint64
+	for _, wakeAt := range []uint64{
+		0, record + 1, 2 * record, 2 * record, 4*record + 1, // missed for once, and reached
+		6*record + 1, 6*record + 1, 6*record + 1, math.MaxUint64, // reached at last, and far away
+	} {
+		atomic.StoreUint64(&ring.WakeAt, wakeAt)
+		before := p.rings()
+		p.runOn(0, 1, packetOf(64, 1), 1)
+		rang = append(rang, p.rings()-before)
+	}
+	if want := []uint64{0, 1, 1, 0, 1, 0, 1, 0, 0}; !slices.Equal(rang, want) {
+		t.Errorf("rang %v, want %v", rang, want)
+	}
+}
+
+// Where other CPUs do not see the stores of one in their order, head is moved by an exchange.
+func TestRingExchange(t *testing.T) {
+	p := newProgramTest(t, Options{Transport: TransportRing}, func(t transport) { t.(*ringTransport).inOrder = false })
+	packet := packetOf(64, 1)
+	p.run(1, packet, 3)
+	samples, packets := p.samples()
+	if len(samples) != 3 || !bytes.Equal(packets[2], packet) {
+		t.Errorf("the records %+v", samples)
+	}
+	info, err := p.program(1).Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	insns, err := info.Instructions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(insns, func(i asm.Instruction) bool { return i.OpCode.AtomicOp() == asm.Xchg.OpCode(asm.DWord).AtomicOp() }) {
+		t.Error("the program has no exchange")
 	}
 }
 

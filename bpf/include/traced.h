@@ -44,6 +44,7 @@ struct xdp_buff {
 	void *data;
 	void *data_end;
 	struct xdp_rxq_info *rxq;
+	__u32 flags;
 };
 #pragma clang attribute pop
 
@@ -98,10 +99,33 @@ static __always_inline bool is_from_traced(const struct xdp_buff *xdp)
 	return is_traced(xdp->rxq->dev);
 }
 
-/* length_of is the number of bytes in all buffers of a traced packet. */
+/* It costs nothing, because the verifier makes a move of it. It is of Linux 6.2. */
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+
+#define HAS_FRAGS 1 /* in xdp_buff.flags */
+
+static __always_inline bool is_in_one_buffer(const struct xdp_buff *xdp)
+{
+	return !(xdp->flags & HAS_FRAGS);
+}
+
+/*
+ * length_of is the number of bytes in all buffers of a traced packet. To ask the kernel for it is a
+ * call, which a packet in one buffer does without.
+ */
 static __always_inline __u64 length_of(struct xdp_buff *xdp)
 {
+	if (is_in_one_buffer(xdp))
+		return xdp->data_end - xdp->data;
 	return bpf_xdp_get_buff_len((struct xdp_md *)xdp);
+}
+
+/* received_length is length_of for an XDP program's packet. */
+static __always_inline __u64 received_length(struct xdp_md *ctx)
+{
+	if (bpf_cast_to_kern_ctx && is_in_one_buffer(bpf_cast_to_kern_ctx(ctx)))
+		return ctx->data_end - ctx->data;
+	return bpf_xdp_get_buff_len(ctx);
 }
 
 #endif
