@@ -102,13 +102,18 @@ func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, 
 			p.Close()
 		}
 	}()
-	programs := make([]*ebpf.ProgramSpec, 2)
-	for i, name := range names {
-		if programs[i], err = at.embedded(spec, name, p.named()); err != nil {
+	for _, name := range names {
+		counts, err := at.embedded(spec, name, p.named())
+		if err != nil {
 			return nil, nil, nil, err
 		}
+		if counts.AttachType == ebpf.AttachTraceFExit {
+			exit = counts
+		} else {
+			program = counts
+		}
 	}
-	return p, programs[0], programs[1], p.prepare()
+	return p, program, exit, p.prepare()
 }
 
 // EmbedActions makes counters of verdicts, and the program that counts at the exit of another one.
