@@ -192,6 +192,23 @@ func waitFor(t *testing.T, done func() bool) {
 	}
 }
 
+// expire ends the time that the client of this connection has for a batch, and waits until the feed
+// has given it up. It does so again and again: a batch that begins in between has its own time.
+func (f *feed) expire(t *testing.T, peer net.Conn) {
+	t.Helper()
+	testnet.WaitFor(t, "a client to be given up", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for c := range f.clients {
+			if c.conn.LocalAddr().String() == peer.RemoteAddr().String() {
+				c.conn.SetWriteDeadline(time.Now())
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // Of 50 clients ten read nothing while packets come. The others get every packet; these ten are
 // told what they lost, in their drop counts and statistics.
 func TestServerStalls(t *testing.T) {

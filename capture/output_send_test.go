@@ -281,7 +281,7 @@ func checkNotice(t *testing.T, s *testSender, words string) {
 			if strings.HasPrefix(err.Error(), "tcp://"+s.address+": ") && strings.Contains(err.Error(), words) {
 				return
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(testnet.Patience):
 			t.Fatalf("no notice with %q", words)
 		}
 	}

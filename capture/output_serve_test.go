@@ -209,11 +209,18 @@ func TestServerTail(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, func() { // what it is sent meanwhile stays with the kernels
 		close(late.hold)
 	})
+	s.feed.patience = testnet.Patience // a busy machine takes longer to read all of it
+	ended := make(chan error, 1)
 	go func() {
-		<-late.ended
-		late.conn.Close()
+		_, err := s.End(s.sent)
+		ended <- err
 	}()
-	if _, err := s.End(s.sent); err != nil {
+	if err := <-late.ended; err != nil {
+		t.Error(err)
+	}
+	late.conn.Close()
+	s.feed.expire(t, never)
+	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	if late.got.Load() != s.next {
