@@ -33,7 +33,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-race test-kernels lint generate bench fuzz vulncheck man clean help
+.PHONY: build run test test-host test-race test-kernels lint generate bench fuzz vulncheck man clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
@@ -47,10 +47,16 @@ else
 	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
 endif
 
-test: build ## run all tests, as root; installs what they need where it is missing
-	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES))
-	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
+# The tests on this machine mostly wait, so those with the race detector run beside the others. They
+# take less time than the others. All packages are installed before, since apt runs once at a time.
+test: ## run all tests, as root; installs what they need where it is missing
+	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
+	@$(SUDO) true # asks for the password before two commands need it at once
+	@$(MAKE) --no-print-directory -j2 test-host test-race
 	@$(MAKE) --no-print-directory test-kernels
+
+test-host: build
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Left out
 # are tools, the command, which is below, and filter: it starts none but in a test that takes long.
@@ -58,11 +64,12 @@ RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(G
 
 # The command's own tests run the static binary that XDPCAP names. Without it they run themselves, so
 # that a capture of TestChaos and the servers of TestServe are looked at by the race detector, too. It
-# takes more memory than the 40 MiB in which one ending of TestChaos captures.
+# takes more memory than the 40 MiB in which one ending of TestChaos captures. By default every such
+# process sleeps for a second before it exits, so that more races may show: GORACE omits that.
 test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
 	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race -count=1 $(RACING)
-	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= $(GO) test -race -count=1 -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
+	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race -count=1 -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES))
