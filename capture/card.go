@@ -32,6 +32,16 @@ const (
 	ToeplitzHash                 // the card's, as for receive side scaling
 )
 
+var hashKindNames = [...]string{"", "software", "card", "toeplitz"}
+
+// String is who makes such hashes; "" where there is none.
+func (k HashKind) String() string {
+	if int(k) >= len(hashKindNames) {
+		return fmt.Sprintf("hash kind %d", uint32(k))
+	}
+	return hashKindNames[k]
+}
+
 // A question is what the sampling program asks the card about each packet.
 type question struct{ time, hash, tag bool }
 

@@ -2,8 +2,6 @@ package capture
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -115,43 +113,4 @@ func (d *Description) commentCards(b *strings.Builder) {
 			fmt.Fprintf(b, "%s: at the start %v\n", d.Sources[i].Name, clock)
 		}
 	}
-}
-
-// The line of a file's comment that begins with SamplingComment says how packets were chosen, in
-// parts that SamplingSeparator joins.
-const (
-	SamplingComment   = "sampling: "
-	SamplingSeparator = "; of these "
-)
-
-// sampling says which packets are kept, in the order in which that is decided.
-func (o *Options) sampling() string {
-	var kept, byVerdict []string
-	if o.SampleFlows > 1 {
-		kept = append(kept, fmt.Sprintf("all packets of one flow in %d", o.SampleFlows))
-	}
-	if o.First > 0 {
-		kept = append(kept, fmt.Sprintf("the first %d packets of each flow", o.First))
-	}
-	if o.Sample > 1 {
-		kept = append(kept, fmt.Sprintf("one packet of every %d, at random", o.Sample))
-	}
-	for _, v := range slices.Sorted(maps.Keys(o.SampleVerdicts)) {
-		byVerdict = append(byVerdict, fmt.Sprintf("one of every %d with the verdict %v", o.SampleVerdicts[v], v))
-	}
-	if byVerdict != nil {
-		kept = append(kept, strings.Join(byVerdict, ", ")+", at random, and all packets with another verdict")
-	}
-	switch {
-	case o.Adaptive && o.MaxRate > 0:
-		kept = append(kept, fmt.Sprintf("one packet of as many as it takes to keep about %d per second or as many as there is room for, at random", o.MaxRate))
-	case o.Adaptive:
-		kept = append(kept, "one packet of as many as it takes to keep as many as there is room for, at random")
-	case o.MaxRate > 0:
-		kept = append(kept, fmt.Sprintf("at most %d packets per second", o.MaxRate))
-	}
-	if kept == nil {
-		return "every packet"
-	}
-	return strings.Join(kept, SamplingSeparator)
 }

@@ -47,6 +47,8 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 		line.Dropped = p.Dropped
 		line.GSOSize = int(p.GSOSize)
 		line.Weight = p.Weight
+		line.Hash, line.HashBy = p.Hash, p.HashKind.String()
+		line.SetBack = p.ClockSetBack
 		c.blocks = e.lines.Append(c.blocks, line)
 		c.place(p)
 	}

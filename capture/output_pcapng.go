@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/gopacket/gopacket/layers"
@@ -18,8 +17,7 @@ type pcapngEncoder struct {
 	sent    []bool          // whether a source's packets were sent
 	fields  []pcapng.Fields // which are known, by source
 	block   pcapng.Packet   // kept, so that none is allocated per packet
-	outlet  outletComment
-	weights weightComments
+	outlet  outletCache
 }
 
 func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
@@ -110,15 +108,12 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 			block.Hash, block.Fields = p.Hash, block.Fields|pcapng.HasHash
 		}
 		block.Dropped = p.Dropped
-		block.Comments = block.Comments[:0]
-		if p.ClockSetBack != 0 {
-			block.Comments = append(block.Comments, fmt.Sprintf("the wall clock was set back by %v before this packet", p.ClockSetBack))
-		}
-		if p.Weight > 1 {
-			block.Comments = append(block.Comments, e.weights.of(p.Weight))
-		}
+		block.SetBack = p.ClockSetBack
+		block.Weight = p.Weight
+		block.GSOSize = p.GSOSize
+		block.Outlet = nil
 		if p.To != 0 && e.d.OutletName != nil {
-			block.Comments = append(block.Comments, e.outlet.of(p, e.d.OutletName))
+			block.Outlet = e.outlet.of(p.To, e.d.OutletName)
 		}
 		c.blocks = pcapng.AppendPacket(c.blocks, block)
 		c.place(p)
@@ -126,36 +121,18 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 	return n
 }
 
-// An outletComment says where a packet is sent. It is kept, because the packets that follow mostly
-// have the same.
-type outletComment struct {
-	verdict Verdict
-	to      Outlet
-	comment string
+// An outletCache has the name of the last outlet, because the packets that follow mostly have the
+// same.
+type outletCache struct {
+	outlet Outlet
+	name   []byte
 }
 
-// of returns the comment for a packet: "redirect to eth1". `xdpcap read` looks for these words.
-func (c *outletComment) of(p *Packet, name func(Outlet) string) string {
-	if c.verdict != p.Verdict || c.to != p.To {
-		*c = outletComment{p.Verdict, p.To, p.Verdict.String() + " to " + name(p.To)}
+func (c *outletCache) of(to Outlet, name func(Outlet) string) []byte {
+	if c.outlet != to {
+		*c = outletCache{to, []byte(name(to))}
 	}
-	return c.comment
-}
-
-// weightComments say how many packets one stands for: "weight 1000". `xdpcap read` looks for these
-// words. They are kept, because the packets that follow have the same ones.
-type weightComments map[uint32]string
-
-func (c *weightComments) of(weight uint32) string {
-	text, ok := (*c)[weight]
-	if !ok {
-		if *c == nil || len(*c) == 64 { // so that the memory of an adaptive capture has a bound
-			*c = make(weightComments)
-		}
-		text = pcapng.WeightComment(weight)
-		(*c)[weight] = text
-	}
-	return text
+	return c.name
 }
 
 func (e *pcapngEncoder) trailer(b []byte, s *statistics) []byte {

@@ -88,17 +88,6 @@ type packetOrigin struct {
 	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
 }
 
-// outletIn returns what a packet's comments say of the interface that its verdict sends it out of,
-// as a capture writes it, or "".
-func outletIn(comments []string, verdict capture.Verdict) string {
-	for _, text := range comments {
-		if name, ok := strings.CutPrefix(text, verdict.String()+" to "); ok {
-			return name
-		}
-	}
-	return ""
-}
-
 // appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
 // With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
 // what was lost before the packet, how many packets it stands for, and how large the segments are

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
@@ -32,17 +31,11 @@ func (d *readDraw) section(b *capfile.Block) {
 	if b.Raw.Raw == nil {
 		return
 	}
-	for line := range strings.Lines(strings.Join(b.Raw.Comments(), "\n")) {
-		said, ok := strings.CutPrefix(strings.TrimSpace(line), capture.SamplingComment)
-		if !ok {
-			continue
-		}
-		d.several = d.several || strings.Contains(said, " with the verdict ")
-		for part := range strings.SplitSeq(said, capture.SamplingSeparator) {
-			words := []string{"all packets of one flow in ", "the first ", "at most "}
-			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(part, w) }) {
-				d.passesOver(part)
-			}
+	for _, comment := range b.Raw.Comments() {
+		ways, byVerdict := capture.ParseSampling(comment)
+		d.several = d.several || byVerdict
+		for _, way := range ways {
+			d.passesOver(way)
 		}
 	}
 }

@@ -45,10 +45,13 @@ func (c *jsonCopy) block(b []byte, from *capfile.Block) ([]byte, error) {
 	p := &from.Packet
 	c.line = jsonline.Packet{
 		Source: c.source(from), Time: from.Time, Data: p.Data, WireLen: int(p.WireLen), Queue: p.Queue, ID: p.ID, Dropped: p.Dropped,
-		Weight: weightOf(from),
+		Weight: p.Weight, GSOSize: int(p.GSOSize), SetBack: p.SetBack,
+	}
+	if p.Fields&pcapng.HasHash != 0 {
+		c.line.Hash, c.line.HashBy = p.Hash, capture.ToeplitzHash.String()
 	}
 	if p.Fields&pcapng.HasVerdict != 0 {
-		c.line.Verdict, c.line.To = capture.Verdict(p.Verdict).String(), outletOf(from)
+		c.line.Verdict, c.line.To = capture.Verdict(p.Verdict).String(), string(p.Outlet)
 	}
 	if !isEthernet(from.Interface) {
 		c.other[from.Interface.LinkType]++

@@ -66,34 +66,19 @@ func (l *readLines) take(b *capfile.Block) error {
 func (l *readLines) append(b *capfile.Block) {
 	o := packetOrigin{
 		queue: b.Packet.Queue, verdict: capture.Verdict(b.Packet.Verdict), id: b.Packet.ID, dropped: b.Packet.Dropped, hash: b.Packet.Hash, known: b.Packet.Fields,
+		weight: b.Packet.Weight, gsoSize: int(b.Packet.GSOSize),
 	}
 	if l.labels.several || o.known&pcapng.HasVerdict != 0 {
 		o.label = l.labels.of(b.Interface).text
 	}
 	if l.format.Verbose > 0 {
-		o.to, o.weight = outletOf(b), weightOf(b)
+		o.to = string(b.Packet.Outlet)
 	}
 	l.origin = l.format.appendOrigin(l.origin[:0], &o)
 	if !isEthernet(b.Interface) {
 		l.other[b.Interface.LinkType]++
 	}
 	l.lines = l.dissector.AppendLine(l.lines, dissectPacket(b, l.origin))
-}
-
-// outletOf returns the interface that a packet was sent out of, where the file has it, or "".
-func outletOf(b *capfile.Block) string {
-	if b.Raw.Raw == nil || b.Packet.Fields&pcapng.HasVerdict == 0 {
-		return ""
-	}
-	return outletIn(b.Raw.Comments(), capture.Verdict(b.Packet.Verdict))
-}
-
-// weightOf returns how many packets one stands for, as the file has it: 1 where it says nothing.
-func weightOf(b *capfile.Block) uint32 {
-	if b.Raw.Raw == nil {
-		return 1
-	}
-	return pcapng.Weight(b.Raw.Comments())
 }
 
 // dissectPacket is a packet of a file as package dissect takes it.

@@ -87,7 +87,7 @@ func (o *readObjects) keys(b *capfile.Block) *packetKeys {
 	}
 	if p.Fields&pcapng.HasVerdict != 0 {
 		k.Verdict = capture.Verdict(p.Verdict).String()
-		k.To = outletOf(b)
+		k.To = string(p.Outlet)
 	}
 	if p.Fields&pcapng.HasQueue != 0 {
 		k.Queue = &p.Queue
@@ -98,8 +98,8 @@ func (o *readObjects) keys(b *capfile.Block) *packetKeys {
 	if p.Fields&pcapng.HasHash != 0 {
 		k.Hash = fmt.Sprintf("0x%08x", p.Hash)
 	}
-	if weight := weightOf(b); weight > 1 {
-		k.Weight = weight
+	if p.Weight > 1 {
+		k.Weight = p.Weight
 	}
 	if b.Raw.Raw != nil {
 		k.Comments = b.Raw.Comments()

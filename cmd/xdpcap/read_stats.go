@@ -101,7 +101,7 @@ func (s *readStats) interfaceOf(i *capfile.Interface) *interfaceTally {
 func (s *readStats) packet(b *capfile.Block) {
 	p := &b.Packet
 	length := max(p.WireLen, uint32(len(p.Data)))
-	weight := weightOf(b)
+	weight := max(p.Weight, 1)
 	s.drawn.packet(b, length, weight)
 	s.total.add(length, weight)
 	of := s.interfaceOf(b.Interface)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -8,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -50,7 +50,11 @@ func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
 	for _, packet := range readTraced(t, file) {
 		verdict := capture.Verdict(packet.verdict).String()
 		kept[verdict]++
-		weights[verdict] = pcapng.Weight(packet.comments)
+		weight := uint32(1)
+		for _, comment := range packet.comments {
+			fmt.Sscanf(comment, "weight %d", &weight)
+		}
+		weights[verdict] = weight
 	}
 	if diff := cmp.Diff(map[string]uint32{"drop": 1, "tx": 1, "aborted": 7, "pass": 20}, weights); diff != "" {
 		t.Errorf("weights: %s", diff)

@@ -33,6 +33,9 @@ type Packet struct {
 	Dropped uint64 // packets lost before it
 	GSOSize int    // 0 = none
 	Weight  uint32 // packets that it stands for; 0 = not known
+	Hash    uint32
+	HashBy  string        // who has made the hash; "" = there is none
+	SetBack time.Duration // by which the wall clock was set back before it
 }
 
 // An Encoder belongs to one goroutine.
@@ -123,6 +126,16 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	}
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))
+	}
+	if p.HashBy != "" {
+		b = append(b, `,"hash":"0x`...)
+		for shift := 28; shift >= 0; shift -= 4 {
+			b = append(b, digits[p.Hash>>shift&0xf])
+		}
+		b = append(append(append(b, `","hash_by":"`...), p.HashBy...), '"')
+	}
+	if p.SetBack != 0 {
+		b = appendNumber(b, `,"clock_set_back_ns":`, uint64(p.SetBack))
 	}
 	if !source.NoEthernet {
 		b = e.appendHeaders(b, p.Data)

@@ -232,7 +232,7 @@ var errShort = errors.New("a packet is longer than its block")
 
 // ParsePacket reads a packet of any of the three types of blocks. Data is a part of the block's
 // Raw. Time is in units of the interface's Clock. Of options that occur several times, it has the
-// last one; comments are left to Comments. snapLen is that of the section's first interface, to
+// last one; of comments it has the Remarks. snapLen is that of the section's first interface, to
 // which a Simple Packet Block is cut.
 func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	*p = Packet{}
@@ -266,6 +266,7 @@ func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 }
 
 func (p *Packet) parseOptions(o options) {
+	sentBy := uint32(0) // the verdict that Outlet is about
 	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
 		switch {
 		case code == epbFlags && len(value) == 4:
@@ -280,7 +281,14 @@ func (p *Packet) parseOptions(o options) {
 			p.Hash, p.Fields = u32(value[1:], o.big), p.Fields|HasHash
 		case code == epbVerdict && len(value) == 9 && value[0] == verdictXDP:
 			p.Verdict, p.Fields = uint32(u64(value[1:], o.big)), p.Fields|HasVerdict
+		case code == optComment:
+			if verdict := p.Remarks.parse(value); verdict != 0 {
+				sentBy = verdict
+			}
 		}
+	}
+	if p.Fields&HasVerdict == 0 || p.Verdict != sentBy {
+		p.Outlet = nil
 	}
 }
 

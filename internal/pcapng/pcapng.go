@@ -117,7 +117,8 @@ type Packet struct {
 	Hash      uint32   // epb_hash, with HasHash: the card's Toeplitz hash, as a number
 	Flags     uint32   // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = left out
 	Fields    Fields   // a sum of HasQueue, HasID, HasVerdict, HasHash
-	Comments  []string // opt_comment
+	Comments  []string // opt_comment; ParsePacket leaves them to Block.Comments
+	Remarks            // opt_comment, too: one for each
 }
 
 // maxPacketOverhead is the most that a Packet takes besides its data and comments, which are rare:
@@ -138,6 +139,9 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	options := len(b)
 	for _, text := range p.Comments {
 		b = appendString(b, optComment, text)
+	}
+	if !p.isEmpty() {
+		b = p.Remarks.append(b, p.Verdict)
 	}
 	if p.Flags != 0 {
 		b = appendOption32(b, epbFlags, p.Flags)

@@ -1,0 +1,121 @@
+package capture
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"reflect"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/capfile"
+)
+
+// factsOf are facts of which each field has another value, as a packet may have it. The second
+// packet differs from the first in each of them.
+func factsOf(second bool) (f Facts) {
+	v := reflect.ValueOf(&f).Elem()
+	for i := range v.NumField() {
+		n := uint64(1000 + 10*i)
+		if second {
+			n++
+		}
+		switch field := v.Field(i); {
+		case !v.Type().Field(i).IsExported():
+		case field.CanInt():
+			field.SetInt(int64(n))
+		default:
+			field.SetUint(n)
+		}
+	}
+	f.Source, f.Verdict, f.HashKind = 0, Tx, ToeplitzHash
+	if second {
+		f.Source, f.Verdict, f.HashKind = 1, Redirect, NoHash
+	}
+	f.cookie, f.length, f.unused, f.tagProtocol, f.tag = 1, 60, 2, 3, 4
+	return f
+}
+
+// changedFacts calls check for each field of Facts, with facts that differ in it alone.
+func changedFacts(t *testing.T, check func(name string, one, other Facts)) {
+	t.Helper()
+	first, second := factsOf(false), factsOf(true)
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[Facts]()) {
+		if !field.IsExported() {
+			continue
+		}
+		one := first
+		if field.Name == "Time" {
+			one.CardTime = 0 // or it would stand in the place of Time
+		}
+		other := one
+		reflect.ValueOf(&other).Elem().Field(i).Set(reflect.ValueOf(second).Field(i))
+		if one == other {
+			t.Fatalf("%s has no other value", field.Name)
+		}
+		check(field.Name, one, other)
+	}
+}
+
+// writtenFile is what a Writer makes of a packet.
+func writtenFile(format Format, f Facts) []byte {
+	var out bytes.Buffer
+	w := NewWriter(&out, WriterOptions{Format: format})
+	d := describeTwo()
+	for i := range d.Sources {
+		d.Sources[i].Hook = Exit
+	}
+	d.OutletName = func(to Outlet) string { return fmt.Sprint("if", to) }
+	w.Begin(d)
+	w.Write([]Packet{{Facts: &f, Data: packetOf(60, 1)}})
+	w.End(make(Accounts, 2))
+	return out.Bytes()
+}
+
+// A field of Facts that is added stands in files and lines, too, and what is read of a file tells
+// of it.
+func TestFactsInFiles(t *testing.T) {
+	decoded := func(f Facts) string {
+		r, err := capfile.New(bytes.NewReader(writtenFile(PCAPNG, f)), "test", capfile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			b, err := r.Next()
+			if err == io.EOF {
+				t.Fatal("the file has no packet")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Kind == capfile.Packet {
+				p := b.Packet
+				p.Data = nil
+				return fmt.Sprintf("%+v", p)
+			}
+		}
+	}
+	changedFacts(t, func(name string, one, other Facts) {
+		if text := decoded(one); text == decoded(other) {
+			t.Errorf("of a pcapng file the same is read for another %s: %s", name, text)
+		}
+		if line := writtenFile(JSON, one); bytes.Equal(line, writtenFile(JSON, other)) {
+			t.Errorf("the line of JSON is the same for another %s: %s", name, line)
+		}
+	})
+}
+
+// A recorder keeps all that is known of a packet.
+func TestFactsInRecorder(t *testing.T) {
+	ring, err := newPacketRing(MinRecorder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ring.close()
+	facts := factsOf(false)
+	ring.put(&Packet{Facts: &facts, Data: packetOf(60, 1)})
+	var got Packet
+	ring.first(&got, new(wrapped))
+	if *got.Facts != facts || !bytes.Equal(got.Data, packetOf(60, 1)) {
+		t.Errorf("%+v, want %+v", got.Facts, facts)
+	}
+}

@@ -1,0 +1,97 @@
+package pcapng
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// Remarks are what is told of a packet in comments, because the format has no option for it:
+// in words that readers show, and that ParsePacket finds again.
+type Remarks struct {
+	SetBack time.Duration // by how much the wall clock was set back before the packet; 0 = left out
+	Weight  uint32        // how many packets this one stands for; 1 is left out, and so is 0: unknown
+	Outlet  []byte        // interface that Verdict, tx or redirect, sends it out of; nil = left out
+	GSOSize uint32        // the most bytes of data in a segment; 0 = left out
+}
+
+// The words of remarks, each of which is a comment of its own. The value follows the first part.
+const (
+	setBackWord, setBackEnd = "the wall clock was set back by ", " before this packet"
+	weightWord              = "weight "
+	gsoWord                 = "GSO size "
+)
+
+// outletWords stand before an outlet, by the verdict that has one.
+var outletWords = map[uint32]string{3: "tx to ", 4: "redirect to "}
+
+// append appends a comment for each remark.
+func (r *Remarks) append(b []byte, verdict uint32) []byte {
+	if r.SetBack != 0 {
+		b = appendComment(b, func(b []byte) []byte {
+			return append(append(append(b, setBackWord...), r.SetBack.String()...), setBackEnd...)
+		})
+	}
+	if r.Weight > 1 {
+		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, weightWord...), uint64(r.Weight), 10) })
+	}
+	if word := outletWords[verdict]; r.Outlet != nil && word != "" {
+		b = appendComment(b, func(b []byte) []byte { return append(append(b, word...), r.Outlet...) })
+	}
+	if r.GSOSize != 0 {
+		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, gsoWord...), uint64(r.GSOSize), 10) })
+	}
+	return b
+}
+
+// isEmpty tells that there is no remark, as of most packets.
+func (r *Remarks) isEmpty() bool {
+	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize == 0
+}
+
+// appendComment appends an opt_comment with a short text that is never cut.
+func appendComment(b []byte, text func([]byte) []byte) []byte {
+	at := len(b)
+	b = text(le.AppendUint32(b, optComment))
+	n := len(b) - at - 4
+	le.PutUint16(b[at+2:], uint16(n))
+	return pad(b, n)
+}
+
+// parse takes up what a comment says. Of an outlet, it returns the verdict that sends the packet
+// there. It refers to the comment, and allocates nothing.
+func (r *Remarks) parse(comment []byte) (verdict uint32) {
+	if number, ok := bytes.CutPrefix(comment, []byte(weightWord)); ok {
+		if n := parseUint(number); n > 0 && r.Weight == 0 {
+			r.Weight = n
+		}
+	} else if number, ok := bytes.CutPrefix(comment, []byte(gsoWord)); ok {
+		r.GSOSize = parseUint(number)
+	} else if text, ok := bytes.CutPrefix(comment, []byte(setBackWord)); ok {
+		if text, ok = bytes.CutSuffix(text, []byte(setBackEnd)); ok {
+			r.SetBack, _ = time.ParseDuration(string(text))
+		}
+	}
+	for v, word := range outletWords {
+		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok {
+			r.Outlet = to
+			return v
+		}
+	}
+	return 0
+}
+
+// parseUint reads a number of 32 bits; 0 where there is none.
+func parseUint(digits []byte) uint32 {
+	n := uint64(0)
+	for _, d := range digits {
+		if d < '0' || d > '9' || n > 1<<32 {
+			return 0
+		}
+		n = 10*n + uint64(d-'0')
+	}
+	if n > 1<<32-1 {
+		return 0
+	}
+	return uint32(n)
+}

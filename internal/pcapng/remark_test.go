@@ -1,0 +1,45 @@
+package pcapng
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is told of a packet in comments is read again, in the words that files have had since 0.1.
+// An outlet is that of the packet's own verdict.
+func TestRemarks(t *testing.T) {
+	for _, test := range []struct {
+		packet   Packet
+		comments []string
+		want     Remarks
+	}{
+		{Packet{}, nil, Remarks{}},
+		{Packet{Remarks: Remarks{Weight: 1}}, nil, Remarks{}},
+		{Packet{Remarks: Remarks{Weight: 1<<32 - 1, GSOSize: 1448}}, []string{"weight 4294967295", "GSO size 1448"}, Remarks{Weight: 1<<32 - 1, GSOSize: 1448}},
+		{Packet{Remarks: Remarks{SetBack: 90 * time.Minute}}, []string{"the wall clock was set back by 1h30m0s before this packet"}, Remarks{SetBack: 90 * time.Minute}},
+		{Packet{Verdict: 4, Fields: HasVerdict, Remarks: Remarks{Outlet: []byte("eth1")}}, []string{"redirect to eth1"}, Remarks{Outlet: []byte("eth1")}},
+		{Packet{Verdict: 3, Fields: HasVerdict, Remarks: Remarks{Outlet: []byte("eth1")}}, []string{"tx to eth1"}, Remarks{Outlet: []byte("eth1")}},
+		{Packet{Verdict: 4, Fields: HasVerdict, Comments: []string{"tx to eth1"}}, []string{"tx to eth1"}, Remarks{}},
+		{Packet{Comments: []string{"redirect to eth1"}}, []string{"redirect to eth1"}, Remarks{}},
+		{Packet{Comments: []string{"weight 4294967296", "weight 0", "weight -1", "weight ", "weights 5", "weight 7", "weight 8"}},
+			[]string{"weight 4294967296", "weight 0", "weight -1", "weight ", "weights 5", "weight 7", "weight 8"}, Remarks{Weight: 7}},
+	} {
+		raw := AppendPacket(nil, &test.packet)
+		block, err := ParseBlock(raw, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Packet
+		if err := ParsePacket(block, 0, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.comments, block.Comments()); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(test.want, got.Remarks); diff != "" {
+			t.Errorf("%q: %s", test.comments, diff)
+		}
+	}
+}
