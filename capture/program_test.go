@@ -446,10 +446,14 @@ func TestProgramFirst(t *testing.T) {
 
 // The token bucket has tokens for one packet at the start, and for one second's packets at most.
 func TestProgramMaxRate(t *testing.T) {
-	b := newProgramTest(t, Options{MaxRate: 2})
+	const rate = 2
+	start := time.Now()
+	b := newProgramTest(t, Options{MaxRate: rate})
 	b.run(0, packetOf(64, 0), 50)
-	if a := b.accounts()[0]; a.sent != 1 || a.NotSampled != 49 {
-		t.Errorf("at once: %+v", a)
+	// A busy machine may take so long until here that another packet has been paid for.
+	most := 1 + uint64(rate*time.Since(start).Seconds())
+	if a := b.accounts()[0]; a.sent < 1 || a.sent > most || a.NotSampled != 50-a.sent {
+		t.Errorf("at once, when at most %d are paid for: %+v", most, a)
 	}
 	// The bucket is now as if no packet had come since the machine was started.
 	if err := b.sampler.maps[samplerMapBucket].Put(uint32(0), uint64(0)); err != nil {
