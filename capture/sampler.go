@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -186,12 +187,35 @@ func (k *sampler) load(l loading) (program, error) {
 		return program{}, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
-	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: k.maps})
+	opts := ebpf.CollectionOptions{MapReplacements: k.maps}
+	if spec.Programs[name].Type == ebpf.XDP {
+		types, err := kernelTypes()
+		if err != nil {
+			return program{}, err
+		}
+		opts.Programs.KernelTypes = types
+	}
+	coll, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
 		return program{}, err
 	}
 	defer coll.Close()
 	return program{Program: coll.DetachProgram(name)}, nil
+}
+
+// kernelTypes are those of the kernel without its modules, which have nothing that a program at XDP
+// reads. Where the kernel does not describe its types there are none, and the verifier removes what
+// would read them.
+func kernelTypes() (*btf.Spec, error) {
+	types, err := btf.LoadKernelSpec()
+	if !errors.Is(err, ebpf.ErrNotSupported) {
+		return types, err
+	}
+	none, err := btf.NewBuilder(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return none.Spec()
 }
 
 // constants returns the constants that all programs have in common, and those of a filter.
