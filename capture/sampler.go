@@ -183,9 +183,6 @@ func (k *sampler) load(l loading) (program, error) {
 	if l.adjust != nil {
 		l.adjust(spec.Programs[name])
 	}
-	if spec.Programs[name].Type == ebpf.XDP && support.CheckBTF() != nil {
-		doWithoutTypes(spec.Programs[name])
-	}
 	if err := xdp.Alone(spec.Programs[name]); err != nil {
 		return program{}, err
 	}
@@ -219,16 +216,6 @@ func kernelTypes() (*btf.Spec, error) {
 		return nil, err
 	}
 	return none.Spec()
-}
-
-// doWithoutTypes lets a program be loaded where the kernel does not tell its types. What it has to
-// look up there is then in code that never runs: see received_length in bpf/include/traced.h.
-func doWithoutTypes(spec *ebpf.ProgramSpec) {
-	for i, ins := range spec.Instructions {
-		if btf.CORERelocationMetadata(&ins) != nil {
-			spec.Instructions[i] = btf.WithCORERelocationMetadata(ins, nil)
-		}
-	}
 }
 
 // constants returns the constants that all programs have in common, and those of a filter.
