@@ -107,7 +107,7 @@ type clockRing struct {
 	until   int64 // CLOCK_MONOTONIC ns
 }
 
-func (r *clockRing) next(packets []Packet) int {
+func (r *clockRing) refill() {
 	if r.packets > 0 {
 		for i := range int64(2 * r.packets) {
 			ns := uint64(r.until + i - int64(r.packets-1))
@@ -118,5 +118,4 @@ func (r *clockRing) next(packets []Packet) int {
 		}
 		r.packets = 0
 	}
-	return r.listRing.next(packets)
 }

@@ -6,108 +6,80 @@ import "slices"
 // depend on the transport: a ring is anything that a cursor can walk along.
 type merge struct {
 	cursors []*cursor
-	order   order   // the cursors that have a record
-	spent   *cursor // the one whose last record next has returned; nil = none
-	horizon uint64  // CLOCK_MONOTONIC ns up to which the order is final
-	known   int64   // the latest that complete has returned
-
-	sources int              // of the session
-	reject  func(source int) // counts a record that failed its check
+	order   order  // the cursors whose rings have a record
+	group   uint64 // the number of the group that is handed on
+	horizon uint64 // CLOCK_MONOTONIC ns up to which the order is final
+	known   int64  // the latest that complete has returned
 }
 
-// A cursor walks along one ring. It takes many records out of it at a time, because that takes much
-// less time for each of them.
+// A cursor is where the reader stands in a ring.
 type cursor struct {
 	ring  ring
-	left  []Packet // those that were taken out of the ring last, and have not been returned yet
-	group [groupSize]Packet
+	stamp uint64 // of the ring's next record, while the cursor is in the order
+	ready bool   // the cursor is in the order
+	group uint64 // the last one that has packets of the ring
 }
 
-// groupSize is how many records and packets are handed on at a time, at most. They stay in the
-// CPU's fastest cache, also with the bytes of short packets.
-const groupSize = 64
+// groupSize is how many packets are handed on at a time. What is known of them stays in the CPU's
+// fastest cache meanwhile, also with the bytes of short packets.
+const groupSize = 32
 
 // newCursor returns a cursor before the first record of a ring.
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 
-// first is the stamp of the first record that is left.
-func (c *cursor) first() uint64 { return uint64(c.left[0].Time) }
+// isReady tells whether there is a record whose place in the sequence is final.
+func (m *merge) isReady() bool { return len(m.order) > 0 && m.order[0].stamp <= m.horizon }
 
-// isReady tells whether there is a record whose place in the sequence is final. What next has
-// returned is not valid any more.
-func (m *merge) isReady() bool {
-	if c := m.spent; c != nil {
-		m.spent = nil
-		if m.fill(c) {
-			m.order.push(c)
+// next fills a slice with the oldest packets whose place in the sequence is final, as they were
+// sent, with stamps of CLOCK_MONOTONIC, and returns how many there are. They stay valid until the
+// next call. Where isReady, there is one at least. A damaged record, which has no place, comes as
+// soon as the reader finds it.
+func (m *merge) next(packets []Packet) (n int) {
+	m.group++
+	for n < len(packets) && m.isReady() {
+		c, until := m.order[0], m.horizon
+		isAlone := len(m.order) == 1
+		if !isAlone {
+			until = min(until, m.order.second())
+		}
+		if c.group != m.group {
+			c.group = m.group
+			c.ring.begin()
+		}
+		// Of cursors with equal stamps any may be the first.
+		var taken int
+		taken, c.stamp, c.ready = c.ring.next(packets[n:], until)
+		n += taken
+		switch {
+		case !c.ready:
+			m.order.popFirst()
+		case !isAlone:
+			m.order.fixFirst()
+		}
+		if taken == 0 {
+			break // the group has enough of this ring
 		}
 	}
-	return len(m.order) > 0 && m.order[0].first() <= m.horizon
-}
-
-// next returns the oldest packets, at most so many, that come out of one ring one after the other
-// and whose place in the sequence is final: as they were sent, with the stamps of CLOCK_MONOTONIC.
-// They stay valid until isReady is called. There are none where that would return false, and after
-// the last ones that a cursor had at hand.
-func (m *merge) next(most int) []Packet {
-	if m.spent != nil || len(m.order) == 0 {
-		return nil
-	}
-	c, until := m.order[0], m.horizon
-	if len(m.order) > 1 {
-		until = min(until, m.order.second())
-	}
-	// Of cursors with equal stamps any may be the first.
-	most = min(most, len(c.left))
-	n := 0
-	for n < most && uint64(c.left[n].Time) <= until {
-		n++
-	}
-	run := c.left[:n]
-	c.left = c.left[n:]
-	switch {
-	case len(c.left) == 0:
-		m.spent = c
-		m.order.popFirst()
-	case len(m.order) > 1:
-		m.order.fixFirst()
-	}
-	return run
+	return n
 }
 
 // gather asks the rings for new records, and adds the cursors that have a record again to the
 // order.
 func (m *merge) gather() {
 	for _, c := range m.cursors {
-		c.ring.refill()
-		if len(c.left) == 0 && m.fill(c) {
-			m.order.push(c)
-		}
+		m.refill(c)
 	}
 }
 
-// fill takes the next records out of a cursor's ring, and tells whether there are any. It rejects
-// those that fail the check.
-func (m *merge) fill(c *cursor) bool {
-	for {
-		packets := c.group[:c.ring.next(c.group[:])]
-		kept := 0
-		for i := range packets {
-			p := &packets[i]
-			switch {
-			case !p.isOf(m.sources):
-				m.reject(p.named())
-				continue
-			case kept != i:
-				packets[kept] = *p
-			}
-			kept++
-		}
-		c.left = packets[:kept]
-		if kept > 0 || len(packets) == 0 {
-			return kept > 0
+// refill asks a cursor's ring for new records, and tells whether it has any.
+func (m *merge) refill(c *cursor) bool {
+	c.ring.refill()
+	if !c.ready {
+		if c.stamp, c.ready = c.ring.stamp(); c.ready {
+			m.order.push(c)
 		}
 	}
+	return c.ready
 }
 
 // release gives what lies before the cursors back to the kernel.
@@ -121,12 +93,7 @@ func (m *merge) release() {
 // has returned is not valid any more.
 func (m *merge) drop() (errs []error) {
 	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool {
-		if !c.ring.isGone() || c == m.spent || len(c.left) > 0 {
-			return false
-		}
-		c.ring.refill()
-		if m.fill(c) {
-			m.order.push(c)
+		if !c.ring.isGone() || m.refill(c) {
 			return false
 		}
 		errs = append(errs, c.ring.close())
@@ -165,22 +132,22 @@ func (m *merge) close() (errs []error) {
 	for _, c := range m.cursors {
 		errs = append(errs, c.ring.close())
 	}
-	m.cursors, m.order, m.spent = nil, nil, nil
+	m.cursors, m.order = nil, nil
 	return errs
 }
 
 // An order is a heap of the cursors that have a record, by its time stamp: the first is the oldest.
 type order []*cursor
 
-func (o order) less(i, j int) bool { return o[i].first() < o[j].first() }
+func (o order) less(i, j int) bool { return o[i].stamp < o[j].stamp }
 
 // second is the stamp of the oldest record that is not the first cursor's. It may be called only
 // where there are several.
 func (o order) second() uint64 {
 	if len(o) > 2 && o.less(2, 1) {
-		return o[2].first()
+		return o[2].stamp
 	}
-	return o[1].first()
+	return o[1].stamp
 }
 
 func (o *order) push(c *cursor) {

@@ -12,9 +12,10 @@ import (
 
 // stamps takes all records that are ready, so many at a time at most, and returns their stamps.
 func (m *merge) stamps(most int) (all []uint64) {
+	packets := make([]Packet, most)
 	for m.isReady() {
-		for _, r := range m.next(most) {
-			all = append(all, uint64(r.Time))
+		for _, p := range packets[:m.next(packets)] {
+			all = append(all, uint64(p.Time))
 		}
 	}
 	return all
@@ -23,7 +24,7 @@ func (m *merge) stamps(most int) (all []uint64) {
 // The records of many rings come out in the order of their stamps, and none is missing.
 func TestMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	m := merge{sources: 1, reject: func(int) { t.Error("a record was rejected") }}
+	m := merge{}
 	var want []uint64
 	for range 33 {
 		k, c := newFakePerf(1 << 16)
@@ -39,7 +40,7 @@ func TestMerge(t *testing.T) {
 	slices.Sort(want)
 	m.horizon = math.MaxUint64
 	m.gather()
-	got := m.stamps(math.MaxInt)
+	got := m.stamps(groupSize)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -49,13 +50,13 @@ func TestMerge(t *testing.T) {
 func TestMergeHorizon(t *testing.T) {
 	early, onEarly := newFakePerf(4096)
 	late, onLate := newFakePerf(4096)
-	m := merge{cursors: []*cursor{onEarly, onLate}, horizon: 15, sources: 1}
+	m := merge{cursors: []*cursor{onEarly, onLate}, horizon: 15}
 	packet := packetOf(60, 0)
 	put := func(k *fakePerf, ns uint64) { k.sample(sampleOf(packet, ns), packet) }
 	var got []uint64
 	take := func() {
 		m.gather()
-		got = append(got, m.stamps(math.MaxInt)...)
+		got = append(got, m.stamps(groupSize)...)
 	}
 	put(late, 20)
 	take()
@@ -88,12 +89,12 @@ func TestMergeHeld(t *testing.T) {
 	} {
 		held, onHeld := newFakeProgram(4096)
 		other, onOther := newFakeProgram(4096)
-		m := merge{cursors: []*cursor{onHeld, onOther}, sources: 1}
+		m := merge{cursors: []*cursor{onHeld, onOther}}
 		var got []uint64
 		look := func(now uint64) {
 			m.horizon = uint64(m.complete(int64(now)))
 			m.gather()
-			got = append(got, m.stamps(math.MaxInt)...)
+			got = append(got, m.stamps(groupSize)...)
 		}
 		look(100 * ms)
 		held.shared.Filling = 1
@@ -130,18 +131,18 @@ func TestMergePrompt(t *testing.T) {
 // A damaged record is rejected once, and what follows is not held up.
 func TestMergeRejects(t *testing.T) {
 	k, c := newFakePerf(4096)
-	var rejected []int
-	m := merge{cursors: []*cursor{c}, horizon: math.MaxUint64, sources: 2, reject: func(source int) { rejected = append(rejected, source) }}
 	packet := packetOf(60, 1)
 	bad := sampleOf(packet, 1)
 	bad.Source, bad.cookie = 1, 0
 	k.sample(bad, packet)
 	k.sample(sampleOf(packet, 2), packet)
-	m.gather()
-	if got := m.stamps(math.MaxInt); !slices.Equal(got, []uint64{2}) {
-		t.Errorf("the records %d", got)
+	r := &reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{sources: 2}, ledger: newLedger(2, 0)}
+	r.merge.gather()
+	packets := make([]Packet, groupSize)
+	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.merge.isReady() {
+		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
 	}
-	if diff := cmp.Diff([]int{1}, rejected); diff != "" {
+	if diff := cmp.Diff(Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -13,26 +13,19 @@ import (
 type pcapngEncoder struct {
 	d       Description
 	options WriterOptions
-	macs    [][]byte        // by source
-	sent    []bool          // whether a source's packets were sent
-	fields  []pcapng.Fields // which are known, by source
-	block   pcapng.Packet   // kept, so that none is allocated per packet
+	sources []*pcapng.Template
+	block   pcapng.Packet // of packets that are not plain; kept, so that none is allocated for each
 	outlet  outletCache
 }
 
 func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
 	e := &pcapngEncoder{d: *d, options: *o}
-	for _, src := range d.Sources {
-		e.macs = append(e.macs, src.MAC)
-		e.sent = append(e.sent, src.Direction() == Out)
-		fields := pcapng.Fields(pcapng.HasID)
-		if src.HasQueue() {
-			fields |= pcapng.HasQueue
+	for i, src := range d.Sources {
+		direction := uint32(pcapng.Inbound)
+		if src.Direction() == Out {
+			direction = pcapng.Outbound
 		}
-		if src.HasVerdict() {
-			fields |= pcapng.HasVerdict
-		}
-		e.fields = append(e.fields, fields)
+		e.sources = append(e.sources, pcapng.NewTemplate(uint32(i), src.HasQueue(), src.HasVerdict(), direction, src.MAC))
 	}
 	return e
 }
@@ -72,14 +65,6 @@ func description(src *Source) string {
 	return src.Alias + ", " + src.Hook.String()
 }
 
-// flags is epb_flags. A packet that is sent to one station is unicast, whichever that is.
-func (e *pcapngEncoder) flags(p *Packet) uint32 {
-	if e.sent[p.Source] {
-		return pcapng.Outbound | pcapng.Reception(p.Data, p.Data[:min(len(p.Data), 6)])
-	}
-	return pcapng.Inbound | pcapng.Reception(p.Data, e.macs[p.Source])
-}
-
 func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction) {
 	for _, i := range program {
 		all = append(all, pcapng.Instruction(i))
@@ -88,37 +73,46 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 }
 
 func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
-	block := &e.block
+	blocks, places := c.blocks, c.packets
 	for ; n < len(packets); n++ {
 		p := &packets[n]
-		if !c.hasRoom(len(p.Data) + maxOverhead) {
+		if (cap(blocks)-len(blocks) < len(p.Data)+maxOverhead || len(places) == cap(places)) && len(places) > 0 {
 			break
 		}
-		// The fields are set one by one, for the reason given in reader.take.
-		block.Interface = uint32(p.Source)
-		block.Time = uint64(p.Stamp())
-		block.WireLen = p.WireLen
-		block.Data = p.Data
-		block.Flags = e.flags(p)
-		block.Fields = e.fields[p.Source]
-		block.Queue = p.Queue
-		block.ID = p.ID
-		block.Verdict = uint32(p.Verdict)
-		if p.HashKind == ToeplitzHash {
-			block.Hash, block.Fields = p.Hash, block.Fields|pcapng.HasHash
+		f := p.Facts
+		source := e.sources[f.Source]
+		if f.isPlain() {
+			blocks = source.Append(blocks, p.Data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
+		} else {
+			blocks = source.AppendPacket(blocks, e.fill(p))
 		}
-		block.Dropped = p.Dropped
-		block.SetBack = p.ClockSetBack
-		block.Weight = p.Weight
-		block.GSOSize = p.GSOSize
-		block.Outlet = nil
-		if p.To != 0 && e.d.OutletName != nil {
-			block.Outlet = e.outlet.of(p.To, e.d.OutletName)
-		}
-		c.blocks = pcapng.AppendPacket(c.blocks, block)
-		c.place(p)
+		places = append(places, placed{end: c.start + int64(len(blocks)), time: f.Time, bytes: uint32(len(p.Data)), source: uint32(f.Source)})
 	}
+	c.blocks, c.packets = blocks, places
 	return n
+}
+
+// isPlain tells that nothing is known of a packet but what most have.
+func (f *Facts) isPlain() bool {
+	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize)|HashKind(f.To)) == 0 && f.Weight <= 1
+}
+
+// fill makes a block of a packet of which more is known. It is kept, so that none is allocated for
+// each packet.
+func (e *pcapngEncoder) fill(p *Packet) *pcapng.Packet {
+	b := &e.block
+	*b = pcapng.Packet{
+		Time: uint64(p.Stamp()), WireLen: p.WireLen, Data: p.Data,
+		ID: p.ID, Queue: p.Queue, Verdict: uint32(p.Verdict), Dropped: p.Dropped,
+		Remarks: pcapng.Remarks{SetBack: p.ClockSetBack, Weight: p.Weight, GSOSize: p.GSOSize},
+	}
+	if p.HashKind == ToeplitzHash {
+		b.Hash, b.Fields = p.Hash, pcapng.HasHash
+	}
+	if p.To != 0 && e.d.OutletName != nil {
+		b.Outlet = e.outlet.of(p.To, e.d.OutletName)
+	}
+	return b
 }
 
 // An outletCache has the name of the last outlet, because the packets that follow mostly have the

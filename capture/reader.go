@@ -106,43 +106,47 @@ func (r *reader) addRings() error {
 // take fills the slice with the oldest packets, and returns how many there are. Records that come
 // after as many packets as were asked for are counted, and left out.
 func (r *reader) take(packets []Packet) (n int) {
-	for n < len(packets) {
-		run := r.merge.next(len(packets) - n)
-		if len(run) == 0 {
-			break
+	found := packets[:r.merge.next(packets)]
+	ledger, offset := r.ledger, r.clock.Offset
+	for i := range found {
+		p := &found[i]
+		if !p.isOf(len(ledger.counts)) {
+			ledger.reject(p.named())
+			continue
 		}
-		for i := range run {
-			p := &run[i]
+		f := p.Facts
+		if f.tagProtocol != 0 {
 			p.restoreTag(r.snapLen)
-			if !r.ledger.take(int(p.Source), len(p.Data)) {
-				continue
-			}
-			r.finish(p)
-			packets[n] = *p
-			n++
 		}
+		if !ledger.take(int(f.Source), len(p.Data)) {
+			continue
+		}
+		f.Time = r.clock.stamp(uint64(f.Time))
+		if r.clock.setBack != 0 {
+			f.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+		}
+		if f.Dropped != 0 {
+			f.Dropped = r.lost.since(f)
+		}
+		if !r.weighted {
+			f.Weight = 0
+		}
+		if r.cards != nil && !r.cards[f.Source].finish(f, offset) {
+			ledger.unstamped(int(f.Source))
+		}
+		if f.To != 0 {
+			r.outlets.learn(f.To)
+		}
+		if n != i {
+			packets[n] = *p
+		}
+		n++
 	}
 	r.taken.Add(uint64(n))
 	if r.ledger.isFull() {
 		r.stop()
 	}
 	return n
-}
-
-// finish turns what the program has said of a packet into what the packet's users are told.
-func (r *reader) finish(p *Packet) {
-	p.Time = r.clock.stamp(uint64(p.Time))
-	p.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
-	p.Dropped = r.lost.since(p.Facts)
-	if !r.weighted {
-		p.Weight = 0
-	}
-	if r.cards != nil && !r.cards[p.Source].finish(p.Facts, r.clock.Offset) {
-		r.ledger.unstamped(int(p.Source))
-	}
-	if p.To != 0 {
-		r.outlets.learn(p.To)
-	}
 }
 
 // round waits until there is a packet whose place in the order is final, or the session has ended.

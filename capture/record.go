@@ -11,6 +11,11 @@ const (
 	maxPadding = 8 // records are padded to a multiple of eight bytes
 )
 
+// isSent tells whether a program can have sent these, as far as that can be seen of them alone.
+func (f *Facts) isSent() bool {
+	return f.cookie == uint16(samplerLimitCOOKIE) && f.length <= uint32(MaxSnapLen) && f.length <= f.WireLen
+}
+
 // decode makes p the packet of the record in raw, in place. Where the record is not one that a
 // program can have sent, p has no Data, and no Facts if it is too short for that.
 func (p *Packet) decode(raw []byte) {
@@ -20,12 +25,11 @@ func (p *Packet) decode(raw []byte) {
 	}
 	// Perf aligns records to 4 bytes only. All processors that Go makes programs for on Linux load
 	// an integer from there, too.
-	f := (*Facts)(unsafe.Pointer(unsafe.SliceData(raw)))
-	p.Facts = f
-	if f.cookie != uint16(samplerLimitCOOKIE) || f.length > uint32(MaxSnapLen) || f.length > f.WireLen {
+	p.Facts = (*Facts)(unsafe.Pointer(unsafe.SliceData(raw)))
+	if !p.isSent() {
 		return
 	}
-	end := factsSize + int(f.length)
+	end := factsSize + int(p.length)
 	if uint(len(raw)-end) >= maxPadding { // also where the difference is negative
 		return
 	}

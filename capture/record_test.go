@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -107,7 +108,9 @@ func TestPerfRingUnchanged(t *testing.T) {
 	before := bytes.Clone(k.data)
 	c.ring.refill()
 	var packets [groupSize]Packet
-	got := packets[:c.ring.next(packets[:])]
+	c.ring.begin()
+	n, _, _ := c.ring.next(packets[:], math.MaxUint64)
+	got := packets[:n]
 	for i := range got {
 		got[i].restoreTag(1000)
 		got[i].ID = uint64(i)

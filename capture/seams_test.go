@@ -188,7 +188,7 @@ func TestRingsGone(t *testing.T) {
 	packet := packetOf(60, 1)
 	record := func(ns uint64) []byte { return recordOf(sampleOf(packet, ns), packet) }
 	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
-	m := merge{horizon: 10, sources: 1}
+	m := merge{horizon: 10}
 	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(poller)}
 	if err := r.addRings(); err != nil {
 		t.Fatal(err)
@@ -202,8 +202,7 @@ func TestRingsGone(t *testing.T) {
 		if ready := r.merge.isReady(); ready != (want > 0) || gone.closed != (want == 0) {
 			t.Fatalf("%d records are left: ready %v, closed %v", want, ready, gone.closed)
 		}
-		r.merge.next(1)
-		r.merge.isReady()
+		r.merge.next(make([]Packet, 1))
 	}
 	if len(r.merge.cursors) != 1 || stays.closed {
 		t.Errorf("%d rings are there, and the one that stays is closed: %v", len(r.merge.cursors), stays.closed)

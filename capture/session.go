@@ -108,7 +108,7 @@ func (s *Session) openReader() (err error) {
 	*r = reader{
 		transport: s.sampler.transport,
 		cards:     cardsOf(s.hooks),
-		merge:     merge{sources: len(s.sources), reject: s.ledger.reject},
+		merge:     merge{},
 		lost:      losses{sources: len(s.sources)},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,

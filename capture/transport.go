@@ -92,11 +92,19 @@ type ring interface {
 	isHalfFull() bool
 	// refill notices what the kernel has written since the last call.
 	refill()
-	// next decodes the next records into the elements of a slice, and returns how many: 0 where
-	// there is none. They refer to memory of the ring, in which their Facts may be changed, and
-	// stay valid until next is called again. What is no record of a program has no Data.
-	next(packets []Packet) int
-	// release lets the kernel write where everything before the records of the last next lies.
+	// stamp returns the stamp of the next record, in CLOCK_MONOTONIC ns; false where there is none.
+	// One that no program can have sent has the stamp 0.
+	stamp() (ns uint64, ok bool)
+	// begin begins a group: it lets the kernel write where records lie that next returned before,
+	// if these are many.
+	begin()
+	// next decodes the next records into the elements of a slice, as long as their stamps are not
+	// after until, and returns how many, and what stamp returns then. They refer to memory of the
+	// ring, in which their Facts may be changed, and stay valid until begin or release is called.
+	// What no program can have sent has no Data. Of a group with many bytes, next returns none any
+	// more.
+	next(packets []Packet, until uint64) (n int, stamp uint64, ok bool)
+	// release lets the kernel write where all records lie that next has returned.
 	release()
 	// arm lets the ring ask to be read from now on: when it fills up or, where at is onRecord and
 	// the kind of ring can do that, at the next record. It returns what the reader may count on.
@@ -127,30 +135,28 @@ type walk struct {
 	size  uint64  // bytes of the ring
 	freed *uint64 // where the kernel sees the tail
 
-	start uint64 // where the records of the last next begin
-	end   uint64 // where they end
+	limit uint64 // up to where records of this group may begin
+	end   uint64 // where the records end that next has returned
 	head  uint64 // what refill found written
 	tail  uint64 // what release freed
 }
 
-// release frees everything before the records of the last next.
 func (w *walk) release() {
-	if w.tail != w.start {
-		w.tail = w.start
+	if w.tail != w.end {
+		w.tail = w.end
 		atomic.StoreUint64(w.freed, w.tail)
 	}
 }
 
 func (w *walk) isHalfFull() bool { return w.head-w.tail > w.size/2 }
 
-// begin begins a call of next, after which nobody needs the records of the call before.
 func (w *walk) begin() {
-	w.start = w.end
-	if w.start-w.tail > w.share() {
+	if w.end-w.tail > w.share() {
 		w.release()
 	}
+	w.limit = w.end + w.share()
 }
 
-// share is how many bytes of the ring a call of next leaves behind it until release, and about how
-// many it returns at most, so that most of the ring is free for the kernel.
+// share is how many bytes of the ring a group leaves behind it until release, and about how many it
+// has at most, so that most of the ring is free for the kernel.
 func (w *walk) share() uint64 { return w.size / 8 }

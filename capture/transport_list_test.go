@@ -48,12 +48,27 @@ func (r *listRing) isHalfFull() bool         { return false }
 func (r *listRing) refill()  {}
 func (r *listRing) release() {}
 
-func (r *listRing) next(packets []Packet) (n int) {
-	for ; n < len(packets) && len(r.records) > 0; n++ {
+func (r *listRing) begin() {}
+
+func (r *listRing) stamp() (ns uint64, ok bool) {
+	if len(r.records) == 0 {
+		return 0, false
+	}
+	var p Packet
+	if p.decode(r.records[0]); p.Data == nil {
+		return 0, true
+	}
+	return uint64(p.Time), true
+}
+
+func (r *listRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+	for ; ; n++ {
+		if stamp, ok = r.stamp(); !ok || stamp > until || n == len(packets) {
+			return n, stamp, ok
+		}
 		packets[n].decode(r.records[0])
 		r.records = r.records[1:]
 	}
-	return n
 }
 
 func (r *listRing) arm(alarm) alarm { return onPart }

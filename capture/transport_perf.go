@@ -25,9 +25,14 @@ type perfRing struct {
 	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
 	data  []byte                  // a power of two long
 	wrap  []byte                  // for a record that continues at the beginning of data
-	facts [groupSize]Facts        // of the records of the last next
-	own   []byte                  // for those of them whose bytes are to be changed, too
+	facts [groupSize]Facts        // of the records of this group
+	used  int                     // how many of them are used
+	own   []byte                  // for records of the group whose bytes are to be changed, too
 	gone  bool                    // the kernel has taken the event away with the CPU
+
+	isAhead   bool   // stamp has found the next record:
+	ahead     Packet // in the ring, to be read alone
+	aheadSize uint64 // bytes from end on, with what it has passed over
 
 	isShown bool // a shared ring shows that a record is being written here
 }
@@ -171,38 +176,65 @@ func (r *perfRing) arm(alarm) alarm {
 	return onPart
 }
 
-// next passes over the kernel's own records: those of kind PERF_RECORD_LOST come late or never, so
-// the program counts what is lost.
-func (r *perfRing) next(packets []Packet) (n int) {
-	r.begin()
-	end, limit := r.end, r.start+r.share()
-	r.own = r.own[:0]
-	for n < min(len(packets), len(r.facts)) && end != r.head && end <= limit {
-		// Records are multiples of eight bytes: a header never continues at the beginning.
-		at := end & uint64(len(r.data)-1)
-		header := binary.LittleEndian.Uint64(r.data[at:])
-		kind, size := uint32(header), header>>48
-		if size < perfHeaderSize || size > r.head-end {
-			packets[n] = Packet{}
-			n++
-			end = r.head // nothing tells where the next record begins
-			break
+// stamp looks for the next record. It passes over the kernel's own: those of kind PERF_RECORD_LOST
+// come late or never, so the program counts what is lost.
+func (r *perfRing) stamp() (ns uint64, ok bool) {
+	for !r.isAhead && r.end+r.aheadSize != r.head {
+		r.isAhead = r.look()
+	}
+	switch {
+	case !r.isAhead:
+		r.end, r.aheadSize = r.head, 0
+		return 0, false
+	case r.ahead.Data == nil:
+		return 0, true
+	}
+	return uint64(r.ahead.Time), true
+}
+
+// look decodes the next record of the ring, and returns false for one of the kernel's.
+func (r *perfRing) look() bool {
+	// Records are multiples of eight bytes: a header never continues at the beginning.
+	at := (r.end + r.aheadSize) & uint64(len(r.data)-1)
+	left := r.head - r.end - r.aheadSize
+	header := binary.LittleEndian.Uint64(r.data[at:])
+	kind, size := uint32(header), header>>48
+	if size < perfHeaderSize || size > left {
+		r.ahead = Packet{}
+		r.aheadSize += left // nothing tells where the next record begins
+		return true
+	}
+	r.aheadSize += size
+	if kind != unix.PERF_RECORD_SAMPLE {
+		return false
+	}
+	raw := r.bytes(at, size)[perfHeaderSize:]
+	if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
+		r.ahead.decode(raw[4:])
+	} else {
+		r.ahead = Packet{}
+	}
+	return true
+}
+
+func (r *perfRing) begin() {
+	r.walk.begin()
+	r.used, r.own = 0, r.own[:0]
+}
+
+func (r *perfRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+	for {
+		stamp, ok = r.stamp()
+		if !ok || stamp > until || n == len(packets) || r.used == len(r.facts) || r.end > r.limit {
+			return n, stamp, ok
 		}
-		end += size
-		if kind != unix.PERF_RECORD_SAMPLE {
-			continue
-		}
-		raw := r.bytes(at, size)[perfHeaderSize:]
-		if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
-			packets[n].decode(raw[4:])
-			r.own = packets[n].copyTo(&r.facts[n], r.own)
-		} else {
-			packets[n] = Packet{}
-		}
+		packets[n] = r.ahead
+		r.own = packets[n].copyTo(&r.facts[r.used], r.own)
+		r.used++
+		r.end += r.aheadSize
+		r.isAhead, r.aheadSize = false, 0
 		n++
 	}
-	r.end = end
-	return n
 }
 
 // copyTo copies the facts of a packet to where they may be changed: the kernel lets nobody write

@@ -36,18 +36,15 @@ const (
 
 // advance takes the next record of a session with so many sources.
 func (c *cursor) advance(sources int) (*Packet, found) {
-	if len(c.left) == 0 {
-		c.left = c.group[:c.ring.next(c.group[:])]
-	}
-	if len(c.left) == 0 {
+	var p [1]Packet
+	c.ring.begin()
+	if n, _, _ := c.ring.next(p[:], math.MaxUint64); n == 0 {
 		return nil, nothing
 	}
-	r := &c.left[0]
-	c.left = c.left[1:]
-	if !r.isOf(sources) {
+	if !p[0].isOf(sources) {
 		return nil, invalid
 	}
-	return r, valid
+	return &p[0], valid
 }
 
 // find is what the cursor comes upon next.
@@ -118,11 +115,11 @@ func checkRing(t *testing.T, r ring, put func(Facts, []byte) bool, between func(
 	read := func(most int) {
 		var records [4]Packet
 		for r.refill(); most > 0; most-- {
-			n := r.next(records[:])
+			r.begin()
+			n, _, _ := r.next(records[:], math.MaxUint64)
 			if n == 0 {
 				break
 			}
-			r.release()
 			for range random.IntN(min(20, most)) { // the kernel goes on writing where it may
 				write(100)
 			}
@@ -149,7 +146,6 @@ func checkRing(t *testing.T, r ring, put func(Facts, []byte) bool, between func(
 	if !slices.EqualFunc(want, got, bytes.Equal) {
 		t.Errorf("%d packets went in, %d came out, not the same", len(want), len(got))
 	}
-	r.next(nil)
 	r.release()
 }
 

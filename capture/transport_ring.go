@@ -200,9 +200,10 @@ func (t *ringTransport) close() error {
 // power of two, goes on behind them.
 type sharedRing struct {
 	walk
-	shared *samplerRing
-	data   []byte    // the records, and room for the end of the last one
-	bell   *doorbell // nil where another ring has it
+	shared  *samplerRing
+	data    []byte    // the records, and room for the end of the last one
+	bell    *doorbell // nil where another ring has it
+	touched uint64    // a sum of what was loaded ahead, or the compiler would leave that out
 
 	wakeAt uint64 // where arm has asked for the bell last
 
@@ -290,24 +291,64 @@ func (r *sharedRing) arm(at alarm) alarm {
 	return at
 }
 
-func (r *sharedRing) next(packets []Packet) (n int) {
-	r.begin()
-	end, limit := r.end, r.start+r.share()
-	for ; n < len(packets) && end != r.head && end <= limit; n++ {
-		at := end & (r.size - 1)
-		length := uint64((*Facts)(unsafe.Pointer(&r.data[at])).length)
-		size := (uint64(factsSize) + length + 7) &^ 7
-		if length > uint64(maxRingRecord-factsSize) || size > r.head-end {
-			packets[n] = Packet{}
-			end = r.head // nothing tells where the next record begins
-			continue
+// facts are those at a place in the ring, which the program has written.
+func (r *sharedRing) facts(at uint64) *Facts {
+	return (*Facts)(unsafe.Pointer(&r.data[at&(r.size-1)]))
+}
+
+func (r *sharedRing) stamp() (ns uint64, ok bool) {
+	if r.end == r.head {
+		return 0, false
+	}
+	return r.facts(r.end).stamp(), true
+}
+
+// stamp is that of a record; 0 where no program can have sent it.
+func (f *Facts) stamp() uint64 {
+	if !f.isSent() {
+		return 0
+	}
+	return uint64(f.Time)
+}
+
+func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+	end, head := r.end, r.head
+	touched := uint64(0)
+	for end != head {
+		f := r.facts(end)
+		isSent, length := f.isSent(), uint64(f.length)
+		if stamp = uint64(f.Time); !isSent {
+			stamp = 0
 		}
-		packets[n].decode(r.data[at : at+size])
+		if n == len(packets) || stamp > until || end > r.limit {
+			r.end, r.touched = end, touched
+			return n, stamp, true
+		}
+		ahead := unsafe.Pointer(r.facts(end + touchAhead))
+		touched += *(*uint64)(ahead) + *(*uint64)(unsafe.Add(ahead, 64)) + *(*uint64)(unsafe.Add(ahead, 128))
+		p := &packets[n]
+		n++
+		size := (uint64(factsSize) + length + 7) &^ 7
+		switch {
+		case size > head-end || length > uint64(MaxSnapLen):
+			*p = Packet{}
+			end = head // nothing tells where the next record begins
+			continue
+		case isSent:
+			p.Facts = f
+			p.Data = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), length)
+		default:
+			*p = Packet{Facts: f}
+		}
 		end += size
 	}
-	r.end = end
-	return n
+	r.end, r.touched = end, touched
+	return n, 0, false
 }
+
+// touchAhead is how many bytes before it is needed a record is loaded, of which the CPU does not
+// know where it begins before it has the length of the one before.
+const touchAhead = 1024
 
 // A doorbell is a BPF ring buffer of one page that the programs put something into when a ring asks
 // to be read, because a write into shared memory wakes nobody.

@@ -377,7 +377,7 @@ func newLoopOf(packet []byte) *loop {
 	}
 	return &loop{
 		reader: reader{
-			merge:  merge{cursors: []*cursor{c}, horizon: math.MaxUint64, sources: 1},
+			merge:  merge{cursors: []*cursor{c}, horizon: math.MaxUint64},
 			lost:   losses{sources: 1},
 			ledger: newLedger(1, 0),
 		},
@@ -389,7 +389,7 @@ func newLoopOf(packet []byte) *loop {
 // next returns some packets.
 func (l *loop) next(tb testing.TB) []Packet {
 	if !l.merge.isReady() {
-		l.ring.start, l.ring.end, l.ring.tail = 0, 0, 0
+		l.ring.limit, l.ring.end, l.ring.tail = 0, 0, 0
 		l.merge.gather()
 	}
 	n, err := l.read(l.packets)

@@ -223,7 +223,7 @@ func TestReception(t *testing.T) {
 		{"group, no own address", []byte{0x33, 0x33, 0, 0, 0, 1, 9}, nil, Multicast},
 	}
 	for _, tt := range tests {
-		if got := Reception(tt.frame, tt.mac); got != tt.want {
+		if got := NewTemplate(0, true, false, 0, tt.mac).flagsOf(tt.frame); got != tt.want {
 			t.Errorf("%s: got %#x, want %#x", tt.name, got, tt.want)
 		}
 	}
@@ -241,10 +241,11 @@ func TestAllocs(t *testing.T) {
 	buf := make([]byte, 0, 64<<10)
 	p := fullPacket(61)
 	mac := []byte{2, 0, 0, 0, 0, 1}
+	source := NewTemplate(1, true, true, Inbound, mac)
 	s, i := &Section{OS: "Linux", Comment: "é"}, &Interface{Name: "eth0", Filter: "tcp", MAC: mac, Speed: 1}
 	st := &Statistics{Comments: []string{"end"}}
 	tests := map[string]func(){
-		"packet":     func() { p.Flags = Inbound | Reception(p.Data, mac); AppendPacket(buf, p) },
+		"packet":     func() { source.AppendPacket(buf, p) },
 		"section":    func() { AppendSection(buf, s) },
 		"interface":  func() { AppendInterface(buf, i) },
 		"statistics": func() { AppendStatistics(buf, st) },

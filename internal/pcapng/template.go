@@ -1,0 +1,132 @@
+package pcapng
+
+// A Template has what the packets of one interface have in common, so that most of their blocks are
+// a few stores to fixed places.
+type Template struct {
+	number    uint64 // of the interface
+	direction uint32
+	mac       uint64 // as bytes[0:6] of a packet are loaded; 0 = not known
+	fields    Fields
+	options   int // bytes of them
+}
+
+// NewTemplate returns a template for packets that have an id and, as it says, a queue, or queue and
+// verdict. They come in or go out, by direction, at an interface with the address mac, which is nil
+// where none is known.
+func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac []byte) *Template {
+	t := &Template{number: uint64(number), fields: HasID, options: withID, direction: direction}
+	switch {
+	case hasVerdict:
+		t.fields, t.options = HasID|HasQueue|HasVerdict, withVerdict
+	case hasQueue:
+		t.fields, t.options = HasID|HasQueue, withQueue
+	}
+	if len(mac) == 6 {
+		t.mac = address(append(mac[:6:6], 0, 0))
+	}
+	return t
+}
+
+// address is the MAC address that the first of eight bytes are.
+func address(b []byte) uint64 { return le.Uint64(b) & broadcast }
+
+const (
+	broadcast = 1<<48 - 1
+	group     = 1 // in the first octet: a multicast address
+)
+
+// flags are epb_flags of a packet to an address. One that is sent to one station is unicast,
+// whichever that is.
+func (t *Template) flags(to uint64) uint32 {
+	switch {
+	case to == broadcast:
+		return t.direction | Broadcast
+	case to&group != 0:
+		return t.direction | Multicast
+	case to == t.mac || t.direction == Outbound:
+		return t.direction | Unicast
+	case t.mac == 0:
+		return t.direction
+	}
+	return t.direction | Promiscuous
+}
+
+// flagsOf are those of a packet of any length. The reception type is not specified where the packet
+// is cut within its destination.
+func (t *Template) flagsOf(data []byte) uint32 {
+	if len(data) < 6 {
+		return t.direction
+	}
+	var to [8]byte
+	copy(to[:6], data)
+	return t.flags(address(to[:]))
+}
+
+const (
+	headSize = 28 // bytes before the packet's
+	copySize = 64 // bytes of a packet that are copied at once
+	roomSize = headSize + copySize + withVerdict
+)
+
+// Append appends the block of a packet of which nothing else is known, as of most packets: what
+// AppendPacket makes of the same values and the template's. Those that the template's Fields do not
+// have are left out. It is called for every packet: where one is short, everything has its place,
+// and no function is called. More of the packet is copied then than there is, if there is memory
+// behind it: the options are written over that.
+func (t *Template) Append(b, data []byte, time, id uint64, wireLen, queue, verdict uint32) []byte {
+	start, n := len(b), len(data)
+	if n < 8 || n > copySize || cap(data) < copySize || cap(b)-start < roomSize {
+		return t.AppendPacket(b, &Packet{Time: time, Data: data, WireLen: wireLen, ID: id, Queue: queue, Verdict: verdict})
+	}
+	kept := (n + 3) &^ 3
+	total := headSize + kept + t.options
+	to, from := (*[roomSize]byte)(b[start:start+roomSize]), (*[copySize]byte)(data[:copySize])
+	le.PutUint64(to[0:], blockPacket|uint64(total)<<32)
+	le.PutUint64(to[8:], t.number|time>>32<<32)
+	le.PutUint64(to[16:], uint64(uint32(time))|uint64(n)<<32)
+	le.PutUint32(to[24:], wireLen)
+	for i := 0; i < copySize; i += 32 {
+		v, w, x, y := le.Uint64(from[i:]), le.Uint64(from[i+8:]), le.Uint64(from[i+16:]), le.Uint64(from[i+24:])
+		le.PutUint64(to[headSize+i:], v)
+		le.PutUint64(to[headSize+i+8:], w)
+		le.PutUint64(to[headSize+i+16:], x)
+		le.PutUint64(to[headSize+i+24:], y)
+	}
+	for i := n; i < kept; i++ {
+		to[headSize+i] = 0
+	}
+	options := (*[withVerdict]byte)(to[headSize+kept:])
+	le.PutUint64(options[0:], epbFlags|4<<16|uint64(t.flags(address(from[:])))<<32)
+	le.PutUint64(options[8:], epbPacketID|8<<16|id<<32)
+	switch t.options {
+	case withID:
+		le.PutUint64(options[16:], id>>32)
+		le.PutUint32(options[withID-4:], uint32(total))
+	case withQueue:
+		le.PutUint64(options[16:], id>>32|(epbQueue|4<<16)<<32)
+		le.PutUint64(options[24:], uint64(queue))
+		le.PutUint32(options[withQueue-4:], uint32(total))
+	case withVerdict:
+		le.PutUint64(options[16:], id>>32|(epbQueue|4<<16)<<32)
+		le.PutUint64(options[24:], uint64(queue)|(epbVerdict|9<<16)<<32)
+		le.PutUint64(options[32:], verdictXDP|uint64(verdict)<<8)
+		le.PutUint64(options[40:], 0)
+		le.PutUint32(options[withVerdict-4:], uint32(total))
+	}
+	return b[:start+total]
+}
+
+// How many bytes the options of a template's blocks take, with opt_endofopt and the second length.
+const (
+	withID      = 28
+	withQueue   = 36 // and id
+	withVerdict = 52 // and both
+)
+
+// AppendPacket appends p, of which more is known, with the template's Interface, Flags and Fields,
+// and its own HasHash.
+func (t *Template) AppendPacket(b []byte, p *Packet) []byte {
+	p.Interface, p.Flags = uint32(t.number), t.flagsOf(p.Data)
+	p.Fields = p.Fields&HasHash | t.fields
+	return AppendPacket(b, p)
+}

@@ -1,0 +1,83 @@
+package pcapng
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// A template makes the same block as AppendPacket, whatever is copied besides the packet, and
+// leaves alone what is before the block.
+func TestTemplate(t *testing.T) {
+	mac := []byte{2, 0, 0, 0, 0, 1}
+	beginnings := map[uint32][]byte{
+		Inbound | Unicast:     {2, 0, 0, 0, 0, 1},
+		Inbound | Promiscuous: {2, 0, 0, 0, 0, 2},
+		Inbound | Multicast:   {1, 0, 0x5e, 0, 0, 1},
+		Inbound | Broadcast:   {0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+	}
+	for _, fields := range []Fields{HasID, HasID | HasQueue, HasID | HasQueue | HasVerdict} {
+		in := NewTemplate(7, fields&HasQueue != 0, fields&HasVerdict != 0, Inbound, mac)
+		for n := range 140 {
+			for flags, beginning := range beginnings {
+				memory := bytes.Repeat([]byte{0xaa}, 256) // behind the packet, as in a ring
+				data := memory[:n]
+				copy(data, beginning)
+				if n < 6 {
+					flags = Inbound
+				}
+				p := &Packet{
+					Interface: 7, Flags: flags, Fields: fields, Time: 0x0102030405060708, WireLen: 0xfffffff0, Data: data, ID: 0x1112131415161718,
+					Queue: 0x21222324, Verdict: 0x31323334,
+				}
+				if fields&HasQueue == 0 {
+					p.Queue, p.Verdict = 0, 0
+				}
+				want := AppendPacket([]byte("before"), p)
+				for _, from := range [][]byte{data, slices.Clip(data)} {
+					for _, room := range []int{0, 4096} {
+						b := append(make([]byte, 0, 6+room), "before"...)
+						if got := in.Append(b, from, p.Time, p.ID, p.WireLen, p.Queue, p.Verdict); !bytes.Equal(got, want) {
+							t.Fatalf("%d bytes, fields %x, flags %x:\n%x, want\n%x", n, fields, flags, got, want)
+						}
+					}
+				}
+				p.Dropped = 9
+				want = AppendPacket(nil, p)
+				p.Interface, p.Flags = 0, 0
+				if got := in.AppendPacket(nil, p); !bytes.Equal(got, want) {
+					t.Fatalf("%d bytes, with a drop count:\n%x, want\n%x", n, got, want)
+				}
+			}
+		}
+	}
+}
+
+// What is sent to one station is unicast, and without an address of the interface nobody knows what
+// is.
+func TestTemplateFlags(t *testing.T) {
+	to := append([]byte{2, 0, 0, 0, 0, 2}, make([]byte, 58)...)
+	for _, test := range []struct {
+		direction uint32
+		mac       []byte
+		want      uint32
+	}{
+		{Outbound, []byte{2, 0, 0, 0, 0, 1}, Outbound | Unicast},
+		{Outbound, nil, Outbound | Unicast},
+		{Inbound, nil, Inbound},
+		{Inbound, []byte{2, 0, 0}, Inbound},
+	} {
+		t.Run(fmt.Sprint(test.direction, test.mac), func(t *testing.T) {
+			template := NewTemplate(0, true, false, test.direction, test.mac)
+			block, err := ParseBlock(template.Append(make([]byte, 0, 4096), to, 1, 2, 64, 3, 0), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p Packet
+			if err := ParsePacket(block, 0, &p); err != nil || p.Flags != test.want {
+				t.Errorf("flags %x, want %x; %v", p.Flags, test.want, err)
+			}
+		})
+	}
+}
