@@ -163,7 +163,9 @@ func (r *reader) round() error {
 	}
 	for waited := r.immediate; !r.complete; {
 		if r.idle != nil {
+			r.laps.lap(reading)
 			r.idle()
+			r.laps.lap(writing)
 		}
 		// This is read before the rings are looked into, so that everything that the programs sent
 		// is found below. What comes later is from a program that could not be detached.

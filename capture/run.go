@@ -3,40 +3,71 @@ package capture
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 )
 
-// Run writes the session's packets to the outputs until ctx is done, Stop is called, Options.Count
-// is reached, no hook sees packets any more, or an output fails. Run then detaches, takes the
-// packets that are still in the rings, ends every output, closes the session and returns.
+// An Input is where [Run] takes packets from: a live [Session], or a [FileInput]. Run calls it from
+// one goroutine. Stop and Accounts may be called by any; Close comes last.
+type Input interface {
+	// Description describes the input to the outputs. Run asks for it before the first Read.
+	Description() Description
+
+	// Read waits for packets, puts as many into the slice as are at hand and it has room for, and
+	// returns how many. They are valid until the next call. idle, if not nil, is called whenever all
+	// packets at hand have been handed over, before Read waits for others, and about four times a
+	// second while it waits. The error is io.EOF at the end, or has what ended the input before.
+	Read(packets []Packet, idle func()) (int, error)
+
+	// Accounts returns the accounts of the sources as they are now; after Read has returned an
+	// error, the final ones.
+	Accounts() (Accounts, error)
+
+	// Stop ends the input: Read then hands over what is still on its way, and ends.
+	Stop()
+
+	// Close ends the input and releases what it holds. It may be called again.
+	Close() error
+}
+
+// A regulated input looks at how its outputs keep up, from when they have begun until end returns.
+type regulated interface{ regulate(outputs []Output) (end func()) }
+
+// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends by
+// itself or an output fails. Run then stops the input, takes the packets that are still on their
+// way, ends every output, closes the input and returns.
 //
-// It returns the accounts of the outputs, in their order. Packets that the session captured and an
+// It returns the accounts of the outputs, in their order. Packets that the input captured and an
 // output did not take are lost in that output's accounts. The error is nil where the end was asked
-// for. Otherwise it joins what ended the session or made one of its hooks blind, the first error of
-// an output, and what went wrong while everything was released.
-func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
-	defer context.AfterFunc(ctx, s.Stop)()
-	begun, failed := s.begin(outputs)
+// for. Otherwise it joins what ended the input, the first error of an output, and what went wrong
+// while everything was released.
+func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error) {
+	defer context.AfterFunc(ctx, from.Stop)()
+	description := from.Description()
+	unregulate := func() {}
+	begun, failed := begin(description, outputs)
 	packets := make([]Packet, groupSize)
 	if failed == nil {
-		if s.throttle != nil {
-			s.throttle.watch(outputs)
+		if r, ok := from.(regulated); ok {
+			unregulate = r.regulate(outputs)
 		}
-		failed = s.write(outputs, packets)
+		failed = write(from, outputs, packets)
 	}
 	if errors.Is(failed, ErrEnough) {
-		s.notice(failed)
+		description.Options.notice(failed)
 		failed = nil
 	}
-	s.Stop()
-	if s.throttle != nil {
-		s.throttle.close()
+	from.Stop()
+	unregulate()
+	var ended error
+	for ended == nil {
+		_, ended = from.Read(packets, nil)
 	}
-	for err := error(nil); err == nil; {
-		_, err = s.reader.read(packets)
+	if ended == io.EOF {
+		ended = nil
 	}
-	final, err := s.Accounts()
-	ended := errors.Join(s.ended(), err)
+	final, err := from.Accounts()
+	ended = errors.Join(ended, err)
 	accounts := make([]Accounts, len(outputs))
 	for i, out := range outputs {
 		if i >= begun {
@@ -48,49 +79,43 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 			failed = err
 		}
 	}
-	return accounts, errors.Join(ended, failed, s.Close())
+	return accounts, errors.Join(ended, failed, from.Close())
 }
 
 // begin begins the outputs, and returns how many it has tried before one of them failed.
-func (s *Session) begin(outputs []Output) (tried int, err error) {
-	description := s.Description()
+func begin(d Description, outputs []Output) (tried int, err error) {
 	for i, out := range outputs {
-		if err := out.Begin(description); err != nil {
+		if err := out.Begin(d); err != nil {
 			return i + 1, err
 		}
 	}
 	return len(outputs), nil
 }
 
-// write moves packets to the outputs until the session ends, and returns the error of an output.
-// It needs memory for as many packets as are to be moved at a time.
-func (s *Session) write(outputs []Output, packets []Packet) (err error) {
-	s.reader.idle = func() {
+// write moves packets to the outputs until the input ends, and returns the error of an output. It
+// needs memory for as many packets as are to be moved at a time.
+func write(from Input, outputs []Output, packets []Packet) (err error) {
+	idle := func() {
 		if err != nil {
 			return
 		}
-		s.laps.lap(reading)
 		if err = flush(outputs); err != nil {
-			s.Stop()
+			from.Stop()
 		}
-		s.laps.lap(writing)
 	}
-	defer func() { s.reader.idle = nil }()
 	for {
-		n, ended := s.reader.read(packets)
+		n, ended := from.Read(packets, idle)
 		if err != nil {
 			return err
 		}
 		if ended != nil {
 			return flush(outputs)
 		}
-		s.laps.lap(reading)
 		for _, out := range outputs {
 			if err := out.Write(packets[:n]); err != nil {
 				return err
 			}
 		}
-		s.laps.lap(writing)
 	}
 }
 
@@ -102,6 +127,35 @@ func flush(outputs []Output) error {
 	return errors.Join(errs...)
 }
 
+// Run writes the session's packets to the outputs, as [Run] does with any input: until ctx is done,
+// Stop is called, Options.Count is reached, no hook sees packets any more, or an output fails.
+func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
+	return Run(ctx, s, outputs...)
+}
+
+// Read is that of an [Input]. The packets that are on their way when the session is stopped are
+// handed over before io.EOF. It allocates nothing.
+func (s *Session) Read(packets []Packet, idle func()) (int, error) {
+	s.laps.lap(writing)
+	s.reader.idle = idle
+	n, err := s.reader.read(packets)
+	s.reader.idle = nil
+	if err != nil {
+		return 0, s.ended()
+	}
+	s.laps.lap(reading)
+	return n, nil
+}
+
+// regulate lets the rate of an adaptive session follow how its outputs keep up.
+func (s *Session) regulate(outputs []Output) (end func()) {
+	if s.throttle == nil {
+		return func() {}
+	}
+	s.throttle.watch(outputs)
+	return s.throttle.close
+}
+
 // Packets returns the session's packets, each valid until the next one, until ctx is done or
 // something else happens that would end Run. If that is an error, it comes last, without a packet.
 // A loop that is left early leaves the session running. The caller must still call Close.
@@ -110,20 +164,18 @@ func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 		defer context.AfterFunc(ctx, s.Stop)()
 		packets := make([]Packet, groupSize)
 		for {
-			n, err := s.reader.read(packets)
+			n, err := s.Read(packets, nil)
 			if err != nil {
-				break
+				if err != io.EOF {
+					yield(nil, err)
+				}
+				return
 			}
-			s.laps.lap(reading)
 			for i := range packets[:n] {
 				if !yield(&packets[i], nil) {
 					return
 				}
 			}
-			s.laps.lap(writing)
-		}
-		if err := s.ended(); err != nil {
-			yield(nil, err)
 		}
 	}
 }

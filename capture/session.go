@@ -146,14 +146,17 @@ func (s *Session) Sources() []Source { return slices.Clone(s.sources) }
 // Options are the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 
-// ended returns why the session has ended, or nil where the end was asked for.
+// ended returns why the session has ended: io.EOF where the end was asked for.
 func (s *Session) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reader.err == io.EOF {
+	switch {
+	case s.reader.err != io.EOF:
+		return errors.Join(append(s.causes, s.reader.err)...)
+	case len(s.causes) > 0:
 		return errors.Join(s.causes...)
 	}
-	return errors.Join(append(s.causes, s.reader.err)...)
+	return io.EOF
 }
 
 // fail notes an error for ended.
