@@ -3,7 +3,6 @@ package capture
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 )
 
@@ -87,8 +86,31 @@ func (a *Account) subtract(b Account) {
 	a.Unexplained -= b.Unexplained
 }
 
-// Accounts has one Account for each source of a session, in the order of Session.Sources.
+// Accounts has one Account for each source, in the order of Session.Sources.
 type Accounts []Account
+
+// of returns the account of a source, which is empty where no packet has come from it yet.
+func (as Accounts) of(source int) (a Account) {
+	if source < len(as) {
+		a = as[source]
+	}
+	return a
+}
+
+// at returns the account of a source, to be changed.
+func (as *Accounts) at(source int) *Account {
+	for len(*as) <= source {
+		*as = append(*as, Account{})
+	}
+	return &(*as)[source]
+}
+
+// sized returns a copy with at least so many accounts: sources may be added while packets come.
+func (as Accounts) sized(sources int) Accounts {
+	own := make(Accounts, max(len(as), sources))
+	copy(own, as)
+	return own
+}
 
 // Total is the sum over the sources.
 func (as Accounts) Total() (sum Account) {
@@ -103,10 +125,11 @@ func (as Accounts) Total() (sum Account) {
 func (as Accounts) Delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {
-		refused := a.Captured - taken[i].Captured
+		took := taken.of(i)
+		refused := a.Captured - took.Captured
 		a.Lost += refused
 		a.NotTaken += refused
-		a.Captured, a.Bytes = taken[i].Captured, taken[i].Bytes
+		a.Captured, a.Bytes = took.Captured, took.Bytes
 		own[i] = a
 	}
 	return own
@@ -116,7 +139,7 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 // are those of taken, which must have been read before the session's. Packets on their way to the
 // output are in Seen alone, as those in the rings.
 func (as Accounts) SoFar(taken Accounts) Accounts {
-	own := slices.Clone(as)
+	own := as.sized(len(taken))
 	for i, t := range taken {
 		a := &own[i]
 		a.Captured, a.Bytes = t.Captured, t.Bytes
@@ -137,7 +160,7 @@ func soFar(taken Accounts, session func() (Accounts, error)) (Accounts, error) {
 
 // without returns what is left of the accounts when what before has is taken away.
 func (as Accounts) without(before Accounts) Accounts {
-	rest := slices.Clone(as)
+	rest := as.sized(len(before))
 	for i, b := range before {
 		rest[i].subtract(b)
 	}
@@ -146,7 +169,7 @@ func (as Accounts) without(before Accounts) Accounts {
 
 // plus returns the sums, source by source.
 func (as Accounts) plus(more Accounts) Accounts {
-	sums := slices.Clone(as)
+	sums := as.sized(len(more))
 	for i := range more {
 		sums[i].add(more[i])
 	}
@@ -155,7 +178,7 @@ func (as Accounts) plus(more Accounts) Accounts {
 
 // refuse counts packets as lost that an output had taken, and that its disk has not.
 func (as Accounts) refuse(taken Accounts) Accounts {
-	own := slices.Clone(as)
+	own := as.sized(len(taken))
 	for i, t := range taken {
 		own[i].Captured -= t.Captured
 		own[i].Bytes -= t.Bytes

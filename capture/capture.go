@@ -183,6 +183,13 @@ type Source struct {
 	Driver string           // as `ethtool -i` names it, or ""
 	MAC    net.HardwareAddr // nil where the link layer has none
 	Speed  uint64           // bit/s; 0 = unknown
+
+	// The properties of an interface in a capture file, whose Index is its place among the names of
+	// interfaces in all files that are read, from 1.
+	File    string // the file's name; "" = the source is live
+	SnapLen uint32 // bytes kept of each packet; 0 = no limit. Live, that is in Options
+	place   int    // among the interfaces of its section
+	link    uint16 // LinkType, with 0 and Ethernet exchanged
 }
 
 // newSource describes a hook on an interface.
@@ -217,6 +224,11 @@ func (s *Source) HasQueue() bool { return s.Hook != Egress }
 // hook map's path.
 func (s *Source) Label() string {
 	switch s.Hook {
+	case UnknownHook:
+		if s.Name == "" {
+			return s.fileLabel()
+		}
+		return s.Name
 	case XDP, TailCall:
 		return s.Name
 	case Egress:
@@ -237,14 +249,15 @@ func (p Program) String() string { return xdp.Program(p).String() }
 type Hook int
 
 const (
-	XDP      Hook = iota // at the XDP hook, by a program of the session's own, where no other runs
-	Entry                // what goes into a program that runs there, by fentry
-	Exit                 // what comes out of it, with its verdict, by fexit
-	TailCall             // what a program hands to its hook map, with the verdict it is about to return
-	Egress               // what the stack sends, before it comes to a queue of the interface
+	XDP         Hook = iota // at the XDP hook, by a program of the session's own, where no other runs
+	Entry                   // what goes into a program that runs there, by fentry
+	Exit                    // what comes out of it, with its verdict, by fexit
+	TailCall                // what a program hands to its hook map, with the verdict it is about to return
+	Egress                  // what the stack sends, before it comes to a queue of the interface
+	UnknownHook             // of an interface in a capture file that does not name it
 )
 
-var hookNames = [...]string{"xdp", "entry", "exit", "tail call", "egress"}
+var hookNames = [...]string{"xdp", "entry", "exit", "tail call", "egress", "unknown"}
 
 func (h Hook) String() string {
 	if h < 0 || int(h) >= len(hookNames) {

@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,18 +23,21 @@ type feed struct {
 	options     WriterOptions
 	patience    time.Duration // how long the end waits for clients
 	description Description
-	enc         encoder
+	enc         *pcapngEncoder
+	sources     int // of a capture file that were described to the log
 	header      []byte
 	chunk       *chunk
 	untold      int // bytes in the log that the clients were not woken for
 
-	some  atomic.Bool // there are clients: for nobody, nothing is encoded
+	some  atomic.Bool   // there are clients: for nobody, nothing is encoded
+	took  chan struct{} // a client has come, gone, or taken something
 	ended chan struct{}
 	final Accounts // of the session; set before ended is closed
 
 	mu      sync.Mutex
 	log     *feedLog // nil before begin
 	clients map[*feedClient]struct{}
+	joined  bool      // somebody has come
 	endsAt  time.Time // when nobody is waited for any more; zero before the end
 	taken   Accounts  // Captured and Bytes: what has arrived at all clients that have left
 	size    int64     // bytes that have arrived there
@@ -43,14 +45,14 @@ type feed struct {
 }
 
 func newFeed(o WriterOptions, patience time.Duration) *feed {
-	return &feed{options: o, patience: patience, ended: make(chan struct{}), clients: make(map[*feedClient]struct{})}
+	return &feed{options: o, patience: patience, ended: make(chan struct{}), took: make(chan struct{}, 1), clients: make(map[*feedClient]struct{})}
 }
 
 func (f *feed) begin(d Description) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.description = d
-	f.enc = newEncoder(&d, &f.options)
+	f.enc = newPCAPNGEncoder(&d, &f.options)
 	f.header = f.enc.header(nil)
 	f.taken = make(Accounts, len(d.Sources))
 	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes), len(d.Sources))
@@ -58,11 +60,15 @@ func (f *feed) begin(d Description) (err error) {
 	return err
 }
 
-// write adds packets to the log. It allocates nothing.
+// write adds packets to the log. It allocates nothing for a packet.
 func (f *feed) write(packets []Packet) {
+	if f.description.files != nil {
+		f.describe()
+		f.await(f.log.size() / 2)
+	}
 	for f.some.Load() && len(packets) > 0 {
 		f.chunk.reset(0)
-		n := f.enc.packets(f.chunk, packets)
+		n, _ := f.enc.packets(f.chunk, packets) // pcapng has all
 		f.log.add(f.chunk.blocks, f.chunk.packets, 0)
 		f.untold += len(f.chunk.blocks)
 		packets = packets[n:]
@@ -71,6 +77,52 @@ func (f *feed) write(packets []Packet) {
 	if f.untold >= feedBatch || f.options.Immediate {
 		f.flush()
 	}
+}
+
+// describe adds the sources of capture files that there are by now.
+func (f *feed) describe() {
+	for _, src := range f.description.more(f.sources) {
+		f.sources++
+		f.log.describe(f.enc.describe(nil, &src))
+	}
+}
+
+// await waits until somebody has come, and until no client has to take more than this many bytes:
+// the packets of capture files that are all there need not be lost. It ends when the reading is
+// stopped.
+func (f *feed) await(most int) {
+	files := f.description.files
+	if files == nil || files.live {
+		return
+	}
+	for !f.isTaken(most) {
+		f.flush()
+		select {
+		case <-f.took:
+		case <-files.stopped:
+			return
+		}
+	}
+}
+
+// isTaken tells whether somebody has come, and no client has to take more than this many bytes.
+func (f *feed) isTaken(most int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log.mu.Lock() // nobody takes
+	defer f.log.mu.Unlock()
+	for c := range f.clients {
+		if f.log.head-c.at > uint64(most) {
+			return false
+		}
+	}
+	return f.joined
+}
+
+// flushAll is flush, and waits as await does until the clients have taken everything.
+func (f *feed) flushAll() {
+	f.flush()
+	f.await(0)
 }
 
 // flush wakes the clients, if there is something that they were not woken for.
@@ -120,6 +172,8 @@ func (f *feed) join(conn *feedConn) *feedClient {
 	defer f.mu.Unlock()
 	f.clients[c] = struct{}{}
 	f.some.Store(true)
+	f.joined = true
+	signal(f.took)
 	c.feedCursor = f.log.join()
 	return c
 }
@@ -131,6 +185,7 @@ func (f *feed) leave(c *feedClient, err error) {
 	defer f.mu.Unlock()
 	delete(f.clients, c)
 	f.some.Store(len(f.clients) > 0)
+	signal(f.took)
 	f.log.mu.Lock()
 	arrived, open := c.progress(f.log)
 	f.log.mu.Unlock()
@@ -166,7 +221,8 @@ func (f *feed) takenNow() Accounts {
 	}
 	f.log.mu.Lock() // so that nothing is written and nobody takes
 	defer f.log.mu.Unlock()
-	taken, missed := slices.Clone(f.taken), f.log.written()
+	missed := f.log.written()
+	taken := f.taken.sized(len(missed))
 	for c := range f.clients {
 		own, open := c.progress(f.log)
 		taken = taken.plus(own)

@@ -54,6 +54,7 @@ func (f *feed) serve(c *feedClient) (err error) {
 	ended, deaf := false, c.conn.deaf
 	for {
 		buf = f.log.take(c.feedCursor, buf[:0], feedBatch)
+		signal(f.took)
 		if len(buf) > 0 {
 			if err := f.send(c, buf, c.batch); err != nil {
 				return err
@@ -64,7 +65,8 @@ func (f *feed) serve(c *feedClient) (err error) {
 			continue
 		}
 		if ended {
-			if err := f.send(c, f.enc.trailer(nil, f.statistics(c)), nil); err != nil {
+			last := f.log.describeRest(c.feedCursor, nil)
+			if err := f.send(c, f.enc.trailer(last, f.statistics(c)), nil); err != nil {
 				return err
 			}
 			return c.conn.finish(f.endsAt)
@@ -136,8 +138,9 @@ func (c *feedClient) settleLocked() (bytes int64) {
 	n := 0
 	for ; n < len(c.flight) && c.flight[n].end <= c.size; n++ {
 		p := &c.flight[n]
-		c.arrived[p.source].Captured++
-		c.arrived[p.source].Bytes += uint64(p.bytes)
+		a := c.arrived.at(int(p.source))
+		a.Captured++
+		a.Bytes += uint64(p.bytes)
 	}
 	c.flight = append(c.flight[:0], c.flight[n:]...)
 	return c.size
@@ -152,7 +155,7 @@ func (c *feedClient) progress(l *feedLog) (arrived Accounts, open []uint64) {
 	c.settleLocked()
 	open = make([]uint64, len(c.given))
 	for i := range open {
-		open[i] = c.given[i].Captured - c.arrived[i].Captured + l.waiting(c.feedCursor, i)
+		open[i] = c.given[i].Captured - c.arrived.of(i).Captured + l.waiting(c.feedCursor, i)
 	}
 	return slices.Clone(c.arrived), open
 }
@@ -168,8 +171,9 @@ func (f *feed) statistics(c *feedClient) *statistics {
 	own = own.Delivered(own) // a copy
 	for i := range own {
 		a := &own[i]
-		a.Captured, a.Bytes = c.given[i].Captured, c.given[i].Bytes
-		a.NotTaken = c.lost[i].Lost
+		given := c.given.of(i)
+		a.Captured, a.Bytes = given.Captured, given.Bytes
+		a.NotTaken = c.lost.of(i).Lost
 		a.Lost += a.NotTaken
 		a.Seen = a.explained() + uint64(a.Unexplained)
 	}

@@ -28,12 +28,24 @@ type feedLog struct {
 	added      []uint64 // blocks before head, by source
 	gone       []uint64 // blocks before tail, by source
 	skipped    []uint64 // packets that came while there was no client, by source
+	interfaces [][]byte // descriptions of sources that no header has
 }
 
 func newFeedLog(size, sources int) *feedLog {
 	return &feedLog{
 		mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources), skipped: make([]uint64, sources),
 	}
+}
+
+// size is how many bytes of blocks there is room for.
+func (l *feedLog) size() int { return len(l.mem) }
+
+// describe adds a source whose description no header has.
+func (l *feedLog) describe(block []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.interfaces = append(l.interfaces, block)
+	l.added, l.gone, l.skipped = append(l.added, 0), append(l.gone, 0), append(l.skipped, 0)
 }
 
 // skip counts packets that nobody is there for.
@@ -117,6 +129,16 @@ type feedCursor struct {
 	lost    Accounts // Lost: all of these
 	given   Accounts // Captured and Bytes: what take has returned
 	batch   []sent   // the packets that take has returned last; their places are counted from there on
+
+	described int // of the log's interfaces that the client knows
+}
+
+// grow makes room for sources that were added since the client joined.
+func (c *feedCursor) grow(sources int) {
+	for len(c.passed) < sources {
+		c.passed, c.pending = append(c.passed, 0), append(c.pending, 0)
+		c.lost, c.given = append(c.lost, Account{}), append(c.given, Account{})
+	}
 }
 
 // join returns a cursor at the end of what there is.
@@ -134,6 +156,7 @@ func (l *feedLog) join() *feedCursor {
 func (l *feedLog) lostBy(c *feedCursor) uint64 {
 	l.mu.Lock() // nobody takes
 	defer l.mu.Unlock()
+	c.grow(len(l.added))
 	lost := c.lost.Total().Lost
 	if c.at < l.tail {
 		for i, gone := range l.gone {
@@ -146,7 +169,18 @@ func (l *feedLog) lostBy(c *feedCursor) uint64 {
 // waiting returns how many packets are in the log that a client was not given yet, of one source.
 // The caller holds mu.
 func (l *feedLog) waiting(c *feedCursor, source int) uint64 {
+	c.grow(len(l.added))
 	return l.added[source] - max(c.passed[source], l.gone[source])
+}
+
+// describeRest appends the interfaces that the client does not know yet.
+func (l *feedLog) describeRest(c *feedCursor, dst []byte) []byte {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for ; c.described < len(l.interfaces); c.described++ {
+		dst = append(dst, l.interfaces[c.described]...)
+	}
+	return dst
 }
 
 // take appends the next blocks to dst, whole ones, as many as fit into limit bytes, and at least
@@ -155,6 +189,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	c.batch = c.batch[:0]
+	c.grow(len(l.added))
 	if c.at < l.tail {
 		for i, gone := range l.gone {
 			lost := gone - c.passed[i]
@@ -174,6 +209,9 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			break
 		}
 		i := pcapng.PacketInterface(block)
+		for ; c.described < len(l.interfaces) && c.described <= int(i); c.described++ {
+			dst = append(dst, l.interfaces[c.described]...)
+		}
 		if more := c.pending[i]; more > 0 {
 			dst = pcapng.AppendDropped(dst, block, more)
 			c.pending[i] = 0

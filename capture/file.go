@@ -28,7 +28,8 @@ type File struct {
 
 	// This belongs to the goroutine that writes, from Begin until the queue has ended.
 	description Description
-	header      []byte
+	header      []byte // that a file begins with
+	before      []byte // blocks before the first packet, until there is a file for them
 	place       Place
 	written     int64    // the place in the queue up to which blocks were written
 	told        Accounts // what the statistics of the files before say together
@@ -54,10 +55,13 @@ func OpenFile(path string, o WriterOptions) (*File, error) {
 	return OpenFiles(Rotation{Path: func(Place) string { return path }}, o)
 }
 
-// OpenFiles opens the first file of a series as OpenFile does. In errors each file has its path as
-// its name.
+// OpenFiles opens the first file of a series as OpenFile does, unless that waits for the stamp of
+// the first packet. In errors each file has its path as its name.
 func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
 	f := &File{writer: NewWriter(nil, o), rotation: r}
+	if r.Stamped {
+		return f, nil
+	}
 	f.place = r.first(time.Now().Round(0))
 	path := r.Path(f.place)
 	p, err := f.openPart(path, slices.Contains(r.Left, path))
@@ -83,10 +87,13 @@ func NewFile(f *os.File, o WriterOptions) (*File, error) {
 // Begin empties the file and makes its header.
 func (f *File) Begin(d Description) error {
 	p := f.present
-	if err := p.file.Begin(); err != nil {
-		return err
+	if p != nil {
+		if err := p.file.Begin(); err != nil {
+			return err
+		}
 	}
 	w := f.writer
+	w.notice = d.Options.notice
 	w.enc = newEncoder(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
 	f.told = make(Accounts, len(d.Sources))
@@ -96,15 +103,22 @@ func (f *File) Begin(d Description) error {
 	if f.keeper == nil {
 		f.keeper = newKeeper(&f.rotation, d.Options.notice)
 	}
-	f.keeper.release(p.path)
 	f.finisher = newFinisher(&f.rotation, f.keeper, len(d.Sources))
-	f.start(p)
-	if err := w.beginQueue(f, p.stream.name, &d.Options); err != nil {
+	if p != nil {
+		f.keeper.release(p.path)
+		f.start(p)
+		w.name = p.stream.name
+	} else {
+		w.name = f.rotation.Path(f.rotation.first(d.Started))
+	}
+	if err := w.beginQueue(f, w.name, &d); err != nil {
 		f.finisher.end()
 		return err
 	}
 	f.begun = true
-	f.wakeAt(f.rotation.until(f.place))
+	if p != nil {
+		f.wakeAt(f.rotation.until(f.place))
+	}
 	return nil
 }
 
@@ -126,8 +140,11 @@ func (f *File) End(final Accounts) (own Accounts, err error) {
 	if !f.begun {
 		return final.Delivered(make(Accounts, len(final))), nil
 	}
-	f.writer.queue.end()
+	f.writer.endQueue()
 	f.stopTimer()
+	if f.place.Period.IsZero() && f.present == nil && f.err == nil { // no packet has come
+		f.err = f.open(f.rotation.first(time.Now().Round(0)))
+	}
 	account := final.Delivered
 	err = f.err
 	if errors.Is(err, ErrEnough) {
@@ -156,7 +173,18 @@ func (f *File) End(final Accounts) (own Accounts, err error) {
 // Give makes a file that OpenFile or OpenFiles has made belong to another user and group, by
 // their ids. One that was there before stays as it is. Those behind it belong to who this process
 // is then.
-func (f *File) Give(uid, gid int) error { return f.present.file.Give(uid, gid) }
+func (f *File) Give(uid, gid int) error {
+	if f.present == nil {
+		return nil
+	}
+	return f.present.file.Give(uid, gid)
+}
+
+// Stat tells what file it is that is written to at first.
+func (f *File) Stat() (os.FileInfo, error) { return f.present.file.Stat() }
+
+// IsNew tells whether OpenFile or OpenFiles has made the file, or will make it.
+func (f *File) IsNew() bool { return f.present == nil || f.present.file.IsNew() }
 
 func (f *File) backlog() (added, written, limit int64) { return f.writer.backlog() }
 

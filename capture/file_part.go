@@ -63,7 +63,11 @@ func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
 // write adds packets.
 func (p *part) write(blocks []byte, packets []placed) error {
-	p.packets += uint64(len(packets))
+	for i := range packets {
+		if packets[i].isPacket() {
+			p.packets++
+		}
+	}
 	return p.stream.write(blocks, packets)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -18,21 +19,91 @@ const (
 // write writes blocks to the present file, and to those behind it. It is called by the queue.
 func (f *File) write(blocks []byte, packets []placed) error {
 	for f.err == nil && len(packets) > 0 {
+		if f.present == nil {
+			blocks, packets, f.err = f.await(blocks, packets)
+			continue
+		}
 		n, at := f.fitting(blocks, packets)
 		if n == 0 {
 			f.err = f.rotate(at)
 			continue
 		}
-		first := packets[len(packets)-1].end - int64(len(blocks))
+		first := packetsBegin(blocks, packets)
 		f.written = packets[n-1].end
 		bytes := f.written - first
 		f.err = f.present.write(blocks[:bytes], packets[:n])
+		if f.err == nil {
+			f.err = f.keepHeader(blocks[:bytes], packets[:n])
+		}
 		blocks, packets = blocks[bytes:], packets[n:]
 		if f.err == nil && f.isFull(f.written, f.present.packets) && f.rotation.Files == f.place.Number+1 {
 			f.err = f.rotate(time.Now().Round(0))
 		}
 	}
 	return f.err
+}
+
+// await opens the first file when the first packet has come, and keeps what stands before that for
+// its beginning. It returns what is to be written from there on.
+func (f *File) await(blocks []byte, packets []placed) ([]byte, []placed, error) {
+	first := packetsBegin(blocks, packets)
+	for i := range packets {
+		if !packets[i].isPacket() {
+			continue
+		}
+		before := blocks[:0]
+		if i > 0 {
+			f.written = packets[i-1].end
+			before = blocks[:f.written-first]
+		}
+		if err := f.keepHeader(before, packets[:i]); err != nil {
+			return nil, nil, err
+		}
+		header := f.header
+		f.header = slices.Concat(header, f.before)
+		err := f.open(f.rotation.first(time.Unix(0, packets[i].time)))
+		f.header, f.before = header, nil
+		return blocks[len(before):], packets[i:], err
+	}
+	f.written = packets[len(packets)-1].end
+	return nil, nil, f.keepHeader(blocks, packets)
+}
+
+// maxKept is how many bytes of capture files are kept for the beginning of later files.
+const maxKept = 16 << 20
+
+// keepHeader keeps what the files after the present one begin with, as far as these blocks have it.
+func (f *File) keepHeader(blocks []byte, packets []placed) error {
+	if f.description.files == nil || f.rotation.isSingle() {
+		return nil
+	}
+	first := packetsBegin(blocks, packets)
+	begins := first
+	for i := range packets {
+		p := &packets[i]
+		block := blocks[begins-first : p.end-first]
+		begins = p.end
+		switch {
+		case p.source == headBlock:
+			f.header = slices.Clone(block)
+		case p.source == headMore:
+			f.header = append(f.header, block...)
+		case !p.isPacket() && f.present == nil:
+			f.before = append(f.before, block...)
+		}
+	}
+	if len(f.header)+len(f.before) > maxKept {
+		return fmt.Errorf("more than %d MiB of what the capture files have besides packets would stand in every file", maxKept>>20)
+	}
+	return nil
+}
+
+// packetsBegin is the place in the queue where blocks begin that have these packets.
+func packetsBegin(blocks []byte, packets []placed) int64 {
+	if len(packets) == 0 {
+		return 0
+	}
+	return packets[len(packets)-1].end - int64(len(blocks))
 }
 
 // fitting returns how many of the packets belong into the present file. If that is none, a new file
@@ -46,11 +117,13 @@ func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
 	if r.Period > 0 {
 		until = r.until(f.place).UnixNano()
 	}
-	first := packets[len(packets)-1].end - int64(len(blocks))
-	begins := first
+	begins, count := packetsBegin(blocks, packets), p.packets
 	for i := range packets {
-		if stamp := packets[i].time; stamp >= until || f.isFull(begins, p.packets+uint64(i)) {
-			return i, time.Unix(0, stamp)
+		if packets[i].isPacket() {
+			if stamp := packets[i].time; stamp >= until || f.isFull(begins, count) {
+				return i, time.Unix(0, stamp)
+			}
+			count++
 		}
 		begins = packets[i].end
 	}
@@ -73,12 +146,15 @@ func (f *File) tend(idle bool) error {
 	if f.err != nil {
 		return f.err
 	}
+	if f.present == nil {
+		return nil // the first packet has not come
+	}
 	// What was renamed takes everything that is in the queue.
 	if err := f.present.stream.tend(idle); err != nil {
 		f.err = f.present.stream.err
 		return err
 	}
-	if !idle || f.rotation.Period == 0 {
+	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
 		return nil
 	}
 	now, until := time.Now().Round(0), f.rotation.until(f.place)
@@ -150,7 +226,7 @@ func (f *File) start(p *part) {
 
 // wakeAt lets tend be called at a time, if files are to end by the clock.
 func (f *File) wakeAt(t time.Time) {
-	if f.rotation.Period == 0 {
+	if f.rotation.Period == 0 || f.rotation.Stamped {
 		return
 	}
 	f.stopTimer()
@@ -229,7 +305,7 @@ func (d *Description) lately(before, taken Accounts) Accounts {
 	for i := range own {
 		a, told := &own[i], Account{}
 		if before != nil {
-			told = before[i]
+			told = before.of(i)
 		}
 		// A record that is invalid may be counted for another source at the end.
 		a.FilteredOut = now[i].FilteredOut - told.FilteredOut

@@ -27,13 +27,18 @@ type Output interface {
 
 // A Description is what a session's files say about it besides its packets.
 type Description struct {
-	Sources  []Source
+	Sources  []Source     // that there are at Begin
 	Options  Options      // with the defaults filled in
 	Started  time.Time    // when the session began to attach
 	Hardware string       // the CPU's model
 	OS       string       // as `uname -srm` prints it
 	Clocks   []*CardClock // as Session.CardClocks has them, at Begin; nil = there are none
 	Recorded string       // why and when a [Recorder] wrote the file; "" = it is no recorder's
+
+	// More returns the sources from an index on. Those of capture files are described one by one:
+	// one that is not in Sources is there when its first packet comes. It is called by the
+	// goroutine of Begin and Write; nil = Sources has all.
+	More func(from int) []Source
 
 	// OutletName is the session's; nil = no packet has a To.
 	OutletName func(Outlet) string
@@ -44,6 +49,19 @@ type Description struct {
 	// Settled returns up to which stamp all packets were handed over; nil = up to now, always. Any
 	// goroutine may call it.
 	Settled func() time.Time
+
+	files *FileInput // that is read; nil = the session is live
+}
+
+// IsLive tells whether the packets are captured while they come, or else come from capture files.
+func (d *Description) IsLive() bool { return d.files == nil }
+
+// more returns the sources from an index on, if there are more by now.
+func (d *Description) more(from int) []Source {
+	if d.More == nil {
+		return nil
+	}
+	return d.More(from)
 }
 
 // Description describes the session.

@@ -1,48 +1,76 @@
 package capture
 
-import "github.com/xdpcap/xdpcap/internal/jsonline"
+import (
+	"github.com/xdpcap/xdpcap/internal/jsonline"
+)
 
 // jsonEncoder encodes one line of JSON for each packet. There is nothing besides packets.
 type jsonEncoder struct {
-	lines    *jsonline.Encoder
-	verdicts []bool // by source: whether its packets have one
-	line     jsonline.Packet
+	d       *Description
+	sources []Source
+	lines   *jsonline.Encoder
+	kinds   map[jsonKind]int // of sources of capture files: their place in lines
+	line    jsonline.Packet
 
-	outletName func(Outlet) string // nil = no packet has one
+	moreKeys func(line []byte, p *Packet) []byte // nil = none
+	more     []byte                              // of the next packet
+	hasMore  bool
 }
 
-func newJSONEncoder(d *Description) *jsonEncoder {
-	e := &jsonEncoder{outletName: d.OutletName}
-	var sources []jsonline.Source
-	for i := range d.Sources {
-		s := &d.Sources[i]
-		sources = append(sources, jsonline.Source{Interface: s.Name, Direction: s.Direction().String(), Hook: s.Hook.String(), Program: s.Target.Name, NoQueue: !s.HasQueue()})
-		e.verdicts = append(e.verdicts, s.HasVerdict())
+// A jsonKind is what packets of a source have in common that have the same keys. A capture file
+// says it of each packet.
+type jsonKind struct {
+	source                                    int
+	direction                                 Direction
+	hasDirection, hasQueue, hasID, hasVerdict bool
+}
+
+// maxJSONKinds is how many kinds are remembered: a file may have any number.
+const maxJSONKinds = 1024
+
+func newJSONEncoder(d *Description, o *WriterOptions) *jsonEncoder {
+	e := &jsonEncoder{d: d, moreKeys: o.MoreJSON, sources: d.Sources, lines: jsonline.NewEncoder(nil), kinds: make(map[jsonKind]int)}
+	if d.files == nil { // all are known, and each has one kind
+		for i := range d.Sources {
+			s := &d.Sources[i]
+			e.lines.Add(jsonline.Source{
+				Interface: s.Name, Direction: s.Direction().String(), Hook: s.Hook.String(), Program: s.Target.Name, NoQueue: !s.HasQueue(),
+			})
+		}
 	}
-	e.lines = jsonline.NewEncoder(sources)
 	return e
 }
 
 func (e *jsonEncoder) header(b []byte) []byte { return b }
 
-func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
+func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	line := &e.line
-	for ; n < len(packets) && c.hasRoom(e.lines.MaxLine()); n++ {
+	e.sources = append(e.sources, e.d.more(len(e.sources))...)
+	for ; n < len(packets); n++ {
 		p := &packets[n]
 		// The fields are set one by one, for the reason given in reader.take.
 		line.Source = int(p.Source)
+		if p.file != nil {
+			line.Source = e.kind(p)
+		}
+		if e.moreKeys != nil && !e.hasMore {
+			e.more, e.hasMore = e.moreKeys(e.more[:0], p), true
+		}
+		if !c.hasRoom(e.lines.MaxLine() + len(e.more)) {
+			break
+		}
 		line.Time = p.Stamp()
 		line.Data = p.Data
 		line.WireLen = int(p.WireLen)
 		line.Queue = p.Queue
 		line.ID = p.ID
 		line.Verdict = ""
-		if e.verdicts[p.Source] {
-			line.Verdict = p.Verdict.String()
-		}
 		line.To = ""
-		if p.To != 0 && e.outletName != nil {
-			line.To = e.outletName(p.To)
+		if verdict, known := e.sources[p.Source].VerdictOf(p); known {
+			line.Verdict = verdict.String()
+		}
+		if p.To != 0 && e.d.OutletName != nil {
+			line.To = e.d.OutletName(p.To)
 		}
 		line.Dropped = p.Dropped
 		line.GSOSize = int(p.GSOSize)
@@ -50,9 +78,47 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int) {
 		line.Hash, line.HashBy = p.Hash, p.HashKind.String()
 		line.SetBack = p.ClockSetBack
 		c.blocks = e.lines.Append(c.blocks, line)
+		if e.hasMore {
+			c.blocks = append(append(c.blocks[:len(c.blocks)-len("}\n")], e.more...), "}\n"...)
+			e.hasMore = false
+		}
 		c.place(p)
 	}
-	return n
+	return n, nil
+}
+
+// kind returns the place of a packet's kind among those of lines.
+func (e *jsonEncoder) kind(p *Packet) int {
+	s := &e.sources[p.Source]
+	k := jsonKind{source: int(p.Source)}
+	k.direction, k.hasDirection = s.DirectionOf(p)
+	_, k.hasQueue = s.QueueOf(p)
+	_, k.hasID = s.IDOf(p)
+	_, k.hasVerdict = s.VerdictOf(p)
+	if place, ok := e.kinds[k]; ok {
+		return place
+	}
+	source := jsonline.Source{
+		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID, NoEthernet: !s.IsEthernet(),
+	}
+	if k.hasDirection {
+		source.Direction = k.direction.String()
+	}
+	switch {
+	case s.Hook != UnknownHook:
+		source.Hook = s.Hook.String()
+	case k.hasQueue && k.hasVerdict: // receive queues are known at these hooks alone
+		source.Hook = TailCall.String()
+	case k.hasQueue:
+		source.Hook = XDP.String()
+	}
+	if len(e.kinds) == maxJSONKinds {
+		clear(e.kinds)
+		e.lines = jsonline.NewEncoder(nil)
+	}
+	place := e.lines.Add(source)
+	e.kinds[k] = place
+	return place
 }
 
 func (e *jsonEncoder) trailer(b []byte, _ *statistics) []byte { return b }

@@ -1,46 +1,104 @@
 package capture
 
 import (
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// pcapEncoder encodes pcap through gopacket. The format has no place for anything but packets.
+// pcapEncoder encodes classic pcap with nanoseconds. The format has no place for anything but
+// packets, all of one link type.
 type pcapEncoder struct {
-	snapLen uint32
-	out     tail
-	w       *pcapgo.Writer
-}
+	d       *Description
+	sources []Source
 
-// A tail is an io.Writer that appends to a buffer.
-type tail []byte
-
-func (t *tail) Write(b []byte) (int, error) {
-	*t = append(*t, b...)
-	return len(b), nil
+	// Of capture files, the first packet says the link type: the header comes with it then.
+	late     bool
+	begun    bool
+	linkType uint16
 }
 
 func newPCAPEncoder(d *Description) *pcapEncoder {
-	e := &pcapEncoder{snapLen: uint32(d.Options.SnapLen)}
-	e.w = pcapgo.NewWriterNanos(&e.out)
-	return e
+	return &pcapEncoder{d: d, sources: d.Sources, late: d.More != nil, linkType: pcapng.Ethernet}
 }
 
 func (e *pcapEncoder) header(b []byte) []byte {
-	e.out = b
-	e.w.WriteFileHeader(e.snapLen, layers.LinkTypeEthernet) // cannot fail: a tail takes all
-	return e.out
+	if e.late {
+		return b
+	}
+	return e.begin(b)
 }
 
-func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int) {
+// begin appends the file's header.
+func (e *pcapEncoder) begin(b []byte) []byte {
+	const magicNano = 0xa1b23c4d
+	snapLen := uint32(0)
+	for i := range e.sources {
+		snapLen = max(snapLen, cmp.Or(e.sources[i].SnapLen, uint32(e.d.Options.SnapLen)))
+	}
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, magicNano)
+	b = le.AppendUint16(b, 2)
+	b = le.AppendUint16(b, 4)
+	b = le.AppendUint64(b, 0) // time zone and accuracy, which nobody uses
+	b = le.AppendUint32(b, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)))
+	return le.AppendUint32(b, uint32(e.linkType))
+}
+
+func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
+	le := binary.LittleEndian
 	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+maxOverhead); n++ {
 		p := &packets[n]
-		e.out = c.blocks
-		e.w.WritePacket(p.CaptureInfo(), p.Data)
-		c.blocks = e.out
+		if e.late {
+			if err := e.check(c, p); err != nil {
+				return n, err
+			}
+		}
+		at := uint64(max(p.Stamp(), 0))
+		c.blocks = le.AppendUint32(c.blocks, uint32(at/1e9))
+		c.blocks = le.AppendUint32(c.blocks, uint32(at%1e9))
+		c.blocks = le.AppendUint32(c.blocks, uint32(len(p.Data)))
+		c.blocks = le.AppendUint32(c.blocks, p.WireLen)
+		c.blocks = append(c.blocks, p.Data...)
 		c.place(p)
 	}
-	return n
+	return n, nil
+}
+
+// check begins the file with the first packet, and refuses one of another link type.
+func (e *pcapEncoder) check(c *chunk, p *Packet) error {
+	e.sources = append(e.sources, e.d.more(len(e.sources))...)
+	linkType := e.sources[p.Source].LinkType()
+	if !e.begun {
+		e.linkType = linkType
+		e.beginLate(c)
+	}
+	if linkType == e.linkType {
+		return nil
+	}
+	return fmt.Errorf("a pcap file has packets of one link type, and these have %s and %s: write pcapng",
+		pcapng.LinkTypeName(e.linkType), pcapng.LinkTypeName(linkType))
+}
+
+// finish begins a file to which no packet has come.
+func (e *pcapEncoder) finish(c *chunk) {
+	if !e.late || e.begun {
+		return
+	}
+	e.sources = e.d.more(0)
+	if len(e.sources) > 0 {
+		e.linkType = e.sources[0].LinkType()
+	}
+	e.beginLate(c)
+}
+
+// beginLate adds the header to the blocks.
+func (e *pcapEncoder) beginLate(c *chunk) {
+	c.blocks = e.begin(c.blocks)
+	c.placeBlock(headBlock)
+	e.begun = true
 }
 
 func (e *pcapEncoder) trailer(b []byte, _ *statistics) []byte { return b }

@@ -3,7 +3,6 @@ package capture
 import (
 	"time"
 
-	"github.com/gopacket/gopacket/layers"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -31,27 +30,42 @@ func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
 }
 
 func (e *pcapngEncoder) header(b []byte) []byte {
+	if e.d.files != nil { // whose interfaces are described one by one
+		return newCopyEncoder(e.d.files, &e.options).mergedHeader(b)
+	}
 	b = pcapng.AppendSection(b, &pcapng.Section{
 		Hardware:    e.d.Hardware,
 		OS:          e.d.OS,
 		Application: e.options.Application,
 		Comment:     e.d.comment(e.options.CommandLine),
 	})
-	for _, src := range e.d.Sources {
-		b = pcapng.AppendInterface(b, &pcapng.Interface{
-			Name:        src.Label(),
-			Description: description(&src),
-			Hardware:    src.Driver,
-			OS:          e.d.OS,
-			Filter:      e.d.Options.Filter,
-			Program:     filterInstructions(e.d.Options.FilterProgram),
-			MAC:         src.MAC,
-			Speed:       src.Speed,
-			LinkType:    uint16(layers.LinkTypeEthernet),
-			SnapLen:     uint32(e.d.Options.SnapLen),
-		})
+	for i := range e.d.Sources {
+		b = e.describe(b, &e.d.Sources[i])
 	}
 	return b
+}
+
+// describe appends the description of a source's interface.
+func (e *pcapngEncoder) describe(b []byte, src *Source) []byte {
+	i := pcapng.Interface{
+		Name:        src.Label(),
+		Description: description(src),
+		Hardware:    src.Driver,
+		OS:          e.d.OS,
+		Filter:      e.d.Options.Filter,
+		Program:     filterInstructions(e.d.Options.FilterProgram),
+		MAC:         src.MAC,
+		Speed:       src.Speed,
+		LinkType:    src.LinkType(),
+		SnapLen:     uint32(e.d.Options.SnapLen),
+	}
+	if src.File != "" {
+		i.Description, i.SnapLen = "", src.SnapLen
+		if src.Name == "" {
+			i.Name = "" // which is the file's then
+		}
+	}
+	return pcapng.AppendInterface(b, &i)
 }
 
 // description is if_description: the interface's alias, and the hook where it is at egress.
@@ -72,7 +86,7 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 	return all
 }
 
-func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
+func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	blocks, places := c.blocks, c.packets
 	for ; n < len(packets); n++ {
 		p := &packets[n]
@@ -80,16 +94,26 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int) {
 			break
 		}
 		f := p.Facts
-		source := e.sources[f.Source]
-		if f.isPlain() {
-			blocks = source.Append(blocks, p.Data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
-		} else {
-			blocks = source.AppendPacket(blocks, e.fill(p))
+		switch {
+		case p.file != nil:
+			blocks = e.appendRead(blocks, p)
+		case f.isPlain():
+			blocks = e.sources[f.Source].Append(blocks, p.Data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
+		default:
+			blocks = e.sources[f.Source].AppendPacket(blocks, e.fill(p))
 		}
 		places = append(places, placed{end: c.start + int64(len(blocks)), time: f.Time, bytes: uint32(len(p.Data)), source: uint32(f.Source)})
 	}
 	c.blocks, c.packets = blocks, places
-	return n
+	return n, nil
+}
+
+// appendRead appends a packet of a capture file, whose comments have what no option says.
+func (e *pcapngEncoder) appendRead(b []byte, p *Packet) []byte {
+	return pcapng.AppendPacket(b, &pcapng.Packet{
+		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
+		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.file.flags, Fields: p.file.known, Comments: p.Comments(),
+	})
 }
 
 // isPlain tells that nothing is known of a packet but what most have.

@@ -164,7 +164,7 @@ func (s *Sender) Write(packets []Packet) error {
 
 // Flush lets packets be sent that were not yet.
 func (s *Sender) Flush() error {
-	s.feed.flush()
+	s.feed.flushAll()
 	return nil
 }
 

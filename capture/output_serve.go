@@ -128,7 +128,7 @@ func (s *Server) Write(packets []Packet) error {
 
 // Flush lets the clients have what they were not given yet.
 func (s *Server) Flush() error {
-	s.feed.flush()
+	s.feed.flushAll()
 	return nil
 }
 

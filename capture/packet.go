@@ -12,6 +12,8 @@ import (
 type Packet struct {
 	*Facts        // never nil
 	Data   []byte // from the Ethernet header on, cut to the snapshot length
+
+	file *filePacket // what a capture file has of it besides; nil = it is live
 }
 
 // Facts are what is known of a packet. They lie in memory as the sampling program has written them:

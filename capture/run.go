@@ -14,9 +14,9 @@ type Input interface {
 	Description() Description
 
 	// Read waits for packets, puts as many into the slice as are at hand and it has room for, and
-	// returns how many. They are valid until the next call. idle, if not nil, is called whenever all
-	// packets at hand have been handed over, before Read waits for others, and about four times a
-	// second while it waits. The error is io.EOF at the end, or has what ended the input before.
+	// returns how many. They are valid until the next call. idle, if not nil, is called whenever
+	// all packets at hand have been handed over, before Read waits for others, and about four times
+	// a second while it waits. The error is io.EOF at the end, or has what ended the input before.
 	Read(packets []Packet, idle func()) (int, error)
 
 	// Accounts returns the accounts of the sources as they are now; after Read has returned an
@@ -31,10 +31,12 @@ type Input interface {
 }
 
 // A regulated input looks at how its outputs keep up, from when they have begun until end returns.
-type regulated interface{ regulate(outputs []Output) (end func()) }
+type regulated interface {
+	regulate(outputs []Output) (end func())
+}
 
-// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends by
-// itself or an output fails. Run then stops the input, takes the packets that are still on their
+// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends
+// by itself or an output fails. Run then stops the input, takes the packets that are still on their
 // way, ends every output, closes the input and returns.
 //
 // It returns the accounts of the outputs, in their order. Packets that the input captured and an

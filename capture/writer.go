@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -49,6 +50,10 @@ type WriterOptions struct {
 	// goroutine, until End returns.
 	Comments func(source int) []string
 
+	// MoreJSON, if not nil, appends keys to the line of a packet in JSON, each as `,"key":value`.
+	// It is called by the goroutine of Write, once for each packet.
+	MoreJSON func(line []byte, p *Packet) []byte
+
 	// StatisticsInterval is how often, in about this time, pcapng files get statistics of the
 	// packets that they have so far; 0 = at their end alone.
 	StatisticsInterval time.Duration
@@ -80,16 +85,31 @@ type Writer struct {
 	queue   *queue // nil before Begin
 	stream  stream
 	started time.Time // when the session began
+	name    string    // what errors call the file
+	notice  func(error)
 }
 
 // An encoder makes the blocks of one file format. Each format is one file, output_NAME.go, and a
 // line in newEncoder.
 type encoder interface {
 	header(b []byte) []byte
-	// packets adds packets to a chunk as long as there is room, and returns how many.
-	packets(c *chunk, packets []Packet) int
+	// packets adds packets to a chunk as long as there is room, and returns how many. An error is
+	// that of the next packet, which the format cannot have.
+	packets(c *chunk, packets []Packet) (int, error)
 	trailer(b []byte, s *statistics) []byte
 }
+
+// A blockEncoder is an encoder that also keeps what capture files have besides packets.
+type blockEncoder interface {
+	// block adds a block that is no packet, or is false where the chunk has no room for it.
+	block(c *chunk, b *capfile.Block) bool
+	// notices are what was left out.
+	notices() []error
+}
+
+// A lateEncoder is an encoder that adds something when all packets have come, whose chunk has
+// room for that.
+type lateEncoder interface{ finish(c *chunk) }
 
 // statistics are what stands at the end of a file.
 type statistics struct {
@@ -118,7 +138,10 @@ func newEncoder(d *Description, o *WriterOptions) encoder {
 	case PCAP:
 		return newPCAPEncoder(d)
 	case JSON:
-		return newJSONEncoder(d)
+		return newJSONEncoder(d, o)
+	}
+	if d.files != nil {
+		return newCopyEncoder(d.files, o)
 	}
 	return newPCAPNGEncoder(d, o)
 }
@@ -135,27 +158,54 @@ func NewWriter(out io.Writer, o WriterOptions) *Writer {
 
 // Begin makes the file's header, which reaches the file after the first Flush.
 func (w *Writer) Begin(d Description) error {
-	w.started = d.Started
+	w.started, w.name, w.notice = d.Started, w.options.Name, d.Options.notice
 	w.enc = newEncoder(&d, &w.options)
 	w.stream.begin(w.enc.header(nil), 0, len(d.Sources))
 	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: d.lately(nil, w.stream.taken), start: w.started})
 	})
-	return w.beginQueue(&w.stream, w.options.Name, &d.Options)
+	return w.beginQueue(&w.stream, w.options.Name, &d)
 }
 
 // beginQueue lets blocks be written to out. A notice says how many may wait where that is little
 // because of something else than the machine.
-func (w *Writer) beginQueue(out blockWriter, name string, o *Options) (err error) {
+func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err error) {
 	available := machine.AvailableMemory()
 	if w.queue, err = newQueue(out, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
 		return err
 	}
 	if most := w.queue.most(); most < maxQueue && !available.IsMachines() {
-		o.notice(fmt.Errorf("at most %d MiB of packets wait for %s, a quarter of the available memory, which is %v",
+		d.Options.notice(fmt.Errorf("at most %d MiB of packets wait for %s, a quarter of the available memory, which is %v",
 			most>>20, cmp.Or(name, "the output"), available))
 	}
+	if e, ok := w.enc.(blockEncoder); ok {
+		d.files.onBlocks(func(b *capfile.Block) { w.block(e, b) })
+	}
 	return nil
+}
+
+// block adds a block of a capture file that is no packet. An error is known to Write.
+func (w *Writer) block(e blockEncoder, b *capfile.Block) {
+	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
+		if w.queue.next() != nil {
+			return
+		}
+	}
+}
+
+// endQueue waits until the file has everything that was added, and says what the encoder has left
+// out. It returns the error of the file.
+func (w *Writer) endQueue() error {
+	if e, ok := w.enc.(lateEncoder); ok && w.queue.failure() == nil {
+		e.finish(w.queue.open)
+	}
+	err := w.queue.end()
+	if e, ok := w.enc.(blockEncoder); ok {
+		for _, notice := range e.notices() {
+			w.notice(notice)
+		}
+	}
+	return err
 }
 
 // Write adds packets. It keeps nothing of them and allocates nothing. After an error of the file
@@ -165,8 +215,11 @@ func (w *Writer) Write(packets []Packet) error {
 		return err
 	}
 	for {
-		packets = packets[w.enc.packets(w.queue.open, packets):]
-		if len(packets) == 0 {
+		n, err := w.enc.packets(w.queue.open, packets)
+		if err != nil {
+			return fmt.Errorf("write packets to %s: %w", cmp.Or(w.name, "the file"), err)
+		}
+		if packets = packets[n:]; len(packets) == 0 {
 			break
 		}
 		if err := w.queue.next(); err != nil {
@@ -201,7 +254,7 @@ func (w *Writer) End(final Accounts) (Accounts, error) {
 	if w.queue == nil {
 		return final.Delivered(make(Accounts, len(final))), nil
 	}
-	err := w.queue.end()
+	err := w.endQueue()
 	last := w.stream.end(func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: final.Delivered(w.stream.taken), start: w.started})
 	})

@@ -302,6 +302,11 @@ func (c *chunk) place(p *Packet) {
 	c.packets = append(c.packets, placed{end: c.end(), time: p.Time, bytes: uint32(len(p.Data)), source: uint32(p.Source)})
 }
 
+// placeBlock notes where a block ends that is no packet, which was just added.
+func (c *chunk) placeBlock(kind uint32) {
+	c.packets = append(c.packets, placed{end: c.end(), time: math.MinInt64, source: kind})
+}
+
 // end is where in the file the last block ends.
 func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
 

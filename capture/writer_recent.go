@@ -1,5 +1,7 @@
 package capture
 
+import "math"
+
 // minRecent is how many packets at the end of a file are remembered, at least. They take more room
 // than the accounts of as many sources as a session has, and than a few blocks of a disk.
 const minRecent = 256
@@ -11,12 +13,22 @@ type recent struct {
 }
 
 // placed says where a packet's block ends, in the queue or in the file, and what the packet adds to
-// the accounts.
+// the accounts; or that the block is none of a packet.
 type placed struct {
 	end           int64
 	time          int64 // Packet.Time: files begin and end by it
 	bytes, source uint32
 }
+
+// These are in place of placed.source for blocks that are no packets.
+const (
+	headBlock   = math.MaxUint32 - iota // begins the header of the files that come after
+	headMore                            // belongs to that header, too
+	otherBlock                          // any other
+	packetLimit                         // from here on, all are such
+)
+
+func (p *placed) isPacket() bool { return p.source < packetLimit }
 
 // add adds packets at the end, whose places are counted from start on. Of those before, it forgets
 // the first ones when there are many. Packets that end at the same place are of one frame, and are

@@ -140,8 +140,11 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 	for arrived < len(packets) && packets[arrived].end-s.start <= end {
 		p := &packets[arrived]
 		whole = max(whole, p.end-s.start)
-		s.taken[p.source].Captured++
-		s.taken[p.source].Bytes += uint64(p.bytes)
+		if p.isPacket() {
+			a := s.taken.at(int(p.source))
+			a.Captured++
+			a.Bytes += uint64(p.bytes)
+		}
 		arrived++
 	}
 	s.mu.Unlock()
@@ -264,8 +267,10 @@ func (s *stream) takeBack(room int64) bool {
 	}
 	s.mu.Lock()
 	for _, p := range last {
-		s.taken[p.source].Captured--
-		s.taken[p.source].Bytes -= uint64(p.bytes)
+		if p.isPacket() {
+			s.taken[p.source].Captured--
+			s.taken[p.source].Bytes -= uint64(p.bytes)
+		}
 	}
 	s.mu.Unlock()
 	s.recent.forget(len(last))

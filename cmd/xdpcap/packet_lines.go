@@ -18,8 +18,10 @@ type lineFormat struct {
 
 // packetLines turns packets of some sources into lines, wherever packets and sources come from.
 type packetLines struct {
+	more      func(from int) []capture.Source // nil = there are no others
 	sources   []capture.Source
-	labels    []string // of the sources; all "" where a packet's origin is evident
+	labels    []string // of the sources
+	several   bool     // there are different ones
 	format    lineFormat
 	dissector *dissect.Dissector
 	origin    []byte // of the last packet
@@ -28,17 +30,25 @@ type packetLines struct {
 }
 
 func newPacketLines(d *capture.Description, f lineFormat) *packetLines {
-	sources := d.Sources
-	l := &packetLines{
-		sources: sources, labels: make([]string, len(sources)), format: f, dissector: dissect.New(f.Options),
-		outletName: d.OutletName,
-	}
-	if len(sources) > 1 || sources[0].HasVerdict() {
-		for i := range sources {
-			l.labels[i] = printable(originLabel(&sources[i]))
-		}
-	}
+	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName}
+	l.add(d.Sources)
 	return l
+}
+
+// add adds sources.
+func (l *packetLines) add(sources []capture.Source) {
+	for i := range sources {
+		label := printable(originLabel(&sources[i]))
+		l.several = l.several || len(l.labels) > 0 && label != l.labels[0]
+		l.sources, l.labels = append(l.sources, sources[i]), append(l.labels, label)
+	}
+}
+
+// look adds the sources that there are by now. It is called before packets are appended.
+func (l *packetLines) look() {
+	if l.more != nil {
+		l.add(l.more(len(l.sources)))
+	}
 }
 
 // originLabel names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
@@ -52,12 +62,20 @@ func originLabel(s *capture.Source) string {
 
 // append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	o := packetOrigin{label: l.labels[p.Source], queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), weight: p.Weight, known: pcapng.HasID}
-	if l.sources[p.Source].HasQueue() {
+	s := &l.sources[p.Source]
+	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), weight: p.Weight}
+	if _, known := s.IDOf(p); known {
+		o.known |= pcapng.HasID
+	}
+	if _, known := s.QueueOf(p); known {
 		o.known |= pcapng.HasQueue
 	}
-	if l.sources[p.Source].HasVerdict() {
-		o.verdict, o.known = p.Verdict, o.known|pcapng.HasVerdict
+	verdict, decided := s.VerdictOf(p)
+	if decided {
+		o.verdict, o.known = verdict, o.known|pcapng.HasVerdict
+	}
+	if l.several || decided {
+		o.label = l.labels[p.Source]
 	}
 	if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
 		o.to = l.outletName(p.To)
@@ -66,12 +84,16 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 		o.hash, o.soft, o.known = p.Hash, p.HashKind == capture.SoftwareHash, o.known|pcapng.HasHash
 	}
 	l.origin = l.format.appendOrigin(l.origin[:0], &o)
-	return l.dissector.AppendLine(dst, dissect.Packet{
-		Time:    time.Unix(0, p.Stamp()),
-		Data:    p.Data,
-		WireLen: int(p.WireLen),
-		Origin:  l.origin,
-	})
+	return l.appendPlain(dst, p, l.origin)
+}
+
+// appendPlain appends a packet's line with this origin.
+func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
+	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
+	if s := &l.sources[p.Source]; !s.IsEthernet() {
+		line.LinkLayer = pcapng.LinkTypeName(s.LinkType())
+	}
+	return l.dissector.AppendLine(dst, line)
 }
 
 // A packetOrigin is what a line may tell of where its packet comes from.

@@ -33,12 +33,12 @@ func newPrinter(out io.Writer, check func() error, f lineFormat) *printer {
 }
 
 func (p *printer) Begin(d capture.Description) error {
-	p.taken = make(capture.Accounts, len(d.Sources))
 	p.packets = newPacketLines(&d, p.format)
 	return nil
 }
 
 func (p *printer) Write(packets []capture.Packet) error {
+	p.packets.look()
 	for i := range packets {
 		packet := &packets[i]
 		p.lines = p.packets.append(p.lines, packet)
@@ -75,6 +75,9 @@ func (p *printer) print() error {
 	}
 	n, err := p.out.Write(p.lines)
 	p.fail(err)
+	for len(p.taken) < len(p.packets.sources) {
+		p.taken = append(p.taken, capture.Account{})
+	}
 	for _, line := range p.queued {
 		if line.end > n {
 			break

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/capfile"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // readOptions are the flags of read.
@@ -148,65 +142,8 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err := o.sandbox.plan("", o.outputFile()); err != nil {
 		return err
 	}
-	r := &reading{ctx: ctx, limit: o.count, match: match}
-	inputs, err := openInputs(o.files, inputOptions{ctx: ctx, idle: r.flush, tls: &o.tls})
-	defer inputs.close()
-	if err != nil {
-		return unlessEnded(ctx, err)
-	}
-	var output *readWriter
-	var made []giver
-	if o.outputFile() != "" {
-		if output, err = newReadWriter(o, inputs); err != nil {
-			return err
-		}
-		made = append(made, output.file)
-	}
-	if box := o.sandbox.box; box != nil && output != nil {
-		box.Work = []privilege.Work{privilege.Files} // to look whether the file is still there
-	}
-	err = o.sandbox.enter(made...)
-	if err == nil {
-		err = inputs.begin()
-	}
-	if err != nil {
-		err = unlessEnded(ctx, err)
-		switch {
-		case output == nil:
-		case err == nil || output.file.IsNew():
-			// What is written is whole also where no input has come, or none that can be read: this
-			// process may not remove it any more.
-			output.enc = newReadEncoder(o.fileFormat, nil)
-			err = errors.Join(err, output.end())
-		default:
-			output.file.Close()
-		}
-		return err
-	}
-	r.sinks = o.sinks(inputs, output, cmd.OutOrStdout())
-	r.merge = capfile.NewMerge(inputs.files)
-	err = r.run()
-	for _, notice := range r.notices() {
-		say(stderr, "%s", notice)
-	}
-	return err
-}
-
-// unlessEnded leaves out the error that a signal came while an input had not said what it is.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// A readSink takes what is read: packets that match, and all other blocks.
-type readSink interface {
-	take(b *capfile.Block) error
-	flush() error // before read waits for input
-	end() error   // also after an error of the files
-	abort()       // after an error of this or another sink
-	notices() []string
+	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.tls}}
+	return r.run(ctx)
 }
 
 // outputFile is what is written, and opened before anything is read; "" = nothing is written.
@@ -216,28 +153,3 @@ func (o *readOptions) outputFile() string {
 	}
 	return o.write
 }
-
-// sinks are what happens to the packets: output, unless it is nil, and what is printed.
-func (o *readOptions) sinks(inputs *readInputs, output *readWriter, stdout io.Writer) (sinks []readSink) {
-	if o.printsLines() {
-		return []readSink{newReadJSONLines(stdout)}
-	}
-	if output != nil {
-		output.enc = newReadEncoder(o.fileFormat, inputs.files)
-		sinks = append(sinks, output)
-	}
-	lines := &stdoutLines{out: stdout}
-	switch {
-	case o.stats:
-		sinks = append(sinks, newReadStats(lines, o.json))
-	case o.json:
-		sinks = append(sinks, newReadObjects(lines, o.printing.format(false), len(inputs.files) > 1))
-	case o.write == "" || o.print:
-		sinks = append(sinks, newReadLines(lines, o.printing.format(colored(os.Stdout))))
-	}
-	return sinks
-}
-
-// isEthernet tells whether the interface's packets are Ethernet frames, which are all that lines
-// and filters know.
-func isEthernet(i *capfile.Interface) bool { return i.LinkType == pcapng.Ethernet }

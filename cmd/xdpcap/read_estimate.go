@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/capfile"
 )
 
 // A readDraw is how the packets that are read were drawn, as far as estimates need it.
@@ -26,12 +25,9 @@ type readDraw struct {
 // the square of its size.
 const maxPassed = 64
 
-// section reads how a capture has sampled, from the words of its comment.
-func (d *readDraw) section(b *capfile.Block) {
-	if b.Raw.Raw == nil {
-		return
-	}
-	for _, comment := range b.Raw.Comments() {
+// section reads how a capture has sampled, from the words of a section's comments.
+func (d *readDraw) section(comments []string) {
+	for _, comment := range comments {
 		ways, byVerdict := capture.ParseSampling(comment)
 		d.several = d.several || byVerdict
 		for _, way := range ways {
@@ -51,11 +47,11 @@ func (d *readDraw) passesOver(way string) {
 	}
 }
 
-func (d *readDraw) packet(b *capfile.Block, length, weight uint32) {
+func (d *readDraw) packet(p *capture.Packet, length, weight uint32) {
 	d.weight, d.length = max(d.weight, weight), max(d.length, length)
-	v := &d.verdicts[min(int(b.Packet.Verdict), len(d.verdicts)-1)]
+	v := &d.verdicts[min(int(p.Verdict), len(d.verdicts)-1)]
 	*v = max(*v, weight)
-	d.lost += b.Packet.Dropped
+	d.lost += p.Dropped
 }
 
 // estimate tells what there was before packets were drawn. It is nil where all were kept.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -9,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
 // FuzzReadSinks hands any bytes, as a hostile server may send them, to everything that read makes
@@ -19,47 +20,34 @@ func FuzzReadSinks(f *testing.F) {
 	f.Add(oddFile(binary.LittleEndian, true), false)
 	f.Add(oddFile(binary.BigEndian, true), true)
 	f.Fuzz(func(t *testing.T, data []byte, verbose bool) {
-		file, err := capfile.New(bytes.NewReader(data), "tcp://host:1", capfile.Options{})
-		if err != nil {
-			return
-		}
-		defer file.Close()
 		var text, objects, lines, stats bytes.Buffer
 		format := lineFormat{}
 		if verbose {
 			format.Verbose = 3
 		}
-		sinks := []readSink{
-			newReadLines(&stdoutLines{out: &text}, format), newReadObjects(&stdoutLines{out: &objects}, format, true),
-			newReadJSONLines(&lines), newReadStats(&stdoutLines{out: &stats}, true), newReadStats(&stdoutLines{out: io.Discard}, false),
-		}
-		var encoders []readEncoder
-		for _, format := range []capture.Format{capture.PCAPNG, capture.PCAP} {
-			encoders = append(encoders, newReadEncoder(format, []*capfile.File{file}))
-		}
-		encoders = append(encoders, &pcapngMerge{files: []*capfile.File{file}})
-		for _, e := range encoders {
-			e.header(nil)
-		}
-		for m := capfile.NewMerge([]*capfile.File{file}); ; {
-			b, err := m.Next()
-			if err != nil {
-				break
+		read := func(merged bool, outputs func(*capture.FileInput) []capture.Output) {
+			files := []capture.InputFile{{Name: "tcp://host:1", In: bytes.NewReader(data)}}
+			if merged {
+				files = append(files, capture.InputFile{Name: "b", In: bytes.NewReader(data)})
 			}
-			for _, s := range sinks {
-				if err := s.take(b); err != nil {
-					t.Fatal(err)
+			in, err := capture.NewFileInput(files, capture.FileInputOptions{})
+			if err == nil {
+				capture.Run(context.Background(), in, outputs(in)...) // what is damaged is an error
+			}
+		}
+		for _, merged := range []bool{false, true} {
+			read(merged, func(in *capture.FileInput) []capture.Output {
+				return []capture.Output{
+					newPrinter(&text, func() error { return nil }, format),
+					capture.NewWriter(&objects, capture.WriterOptions{Format: capture.JSON, MoreJSON: newReadObjects(in, format, true).append}),
+					capture.NewWriter(&lines, capture.WriterOptions{Format: capture.JSON}),
+					capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAPNG}),
+					&readStats{input: in, json: true, out: &stats, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally)},
 				}
-			}
-			for _, e := range encoders {
-				e.block(nil, b) // a pcap file has one link type
-			}
-		}
-		for _, s := range sinks {
-			if err := s.end(); err != nil {
-				t.Fatal(err)
-			}
-			s.notices()
+			})
+			read(merged, func(in *capture.FileInput) []capture.Output { // a pcap file has one link type
+				return []capture.Output{capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAP})}
+			})
 		}
 		for _, b := range [][]byte{objects.Bytes(), lines.Bytes(), stats.Bytes()} {
 			for line := range bytes.Lines(b) {

@@ -14,43 +14,33 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/xdpcap/xdpcap/internal/capfile"
-	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // readInputs are the files that are read.
 type readInputs struct {
-	files []*capfile.File // after begin
-	open  []*os.File
+	ctx   context.Context
+	tls   *tlsOptions
+	files []capture.InputFile
+	opens []*os.File
 	conns []net.Conn
-
-	begins []func() (*capfile.File, error) // of what is open
-	memory *capfile.Memory                 // of those that are compressed
 }
 
-// inputOptions say what happens while the reading waits for input.
-type inputOptions struct {
-	ctx  context.Context
-	idle func() // called before it waits
-	tls  *tlsOptions
-}
-
-// openInputs opens all files, of which it reads nothing yet: whoever made them may have made them
-// to harm what reads them. What is already open is in the inputs also after an error.
-func openInputs(names []string, o inputOptions) (*readInputs, error) {
-	in := &readInputs{memory: capfile.NewMemory(machine.AvailableMemory().Bytes)}
+// open opens all files, of which it reads nothing yet: whoever made them may have made them to harm
+// what reads them. What is already open is in the inputs also after an error.
+func (in *readInputs) open(names []string) error {
 	for _, name := range names {
-		if err := in.add(name, o); err != nil {
-			return in, err
+		if err := in.add(name); err != nil {
+			return err
 		}
 	}
-	return in, nil
+	return nil
 }
 
-func (in *readInputs) add(name string, o inputOptions) error {
+func (in *readInputs) add(name string) error {
 	if url := streamURL(name); url != nil {
-		return in.addStream(url, o)
+		return in.addStream(url)
 	}
 	file, err := os.Stdin, error(nil)
 	if name == "-" {
@@ -61,7 +51,7 @@ func (in *readInputs) add(name string, o inputOptions) error {
 	} else if file, err = openInput(name); err != nil {
 		return err
 	}
-	in.open = append(in.open, file)
+	in.opens = append(in.opens, file)
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -69,24 +59,11 @@ func (in *readInputs) add(name string, o inputOptions) error {
 	if info.IsDir() {
 		return fmt.Errorf("%s is a directory: name the files in it", name)
 	}
-	in.begins = append(in.begins, func() (*capfile.File, error) {
-		if info.Mode().IsRegular() {
-			return capfile.New(file, name, capfile.Options{Memory: in.memory})
-		}
-		return capfile.New(&waitingInput{file, o.ctx}, name, capfile.Options{BeforeRead: o.idle, Memory: in.memory})
-	})
-	return nil
-}
-
-// begin reads how each file begins, once the process has given up what it does not need for that.
-func (in *readInputs) begin() error {
-	for _, begin := range in.begins {
-		f, err := begin()
-		if err != nil {
-			return err
-		}
-		in.files = append(in.files, f)
+	input := capture.InputFile{Name: name, In: file}
+	if !info.Mode().IsRegular() {
+		input.In, input.Waits = &waitingInput{File: file, ctx: in.ctx, returns: true}, true
 	}
+	in.files = append(in.files, input)
 	return nil
 }
 
@@ -99,13 +76,13 @@ func openInput(name string) (*os.File, error) {
 // end. The caller closes it.
 func openWaiting(name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(&waitingInput{os.Stdin, signalled}), nil
+		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: signalled}), nil
 	}
 	f, err := openInput(name)
 	if err != nil {
 		return nil, err
 	}
-	return &waitingInput{f, signalled}, nil
+	return &waitingInput{File: f, ctx: signalled}, nil
 }
 
 // maxInput bounds what readInput reads, in bytes. A device or a pipe may never end.
@@ -144,20 +121,21 @@ func streamURL(name string) *url.URL {
 }
 
 // addStream connects to a live stream.
-func (in *readInputs) addStream(u *url.URL, o inputOptions) error {
-	ctx, cancel := context.WithTimeout(o.ctx, 10*time.Second)
+func (in *readInputs) addStream(u *url.URL) error {
+	ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
 	defer cancel()
-	conn, err := dialStream(ctx, u, o.tls)
+	conn, err := dialStream(ctx, u, in.tls)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", u, err)
 	}
 	in.conns = append(in.conns, conn)
-	context.AfterFunc(o.ctx, func() { conn.SetReadDeadline(time.Now()) })
-	in.begins = append(in.begins, func() (*capfile.File, error) {
-		return capfile.New(&liveInput{conn, o.ctx}, u.String(), capfile.Options{BeforeRead: o.idle, Memory: in.memory})
-	})
+	in.files = append(in.files, capture.InputFile{Name: u.String(), In: &liveInput{conn, in.ctx}, Waits: true})
 	return nil
 }
+
+// waitInterval is how long an input is waited for at once: then the outputs have their turn, and
+// the context is looked at.
+const waitInterval = 100 * time.Millisecond
 
 // A liveInput is a connection that a read may wait for. A signal ends that.
 type liveInput struct {
@@ -165,21 +143,25 @@ type liveInput struct {
 	ctx context.Context
 }
 
+// Read returns nothing and no error when nothing has come for a while.
 func (l *liveInput) Read(b []byte) (int, error) {
+	l.SetReadDeadline(time.Now().Add(waitInterval))
 	n, err := l.Conn.Read(b)
-	if n == 0 && err != nil && l.ctx.Err() != nil {
-		err = l.ctx.Err()
+	switch {
+	case n > 0 || !errors.Is(err, os.ErrDeadlineExceeded):
+		return n, err
+	case l.ctx.Err() != nil:
+		return 0, l.ctx.Err()
 	}
-	return n, err
+	return 0, nil
 }
 
 // has tells whether a file is one of the inputs.
-func (in *readInputs) has(file *os.File) bool {
-	other, err := file.Stat()
-	if err != nil || !other.Mode().IsRegular() {
+func (in *readInputs) has(other os.FileInfo) bool {
+	if !other.Mode().IsRegular() {
 		return false
 	}
-	for _, f := range in.open {
+	for _, f := range in.opens {
 		if info, err := f.Stat(); err == nil && os.SameFile(info, other) {
 			return true
 		}
@@ -191,10 +173,7 @@ func (in *readInputs) close() {
 	for _, conn := range in.conns {
 		conn.Close()
 	}
-	for _, f := range in.files {
-		f.Close()
-	}
-	for _, f := range in.open {
+	for _, f := range in.opens {
 		if f != os.Stdin {
 			f.Close()
 		}
@@ -204,11 +183,11 @@ func (in *readInputs) close() {
 // A waitingInput is a pipe or another file that a read may wait for. A signal ends that.
 type waitingInput struct {
 	*os.File
-	ctx context.Context
+	ctx     context.Context
+	returns bool // nothing and no error when nothing has come for a while
 }
 
 func (w *waitingInput) Read(b []byte) (int, error) {
-	const look = 100 // milliseconds, after which the context is looked at
 	raw, err := w.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -216,13 +195,16 @@ func (w *waitingInput) Read(b []byte) (int, error) {
 	for w.ctx.Err() == nil {
 		ready := 0
 		failed := raw.Control(func(fd uintptr) {
-			ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, look)
+			ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(waitInterval.Milliseconds()))
 		})
 		if failed != nil {
 			return 0, failed
 		}
 		if ready > 0 || err != nil && !errors.Is(err, unix.EINTR) {
 			return w.File.Read(b)
+		}
+		if w.returns && w.ctx.Err() == nil {
+			return 0, nil
 		}
 	}
 	return 0, xdp.Kind(w.ctx.Err(), "a signal ended the wait for it")

@@ -1,116 +1,55 @@
 package main
 
 import (
-	"io"
-	"os"
+	"bytes"
+	"encoding/json"
+	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/capfile"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/dissect"
 )
 
-// A jsonCopy makes of packets of files the lines that a capture makes of them with --format json.
-// Keys that a file does not have are missing.
-type jsonCopy struct {
-	encoder *jsonline.Encoder
-	sources map[jsonSource]int
-	line    jsonline.Packet
-	other   map[uint16]uint64 // packets by link type that have only their lengths in their lines
+// readObjects makes what a line of read --json has besides the keys of --format json.
+type readObjects struct {
+	lines *packetLines
+	files bool // name the file of each packet
+	n     uint64
+	text  []byte
 }
 
-// A jsonSource is what packets of an interface have in common that have the same keys. A file says
-// it of each packet.
-type jsonSource struct {
-	from      *capfile.Interface
-	direction uint32
-	known     pcapng.Fields
+// newReadObjects returns what adds keys to the lines about an input's packets.
+func newReadObjects(in *capture.FileInput, f lineFormat, files bool) *readObjects {
+	f.Number, f.Time = false, dissect.NoTime
+	d := in.Description()
+	return &readObjects{lines: newPacketLines(&d, f), files: files}
 }
 
-// maxJSONSources is how many sources are remembered: a file may have any number.
-const maxJSONSources = 1024
-
-func newJSONCopy() *jsonCopy {
-	return &jsonCopy{encoder: jsonline.NewEncoder(nil), sources: make(map[jsonSource]int), other: make(map[uint16]uint64)}
+// append appends number, file, link_type, comments and line.
+func (o *readObjects) append(b []byte, p *capture.Packet) []byte {
+	o.lines.look()
+	o.n++
+	s := &o.lines.sources[p.Source]
+	b = strconv.AppendUint(append(b, `,"number":`...), o.n, 10)
+	if o.files {
+		b = appendJSON(append(b, `,"file":`...), s.File)
+	}
+	if !s.IsEthernet() {
+		b = strconv.AppendUint(append(b, `,"link_type":`...), uint64(s.LinkType()), 10)
+	}
+	if comments := p.Comments(); comments != nil {
+		b = appendJSON(append(b, `,"comments":`...), comments)
+	}
+	o.text = o.lines.appendPlain(o.text[:0], p, nil)
+	return appendJSON(append(b, `,"line":`...), string(bytes.TrimSpace(o.text)))
 }
 
-func (c *jsonCopy) header(b []byte) []byte { return b }
-func (c *jsonCopy) end(b []byte) []byte    { return b }
-func (c *jsonCopy) notices() []string      { return notDecoded(c.other) }
-
-func (c *jsonCopy) block(b []byte, from *capfile.Block) ([]byte, error) {
-	if from.Kind != capfile.Packet {
-		return b, nil
+// appendJSON appends a text or texts, in which what is no UTF-8 becomes U+FFFD.
+func appendJSON(b []byte, v any) []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil { // never: texts can always be written
+		return append(b, "null"...)
 	}
-	p := &from.Packet
-	c.line = jsonline.Packet{
-		Source: c.source(from), Time: from.Time, Data: p.Data, WireLen: int(p.WireLen), Queue: p.Queue, ID: p.ID, Dropped: p.Dropped,
-		Weight: p.Weight, GSOSize: int(p.GSOSize), SetBack: p.SetBack,
-	}
-	if p.Fields&pcapng.HasHash != 0 {
-		c.line.Hash, c.line.HashBy = p.Hash, capture.ToeplitzHash.String()
-	}
-	if p.Fields&pcapng.HasVerdict != 0 {
-		c.line.Verdict, c.line.To = capture.Verdict(p.Verdict).String(), string(p.Outlet)
-	}
-	if !isEthernet(from.Interface) {
-		c.other[from.Interface.LinkType]++
-	}
-	return c.encoder.Append(b, &c.line), nil
+	return append(b, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
 }
-
-// source returns the place of a packet's source among those of the encoder.
-func (c *jsonCopy) source(b *capfile.Block) int {
-	const fields = pcapng.HasQueue | pcapng.HasID | pcapng.HasVerdict
-	key := jsonSource{b.Interface, b.Packet.Flags & pcapng.DirectionMask, b.Packet.Fields & fields}
-	if place, ok := c.sources[key]; ok {
-		return place
-	}
-	label := newReadLabel(b.Interface)
-	s := jsonline.Source{
-		Interface: label.name, Hook: label.hook, Program: label.program,
-		NoQueue: key.known&pcapng.HasQueue == 0, NoID: key.known&pcapng.HasID == 0, NoEthernet: !isEthernet(b.Interface),
-	}
-	switch key.direction {
-	case pcapng.Inbound:
-		s.Direction = capture.In.String()
-	case pcapng.Outbound:
-		s.Direction = capture.Out.String()
-	}
-	if s.Hook == "" && !s.NoQueue { // receive queues are known at these hooks alone
-		s.Hook = capture.XDP.String()
-		if key.known&pcapng.HasVerdict != 0 {
-			s.Hook = capture.TailCall.String()
-		}
-	}
-	if len(c.sources) == maxJSONSources {
-		clear(c.sources)
-		c.encoder = jsonline.NewEncoder(nil)
-	}
-	place := c.encoder.Add(s)
-	c.sources[key] = place
-	return place
-}
-
-// readJSONLines prints lines of JSON to standard output.
-type readJSONLines struct {
-	stdoutLines
-	*jsonCopy
-}
-
-func newReadJSONLines(out io.Writer) *readJSONLines {
-	if info, err := os.Stdout.Stat(); err == nil && !info.Mode().IsRegular() {
-		out = jsonline.PipeWriter{Out: out}
-	}
-	return &readJSONLines{stdoutLines{out: out}, newJSONCopy()}
-}
-
-func (l *readJSONLines) take(b *capfile.Block) (err error) {
-	if l.lines, err = l.block(l.lines, b); err != nil {
-		return err
-	}
-	return l.more()
-}
-
-func (l *readJSONLines) end() error { return l.flush() }
-func (l *readJSONLines) abort()     {}

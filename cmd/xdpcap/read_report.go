@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/capfile"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 // A readReport is what read --stats prints. Bytes are those that packets had before they were cut.
@@ -52,40 +51,41 @@ type fileAccount struct {
 }
 
 // newFileAccount adds up what several files say. It is nil where they say nothing.
-func newFileAccount(all map[*capfile.Interface]*interfaceStatistics) *fileAccount {
+func newFileAccount(all []capture.FileStatistics) *fileAccount {
 	if len(all) == 0 {
 		return nil
 	}
-	var sum pcapng.Statistics
-	known := ^pcapng.Counters(0)
-	for _, s := range all {
-		sum.Received += s.Received
-		sum.Accepted += s.Accepted
-		sum.Dropped += s.Dropped
-		sum.OSDropped += s.OSDropped
-		sum.Delivered += s.Delivered
-		known &= s.known
-	}
-	a := &fileAccount{}
-	set := func(n **uint64, needs pcapng.Counters, value uint64) {
-		if known&needs == needs {
-			*n = &value
+	sum := func(of func(*capture.FileStatistics) *uint64) *uint64 {
+		total := uint64(0)
+		for i := range all {
+			n := of(&all[i])
+			if n == nil {
+				return nil
+			}
+			total += *n
 		}
+		return &total
 	}
-	set(&a.Seen, pcapng.HasReceived, sum.Received)
-	set(&a.Lost, pcapng.HasDropped, sum.Dropped)
-	set(&a.Captured, pcapng.HasDelivered, sum.Delivered)
-	// The others are differences. A file of another program may count something else.
-	if sum.Received >= sum.Accepted {
-		set(&a.FilteredOut, pcapng.HasReceived|pcapng.HasAccepted, sum.Received-sum.Accepted)
+	matched := sum(func(s *capture.FileStatistics) *uint64 { return s.Matched })
+	dropped := sum(func(s *capture.FileStatistics) *uint64 { return s.Dropped })
+	a := &fileAccount{
+		Seen:     sum(func(s *capture.FileStatistics) *uint64 { return s.Seen }),
+		Lost:     sum(func(s *capture.FileStatistics) *uint64 { return s.Lost }),
+		Captured: sum(func(s *capture.FileStatistics) *uint64 { return s.Captured }),
 	}
-	if sum.Dropped >= sum.OSDropped {
-		set(&a.NotTaken, pcapng.HasDropped|pcapng.HasOSDropped, sum.Dropped-sum.OSDropped)
-	}
-	if sum.Accepted >= sum.Dropped+sum.Delivered {
-		set(&a.NotSampled, pcapng.HasAccepted|pcapng.HasDropped|pcapng.HasDelivered, sum.Accepted-sum.Dropped-sum.Delivered)
-	}
+	a.FilteredOut, a.NotTaken = difference(a.Seen, matched), difference(a.Lost, dropped)
+	a.NotSampled = difference(difference(matched, a.Lost), a.Captured)
 	return a
+}
+
+// difference is nil where a number is not known, or less than the other: a file of another program
+// may count something else.
+func difference(a, b *uint64) *uint64 {
+	if a == nil || b == nil || *a < *b {
+		return nil
+	}
+	d := *a - *b
+	return &d
 }
 
 func (a *fileAccount) String() string {

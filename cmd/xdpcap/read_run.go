@@ -4,130 +4,213 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// A reading moves packets from files to sinks.
-type reading struct {
-	ctx   context.Context
-	merge *capfile.Merge
-	match *matcher // nil = all packets
-	limit uint64   // packets that match; 0 = all
-	sinks []readSink
-
-	passed map[uint16]uint64 // packets by link type that no filter can be applied to
+// A readRun is one reading from its flags to its end.
+type readRun struct {
+	o       *readOptions
+	match   *matcher // nil = all packets
+	inputs  *readInputs
+	file    *capture.File     // that -w names; nil = none
+	stats   *readStats        // nil without --stats
+	passed  map[uint16]uint64 // packets by link type that no filter can be applied to
+	noticed []string
+	memory  uint64 // bytes that were available before the sandbox
+	decodes []*decoded
 }
 
 // run reads until the end, the limit or a signal. What was read before an error of a file is
 // printed and written all the same.
-func (r *reading) run() error {
-	failed := r.move()
-	if errors.Is(failed, errSink) {
-		for _, s := range r.sinks {
-			s.abort()
-		}
-		return quietly(failed)
+func (r *readRun) run(ctx context.Context) error {
+	defer r.inputs.close()
+	if err := r.inputs.open(r.o.files); err != nil {
+		return unlessEnded(ctx, err)
 	}
-	errs := []error{failed}
-	for _, s := range r.sinks {
-		errs = append(errs, quietly(s.end()))
+	if err := r.openFile(); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	r.memory = machine.AvailableMemory().Bytes
+	if err := r.enterSandbox(); err != nil {
+		return err
+	}
+	in, err := capture.NewFileInput(r.inputs.files, r.options())
+	if err != nil || ctx.Err() != nil {
+		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
+	}
+	defer in.Close()
+	outputs, err := r.outputs(in)
+	if err == nil {
+		_, err = capture.Run(ctx, in, outputs...)
+	}
+	for _, notice := range r.notices() {
+		say(stderr, "%s", notice)
+	}
+	return lasting(err)
 }
 
-// errSink is the kind of error that a sink has.
-var errSink = errors.New("the output does not take it")
-
-// quietly leaves out the error that nobody reads what is printed any more.
-func quietly(err error) error {
-	if errors.Is(err, errNobodyReads) {
+// unlessEnded leaves out the error that a signal came while an input had not said what it is.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-// A sinkError is an error of a sink.
-type sinkError struct{ error }
-
-func (e sinkError) Is(kind error) bool { return kind == errSink }
-func (e sinkError) Unwrap() error      { return e.error }
-
-// move hands on blocks.
-func (r *reading) move() error {
-	var taken uint64
-	for n := 0; ; n++ {
-		if n&0xff == 0 && r.ctx.Err() != nil {
-			return nil
+// options are those for reading.
+func (r *readRun) options() capture.FileInputOptions {
+	o := capture.FileInputOptions{Count: r.o.count, Memory: r.memory, Notice: func(err error) {
+		if !errors.Is(err, unix.EPIPE) {
+			r.noticed = append(r.noticed, err.Error())
 		}
-		b, err := r.merge.Next()
-		switch {
-		case errors.Is(err, io.EOF) || errors.Is(err, context.Canceled):
-			return nil
-		case err != nil:
-			return err
-		case b.Kind == capfile.Packet && !r.matches(b):
-			continue
-		}
-		for _, s := range r.sinks {
-			if err := s.take(b); err != nil {
-				return sinkError{err}
-			}
-		}
-		if b.Kind == capfile.Packet {
-			if taken++; taken == r.limit {
-				return nil
-			}
-		}
+	}}
+	if r.match != nil {
+		o.Match = r.matches
 	}
-}
-
-// flush hands over what was read so far, before the reading waits for more. A sink that cannot take
-// it says so again when it is given the next block.
-func (r *reading) flush() {
-	for _, s := range r.sinks {
-		s.flush()
+	if r.o.stats {
+		r.stats = newReadStats(r.o.json)
+		o.Section = r.stats.drawn.section
 	}
+	return o
 }
 
 // matches tells whether the filter takes a packet.
-func (r *reading) matches(b *capfile.Block) bool {
-	switch {
-	case r.match == nil:
-		return true
-	case isEthernet(b.Interface):
-		return r.match.takes(b.Packet.Data, b.Packet.WireLen, b.Packet.Flags&pcapng.DirectionMask == pcapng.Outbound)
+func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
+	if s.IsEthernet() {
+		direction, _ := s.DirectionOf(p)
+		return r.match.takes(p.Data, p.WireLen, direction == capture.Out)
 	}
-	if r.passed == nil {
-		r.passed = make(map[uint16]uint64)
-	}
-	r.passed[b.Interface.LinkType]++
+	r.passed[s.LinkType()]++
 	return false
 }
 
-// notices are what should be known of the reading besides its result.
-func (r *reading) notices() (all []string) {
-	for _, typ := range sortedKeys(r.passed) {
-		all = append(all, fmt.Sprintf("passed over %s of %s: filters are for Ethernet", packets(r.passed[typ]), linkTypeName(typ)))
+// openFile opens the file that -w names. Nothing is written to it before there is something to
+// write.
+func (r *readRun) openFile() (err error) {
+	o := r.o
+	if o.outputFile() == "" {
+		return nil
 	}
-	for _, s := range r.sinks {
-		all = append(all, s.notices()...)
+	options := capture.WriterOptions{Format: o.fileFormat, Compression: o.compression, Application: "xdpcap " + applicationVersion()}
+	if isStdout(o.write) {
+		r.file, err = openOutput(o.write, nil, false, options)
+	} else {
+		err = o.sandbox.opener().Open(o.write, func(trust outfile.Trust) error {
+			options.Owners, options.NoLinks = trust.Owners, trust.NoLinks
+			return awaitReader(signalled, func() error {
+				r.file, err = openOutput(o.write, nil, false, options)
+				return err
+			})
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if info, err := r.file.Stat(); err == nil && r.inputs.has(info) {
+		err := fmt.Errorf("-w %s: it is one of the files that are read: choose another one", o.write)
+		return errors.Join(err, r.file.Close())
+	}
+	all := []destination{r.file}
+	written.destinations.Store(&all)
+	return nil
+}
+
+// enterSandbox gives up privileges before anything is read: whoever made the files may have made
+// them to harm what reads them.
+func (r *readRun) enterSandbox() error {
+	box := r.o.sandbox.box
+	if box != nil && (r.file != nil || r.o.json || r.o.printsLines()) {
+		// To look how much memory packets may wait in, and whether the file is still there.
+		box.Work, box.Readable = []privilege.Work{privilege.Files}, kernelFiles
+	}
+	if r.file == nil {
+		return r.o.sandbox.enter()
+	}
+	return r.o.sandbox.enter(r.file)
+}
+
+// leaveEmpty leaves a file that is whole where no input has come, or none that can be read: this
+// process may not remove it any more. One that was there before stays as it was.
+func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
+	switch {
+	case r.file == nil:
+	case err == nil || r.file.IsNew():
+		none, failed := capture.NewFileInput(nil, capture.FileInputOptions{})
+		if failed == nil {
+			_, failed = capture.Run(context.WithoutCancel(ctx), none, r.file)
+		}
+		return errors.Join(err, lasting(failed))
+	default:
+		r.file.Close()
+	}
+	return err
+}
+
+// outputs are where the packets go.
+func (r *readRun) outputs(in *capture.FileInput) (all []capture.Output, err error) {
+	o := r.o
+	if r.file != nil && o.fileFormat == capture.JSON {
+		all = append(all, r.decode(r.file))
+	} else if r.file != nil {
+		all = append(all, r.file)
+	}
+	switch {
+	case o.stats:
+		r.stats.input = in
+		all = append(all, r.decode(printed{r.stats}))
+	case o.json || o.printsLines():
+		options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName}
+		if o.json {
+			options.MoreJSON = newReadObjects(in, o.printing.format(false), len(o.files) > 1).append
+		}
+		lines, err := capture.NewFile(os.Stdout, options)
+		if err != nil {
+			return nil, err
+		}
+		if o.json { // which has each packet's link type
+			return append(all, printed{lines}), nil
+		}
+		all = append(all, r.decode(printed{lines}))
+	case o.write == "" || o.print:
+		all = append(all, r.decode(printed{newPrinter(stdout{}, checkStdout, o.printing.format(colored(os.Stdout)))}))
+	}
+	return all, nil
+}
+
+// decode lets the packets be counted that an output does not decode.
+func (r *readRun) decode(out capture.Output) capture.Output {
+	d := &decoded{Output: out}
+	r.decodes = append(r.decodes, d)
+	return d
+}
+
+// notices are what should be known of the reading besides its result.
+func (r *readRun) notices() (all []string) {
+	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
+		all = append(all, fmt.Sprintf("passed over %s of %s: filters are for Ethernet", packets(r.passed[typ]), pcapng.LinkTypeName(typ)))
+	}
+	all = append(all, r.noticed...)
+	for _, d := range r.decodes {
+		all = append(all, d.notices()...)
 	}
 	return all
 }
 
-func sortedKeys(m map[uint16]uint64) (keys []uint16) {
-	for k := range m {
-		keys = append(keys, k)
+// lasting lets the error of a closed pipe be said: what goes through it is a file, which is not
+// whole then.
+func lasting(err error) error {
+	if errors.Is(err, unix.EPIPE) {
+		return errors.New(err.Error())
 	}
-	slices.Sort(keys)
-	return keys
+	return err
 }
-
-// errNobodyReads is the kind of error that the reader of a pipe has gone away.
-var errNobodyReads = unix.EPIPE

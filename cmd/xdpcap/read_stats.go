@@ -1,16 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/estimate"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 const (
@@ -20,9 +20,11 @@ const (
 
 // readStats counts what is read.
 type readStats struct {
-	stdoutLines
-	json   bool
-	labels readLabels
+	out     io.Writer
+	json    bool
+	input   *capture.FileInput
+	sources []capture.Source
+	tallies []*interfaceTally // by source
 
 	total      readTally
 	interfaces []*interfaceTally // in the order of the files
@@ -30,8 +32,7 @@ type readStats struct {
 	verdicts   [capture.Redirect + 2]readTally // the last one is of unknown verdicts
 	flows      map[meter.Flow]*readTally
 	overflow   readTally // of flows that had no room
-	other      map[uint16]uint64
-	from, to   int64 // times of the first and the last packet, in ns since the epoch
+	from, to   int64     // times of the first and the last packet, in ns since the epoch
 	timed      bool
 	drawn      readDraw
 }
@@ -52,75 +53,66 @@ func (t *readTally) add(bytes, weight uint32) {
 // interfaceTally is what is counted of an interface, in all files in which it has this label.
 type interfaceTally struct {
 	readTally
-	label      readLabel
+	source     capture.Source
+	label      string // printable
 	gaps, lost uint64
-	statistics map[*capfile.Interface]*interfaceStatistics
+	statistics []capture.FileStatistics // of the interfaces in files
 }
 
-// interfaceStatistics are what a file says of an interface at last.
-type interfaceStatistics struct {
-	pcapng.Statistics
-	known pcapng.Counters
-}
-
-func newReadStats(out *stdoutLines, asJSON bool) *readStats {
+func newReadStats(asJSON bool) *readStats {
 	return &readStats{
-		stdoutLines: *out, json: asJSON,
-		byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally), other: make(map[uint16]uint64),
+		out: stdout{}, json: asJSON, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
-func (s *readStats) take(b *capfile.Block) error {
-	switch b.Kind {
-	case capfile.Section:
-		s.drawn.section(b)
-	case capfile.Described:
-		s.labels.add(b.Interface)
-		s.interfaceOf(b.Interface)
-	case capfile.Statistics:
-		if b.Interface != nil {
-			s.interfaceOf(b.Interface).statistics[b.Interface] = &interfaceStatistics{b.Statistics, b.Known}
-		}
-	case capfile.Packet:
-		s.packet(b)
+func (s *readStats) Begin(capture.Description) error { return nil }
+
+func (s *readStats) Write(packets []capture.Packet) error {
+	s.look()
+	for i := range packets {
+		s.packet(&packets[i])
 	}
 	return nil
 }
 
-func (s *readStats) interfaceOf(i *capfile.Interface) *interfaceTally {
-	label := s.labels.of(i)
-	t, ok := s.byLabel[label.text]
-	if !ok {
-		t = &interfaceTally{label: label, statistics: make(map[*capfile.Interface]*interfaceStatistics)}
-		s.byLabel[label.text] = t
-		s.interfaces = append(s.interfaces, t)
+// Flush does nothing: the report comes at the end.
+func (s *readStats) Flush() error { return nil }
+
+// look takes up the sources that there are by now.
+func (s *readStats) look() {
+	for _, source := range s.input.SourcesFrom(len(s.sources)) {
+		label := printable(originLabel(&source))
+		t, ok := s.byLabel[label]
+		if !ok {
+			t = &interfaceTally{source: source, label: label}
+			s.byLabel[label] = t
+			s.interfaces = append(s.interfaces, t)
+		}
+		s.sources = append(s.sources, source)
+		s.tallies = append(s.tallies, t)
 	}
-	return t
 }
 
-func (s *readStats) packet(b *capfile.Block) {
-	p := &b.Packet
-	length := max(p.WireLen, uint32(len(p.Data)))
-	weight := max(p.Weight, 1)
-	s.drawn.packet(b, length, weight)
+func (s *readStats) packet(p *capture.Packet) {
+	length, weight, source := max(p.WireLen, uint32(len(p.Data))), max(p.Weight, 1), &s.sources[p.Source]
+	s.drawn.packet(p, length, weight)
 	s.total.add(length, weight)
-	of := s.interfaceOf(b.Interface)
+	of := s.tallies[p.Source]
 	of.add(length, weight)
 	if p.Dropped > 0 {
 		of.gaps++
 		of.lost += p.Dropped
 	}
-	if p.Fields&pcapng.HasVerdict != 0 {
-		s.verdicts[min(int(p.Verdict), len(s.verdicts)-1)].add(length, weight)
+	if verdict, known := source.VerdictOf(p); known {
+		s.verdicts[min(int(verdict), len(s.verdicts)-1)].add(length, p.Weight)
 	}
-	if !b.Untimed {
+	if p.HasTime() {
 		if !s.timed {
-			s.from, s.to, s.timed = b.Time, b.Time, true
+			s.from, s.to, s.timed = p.Time, p.Time, true
 		}
-		s.from, s.to = min(s.from, b.Time), max(s.to, b.Time)
+		s.from, s.to = min(s.from, p.Time), max(s.to, p.Time)
 	}
-	if !isEthernet(b.Interface) {
-		s.other[b.Interface.LinkType]++
+	if !source.IsEthernet() {
 		return
 	}
 	flow, ok := frameFlow(p.Data)
@@ -139,23 +131,25 @@ func (s *readStats) packet(b *capfile.Block) {
 	t.add(length, weight)
 }
 
-// flush does nothing: the report comes at the end.
-func (s *readStats) flush() error { return nil }
-func (s *readStats) abort()       {}
-
-func (s *readStats) notices() []string { return notDecoded(s.other) }
-
-func (s *readStats) end() error {
+// End prints the report.
+func (s *readStats) End(final capture.Accounts) (capture.Accounts, error) {
+	s.look()
+	for i, t := range s.tallies {
+		if of, ok := s.input.Statistics(i); ok {
+			t.statistics = append(t.statistics, of)
+		}
+	}
 	r := s.report()
-	out := lineBuffer{&s.lines}
+	var text bytes.Buffer
 	if s.json {
-		if err := json.NewEncoder(out).Encode(r); err != nil {
-			return err
+		if err := json.NewEncoder(&text).Encode(r); err != nil {
+			return final, err
 		}
 	} else {
-		r.writeTable(out)
+		r.writeTable(&text)
 	}
-	return s.stdoutLines.flush()
+	_, err := s.out.Write(text.Bytes())
+	return final, explainPrint(err)
 }
 
 // rate is a tally over the time of all packets. Where that is no time at all, it has no rates.
@@ -175,8 +169,8 @@ func (s *readStats) report() *readReport {
 	}
 	for _, i := range s.interfaces {
 		r.Interfaces = append(r.Interfaces, interfaceRate{
-			Interface: cmp.Or(i.label.name, i.label.text), Hook: i.label.hook, Program: i.label.program,
-			readRate: s.rate(i.readTally), Gaps: i.gaps, LostInGaps: i.lost, Account: newFileAccount(i.statistics), label: i.label.text,
+			Interface: cmp.Or(i.source.Name, i.label), Hook: hookKey(&i.source), Program: i.source.Target.Name,
+			readRate: s.rate(i.readTally), Gaps: i.gaps, LostInGaps: i.lost, Account: newFileAccount(i.statistics), label: i.label,
 		})
 	}
 	for v, t := range s.verdicts {
@@ -202,6 +196,14 @@ func (s *readStats) report() *readReport {
 		r.Overflow = &o
 	}
 	return r
+}
+
+// hookKey names the hook that a file names; "" = none.
+func hookKey(s *capture.Source) string {
+	if s.Hook == capture.UnknownHook {
+		return ""
+	}
+	return s.Hook.String()
 }
 
 // topFlows are the flows with most bytes, as many as are expected before packets were drawn.

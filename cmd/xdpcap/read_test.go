@@ -348,6 +348,38 @@ func TestReadCutFile(t *testing.T) {
 	}
 }
 
+// packetKeys is a packet as read --json prints it.
+type packetKeys struct {
+	Number    uint64    `json:"number"`
+	Time      time.Time `json:"time"`
+	File      string    `json:"file"`
+	Interface string    `json:"interface"`
+	Direction string    `json:"direction"`
+	Hook      string    `json:"hook"`
+	Program   string    `json:"program"`
+	Verdict   string    `json:"verdict"`
+	To        string    `json:"to"`
+	Queue     *uint32   `json:"queue"`
+	ID        *uint64   `json:"id"`
+	Lost      uint64    `json:"lost_before"`
+	Length    uint32    `json:"length"`
+	Captured  int       `json:"captured"`
+	Weight    uint32    `json:"weight"`
+	GSOSize   uint32    `json:"gso_size"`
+	Hash      string    `json:"hash"`
+	HashBy    string    `json:"hash_by"`
+	SetBack   int64     `json:"clock_set_back_ns"`
+	LinkType  *uint16   `json:"link_type"`
+	FromMAC   string    `json:"source_mac"`
+	ToMAC     string    `json:"destination_mac"`
+	VLANs     []uint16  `json:"vlans"`
+	flowKeys
+	Flags     []string `json:"tcp_flags"`
+	Community string   `json:"community_id"`
+	Comments  []string `json:"comments"`
+	Line      string   `json:"line"`
+}
+
 // --json has an object per packet with all that is known.
 func TestReadJSON(t *testing.T) {
 	file := writeSample(t, entrySource, exitSource)
@@ -380,7 +412,7 @@ func TestReadJSON(t *testing.T) {
 		}
 	}
 	arp, echo := got[0], got[2]
-	if arp.flowKeys != (flowKeys{}) || echo.Family != "ipv4" || echo.Protocol != "icmp" || echo.Source != "192.0.2.1" ||
+	if arp.flowKeys != (flowKeys{Family: "other", Protocol: "arp"}) || echo.Family != "ipv4" || echo.Protocol != "icmp" || echo.Source != "192.0.2.1" ||
 		echo.Destination != "192.0.2.2" || echo.SourcePort != 0 {
 		t.Errorf("%+v %+v", arp.flowKeys, echo.flowKeys)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/compress"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -172,7 +173,7 @@ func TestReadWritePcap(t *testing.T) {
 // A name that ends in .gz or .zst compresses, and others can read that.
 func TestReadWriteCompresses(t *testing.T) {
 	one := readBytes(t, writeSample(t, exitSource).path)
-	long := bytes.Repeat(one, 1+2*writeSize/len(one)) // several frames
+	long := bytes.Repeat(one, 1+2*compress.FrameSize/len(one)) // several frames
 	for name, file := range map[string][]byte{"short": one, "long": long} {
 		in := writeBytes(t, file)
 		for _, suffix := range []string{".gz", ".zst"} {

@@ -46,13 +46,17 @@ type Agent struct {
 	options   Options
 	collector *collector
 	counts    counts
-	told      bool // a Notice
+	told      bool   // a Notice
+	passed    uint64 // packets that are no Ethernet frames
 
-	sources   []source
-	immediate bool // Options.Immediate of the session
-	started   time.Time
-	accounts  func() (capture.Accounts, error)
-	looked    time.Time // when the accounts were read last
+	description capture.Description
+	sources     []source
+	sampled     map[direction]bool
+	known       map[int]*dataSource // by index
+	immediate   bool                // Options.Immediate of the session
+	started     time.Time
+	accounts    func() (capture.Accounts, error)
+	looked      time.Time // when the accounts were read last
 
 	mu    sync.Mutex       // held to change taken
 	taken capture.Accounts // Captured and Bytes in datagrams that the socket took, NotTaken in others
@@ -84,20 +88,20 @@ func Open(o Options) (*Agent, error) {
 
 // Begin starts the goroutines that look for the collector's address and read counters.
 func (a *Agent) Begin(d capture.Description) error {
-	a.sources = newSources(&d)
+	a.description, a.sampled, a.known = d, make(map[direction]bool), make(map[int]*dataSource)
+	a.add(d.Sources)
 	a.immediate = d.Options.Immediate
 	a.accounts, a.started = d.Accounts, time.Now()
-	a.mu.Lock()
-	a.taken = make(capture.Accounts, len(d.Sources))
-	a.mu.Unlock()
-	a.common, a.special = newLine(len(d.Sources)), newDatagram(len(d.Sources))
-	a.options.SubAgent = cmp.Or(a.options.SubAgent, uint32(d.Sources[0].Index))
+	a.common, a.special = newLine(), newDatagram()
+	if len(d.Sources) > 0 {
+		a.options.SubAgent = cmp.Or(a.options.SubAgent, uint32(d.Sources[0].Index))
+	}
 	a.polled, a.numbers = make(chan []polled, 1), make(map[sflow.Source]uint32)
 
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(func() { a.collector.follow(ctx) })
-	if a.options.Interval > 0 {
+	if a.options.Interval > 0 && d.IsLive() { // the interfaces in capture files are others
 		a.running.Go(func() { poll(ctx, a.options.Interval, d.Sources, a.polled) })
 	}
 	return nil
@@ -106,8 +110,11 @@ func (a *Agent) Begin(d capture.Description) error {
 // Write adds packets to datagrams, and sends those that are full when enough others wait behind
 // them. It keeps nothing of the packets and allocates nothing.
 func (a *Agent) Write(packets []capture.Packet) error {
+	if more := a.description.More; more != nil {
+		a.add(more(len(a.sources)))
+	}
 	for i := range packets {
-		a.add(&packets[i])
+		a.sample(&packets[i])
 	}
 	if a.immediate {
 		a.sendBegunBefore(time.Now())
@@ -147,6 +154,9 @@ func (a *Agent) sendBegunBefore(then time.Time) {
 func (a *Agent) End(final capture.Accounts) (capture.Accounts, error) {
 	a.accounts, a.looked = func() (capture.Accounts, error) { return final, nil }, time.Time{}
 	a.sendBegunBefore(time.Now())
+	if a.passed > 0 && a.options.Notice != nil {
+		a.options.Notice(fmt.Errorf("sflow://%s: samples are of Ethernet frames: %d packets are none, and were passed over", a.options.Collector, a.passed))
+	}
 	return final.Delivered(a.taken), a.Close()
 }
 
@@ -172,9 +182,13 @@ func (a *Agent) Close() error {
 	return a.collector.close()
 }
 
-// add adds the samples about a packet.
-func (a *Agent) add(p *capture.Packet) {
+// sample adds the samples about a packet.
+func (a *Agent) sample(p *capture.Packet) {
 	s := &a.sources[p.Source]
+	if !s.IsEthernet() {
+		a.passOver(p)
+		return
+	}
 	packet := s.packet(p, a.options.Header, a.collector.longest)
 	in := a.common.open() // the datagram with which the packet is taken
 	if s.flows {
@@ -183,7 +197,7 @@ func (a *Agent) add(p *capture.Packet) {
 		s.waiting++
 		a.counts.flows.Add(1)
 	}
-	if s.discards && (p.Verdict == capture.Drop || p.Verdict == capture.Aborted) {
+	if v, known := s.VerdictOf(p); s.discards && known && (v == capture.Drop || v == capture.Aborted) {
 		d := a.specialFor(len(packet.Data) + sflow.MaxDiscard)
 		d.addDiscard(int(p.Source), s.discard(p, packet), p.Weight)
 		a.counts.discards.Add(1)
@@ -192,12 +206,20 @@ func (a *Agent) add(p *capture.Packet) {
 			s.waiting++
 		}
 	}
-	h := &in.held[p.Source]
+	h := in.of(int(p.Source))
 	h.packets++
 	h.bytes += len(p.Data)
 	if in.samples == 0 { // no sample is about this packet
 		a.take(in)
 	}
+}
+
+// passOver counts a packet that is no Ethernet frame: samples have these alone.
+func (a *Agent) passOver(p *capture.Packet) {
+	a.passed++
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.taken[p.Source].NotTaken++
 }
 
 // addCounters adds counter samples.

@@ -143,7 +143,9 @@ func TestDirections(t *testing.T) {
 // A flow sample says where a packet goes, as far as that is known.
 func TestOutput(t *testing.T) {
 	d := description()
-	sources := newSources(&d)
+	a := Agent{description: d, sampled: make(map[direction]bool), known: make(map[int]*dataSource)}
+	a.add(d.Sources)
+	sources := a.sources
 	const elsewhere = capture.Outlet(1<<31 | 5)
 	if !elsewhere.IsElsewhere() {
 		t.Fatal("this is an interface of another namespace")

@@ -28,8 +28,16 @@ type held struct {
 	samples        int // flow samples, or discarded packets where the source has none
 }
 
-func newDatagram(sources int) *datagram {
-	return &datagram{bytes: make([]byte, 0, maxDatagram), marks: make([]mark, 0, 16), held: make([]held, sources)}
+func newDatagram() *datagram {
+	return &datagram{bytes: make([]byte, 0, maxDatagram), marks: make([]mark, 0, 16)}
+}
+
+// of returns what the datagram has of a source.
+func (d *datagram) of(source int) *held {
+	for len(d.held) <= source {
+		d.held = append(d.held, held{})
+	}
+	return &d.held[source]
 }
 
 func (d *datagram) begin(h sflow.Header) {
@@ -48,14 +56,14 @@ func (d *datagram) clear() {
 func (d *datagram) addFlow(source int, f sflow.Flow, weight uint32) {
 	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, weight: weight})
 	d.bytes = sflow.AppendFlow(d.bytes, &f)
-	d.held[source].samples++
+	d.of(source).samples++
 	d.samples++
 }
 
 func (d *datagram) addDiscard(source int, f sflow.Discard, weight uint32) {
 	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, discard: true, weight: weight})
 	d.bytes = sflow.AppendDiscard(d.bytes, &f)
-	d.held[source].samples++
+	d.of(source).samples++
 	d.samples++
 }
 
@@ -74,10 +82,10 @@ type line struct {
 	datagrams   [lineLength]*datagram
 }
 
-func newLine(sources int) *line {
+func newLine() *line {
 	l := new(line)
 	for i := range l.datagrams {
-		l.datagrams[i] = newDatagram(sources)
+		l.datagrams[i] = newDatagram()
 	}
 	return l
 }

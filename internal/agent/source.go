@@ -31,32 +31,40 @@ type dataSource struct {
 	pool, drops               uint64 // of its flow samples
 }
 
-// newSources lets the first source of each direction of an interface make flow samples, because a
-// packet is to have one only.
-func newSources(d *capture.Description) []source {
-	type direction struct {
-		index int
-		sent  capture.Direction
-	}
-	sampled, known := make(map[direction]bool), make(map[int]*dataSource)
-	sources := make([]source, len(d.Sources))
-	for i := range d.Sources {
-		s := &d.Sources[i]
-		if known[s.Index] == nil {
-			known[s.Index] = &dataSource{id: sflow.Source{Type: sflow.SourceInterface, Index: uint32(s.Index)}}
+// A direction is that of packets of an interface.
+type direction struct {
+	index int
+	sent  capture.Direction
+}
+
+// add adds sources. The first source of each direction of an interface makes flow samples, because
+// a packet is to have one only.
+func (a *Agent) add(sources []capture.Source) {
+	for i := range sources {
+		s := &sources[i]
+		if a.known[s.Index] == nil {
+			a.known[s.Index] = &dataSource{id: sflow.Source{Type: sflow.SourceInterface, Index: uint32(s.Index)}}
 		}
 		at := direction{s.Index, s.Direction()}
-		sources[i] = source{
+		own := source{
 			Source:   s,
-			data:     known[s.Index],
-			flows:    !sampled[at],
-			discards: s.HasVerdict(),
-			scale:    newScale(&d.Options),
+			data:     a.known[s.Index],
+			flows:    !a.sampled[at],
+			discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
+			scale:    newScale(&a.description.Options),
 		}
-		sources[i].rate = sources[i].scale.nominal
-		sampled[at] = true
+		if !a.description.IsLive() { // each packet says for how many it stands
+			own.scale.weighed = true
+		}
+		own.rate = own.scale.nominal
+		a.sources = append(a.sources, own)
+		a.sampled[at] = true
 	}
-	return sources
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.taken) < len(a.sources) {
+		a.taken = append(a.taken, capture.Account{})
+	}
 }
 
 // maxHeader is how long a datagram's header is at most.
@@ -89,15 +97,15 @@ func (s *source) flow(p *capture.Packet, packet sflow.Packet) sflow.Flow {
 	return sflow.Flow{
 		Sequence: s.data.flowNumber,
 		Source:   s.data.id,
-		Input:    s.input(),
+		Input:    s.input(p),
 		Output:   s.output(p),
 		Packet:   packet,
 	}
 }
 
 // input is where packets come from. Where those come from that the stack sends is not known.
-func (s *source) input() sflow.Interface {
-	if s.Direction() == capture.Out {
+func (s *source) input(p *capture.Packet) sflow.Interface {
+	if d, _ := s.DirectionOf(p); d == capture.Out {
 		return sflow.Interface{}
 	}
 	return sflow.Interface{Value: uint32(s.Index)}
@@ -105,21 +113,23 @@ func (s *source) input() sflow.Interface {
 
 // output is where a packet goes, as far as its verdict says it.
 func (s *source) output(p *capture.Packet) sflow.Interface {
-	if s.Direction() == capture.Out {
+	if d, _ := s.DirectionOf(p); d == capture.Out {
 		return sflow.Interface{Value: uint32(s.Index)}
 	}
-	if !s.HasVerdict() {
+	verdict, known := s.VerdictOf(p)
+	if !known {
 		return sflow.Interface{}
 	}
-	switch p.Verdict {
+	switch verdict {
 	case capture.Drop, capture.Aborted:
 		return sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}
 	case capture.Tx, capture.Redirect:
 		switch {
+		case s.File != "" && verdict == capture.Redirect: // of which a file has a name
 		case p.To.IsElsewhere(): // here, its index is another interface's
-		case p.To.Index() > 0:
+		case s.File == "" && p.To.Index() > 0:
 			return sflow.Interface{Value: uint32(p.To.Index())}
-		case p.Verdict == capture.Tx:
+		case verdict == capture.Tx:
 			return sflow.Interface{Value: uint32(s.Index)}
 		}
 	}
@@ -159,7 +169,9 @@ func (a *Agent) look() {
 	a.looked = now
 	for i := range a.sources {
 		s := &a.sources[i]
-		s.scale.look(accounts[i])
+		if i < len(accounts) {
+			s.scale.look(accounts[i])
+		}
 		s.data.pool, s.data.drops = 0, 0
 	}
 	for i := range a.sources {
@@ -174,7 +186,7 @@ func (a *Agent) look() {
 func (a *Agent) weigh(d *datagram) {
 	a.look()
 	for i := range a.sources {
-		s, n := &a.sources[i], uint64(d.held[i].samples)
+		s, n := &a.sources[i], uint64(d.of(i).samples)
 		if n > 0 && s.flows == (d != a.special) {
 			s.rate = s.scale.share(n, s.waiting)
 			s.waiting -= n

@@ -88,6 +88,7 @@ type File struct {
 	in     *window
 	decode io.Closer // what decompresses; nil = nothing
 	next   func() error
+	ready  func() bool // the next block is in memory
 	block  Block
 
 	first      pcapng.Block // the first section
@@ -101,8 +102,9 @@ type File struct {
 
 // Options say how to read. The zero value is ready to use.
 type Options struct {
-	// BeforeRead, if not nil, is called before the input is read, which may wait for it.
-	BeforeRead func()
+	// BeforeRead, if not nil, is called before the input is read, which may wait for it. The input
+	// may then return no bytes and no error now and then while it waits. An error ends the reading.
+	BeforeRead func() error
 
 	// Memory is shared with the other files that are open at the same time; nil = there are none.
 	Memory *Memory
@@ -157,6 +159,9 @@ func (f *File) Next() (*Block, error) {
 	}
 	return &f.block, nil
 }
+
+// IsReady tells whether Next will neither read nor move what it has handed out before.
+func (f *File) IsReady() bool { return f.ready() }
 
 // ends explains why the input has only so many bytes of a block.
 func (f *File) ends(err error, have int) error {

@@ -61,6 +61,11 @@ func (m *Merge) Next() (*Block, error) {
 	return &m.heads[0].block, nil
 }
 
+// IsReady tells whether Next will neither read nor move packets that it has handed out before.
+func (m *Merge) IsReady() bool {
+	return len(m.fresh) == 0 && (!m.taken || m.heads[0].IsReady())
+}
+
 // advance returns the next block of a file, or nil at its end.
 func (m *Merge) advance(f *File) *Block {
 	b, err := f.Next()

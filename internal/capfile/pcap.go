@@ -61,6 +61,7 @@ func (f *File) openPCAP() error {
 		clock: pcapng.NewClock(c.resolution, 0),
 	}}
 	f.in.skip(classicFileHeader)
+	f.ready = f.isReadyPCAP
 	f.next = func() error {
 		f.next = f.nextPCAP
 		f.block.Kind, f.block.Interface = Described, f.interfaces[0]
@@ -76,6 +77,19 @@ func lowHalf(order binary.ByteOrder, b []byte) []byte {
 		return b[2:4]
 	}
 	return b[:2]
+}
+
+func (f *File) isReadyPCAP() bool {
+	c := &f.classic
+	if !f.in.has(c.header) {
+		return false
+	}
+	head := f.in.buf[f.in.from:]
+	kept := c.order.Uint32(head[8:])
+	if c.swapped {
+		kept = min(kept, c.order.Uint32(head[12:]))
+	}
+	return kept > pcapng.MaxBlock || f.in.has(c.header+int(kept))
 }
 
 func (f *File) nextPCAP() error {

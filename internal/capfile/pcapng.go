@@ -15,7 +15,7 @@ const (
 
 // openPCAPNG reads the first section header, which Next hands out, too.
 func (f *File) openPCAPNG() error {
-	f.next = f.nextPCAPNG
+	f.next, f.ready = f.nextPCAPNG, f.isReadyPCAPNG
 	raw, big, err := f.peekBlock()
 	if err != nil {
 		return err
@@ -42,6 +42,14 @@ func (f *File) peekBlock() (raw []byte, big bool, err error) {
 		return nil, false, f.ends(err, max(len(raw), 1))
 	}
 	return raw, big, nil
+}
+
+func (f *File) isReadyPCAPNG() bool {
+	if !f.in.has(pcapng.HeaderSize) {
+		return false
+	}
+	n, _, err := pcapng.BlockLength(f.in.buf[f.in.from:], f.big)
+	return err != nil || f.in.has(n)
 }
 
 func (f *File) nextPCAPNG() error {

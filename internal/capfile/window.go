@@ -11,9 +11,9 @@ type window struct {
 	in       io.Reader
 	buf      []byte
 	from, to int
-	offset   int64  // of buf[from] in the input
-	err      error  // of in, once there was one
-	before   func() // called before in is read, which may wait
+	offset   int64        // of buf[from] in the input
+	err      error        // of in, once there was one
+	before   func() error // called before in is read, which may wait; nil = in never waits
 }
 
 // peek returns the next n bytes without going on, or as many as there are, if fewer, with the
@@ -37,14 +37,14 @@ func (w *window) fill(want int) {
 	if w.to == len(w.buf) {
 		w.buf = append(w.buf, make([]byte, max(windowSize, len(w.buf)))...)
 	}
-	if w.before != nil {
-		w.before()
-	}
 	n, err := 0, error(nil)
-	for range 100 {
-		if n, err = w.in.Read(w.buf[w.to:]); n != 0 || err != nil {
-			break
+	for tries := 0; n == 0 && err == nil && (tries < 100 || w.before != nil); tries++ {
+		if w.before != nil {
+			if err = w.before(); err != nil {
+				break
+			}
 		}
+		n, err = w.in.Read(w.buf[w.to:])
 	}
 	if n == 0 && err == nil {
 		err = io.ErrNoProgress
@@ -52,6 +52,9 @@ func (w *window) fill(want int) {
 	w.to += n
 	w.err = err
 }
+
+// has tells whether so many bytes can be peeked at without reading.
+func (w *window) has(n int) bool { return w.to-w.from >= n }
 
 // skip goes on by n bytes, which were peeked at.
 func (w *window) skip(n int) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 )
 
 // HeaderSize is how many bytes of a block BlockLength wants to see.
@@ -182,13 +183,22 @@ func (b *Block) namesEnd() int {
 
 // Comments returns the opt_comment options of the block.
 func (b *Block) Comments() (comments []string) {
-	o := b.options(b.optionsAt())
-	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
-		if code == optComment {
-			comments = append(comments, string(value))
-		}
+	for text := range b.EachComment() {
+		comments = append(comments, string(text))
 	}
 	return comments
+}
+
+// EachComment returns the opt_comment options of the block, as parts of Raw.
+func (b *Block) EachComment() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		o := b.options(b.optionsAt())
+		for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+			if code == optComment && !yield(value) {
+				return
+			}
+		}
+	}
 }
 
 // ParseSection reads the texts of a Section Header Block. Comment is the first of its comments.

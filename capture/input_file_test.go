@@ -1,0 +1,216 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// captureFile is a pcapng file of an interface for each name, with packets of the interfaces in
+// turn, which begin with their number. Packet n has the time first + n*step.
+func captureFile(packets int, first, step int, names ...string) []byte {
+	b := pcapng.AppendSection(nil, &pcapng.Section{Application: "test"})
+	for i := range packets {
+		if i < len(names) { // each is described before its first packet
+			b = pcapng.AppendInterface(b, &pcapng.Interface{Name: names[i], LinkType: pcapng.Ethernet, SnapLen: 128})
+		}
+		data := make([]byte, 60+i%1000)
+		binary.LittleEndian.PutUint64(data, uint64(first+i*step))
+		b = pcapng.AppendPacket(b, &pcapng.Packet{
+			Interface: uint32(i % len(names)), Time: uint64(first + i*step), Data: data, WireLen: 2000, ID: uint64(i), Fields: pcapng.HasID,
+			Verdict: uint32(Drop), Flags: pcapng.Inbound,
+		})
+	}
+	return pcapng.AppendStatistics(b, &pcapng.Statistics{Received: 7, Delivered: uint64(packets)})
+}
+
+func inputOf(t testing.TB, o FileInputOptions, files ...[]byte) *FileInput {
+	t.Helper()
+	var all []InputFile
+	for i, file := range files {
+		all = append(all, InputFile{Name: fmt.Sprint("file", i), In: bytes.NewReader(file)})
+	}
+	in, err := NewFileInput(all, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in
+}
+
+// Packets stay as they are until the next Read, also where the windows of files have to be read on
+// meanwhile, and come in the order of their times. Nothing is allocated for them.
+func TestFileInputPackets(t *testing.T) {
+	const each = 3000
+	in := inputOf(t, FileInputOptions{}, captureFile(each, 0, 2, "a", "b"), captureFile(each, 1, 2, "c"))
+	packets := make([]Packet, 100)
+	want := 0
+	for {
+		n, err := in.Read(packets, nil)
+		if err == io.EOF {
+			break
+		}
+		if err != nil || n == 0 {
+			t.Fatal(n, err)
+		}
+		for _, p := range packets[:n] {
+			if got := binary.LittleEndian.Uint64(p.Data); got != uint64(want) || p.Time != int64(want) || p.ID != uint64(want/2) {
+				t.Fatalf("packet %d has the bytes of %d, the time %d and the id %d", want, got, p.Time, p.ID)
+			}
+			want++
+		}
+	}
+	if want != 2*each {
+		t.Errorf("%d packets of %d", want, 2*each)
+	}
+	if s, ok := in.Statistics(0); !ok || *s.Seen != 7 || *s.Captured != each {
+		t.Errorf("statistics %+v", s)
+	}
+	in = inputOf(t, FileInputOptions{}, captureFile(20*groupSize, 0, 1, "a"))
+	in.Read(packets, nil)
+	if n := testing.AllocsPerRun(10, func() { in.Read(packets, nil) }); n > 0 {
+		t.Errorf("%v allocations for %d packets", n, groupSize)
+	}
+}
+
+// grown is an output that notes the sources, as they are when their first packets come.
+type grown struct {
+	outputs
+	more   func(int) []Source
+	labels []string
+	counts map[string]int
+}
+
+// outputs are the methods of an Output that a test does not need.
+type outputs struct{}
+
+func (outputs) Begin(Description) error              { return nil }
+func (outputs) Write([]Packet) error                 { return nil }
+func (outputs) Flush() error                         { return nil }
+func (outputs) End(final Accounts) (Accounts, error) { return final, nil }
+
+func (g *grown) Begin(d Description) error {
+	g.more, g.counts = d.More, make(map[string]int)
+	return nil
+}
+
+func (g *grown) Write(packets []Packet) error {
+	for _, s := range g.more(len(g.labels)) {
+		g.labels = append(g.labels, s.Label())
+	}
+	for i := range packets {
+		p := &packets[i]
+		g.counts[g.labels[p.Source]]++
+		s := g.more(0)[p.Source]
+		_, queue := s.QueueOf(p)
+		id, known := s.IDOf(p)
+		_, verdict := s.VerdictOf(p)
+		direction, directed := s.DirectionOf(p)
+		if queue || !known || id != p.ID || verdict || !directed || direction != In {
+			return fmt.Errorf("what is known of packet %d", p.ID)
+		}
+	}
+	return nil
+}
+
+// Sources are added as files describe them, and the account of each adds up, with a filter and a
+// number of packets that are asked for.
+func TestFileInputAccounts(t *testing.T) {
+	o := FileInputOptions{Match: func(s *Source, p *Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
+	in := inputOf(t, o, captureFile(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), captureFile(9, 5, 10, ""))
+	g := &grown{}
+	accounts, err := Run(context.Background(), in, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"eth0", "file1", "eth0@egress", "eth1:prog@fexit"}, g.labels); diff != "" {
+		t.Error(diff)
+	}
+	want := Accounts{
+		{Seen: 2, FilteredOut: 1, Captured: 1, Bytes: 60}, {Seen: 5, FilteredOut: 2, Captured: 3, Bytes: 60 + 62 + 64},
+		{Seen: 2, FilteredOut: 1, Captured: 1, Bytes: 64}, {Seen: 1, Captured: 1, Bytes: 62},
+	}
+	if diff := cmp.Diff(want, accounts[0]); diff != "" {
+		t.Error(diff)
+	}
+	sources := in.Sources()
+	if s := sources[3]; s.Name != "eth1" || s.Target.Name != "prog" || s.Hook != Exit || s.SnapLen != 128 || s.Index != 3 || sources[2].Index != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// endless is an input that returns a file, then nothing and no error until it has done so twice,
+// and then calls a function each time.
+type endless struct {
+	file  io.Reader
+	empty int
+	then  func()
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if n, _ := e.file.Read(b); n > 0 {
+		return n, nil
+	}
+	if e.empty++; e.empty > 2 {
+		e.then()
+	}
+	return 0, nil
+}
+
+// While a file has nothing yet, outputs are flushed again and again, and Stop ends the reading.
+// What was read of a file that is cut off is handed over before the error.
+func TestFileInputWaits(t *testing.T) {
+	var in *FileInput
+	file := captureFile(3, 0, 1, "eth0")
+	waiting := &endless{file: bytes.NewReader(file[:len(file)-10]), then: func() { in.Stop() }}
+	in, err := NewFileInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, FileInputOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flushes := &flushCount{}
+	accounts, err := Run(context.Background(), in, flushes)
+	if err != nil || accounts[0][0].Captured != 3 || flushes.n < 3 {
+		t.Errorf("%+v, %d flushes: %v", accounts, flushes.n, err)
+	}
+	in = inputOf(t, FileInputOptions{}, file[:len(file)-10])
+	if accounts, err = Run(context.Background(), in, flushes); err == nil || accounts[0][0].Captured != 3 {
+		t.Errorf("%+v, %v", accounts, err)
+	}
+}
+
+type flushCount struct {
+	outputs
+	n int
+}
+
+func (f *flushCount) Flush() error {
+	f.n++
+	return nil
+}
+
+// An output that fails ends the reading, and the packets that it has not taken are its losses.
+func TestFileInputOutputFails(t *testing.T) {
+	in := inputOf(t, FileInputOptions{}, captureFile(1000, 0, 1, "eth0"))
+	w := NewWriter(failing{}, WriterOptions{Format: PCAP})
+	accounts, err := Run(context.Background(), in, w)
+	if !errors.Is(err, errNoDisk) {
+		t.Error(err)
+	}
+	if a := accounts[0][0]; a.Captured != 0 || a.NotTaken != a.Seen || a.Lost != a.Seen {
+		t.Errorf("%+v", a)
+	}
+}
+
+type failing struct{}
+
+var errNoDisk = errors.New("no disk")
+
+func (failing) Write([]byte) (int, error) { return 0, errNoDisk }
