@@ -136,6 +136,7 @@ volatile const __u32 source = 0; /* index into accounts */
 volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
+volatile const enum stamping stamping = EVERY_PACKET;
 volatile const bool filtering = false;
 /* Whether the filter asks for a packet's length. */
 volatile const bool filtering_length = false;
@@ -526,16 +527,29 @@ static __always_inline __u64 make_id(__u64 cpu, __u64 number)
 }
 
 /*
- * complete fills in what all sources know alike. The time is read here, as late as it can be, so
- * that few records are older than those that come before them.
+ * stamp returns the time of a record. `ring` is the ring of the CPU where it is there. A tracer's
+ * records may go by two rings, in which the order must follow from the stamps: each has its own.
+ */
+static __always_inline __u64 stamp(struct ring *ring, enum context context)
+{
+	if (stamping == EVERY_TICK)
+		return bpf_ktime_get_coarse_ns();
+	if (stamping == EVERY_POLL && ring)
+		return poll_time(ring, context == XDP_BUFF);
+	return bpf_ktime_get_ns();
+}
+
+/*
+ * complete fills in what all sources know alike. The time is read as late as it can be, so that few
+ * records are older than those that come before them.
  */
 static __always_inline void complete(struct facts *facts, const struct account *account,
-				     __u64 length)
+				     __u64 length, __u64 time)
 {
 	facts->cookie = COOKIE;
 	facts->source = source;
 	facts->length = length;
-	facts->time = bpf_ktime_get_ns();
+	facts->time = time;
 	facts->dropped = account->lost;
 	facts->weight = account->weight;
 }
@@ -576,7 +590,7 @@ static __always_inline bool send_by_ring(void *ctx, enum context context,
 	if (!facts)
 		return false;
 	*facts = *known;
-	complete(facts, account, length);
+	complete(facts, account, length, stamp(ring, context));
 	if (!copy(ctx, context, facts + 1, length)) {
 		cancel(ring);
 		return false;
@@ -603,7 +617,7 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 
 		if (length > PERF_MAX_SAMPLE_SIZE)
 			length = PERF_MAX_SAMPLE_SIZE;
-		complete(&facts, account, length);
+		complete(&facts, account, length, stamp(shown, context));
 		sent = !send_by_perf(ctx, context == XDP_BUFF, &facts, sizeof(facts), length);
 		if (shown)
 			hide_other(shown);
@@ -933,6 +947,21 @@ int count_egress(struct __sk_buff *skb)
 		sample_sent(skb, account);
 	}
 	return TC_ACT_UNSPEC;
+}
+
+/*
+ * end_poll runs on each CPU after a NAPI poll, of any interface: see poll_time. A record that the
+ * poll has interrupted, as BPF_PROG_RUN makes possible, may have the stamp that is there.
+ */
+SEC("tp_btf/napi_poll")
+int end_poll(void *ctx)
+{
+	struct ring *ring = find_ring(bpf_get_smp_processor_id());
+	volatile struct ring *shared = ring;
+
+	if (ring && shared->poll && !shared->filling)
+		shared->poll = 0;
+	return 0;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -81,10 +81,15 @@ type Options struct {
 	// written to the file.
 	FilterProgram []bpf.RawInstruction
 
-	// Stamp is the clock by which packets are stamped: see Facts.CardTime. The card's stamps need
-	// Linux 6.7, a driver that tells them to XDP programs, a session's own program in native mode,
-	// and for AdapterStamp the right to read /dev/ptpN. While the session lasts the card stamps all
-	// packets; if the process is killed, it goes on to do so.
+	// Stamp is the clock by which packets are stamped. With HostLowprecStamp and TransportRing all
+	// packets of a NAPI poll on a CPU have the time of its first one; outside polls, all of a tick
+	// of the kernel's clock, which is 1 to 10 ms. Where the kernel does not tell when a poll ends,
+	// which is a Notice, and with TransportPerf they have the time at which the tick began.
+	//
+	// Facts.CardTime has the card's stamps. They need Linux 6.7, a driver that tells them to XDP
+	// programs, a session's own program in native mode, and for AdapterStamp the right to read
+	// /dev/ptpN. While the session lasts the card stamps all packets; if the process is killed, it
+	// goes on to do so.
 	Stamp Stamp
 
 	// VLANRestore puts VLAN tags that the card has taken off back into the packets, where the

@@ -80,7 +80,7 @@ func bind(spec *ebpf.ProgramSpec, ifindex int) {
 // that were asked for and cannot be had are an error, and VLAN tags a notice. The hash comes along
 // where the program is bound anyway, since to read a card's hash costs next to nothing.
 func (o *Options) question(p place) (q question, err error) {
-	if q.time = o.Stamp != HostStamp; q.time {
+	if q.time = o.Stamp.IsCards(); q.time {
 		if err := o.lacksStamps(p); err != nil {
 			return question{}, err
 		}

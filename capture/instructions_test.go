@@ -29,6 +29,7 @@ var configurations = []struct {
 	{"sample flows", false, Options{SampleFlows: 10}},
 	{"first", false, Options{First: 10}},
 	{"max rate", false, Options{MaxRate: 1000}},
+	{"host_lowprec", false, Options{Stamp: HostLowprecStamp}},
 	{"all of these", true, Options{SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
 }
 

@@ -10,6 +10,7 @@ type merge struct {
 	group   uint64 // the number of the group that is handed on
 	horizon uint64 // CLOCK_MONOTONIC ns up to which the order is final
 	known   int64  // the latest that complete has returned
+	ticks   *ticks // where packets have stamps of ticks; nil = nowhere
 }
 
 // A cursor is where the reader stands in a ring.
@@ -114,7 +115,7 @@ func (m *merge) complete(now int64) int64 {
 	if isCrowded {
 		until = max(until, now-int64(settleTime))
 	}
-	m.known = max(m.known, until)
+	m.known = max(m.known, m.ticks.before(until))
 	return m.known
 }
 

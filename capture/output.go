@@ -33,6 +33,7 @@ type Description struct {
 	Hardware string       // the CPU's model
 	OS       string       // as `uname -srm` prints it
 	Clocks   []*CardClock // as Session.CardClocks has them, at Begin; nil = there are none
+	Stamps   string       // what HostLowprecStamp's stamps are worth, in words; "" = it is another Stamp
 	Recorded string       // why and when a [Recorder] wrote the file; "" = it is no recorder's
 
 	// More returns the sources from an index on. Those of capture files are described one by one:
@@ -75,6 +76,7 @@ func (s *Session) Description() Description {
 		Hardware:   machine.CPU(),
 		OS:         machine.Kernel(),
 		Clocks:     s.CardClocks(),
+		Stamps:     s.sampler.worth,
 		Accounts:   s.Accounts,
 		OutletName: s.OutletName,
 		Settled:    func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
@@ -97,6 +99,9 @@ func (d *Description) comment(commandLine string) string {
 		}
 	}
 	d.commentCards(&b)
+	if d.Stamps != "" {
+		fmt.Fprintf(&b, "time stamps: %v; %s\n", d.Options.Stamp, d.Stamps)
+	}
 	if d.Recorded != "" {
 		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
 	}
@@ -122,7 +127,7 @@ func (d *Description) commentCards(b *strings.Builder) {
 			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.Asked, ", "))
 		}
 	}
-	if d.Options.Stamp == HostStamp {
+	if !d.Options.Stamp.IsCards() {
 		return
 	}
 	fmt.Fprintf(b, "time stamps: %v; packets that the card gave none have the host's; packets are in the order of the host's, so stamps may step back\n", d.Options.Stamp)

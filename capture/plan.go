@@ -60,7 +60,7 @@ func (o *Options) hooksAt(p place) (hooks []hook, err error) {
 	if o.Direction == In {
 		return hooks, nil
 	}
-	if o.Direction == Out && o.Stamp != HostStamp {
+	if o.Direction == Out && o.Stamp.IsCards() {
 		return hooks, xdp.Kind(ErrNoStamp, "time stamps of the type %v: the card stamps what %s receives, not what it sends", o.Stamp, p.ifi.Name)
 	}
 	h, err := newEgressHook(p)

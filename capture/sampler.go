@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
 
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -27,6 +28,9 @@ type sampler struct {
 	barrier   barrier
 	flowSeed  uint64 // random for each session, the same on all its interfaces
 	closes    bool   // tracers let no packets in once `closed` is set
+	stamping  samplerStamping
+	worth     string    // what HostLowprecStamp's stamps are; "" = they are others
+	polls     link.Link // tells the programs when a NAPI poll ends; nil = nothing does
 }
 
 // newSampler makes the maps for a session with these sources and so many hooks. It takes the
@@ -59,6 +63,9 @@ func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler,
 		return nil, errors.Join(err, k.close())
 	}
 	if k.barrier, err = newBarrier(); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if err := k.chooseStamping(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
@@ -223,6 +230,7 @@ func (k *sampler) constants(f packetFilter) constants {
 	o := k.options
 	return constants{
 		samplerVarSnaplen:          uint32(o.SnapLen),
+		samplerVarStamping:         uint32(k.stamping),
 		samplerVarFiltering:        f.bodies != nil,
 		samplerVarFilteringLength:  f.length,
 		samplerVarReach:            uint32(f.reach),
@@ -305,6 +313,9 @@ func (k *sampler) letOut() error {
 // the reader's.
 func (k *sampler) close() error {
 	errs := []error{k.barrier.close(), k.transport.close()}
+	if k.polls != nil {
+		errs = append(errs, k.polls.Close())
+	}
 	for _, m := range k.maps {
 		errs = append(errs, m.Close())
 	}

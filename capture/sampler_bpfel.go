@@ -97,11 +97,21 @@ type samplerRing struct {
 	Head      uint64
 	Filling   uint64
 	WokenAt   uint64
-	Unused    [5]uint64
+	Poll      uint64
+	PollTick  uint64
+	Unused    [3]uint64
 	Tail      uint64
 	WakeAt    uint64
 	UnusedToo [6]uint64
 }
+
+type samplerStamping uint32
+
+const (
+	samplerStampingEVERY_PACKET samplerStamping = 0
+	samplerStampingEVERY_POLL   samplerStamping = 1
+	samplerStampingEVERY_TICK   samplerStamping = 2
+)
 
 // Names of all BPF objects in the ELF.
 //
@@ -122,6 +132,7 @@ const (
 	samplerProgCountFentry      = "count_fentry"
 	samplerProgCountFexit       = "count_fexit"
 	samplerProgCountXdp         = "count_xdp"
+	samplerProgEndPoll          = "end_poll"
 	samplerProgSampleCard       = "sample_card"
 	samplerProgSampleEgress     = "sample_egress"
 	samplerProgSampleFentry     = "sample_fentry"
@@ -152,6 +163,7 @@ const (
 	samplerVarSendingTx         = "sending_tx"
 	samplerVarSnaplen           = "snaplen"
 	samplerVarSource            = "source"
+	samplerVarStamping          = "stamping"
 	samplerVarStoresInOrder     = "stores_in_order"
 	samplerVarTracedIfindex     = "traced_ifindex"
 	samplerVarTracedLower       = "traced_lower"
@@ -208,6 +220,7 @@ type samplerProgramSpecs struct {
 	CountFentry  *ebpf.ProgramSpec `ebpf:"count_fentry"`
 	CountFexit   *ebpf.ProgramSpec `ebpf:"count_fexit"`
 	CountXdp     *ebpf.ProgramSpec `ebpf:"count_xdp"`
+	EndPoll      *ebpf.ProgramSpec `ebpf:"end_poll"`
 	SampleCard   *ebpf.ProgramSpec `ebpf:"sample_card"`
 	SampleEgress *ebpf.ProgramSpec `ebpf:"sample_egress"`
 	SampleFentry *ebpf.ProgramSpec `ebpf:"sample_fentry"`
@@ -260,6 +273,7 @@ type samplerVariableSpecs struct {
 	SendingTx         *ebpf.VariableSpec `ebpf:"sending_tx"`
 	Snaplen           *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source            *ebpf.VariableSpec `ebpf:"source"`
+	Stamping          *ebpf.VariableSpec `ebpf:"stamping"`
 	StoresInOrder     *ebpf.VariableSpec `ebpf:"stores_in_order"`
 	TracedIfindex     *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower       *ebpf.VariableSpec `ebpf:"traced_lower"`
@@ -345,6 +359,7 @@ type samplerVariables struct {
 	SendingTx         *ebpf.Variable `ebpf:"sending_tx"`
 	Snaplen           *ebpf.Variable `ebpf:"snaplen"`
 	Source            *ebpf.Variable `ebpf:"source"`
+	Stamping          *ebpf.Variable `ebpf:"stamping"`
 	StoresInOrder     *ebpf.Variable `ebpf:"stores_in_order"`
 	TracedIfindex     *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower       *ebpf.Variable `ebpf:"traced_lower"`
@@ -363,6 +378,7 @@ type samplerPrograms struct {
 	CountFentry  *ebpf.Program `ebpf:"count_fentry"`
 	CountFexit   *ebpf.Program `ebpf:"count_fexit"`
 	CountXdp     *ebpf.Program `ebpf:"count_xdp"`
+	EndPoll      *ebpf.Program `ebpf:"end_poll"`
 	SampleCard   *ebpf.Program `ebpf:"sample_card"`
 	SampleEgress *ebpf.Program `ebpf:"sample_egress"`
 	SampleFentry *ebpf.Program `ebpf:"sample_fentry"`
@@ -377,6 +393,7 @@ func (p *samplerPrograms) Close() error {
 		p.CountFentry,
 		p.CountFexit,
 		p.CountXdp,
+		p.EndPoll,
 		p.SampleCard,
 		p.SampleEgress,
 		p.SampleFentry,

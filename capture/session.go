@@ -108,7 +108,7 @@ func (s *Session) openReader() (err error) {
 	*r = reader{
 		transport: s.sampler.transport,
 		cards:     cardsOf(s.hooks),
-		merge:     merge{},
+		merge:     merge{ticks: s.sampler.ticks()},
 		lost:      losses{sources: len(s.sources)},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,

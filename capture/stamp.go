@@ -16,11 +16,15 @@ type Stamp int
 
 const (
 	HostStamp            Stamp = iota // CLOCK_REALTIME, as the sampling program takes it
+	HostLowprecStamp                  // the same, but not read for each packet: see Options.Stamp
 	AdapterStamp                      // the card's, brought to CLOCK_REALTIME by a measured offset
 	AdapterUnsyncedStamp              // the card's, in ns of its own clock
 )
 
-var stampNames = [...]string{"host", "adapter", "adapter_unsynced"}
+var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
+
+// IsCards tells whether the card stamps the packets.
+func (s Stamp) IsCards() bool { return s == AdapterStamp || s == AdapterUnsyncedStamp }
 
 func (s Stamp) String() string {
 	if s < 0 || int(s) >= len(stampNames) {
@@ -36,16 +40,16 @@ func ParseStamp(name string) (Stamp, error) {
 			return Stamp(s), nil
 		}
 	}
-	return 0, fmt.Errorf("time stamp type %q: must be host, adapter or adapter_unsynced", name)
+	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
 }
 
-// StampTypes are those that packets of the interface can have: HostStamp first.
+// StampTypes are those that packets of the interface can have: the host's first.
 func StampTypes(name string) ([]Stamp, error) {
 	ifi, err := xdp.EthernetInterface(name)
 	if err != nil {
 		return nil, err
 	}
-	types := []Stamp{HostStamp}
+	types := []Stamp{HostStamp, HostLowprecStamp}
 	for _, s := range []Stamp{AdapterStamp, AdapterUnsyncedStamp} {
 		if o := (Options{Stamp: s}); o.lacksStamps(place{ifi: ifi}) == nil {
 			types = append(types, s)

@@ -8,11 +8,13 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
@@ -30,8 +32,9 @@ type ringTransport struct {
 	present   func() int   // for how many CPUs memory is taken
 	inOrder   bool         // CPUs see the stores of another one in their order
 
-	value  int // bytes of a CPU's memory
-	cpus   int // how many CPUs have memory
+	tick   time.Duration // of the kernel's clock
+	value  int           // bytes of a CPU's memory
+	cpus   int           // how many CPUs have memory
 	mem    []byte
 	bell   *doorbell
 	served int // up to which CPU rings were handed out, or cannot be had
@@ -136,6 +139,9 @@ func errRingTooLarge(size int) error {
 
 func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 	m := maps[samplerMapRings]
+	if t.tick, err = clock.Tick(); err != nil {
+		return err
+	}
 	if t.mem, err = unix.Mmap(m.FD(), 0, t.cpus*t.value, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map the rings of %d CPUs into memory: %w", t.cpus, err)
 	}
@@ -152,6 +158,7 @@ func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 func (t *ringTransport) rings() (rings []ring, err error) {
 	for ; t.served < t.cpus; t.served++ {
 		r := newSharedRing(t.memory(t.served), t.size)
+		r.tick = int64(t.tick)
 		if t.served == 0 {
 			r.bell = t.bell
 		}
@@ -205,6 +212,7 @@ type sharedRing struct {
 	bell    *doorbell // nil where another ring has it
 	touched uint64    // a sum of what was loaded ahead, or the compiler would leave that out
 
+	tick   int64  // how long a tick of the kernel's clock is, in ns
 	wakeAt uint64 // where arm has asked for the bell last
 
 	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
@@ -245,7 +253,19 @@ func (r *sharedRing) complete(now int64) int64 {
 	case r.written != last: // what was being written at the last look is in the ring
 		r.settled = before
 	}
-	return max(r.settled, now-int64(holdTime)) - int64(promptTime)
+	until := max(r.settled, now-int64(holdTime)) - int64(promptTime)
+	if poll := int64(atomic.LoadUint64(&r.shared.Poll)); poll != 0 && poll < until && r.isCurrent(poll) {
+		return poll
+	}
+	return until
+}
+
+// isCurrent tells whether records may still get the stamp of a poll. The program takes another one
+// when it finds that the kernel's clock has ticked. That clock is read here, of which the program's
+// count of ticks is never behind by more than one.
+func (r *sharedRing) isCurrent(poll int64) bool {
+	last, err := clock.LastTick()
+	return err == nil && last <= poll+r.tick
 }
 
 // isSettled tells that no record is being written that was begun before this call, when head was

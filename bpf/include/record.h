@@ -21,7 +21,7 @@ struct facts {
 	__u32 length;	 /* bytes of the packet that follow */
 	__u32 wire_len;	 /* bytes of the packet in all its buffers */
 	__u32 verdict;	 /* what the program returned, or NO_VERDICT */
-	__u64 time;	 /* CLOCK_MONOTONIC in ns; capture's CLOCK_REALTIME */
+	__u64 time;	 /* CLOCK_MONOTONIC in ns, see enum stamping; capture's CLOCK_REALTIME */
 	__u64 id;	 /* CPU, hook and number: see enum limit */
 	__u64 dropped;	 /* account.lost so far; capture's since the packet before */
 	__u64 card_time; /* when the card received it, by the card's clock in ns; 0 = unknown */
@@ -62,6 +62,13 @@ enum limit {
 	MAX_VERDICTS = 16,	 /* how many verdicts can be asked for */
 	MAX_HOOKS = 1 << (ID_CPU_SHIFT - ID_HOOK_SHIFT),
 	TO_OTHER_NETNS = 1U << 31, /* in facts.to: it is in another network namespace */
+};
+
+/* When the clock is read that packets are stamped by. */
+enum stamping {
+	EVERY_PACKET,
+	EVERY_POLL, /* of NAPI, see poll_time: there must be a ring */
+	EVERY_TICK, /* of the kernel's clock, which is 1 to 10 ms */
 };
 
 #endif

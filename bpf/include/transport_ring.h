@@ -21,10 +21,12 @@
  * ring was made. Each side writes a cache line of its own.
  */
 struct ring {
-	__u64 head;	/* up to where records are complete */
-	__u64 filling;	/* a record of this CPU is being written, here or elsewhere: not 0 */
-	__u64 woken_at; /* the wake_at for which the reader was woken last */
-	__u64 unused[5];
+	__u64 head;	 /* up to where records are complete */
+	__u64 filling;	 /* a record of this CPU is being written, here or elsewhere: not 0 */
+	__u64 woken_at;	 /* the wake_at for which the reader was woken last */
+	__u64 poll;	 /* the stamp of the poll that runs, see poll_time; 0 = there is none */
+	__u64 poll_tick; /* in which tick of the kernel's clock it was taken */
+	__u64 unused[3];
 	__u64 tail;    /* up to where the reader has finished */
 	__u64 wake_at; /* the reader is to be woken when head has got there; 0 = never yet */
 	__u64 unused_too[6];
@@ -91,6 +93,26 @@ static __always_inline void *reserve(struct ring *r, __u64 size)
 static __always_inline void cancel(struct ring *r)
 {
 	((volatile struct ring *)r)->filling = 0;
+}
+
+/*
+ * poll_time is the time at which the NAPI poll on this CPU came to its first record; end_poll ends
+ * it. Reading the clock takes longer than all else about a short record. Outside polls, as where a
+ * process sends, nothing ends it, so it is read anew in another tick, and where `now` asks for
+ * that. While the reader sees r->poll it waits for records with this stamp. Call it after reserve
+ * or show_other, which let the reader wait until r->poll is there.
+ */
+static __always_inline __u64 poll_time(struct ring *r, bool now)
+{
+	volatile struct ring *shared = r;
+	__u64 tick = bpf_jiffies64(), time = shared->poll;
+
+	if (!now && time && shared->poll_tick == tick)
+		return time;
+	time = bpf_ktime_get_ns();
+	shared->poll_tick = tick;
+	shared->poll = time;
+	return time;
 }
 
 /*

@@ -23,7 +23,7 @@ type cardOptions struct {
 }
 
 func (o *cardOptions) stampFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "whose time stamps packets get, `type`: host, adapter (the card's, brought to the system's clock) or adapter_unsynced (the card's as they are)")
+	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "whose time stamps packets get, `type`: host, host_lowprec (the host's, read once for the packets that come together, which takes less time), adapter (the card's, brought to the system's clock) or adapter_unsynced (the card's as they are)")
 	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list those that -i can have")
 }
 
@@ -32,7 +32,7 @@ func (o *cardOptions) vlanFlag(f *pflag.FlagSet) {
 }
 
 func (o *cardOptions) complete(cmd *cobra.Command) {
-	types := []string{capture.HostStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()}
+	types := []string{capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()}
 	cmd.RegisterFlagCompletionFunc("time-stamp-type", cobra.FixedCompletions(types, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -40,7 +40,7 @@ func (o *cardOptions) check(given func(flag string) bool) (err error) {
 	if o.stamp, err = capture.ParseStamp(o.stampName); err != nil {
 		return fmt.Errorf("-j: %w", err)
 	}
-	if o.stamp != capture.HostStamp {
+	if o.stamp.IsCards() {
 		if err := forOwnRights("-j " + o.stampName); err != nil {
 			return err
 		}
@@ -57,6 +57,7 @@ func (o *cardOptions) check(given func(flag string) bool) (err error) {
 // stampTypes describe the types as tcpdump does.
 var stampTypes = map[capture.Stamp]string{
 	capture.HostStamp:            "Host",
+	capture.HostLowprecStamp:     "Host, low precision",
 	capture.AdapterStamp:         "Adapter",
 	capture.AdapterUnsyncedStamp: "Adapter, not synced with system time",
 }

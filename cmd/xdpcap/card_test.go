@@ -55,7 +55,7 @@ func TestCardRefusals(t *testing.T) {
 			t.Errorf("%q: %s", test.args, said)
 		}
 	}
-	if status, said := start(t, pair.Rx, nil, "-j", "best", "-i", "rx0").wait(); status != 1 || said != "xdpcap: -j: time stamp type \"best\": must be host, adapter or adapter_unsynced\n" {
+	if status, said := start(t, pair.Rx, nil, "-j", "best", "-i", "rx0").wait(); status != 1 || said != "xdpcap: -j: time stamp type \"best\": must be host, host_lowprec, adapter or adapter_unsynced\n" {
 		t.Errorf("exit status %d: %s", status, said)
 	}
 }
@@ -63,7 +63,7 @@ func TestCardRefusals(t *testing.T) {
 // -J lists what the interface can have, as tcpdump does.
 func TestListStampTypes(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	want := "Time stamp types for rx0 (use option -j to set):\n  host (Host)\n"
+	want := "Time stamp types for rx0 (use option -j to set):\n  host (Host)\n  host_lowprec (Host, low precision)\n"
 	if tellsCard(t, pair) {
 		want += "  adapter_unsynced (Adapter, not synced with system time)\n"
 	}

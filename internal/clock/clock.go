@@ -21,6 +21,27 @@ func Monotonic() (int64, error) {
 	return ns - shift, err
 }
 
+// LastTick is what Monotonic was when the kernel's clock ticked last, the clock of
+// bpf_ktime_get_coarse_ns.
+func LastTick() (int64, error) {
+	shift, err := namespaceShift()
+	if err != nil {
+		return 0, err
+	}
+	ns, err := read(unix.CLOCK_MONOTONIC_COARSE)
+	return ns - shift, err
+}
+
+// Tick is the time between two ticks of the kernel's clock: 1 to 10 ms. A machine with nothing to
+// do leaves some out.
+func Tick() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &ts); err != nil {
+		return 0, fmt.Errorf("ask for the length of a tick: %w", err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
 // ThreadTime is the CPU time that the calling thread has used.
 func ThreadTime() (time.Duration, error) {
 	ns, err := read(unix.CLOCK_THREAD_CPUTIME_ID)

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// With -j host_lowprec the clock is read once for each poll, by a user with the capabilities of any
+// capture, too. Where the kernel does not tell when a poll ends, or has no types to find that by,
+// stamps are those of ticks, which is said. The file tells what its stamps are.
+func TestLowprec(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+	const polls = "time stamps: host_lowprec; one for all packets of a NAPI poll on a CPU, and outside polls for all of a tick of the kernel's clock, which is every "
+	const ticks = "time stamps: host_lowprec; that of the last tick of the kernel's clock, which is every "
+	for i, test := range []struct {
+		name      string
+		given     surroundings
+		transport string
+		comment   string
+		notice    string // "" = there is none
+	}{
+		{"root", surroundings{}, "ring", polls, ""},
+		{"a user", surroundings{Capabilities: three}, "ring", polls, ""},
+		{"no BTF", surroundings{Hidden: []string{"/sys/kernel"}}, "ring", ticks,
+			"xdpcap: time stamps of the type host_lowprec are those of the last tick of the kernel's clock, every "},
+		{"perf", surroundings{}, "perf", ticks, ""},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			file := directoryFor(t, somebody) + "/out.pcapng"
+			p := startCommand(t, pair.Rx, nil, test.given.command(t, "-i", pair.RxName, "-j", "host_lowprec",
+				"--transport", test.transport, "-w", file, "-c", "6")).listening()
+			sendRound(t, pair)
+			status, said := p.wait()
+			if n := strings.Count(said, "host_lowprec"); status != 0 || !strings.Contains(said, test.notice) || (n == 0) != (test.notice == "") {
+				t.Errorf("exit status %d: %s", status, said)
+			}
+			if got := outputOf(t, "capinfos", "-k", file); !strings.Contains(got, test.comment) {
+				t.Errorf("the file says %s, want %s", got, test.comment)
+			}
+			if packets := readTraced(t, file); len(packets) != 6 {
+				t.Errorf("%d packets in the file", len(packets))
+			}
+		})
+	}
+}
