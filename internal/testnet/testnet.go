@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -105,11 +106,19 @@ func (p *Pair) make(opts PairOptions) error {
 	return nil
 }
 
+// pairsMade counts pairs, so that each Tx has an interface index of its own.
+var pairsMade atomic.Int32
+
 // veth asks for equally many queues on both sides: the driver refuses XDP programs on a receiver
 // with fewer queues than the sender. By default it would make one per CPU and use the first.
+//
+// Tx's index is chosen because both ends would have the same one in two new namespaces. Linux then
+// takes them for interfaces without a peer, whose changes can wait: before 6.8 they could send only
+// after a second.
 func (p *Pair) veth(opts PairOptions) *netlink.Veth {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = p.TxName
+	attrs.Index = 1000 + int(pairsMade.Add(1)) // a namespace counts up from 1
 	attrs.MTU = opts.MTU
 	attrs.HardwareAddr = TxEndpoint.MAC
 	attrs.NumTxQueues = max(opts.Queues, 1)

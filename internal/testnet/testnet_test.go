@@ -140,6 +140,19 @@ func TestPairLeavesNothing(t *testing.T) {
 	})
 }
 
+// Ends with the same index can send only after up to a second, before Linux 6.8.
+func TestPairIndexes(t *testing.T) {
+	first, second := MustPair(t, PairOptions{}), MustPair(t, PairOptions{})
+	for _, p := range []*Pair{first, second} {
+		if p.TxIndex == p.RxIndex {
+			t.Errorf("both ends have the index %d", p.TxIndex)
+		}
+	}
+	if first.RxIndex != second.RxIndex { // which tests of interfaces with the same index need
+		t.Errorf("the receiving ends of two pairs have the indexes %d and %d", first.RxIndex, second.RxIndex)
+	}
+}
+
 func TestPairIsSilent(t *testing.T) {
 	p := MustPair(t, PairOptions{})
 	r := MustReceiver(t, p, xdp.Pass, ReceiverOptions{Count: true})
