@@ -9,6 +9,7 @@ import (
 
 // However many notices there are, few are kept and told, and all are counted.
 func TestNotices(t *testing.T) {
+	skipEmulated(t)
 	for _, test := range []struct {
 		name                string
 		text                func(i int) string
