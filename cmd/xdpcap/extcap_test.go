@@ -159,6 +159,21 @@ func (f fifo) open() *os.File {
 	return r
 }
 
+// waitForReader waits until somebody reads from the fifo. The reader sees no end of it before what
+// is returned is closed.
+func (f fifo) waitForReader() *os.File {
+	f.t.Helper()
+	var w *os.File
+	testnet.WaitFor(f.t, "a reader of the fifo", func() (opened bool) {
+		var err error
+		if w, err = os.OpenFile(f.path, os.O_WRONLY|unix.O_NONBLOCK, 0); err != nil && !errors.Is(err, unix.ENXIO) {
+			f.t.Fatal(err)
+		}
+		return err == nil
+	})
+	return w
+}
+
 // Wireshark ends a capture with SIGTERM, or by closing the fifo. Each is an end
 // without an error, with nothing on stderr and nothing left attached.
 func TestExtcapEnds(t *testing.T) {
@@ -440,7 +455,7 @@ func TestTsharkPrivileges(t *testing.T) {
 // Verdicts reach tshark as they are, through dumpcap and the fifo. Not all build machines trace
 // programs, and in the emulated ones tshark cannot start an extcap, so the test starts both.
 func TestExtcapVerdicts(t *testing.T) {
-	testnet.LeaveTo(t, "6.1")
+	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "traced1"})
 	attachTarget(t, pair, testnet.Rewriting)
@@ -449,8 +464,6 @@ func TestExtcapVerdicts(t *testing.T) {
 		want[fmt.Sprint(a.port)] = fmt.Sprint(a.verdict)
 	}
 	f, w := newFifo(t), newWireshark(t)
-	p := start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-traced1", "--fifo", f.path,
-		"--extcap-capture-filter", "udp", "--rx-capture", "exit")
 	cmd := w.tshark("-i", f.path, "-c", strconv.Itoa(2*len(answers)), "-T", "fields", "-e", "udp.dstport", "-e", "frame.verdict.ebpf_xdp")
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -459,6 +472,12 @@ func TestExtcapVerdicts(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() { cmd.Process.Kill() })
+	// A machine under load needs longer to start tshark than xdpcap waits for a reader of the fifo.
+	defer f.waitForReader().Close()
+	p := start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-traced1", "--fifo", f.path,
+		"--extcap-capture-filter", "udp", "--rx-capture", "exit")
+	limit := time.After(testnet.Patience)
 	for ended := false; !ended; { // nothing tells from outside that a program is traced
 		sendRound(t, pair)
 		select {
@@ -466,6 +485,10 @@ func TestExtcapVerdicts(t *testing.T) {
 			if ended = true; err != nil {
 				t.Fatalf("%v: %s", err, &stderr)
 			}
+		case <-limit:
+			cmd.Process.Kill()
+			<-done
+			t.Fatalf("tshark did not end: %s%s\nxdpcap says: %s", &out, &stderr, p.said())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
