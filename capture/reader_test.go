@@ -67,7 +67,7 @@ func (f *filledRings) refill() {
 // writes, from rings of 8 MiB that are full to /dev/null and to a file in memory.
 func BenchmarkReadRings(b *testing.B) {
 	for _, rings := range []int{1, 2} {
-		for _, size := range []int{64, 1500} {
+		for _, size := range []int{60, 1500} {
 			for _, to := range []string{"/dev/null", "/dev/shm"} {
 				b.Run(fmt.Sprintf("%d/%dB%s", rings, size, to), func(b *testing.B) { benchReadRings(b, rings, size, to) })
 			}

@@ -356,7 +356,7 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 			continue
 		case isSent:
 			p.Facts = f
-			p.Data = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), length)
+			p.Data = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), max(length, shortData))[:length]
 		default:
 			*p = Packet{Facts: f}
 		}
@@ -365,6 +365,10 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 	r.end, r.touched = end, touched
 	return n, 0, false
 }
+
+// shortData is how much memory the Data of a packet has at least: pcapng.Template copies so much at
+// once. There always is as much: a ring has room for a record of any length after its end.
+const shortData = 64
 
 // touchAhead is how many bytes before it is needed a record is loaded, of which the CPU does not
 // know where it begins before it has the length of the one before.

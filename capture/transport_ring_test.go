@@ -90,6 +90,20 @@ func TestSharedRingInvalid(t *testing.T) {
 	}
 }
 
+// A packet that is shorter than what pcapng.Template copies at once has memory for that: the
+// shortest frames have 60 bytes at XDP.
+func TestSharedRingShort(t *testing.T) {
+	k, c := newFakeProgram(4096)
+	packet := packetOf(60, 1)
+	k.sample(sampleOf(packet, 1), packet)
+	c.ring.refill()
+	packets := make([]Packet, 1)
+	c.ring.begin()
+	if n, _, _ := c.ring.next(packets, math.MaxUint64); n != 1 || !bytes.Equal(packets[0].Data, packet) || cap(packets[0].Data) < 64 {
+		t.Errorf("%d packets, the first with %d bytes in %d: %x", n, len(packets[0].Data), cap(packets[0].Data), packets[0].Data)
+	}
+}
+
 // A ring asks for its reader when a quarter of it is filled, or at a record. Where that has
 // happened already, it says so. That a record was asked for can be counted on from the second time.
 func TestSharedRingArm(t *testing.T) {
