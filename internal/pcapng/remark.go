@@ -44,7 +44,7 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 	return b
 }
 
-// isEmpty tells that there is no remark, as of most packets.
+// isEmpty tells whether there is no remark, as with most packets.
 func (r *Remarks) isEmpty() bool {
 	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize == 0
 }
@@ -58,22 +58,24 @@ func appendComment(b []byte, text func([]byte) []byte) []byte {
 	return pad(b, n)
 }
 
-// parse takes up what a comment says. Of an outlet, it returns the verdict that sends the packet
-// there. It refers to the comment, and allocates nothing.
+// parse takes up what a comment says, unless one before it has said so: what a person adds to a
+// packet's comments stands after them. Of an outlet, it returns the verdict that sends the packet
+// there. The outlet is a part of the comment.
 func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	if number, ok := bytes.CutPrefix(comment, []byte(weightWord)); ok {
 		if n := parseUint(number); n > 0 && r.Weight == 0 {
 			r.Weight = n
 		}
-	} else if number, ok := bytes.CutPrefix(comment, []byte(gsoWord)); ok {
+	} else if number, ok := bytes.CutPrefix(comment, []byte(gsoWord)); ok && r.GSOSize == 0 {
 		r.GSOSize = parseUint(number)
-	} else if text, ok := bytes.CutPrefix(comment, []byte(setBackWord)); ok {
+	} else if text, ok := bytes.CutPrefix(comment, []byte(setBackWord)); ok && r.SetBack == 0 {
 		if text, ok = bytes.CutSuffix(text, []byte(setBackEnd)); ok {
-			r.SetBack, _ = time.ParseDuration(string(text))
+			back, _ := time.ParseDuration(string(text))
+			r.SetBack = max(back, 0)
 		}
 	}
 	for v, word := range outletWords {
-		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok {
+		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && r.Outlet == nil {
 			r.Outlet = to
 			return v
 		}

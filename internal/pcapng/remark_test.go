@@ -10,6 +10,10 @@ import (
 // What is told of a packet in comments is read again, in the words that files have had since 0.1.
 // An outlet is that of the packet's own verdict.
 func TestRemarks(t *testing.T) {
+	added := []string{ // each time by a person after the capture
+		"redirect to eth1", "redirect to the other team", "tx to nobody", "GSO size 1448", "GSO size 9000",
+		"the wall clock was set back by 1s before this packet", "the wall clock was set back by 2s before this packet",
+	}
 	for _, test := range []struct {
 		packet   Packet
 		comments []string
@@ -25,6 +29,8 @@ func TestRemarks(t *testing.T) {
 		{Packet{Comments: []string{"redirect to eth1"}}, []string{"redirect to eth1"}, Remarks{}},
 		{Packet{Comments: []string{"weight 4294967296", "weight 0", "weight -1", "weight ", "weights 5", "weight 7", "weight 8"}},
 			[]string{"weight 4294967296", "weight 0", "weight -1", "weight ", "weights 5", "weight 7", "weight 8"}, Remarks{Weight: 7}},
+		{Packet{Comments: []string{"the wall clock was set back by -5s before this packet"}}, []string{"the wall clock was set back by -5s before this packet"}, Remarks{}},
+		{Packet{Verdict: 4, Fields: HasVerdict, Comments: added}, added, Remarks{Outlet: []byte("eth1"), GSOSize: 1448, SetBack: time.Second}},
 	} {
 		raw := AppendPacket(nil, &test.packet)
 		block, err := ParseBlock(raw, false)
