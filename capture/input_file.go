@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -21,7 +22,8 @@ type InputFile struct {
 	In   io.Reader
 
 	// Waits says that In may wait for more, as a pipe does or a connection. So that the outputs do
-	// not wait with it, its Read may return no bytes and no error a few times a second.
+	// not wait with it, its Read may return no bytes and no error a few times a second. The error
+	// context.Canceled ends the reading as Stop does.
 	Waits bool
 }
 
@@ -206,8 +208,8 @@ func (in *FileInput) next() (*capfile.Block, error) {
 		return nil, io.EOF
 	}
 	b, err := in.merge.Next()
-	if err != nil && in.ended.Load() {
-		err = io.EOF // it was read no further
+	if err != nil && (in.ended.Load() || errors.Is(err, context.Canceled)) {
+		err = io.EOF // it was read no further: Stop was called, or a context that calls it is done
 	}
 	return b, err
 }

@@ -186,6 +186,29 @@ func TestFileInputWaits(t *testing.T) {
 	}
 }
 
+// canceled is an input whose wait a context has ended, before anybody has called Stop.
+type canceled struct{ file io.Reader }
+
+func (c canceled) Read(b []byte) (int, error) {
+	if n, _ := c.file.Read(b); n > 0 {
+		return n, nil
+	}
+	return 0, fmt.Errorf("a signal ended the wait: %w", context.Canceled)
+}
+
+// A context that is done ends an input and calls Stop, in any order: either way the end was asked
+// for.
+func TestFileInputCanceled(t *testing.T) {
+	in, err := NewFileInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(captureFile(3, 0, 1, "eth0"))}, Waits: true}}, FileInputOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := Run(context.Background(), in, &flushCount{})
+	if err != nil || accounts[0][0].Captured != 3 {
+		t.Errorf("%+v: %v", accounts, err)
+	}
+}
+
 type flushCount struct {
 	outputs
 	n int
