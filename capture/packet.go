@@ -44,8 +44,7 @@ type Facts struct {
 
 	// Weight is how many packets this one stands for: it was drawn at random as one of so many, by
 	// Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate pass packets
-	// over besides.
-	// What SampleFlows leaves out is not counted in it.
+	// over besides. What SampleFlows leaves out is not counted in it.
 	Weight uint32
 
 	Queue uint32 // the interface's receive queue, see Source.HasQueue

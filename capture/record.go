@@ -78,8 +78,8 @@ type losses struct {
 }
 
 // since returns how many packets of a packet's source were lost on its CPU since the packet before.
-// Dropped is the program's count of them yet. It is to be called once for each packet, in the order
-// of time.
+// Dropped still is the program's count of them. It is to be called once for each packet, in the
+// order of time.
 func (l *losses) since(f *Facts) uint64 {
 	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {

@@ -58,8 +58,9 @@ func (r *packetRing) put(p *Packet) {
 	r.head.Store(r.head.Load() + bytes)
 }
 
-// facts are those at a place in the ring. Places are multiples of 8, as is the length of the ring,
-// so that the first 8 bytes are there also where the rest goes on at the beginning.
+// facts returns the Facts at a place in the ring. Where they go on at the ring's beginning, only
+// their first 8 bytes may be used, which have the source and the length: places are multiples of 8,
+// and so is the length of the ring.
 func (r *packetRing) facts(at int) *Facts { return (*Facts)(unsafe.Pointer(&r.mem[at])) }
 
 // A wrapped has memory for the parts of a packet that lie around the end of a ring.

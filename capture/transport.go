@@ -121,7 +121,7 @@ type alarm int
 
 const (
 	never    alarm = iota // perhaps not before it is full
-	unsure                // when it was asked to, but a record that came at that moment may not count
+	unsure                // at the next record, but one that came just when it was asked may be missed
 	onPart                // when a part of it is filled
 	onRecord              // when a record comes
 )

@@ -102,7 +102,7 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 	return r.run(ctx)
 }
 
-// capabilitiesOf are those that the counters take later.
+// capabilitiesOf returns the capabilities that the counters need to follow programs and to close.
 func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
 	for _, c := range all {
 		needs = append(needs, c.Capabilities()...)

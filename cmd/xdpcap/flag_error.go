@@ -39,8 +39,9 @@ func inPlainWords(err error) error {
 	return err
 }
 
-// setRest sets all flags that can be set, in arguments that have a mistake: pflag ends at the first
-// one, and what stands after it may be where an error goes to (--json), or must not (-w).
+// setRest sets every flag that can be set, although the arguments have a mistake. pflag ends at the
+// first mistake. But a --json after it says where the error is written to, and a -w to which file
+// it must not be written.
 func setRest(flags *pflag.FlagSet, args []string) {
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.ParseAll(args, func(f *pflag.Flag, value string) error {

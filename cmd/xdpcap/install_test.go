@@ -122,7 +122,7 @@ func TestUnit(t *testing.T) {
 	if level, err := strconv.ParseFloat(string(found[1]), 64); err != nil || level > 1.5 {
 		t.Errorf("exposed by %s of 10, 1.5 at the most\n%s", found[1], out)
 	}
-	// What systemd-analyze does not look at, or finds too little to be missed alone.
+	// What systemd-analyze does not look at, or rates so low that nobody would notice its absence.
 	unit := contents(t, instance)
 	for _, line := range []string{
 		"MemoryMax=25%", "TasksMax=2048", "LimitCORE=0", "LimitMEMLOCK=infinity", "Restart=on-failure", "StartLimitIntervalSec=0", "TimeoutStopSec=5min",

@@ -80,7 +80,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	}
 	// What this process has opened itself is closed when it executes another program.
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == unix.Stdout && checkNotClosed("objects", "2>/dev/null") != nil {
+	if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == unix.Stdout && isStdoutClosed() {
 		return nil, fmt.Errorf("--json=%s: xdpcap was started without this descriptor", f.file)
 	}
 	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)

@@ -89,17 +89,22 @@ func checkTakesFile(path string) error {
 	return nil
 }
 
-// checkNotClosed refuses a standard output that was closed when the process was started, because
-// what it is to take would be lost without a word; drop says how to ask for that. Go's runtime has
-// opened /dev/null in its place by then, for reading and writing. A caller that has done so itself
-// looks the same, as Python with DEVNULL: it is refused too, and can say what it means. A shell
-// opens /dev/null for writing alone.
-func checkNotClosed(what, drop string) error {
+// isStdoutClosed tells whether standard output was closed when the process was started. Go's
+// runtime has opened /dev/null in its place by then, for reading and writing. A caller that has
+// done so itself looks the same, as Python with DEVNULL. A shell opens /dev/null for writing alone.
+func isStdoutClosed() bool {
 	var is unix.Stat_t
 	if err := unix.Fstat(unix.Stdout, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != unix.Mkdev(1, 3) {
-		return nil
+		return false
 	}
-	if mode, err := unix.FcntlInt(uintptr(unix.Stdout), unix.F_GETFL, 0); err != nil || mode&unix.O_ACCMODE != unix.O_RDWR {
+	mode, err := unix.FcntlInt(uintptr(unix.Stdout), unix.F_GETFL, 0)
+	return err == nil && mode&unix.O_ACCMODE == unix.O_RDWR
+}
+
+// checkNotClosed refuses a standard output that is closed, because what is written to it would be
+// lost without a word. drop is what a user says to ask for just that.
+func checkNotClosed(what, drop string) error {
+	if !isStdoutClosed() {
 		return nil
 	}
 	return fmt.Errorf("standard output is closed, or /dev/null opened for reading and writing, and takes no %s: "+

@@ -31,7 +31,7 @@ type rotationOptions struct {
 	noOverwrite        bool
 	command            string
 
-	firstNumber int // how far the numbers of a ring have got in earlier runs
+	firstNumber int // how many numbers a ring passes over, because earlier runs have used them
 }
 
 func (o *rotationOptions) flags(f *pflag.FlagSet) {

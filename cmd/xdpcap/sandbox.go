@@ -206,8 +206,8 @@ var discoveryNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, u
 // tracingFiles are what is looked at to trace or attach: the kernel's own, and its modules.
 var tracingFiles = append(slices.Clone(kernelFiles), "/lib/modules", "/usr/lib/modules")
 
-// enterCounters gives up what counters do not need, where off does not keep it. The needs are the
-// capabilities that they take later.
+// enterCounters gives up what counters do not need, unless off is set. The needs are the
+// capabilities that they still use later.
 func enterCounters(off, listens bool, needs []int) error {
 	if off {
 		return nil

@@ -14,8 +14,8 @@ const (
 	// grants without being asked.
 	maxZstdWindow = 128 << 20
 
-	// maxZstdWindows is the most that the frames of all files with one Memory may ask for, and
-	// minZstdWindows what they may always: as much as one frame of zstd -19.
+	// maxZstdWindows is the most that the frames of all files with one Memory may ask for. They may
+	// ask for minZstdWindows however little memory is available: one frame of zstd -19 needs that.
 	maxZstdWindows = 1 << 30
 	minZstdWindows = 8 << 20
 )

@@ -135,9 +135,10 @@ func unescape(s string) string {
 // find returns where a cgroup is below the mount of its hierarchy, "." where that is the mount's
 // own. The directory is the mount's.
 //
-// In a namespace of cgroups all paths are relative to the cgroup that was this process's when the
-// namespace was made. Where nothing was mounted since, as after `unshare -C`, the mount's is /..
-// for each level between them, whose names the kernel does not tell. So the cgroup is looked for.
+// In a namespace of cgroups all paths are relative to the cgroup in which this process was when the
+// namespace was made. After `unshare -C` alone, the mounts are still those of the host. The root of
+// such a mount is then /.. once for each level that it is above that cgroup. The kernel does not
+// tell the names of these levels, so the cgroup is searched for.
 func (m *cgroupMount) find(name, directory string) (below string, ok bool) {
 	root := m.root
 	for isAbove(root) && isAbove(name) {

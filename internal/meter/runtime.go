@@ -112,7 +112,8 @@ func (r *Runtime) String() string {
 	return fmt.Sprintf("%s, kernel's counters of %v", r.ifi.Name, r.Program())
 }
 
-// Capabilities is that of every meter. Another program is found by its id, and not traced.
+// Capabilities returns what Follow takes: CAP_SYS_ADMIN, to open another program by its id. It
+// traces none.
 func (r *Runtime) Capabilities() []int { return []int{unix.CAP_SYS_ADMIN} }
 
 // Read reads the counters, cumulative since OpenRuntime.

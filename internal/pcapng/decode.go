@@ -242,8 +242,8 @@ var errShort = errors.New("a packet is longer than its block")
 
 // ParsePacket reads a packet of any of the three types of blocks. Data is a part of the block's
 // Raw. Time is in units of the interface's Clock. Of options that occur several times, it has the
-// last one; of comments it has the Remarks, the first of each. snapLen is that of the section's first interface, to
-// which a Simple Packet Block is cut.
+// last one; of comments it has the Remarks, the first of each. snapLen is that of the section's
+// first interface, to which a Simple Packet Block is cut.
 func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	*p = Packet{}
 	var at, n int
