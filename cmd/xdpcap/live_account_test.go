@@ -84,17 +84,28 @@ func TestLiveAccounts(t *testing.T) {
 			if served := s.Outputs[3]; served.Captured != frames {
 				t.Errorf("--serve has %+v", served)
 			}
-			metrics := scrape(t, pair, metricsURL(t, p))
-			for _, want := range []string{
-				fmt.Sprintf("xdpcap_output_captured_packets_total{output=%q} %d\n", place["pipe"], of("pipe").Captured),
-				fmt.Sprintf("xdpcap_output_captured_packets_total{output=%q} %d\n", place["stream"], of("stream").Captured),
-				fmt.Sprintf("xdpcap_output_not_taken_packets_total{output=%q} 0\n", place["stream"]),
-				fmt.Sprintf("xdpcap_captured_packets_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", s.Captured),
-			} {
-				if !strings.Contains(metrics, want) {
-					t.Errorf("no %s in %s", want, metrics)
+			var missing string
+			defer func() {
+				if t.Failed() {
+					t.Log(missing)
 				}
-			}
+			}()
+			testnet.WaitFor(t, "SIGUSR1 and /metrics to say the same", func() bool { // TCP may send a little more in between
+				s, of := live()
+				metrics := scrape(t, pair, metricsURL(t, p))
+				missing = ""
+				for _, want := range []string{
+					fmt.Sprintf("xdpcap_output_captured_packets_total{output=%q} %d\n", place["pipe"], of("pipe").Captured),
+					fmt.Sprintf("xdpcap_output_captured_packets_total{output=%q} %d\n", place["stream"], of("stream").Captured),
+					fmt.Sprintf("xdpcap_output_not_taken_packets_total{output=%q} 0\n", place["stream"]),
+					fmt.Sprintf("xdpcap_captured_packets_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", s.Captured),
+				} {
+					if !strings.Contains(metrics, want) {
+						missing += fmt.Sprintf("no %s in %s", want, metrics)
+					}
+				}
+				return missing == ""
+			})
 
 			conn.SetLinger(0)
 			conn.Close()

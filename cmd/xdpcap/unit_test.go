@@ -50,20 +50,25 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 	if err := b.pair.Rx.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(b.run("ls", "-l", "/var/lib/private/xdpcap"))
 		}
 		cmd.Process.Kill() // and with it all that systemd has started
-		cmd.Wait()
+		<-ended
 		if t.Failed() {
 			log, _ := os.ReadFile(dir + "/log")
 			t.Logf("%s%s", contents(t, dir+"/said"), log)
 		}
 	})
 	testnet.WaitFor(t, "systemd", func() bool {
-		if err := unix.Kill(cmd.Process.Pid, 0); err != nil {
-			t.Fatal(contents(t, dir+"/said"))
+		select {
+		case err := <-ended:
+			ended <- err // for the end of the test
+			t.Fatalf("%v: %s", err, contents(t, dir+"/said"))
+		default:
 		}
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid))
 		b.pid = strings.TrimSpace(string(children))
