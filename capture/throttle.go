@@ -121,7 +121,7 @@ func (t *throttle) read() (w workload, err error) {
 	defer t.mu.Unlock()
 	for _, out := range t.outputs {
 		added, written, limit := out.backlog()
-		w.queues = append(w.queues, queueWork{added, written, added - written, limit})
+		w.queues = append(w.queues, newQueueWork(added, written, limit))
 	}
 	return w, nil
 }

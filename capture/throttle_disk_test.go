@@ -45,7 +45,7 @@ func (s *simulation) workload() workload {
 		lost:   uint64(s.lost),
 		taken:  uint64(s.taken),
 		rested: s.rested,
-		queues: []queueWork{{added, written, added - written, int64(s.limit)}},
+		queues: []queueWork{newQueueWork(added, written, int64(s.limit))},
 	}
 }
 

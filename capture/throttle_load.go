@@ -40,6 +40,15 @@ type workload struct {
 // queueWork is what went through the queue of an output, in bytes.
 type queueWork struct{ added, written, waiting, limit int64 }
 
+// autoQueue is how many bytes may wait in a queue at most where the rate follows it. A queue may
+// take more than that in a stall. But what waits is written before the session has ended, and so
+// much alone takes a slow disk a minute or two.
+const autoQueue = 256 << 20
+
+func newQueueWork(added, written, limit int64) queueWork {
+	return queueWork{added, written, added - written, min(limit, autoQueue)}
+}
+
 // since returns what was done after another time.
 func (w *workload) since(before *workload) *workload {
 	d := *w

@@ -76,7 +76,7 @@ type WriterOptions struct {
 // as lost. A Writer belongs to one goroutine; only Size may be called by any.
 //
 // Begin starts a goroutine that alone writes to the file until End, which joins it. While the file
-// takes nothing, packets wait in memory: up to 256 MiB, or a quarter of the memory that is
+// takes nothing, packets wait in memory: up to 1 GiB, or a quarter of the memory that is
 // available at Begin if that is less. It is given back within about a second after it was needed,
 // as long as Flush is called. When it is full, Write waits for the file.
 type Writer struct {

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxQueue is the most memory that a queue takes, in bytes.
-	maxQueue = 256 << 20
+	// maxQueue is the most memory that a queue takes, in bytes. It lasts for longer than a second,
+	// as many a stall of a disk does, at 1,500,000 packets of 64 bytes or 300,000 of 1500 in each.
+	maxQueue = 1 << 30
 	// chunkSize is how many bytes of it are taken and given back at a time, and about how many are
 	// written at a time.
 	chunkSize = 256 << 10

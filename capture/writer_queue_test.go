@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,6 +85,25 @@ func TestQueueStall(t *testing.T) {
 			t.Errorf("%+v: %d packets and %d bytes in the file, Size %d, account %+v", o, n, out.Len(), w.Size(), own.Total())
 		}
 		checkOrder(t, o.Format, out.Bytes())
+	}
+}
+
+// With enough memory, a queue takes what comes in a second that the output stalls, at the rates
+// that the capture is made for.
+func TestQueueSecond(t *testing.T) {
+	for size, rate := range map[int]int{64: 1_500_000, 1500: 300_000} {
+		c, err := newChunk()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.reset(0)
+		d := describeTwo()
+		p := Packet{Facts: &Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
+		packets, _ := newEncoder(&d, &WriterOptions{}).packets(c, slices.Repeat([]Packet{p}, chunkPackets))
+		if most := packets * queueLimit(0, math.MaxUint64); most < rate {
+			t.Errorf("%d packets of %d bytes fit into a queue, and %d come in a second", most, size, rate)
+		}
+		unix.Munmap(c.mem)
 	}
 }
 
