@@ -5,7 +5,7 @@ package pcapng
 type Template struct {
 	number    uint64 // of the interface
 	direction uint32
-	mac       uint64 // as bytes[0:6] of a packet are loaded; 0 = not known
+	mac       uint64 // as bytes[0:6] of a packet are loaded, or noMAC
 	fields    Fields
 	options   int // bytes of them
 }
@@ -14,7 +14,7 @@ type Template struct {
 // verdict. They come in or go out, by direction, at an interface with the address mac, which is nil
 // where none is known.
 func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac []byte) *Template {
-	t := &Template{number: uint64(number), fields: HasID, options: withID, direction: direction}
+	t := &Template{number: uint64(number), fields: HasID, options: withID, direction: direction, mac: noMAC}
 	switch {
 	case hasVerdict:
 		t.fields, t.options = HasID|HasQueue|HasVerdict, withVerdict
@@ -32,7 +32,8 @@ func address(b []byte) uint64 { return le.Uint64(b) & broadcast }
 
 const (
 	broadcast = 1<<48 - 1
-	group     = 1 // in the first octet: a multicast address
+	group     = 1       // in the first octet: a multicast address
+	noMAC     = 1 << 48 // no address: it is not known
 )
 
 // flags are epb_flags of a packet to an address. One that is sent to one station is unicast,
@@ -45,7 +46,7 @@ func (t *Template) flags(to uint64) uint32 {
 		return t.direction | Multicast
 	case to == t.mac || t.direction == Outbound:
 		return t.direction | Unicast
-	case t.mac == 0:
+	case t.mac == noMAC:
 		return t.direction
 	}
 	return t.direction | Promiscuous

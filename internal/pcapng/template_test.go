@@ -57,18 +57,22 @@ func TestTemplate(t *testing.T) {
 // What is sent to one station is unicast, and without an address of the interface nobody knows what
 // is.
 func TestTemplateFlags(t *testing.T) {
-	to := append([]byte{2, 0, 0, 0, 0, 2}, make([]byte, 58)...)
+	station, zero := []byte{2, 0, 0, 0, 0, 2}, make([]byte, 6) // lo has the address 0
 	for _, test := range []struct {
 		direction uint32
-		mac       []byte
+		mac, to   []byte
 		want      uint32
 	}{
-		{Outbound, []byte{2, 0, 0, 0, 0, 1}, Outbound | Unicast},
-		{Outbound, nil, Outbound | Unicast},
-		{Inbound, nil, Inbound},
-		{Inbound, []byte{2, 0, 0}, Inbound},
+		{Outbound, []byte{2, 0, 0, 0, 0, 1}, station, Outbound | Unicast},
+		{Outbound, nil, station, Outbound | Unicast},
+		{Inbound, nil, station, Inbound},
+		{Inbound, []byte{2, 0, 0}, station, Inbound},
+		{Inbound, nil, zero, Inbound},
+		{Inbound, zero, zero, Inbound | Unicast},
+		{Inbound, zero, station, Inbound | Promiscuous},
 	} {
-		t.Run(fmt.Sprint(test.direction, test.mac), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.direction, test.mac, test.to), func(t *testing.T) {
+			to := append(slices.Clone(test.to), make([]byte, 58)...)
 			template := NewTemplate(0, true, false, test.direction, test.mac)
 			block, err := ParseBlock(template.Append(make([]byte, 0, 4096), to, 1, 2, 64, 3, 0), false)
 			if err != nil {
