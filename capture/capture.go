@@ -190,7 +190,7 @@ type Source struct {
 	Speed  uint64           // bit/s; 0 = unknown
 
 	// The properties of an interface in a capture file, whose Index is its place among the names of
-	// interfaces in all files that are read, from 1.
+	// interfaces in the files that are read, from 1.
 	File    string // the file's name; "" = the source is live
 	SnapLen uint32 // bytes kept of each packet; 0 = no limit. Live, that is in Options
 	place   int    // among the interfaces of its section

@@ -209,7 +209,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			break
 		}
 		i := pcapng.PacketInterface(block)
-		for ; c.described < len(l.interfaces) && c.described <= int(i); c.described++ {
+		for ; c.described < len(l.interfaces); c.described++ {
 			dst = append(dst, l.interfaces[c.described]...)
 		}
 		if more := c.pending[i]; more > 0 {

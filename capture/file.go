@@ -79,6 +79,9 @@ func NewFile(f *os.File, o WriterOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.refuses(opened); err != nil {
+		return nil, err
+	}
 	made := &File{writer: NewWriter(nil, o)}
 	made.present = made.newPart(o.Name, o.Name, opened)
 	return made, nil
@@ -179,9 +182,6 @@ func (f *File) Give(uid, gid int) error {
 	}
 	return f.present.file.Give(uid, gid)
 }
-
-// Stat tells what file it is that is written to at first.
-func (f *File) Stat() (os.FileInfo, error) { return f.present.file.Stat() }
 
 // IsNew tells whether OpenFile or OpenFiles has made the file, or will make it.
 func (f *File) IsNew() bool { return f.present == nil || f.present.file.IsNew() }

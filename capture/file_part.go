@@ -43,7 +43,22 @@ func (f *File) openPart(path string, own bool) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.writer.options.refuses(opened); err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
 	return f.newPart(path, name, opened), nil
+}
+
+// refuses asks whether a file that was opened is to stay as it is.
+func (o *WriterOptions) refuses(file *outfile.File) error {
+	if o.Refuse == nil {
+		return nil
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return o.Refuse(info)
 }
 
 // check looks what has become of the file, until that is an error. Nothing more is written where it

@@ -61,7 +61,11 @@ func (f *File) await(blocks []byte, packets []placed) ([]byte, []placed, error) 
 		}
 		header := f.header
 		f.header = slices.Concat(header, f.before)
-		err := f.open(f.rotation.first(time.Unix(0, packets[i].time)))
+		at := time.Unix(0, packets[i].time)
+		if f.rotation.FromFirst {
+			f.rotation.Origin = at.Truncate(time.Second)
+		}
+		err := f.open(f.rotation.first(at))
 		f.header, f.before = header, nil
 		return blocks[len(before):], packets[i:], err
 	}

@@ -65,7 +65,7 @@ type FileInput struct {
 	started time.Time
 
 	sources    []Source
-	indexes    map[string]int // of the interfaces' names
+	indexes    map[interfaceName]int
 	statistics map[int]FileStatistics
 	outlets    outletNames
 	takers     []func(*capfile.Block)
@@ -112,7 +112,7 @@ func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
 	in := &FileInput{
 		options: o, started: time.Now(), stopped: make(chan struct{}),
 		memory:  capfile.NewMemory(o.Memory),
-		indexes: make(map[string]int), statistics: make(map[int]FileStatistics),
+		indexes: make(map[interfaceName]int), statistics: make(map[int]FileStatistics),
 	}
 	for _, file := range files {
 		options := capfile.Options{Memory: in.memory}

@@ -16,15 +16,21 @@ func (in *FileInput) describe(i *capfile.Interface) {
 		File: i.File.Name, place: i.Index,
 	}
 	s.parseLabel()
-	name := s.Name
-	if name == "" {
-		name = s.Label()
+	name := interfaceName{i.File, s.Name}
+	if s.Name == "" {
+		name.name = s.Label()
 	}
 	if s.Index = in.indexes[name]; s.Index == 0 {
 		s.Index = len(in.indexes) + 1
 		in.indexes[name] = s.Index
 	}
 	in.sources, in.counts = append(in.sources, s), append(in.counts, Account{})
+}
+
+// An interfaceName is one in a file: that of another file may be another host's.
+type interfaceName struct {
+	file *capfile.File
+	name string
 }
 
 // parseLabel takes the name of an interface apart, which Label has put together: eth0, eth0@egress,

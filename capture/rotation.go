@@ -22,7 +22,8 @@ type Rotation struct {
 
 	// Stamped, in place of the wall clock, lets files begin and end by the stamps of their packets,
 	// the first one with the first packet: that is for packets of capture files. There is a Period.
-	Stamped bool
+	// Where FromFirst says so, Origin is the second of the first stamp.
+	Stamped, FromFirst bool
 
 	Files int // the session ends when so many files are finished
 	Keep  int // a ring: of the files that are finished, all but the last Keep-1 are removed

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -61,6 +62,9 @@ type WriterOptions struct {
 	// Immediate lets each call of Write reach the file at once. Otherwise packets collect in a
 	// buffer until it is full or Flush is called.
 	Immediate bool
+
+	// Refuse, if not nil, may refuse a file that was opened, before it is changed.
+	Refuse func(os.FileInfo) error
 
 	// Owners are the users, by their ids, to whom a regular file or a fifo that OpenFile finds may
 	// belong; nil = anybody. NoLinks refuses a path with a symbolic link in it, and a regular file

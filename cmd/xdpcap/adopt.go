@@ -52,7 +52,7 @@ func pathsOf(files []leftFile) (paths []string) {
 // adopt finds the files that an earlier run of the ring of files has left, which then count as its
 // own. The numbers go on after them: with tcpdump's names, which come again, after the newest one,
 // and with dumpcap's after the highest, since a run may begin in the same second as the one before.
-func (o *captureOptions) adopt() {
+func (o *outputOptions) adopt() {
 	if o.series == nil || o.series.Keep == 0 {
 		return
 	}

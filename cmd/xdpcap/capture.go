@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,21 +15,14 @@ import (
 
 // captureOptions are the flags of the default command.
 type captureOptions struct {
+	outputOptions
 	interfaces []string
 	read       []string // files to read instead
-	writes     nameList
-	targets    []target // what the writes name
-	write      string   // which of them the flags about files mean: a file with a name, else "-"
-	format     string
-	print      bool
 
 	filter filterOptions
 
 	snapLen   size
 	buffer    size
-	count     uint64
-	duration  time.Duration
-	unbuffer  bool
 	sink, yes bool
 
 	promiscuous, notPromiscuous bool
@@ -55,15 +46,9 @@ type captureOptions struct {
 	json     jsonFlag
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
-	unnamed  bool   // files do not name the command line
 	printing printOptions
 	extcap   extcapOptions
-	sandbox  sandboxOptions
-	rotate   rotationOptions
-	series   *capture.Rotation // nil = one file
 	recorder recorderOptions
-	sflow    sflowOptions
-	live     liveOptions
 	card     cardOptions
 
 	companions companionOptions
@@ -194,9 +179,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 }
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
-	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat it for several")
-	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst after that compress)")
-	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+	o.fileFlags(f)
 	o.card.stampFlags(f)
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
@@ -312,6 +295,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if !given("ring") { // a recorder's files are no series
 		o.series, err = o.rotation(given)
 	}
+	if err == nil && o.series != nil && o.rotate.printFiles && o.json.descriptor() == unix.Stdout {
+		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
+	}
 	return err
 }
 
@@ -359,23 +345,4 @@ func (o *captureOptions) promiscuity() capture.Promiscuity {
 		return capture.PromiscuousOff
 	}
 	return capture.PromiscuousAuto
-}
-
-// commandLine is what files say of how they came about; "" where they are to say nothing.
-func (o *captureOptions) commandLine() string {
-	if o.unnamed {
-		return ""
-	}
-	return commandLine(os.Args)
-}
-
-// writer returns the options for writing a file.
-func (o *captureOptions) writer(t *target) capture.WriterOptions {
-	return capture.WriterOptions{
-		Format:      t.format,
-		Compression: t.compression,
-		Application: "xdpcap " + applicationVersion(),
-		CommandLine: o.commandLine(),
-		Immediate:   o.unbuffer,
-	}
 }

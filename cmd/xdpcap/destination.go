@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,7 +38,7 @@ type giver interface{ Give(uid, gid int) error }
 
 // schemes are the kinds of output that are named by a URL, and what opens them: a kind is a row
 // here, and a file of its own. Notices are told by notice, which does not wait.
-var schemes = map[string]func(u *url.URL, o *captureOptions, notice func(error)) (destination, error){
+var schemes = map[string]func(u *url.URL, o *outputOptions, notice func(error)) (destination, error){
 	sflowScheme: openSFlow,
 	"tcp":       openSender,
 }
@@ -87,7 +86,7 @@ func parseTarget(text string) (target, error) {
 
 // readTargets reads what every -w names. --format is for all files that -w names, or of several
 // for those whose names do not tell their format.
-func (o *captureOptions) readTargets(given func(flag string) bool) error {
+func (o *outputOptions) readTargets(given func(flag string) bool) error {
 	format, err := capture.PCAPNG, error(nil)
 	if given("format") {
 		if format, err = capture.ParseFormat(o.format); err != nil {
@@ -119,12 +118,12 @@ func (o *captureOptions) readTargets(given func(flag string) bool) error {
 }
 
 // file is the target that the flags about files mean. They are refused where several are named.
-func (o *captureOptions) file() *target {
+func (o *outputOptions) file() *target {
 	return &o.targets[slices.IndexFunc(o.targets, func(t target) bool { return t.name == o.write })]
 }
 
 // files are the names of the targets that are files with a name.
-func (o *captureOptions) files() (names []string) {
+func (o *outputOptions) files() (names []string) {
 	for i := range o.targets {
 		if o.targets[i].isFile() {
 			names = append(names, o.targets[i].name)
@@ -134,7 +133,7 @@ func (o *captureOptions) files() (names []string) {
 }
 
 // writesStdout tells whether a -w is standard output.
-func (o *captureOptions) writesStdout() bool {
+func (o *outputOptions) writesStdout() bool {
 	for i := range o.targets {
 		if o.targets[i].isStdout() {
 			return true
@@ -152,7 +151,7 @@ func sizeOf(all []destination) (bytes int64) {
 }
 
 // writesTo tells whether a -w has a URL of this scheme.
-func (o *captureOptions) writesTo(scheme string) bool {
+func (o *outputOptions) writesTo(scheme string) bool {
 	return slices.ContainsFunc(o.targets, func(t target) bool { return t.url != nil && t.url.Scheme == scheme })
 }
 
@@ -160,16 +159,4 @@ func (o *captureOptions) writesTo(scheme string) bool {
 type namedOutput struct {
 	liveOutput
 	name string // as -w has it
-}
-
-// openTarget opens what a -w names.
-func (r *captureRun) openTarget(ctx context.Context, t *target) (destination, error) {
-	if t.url == nil {
-		return r.openFile(ctx, t)
-	}
-	d, err := schemes[t.url.Scheme](t.url, r.o, r.notices.add)
-	if err != nil {
-		return nil, fmt.Errorf("-w %s: %w", t.name, err)
-	}
-	return d, nil
 }

@@ -32,6 +32,11 @@ func (n *nameList) String() string { return strings.Join(*n, " ") }
 
 func (n *nameList) Type() string { return "name" }
 
+// Append, Replace and GetSlice are those of a pflag.SliceValue.
+func (n *nameList) Append(text string) error     { return n.Set(text) }
+func (n *nameList) Replace(texts []string) error { *n = texts; return nil }
+func (n *nameList) GetSlice() []string           { return *n }
+
 func (n *name) Set(text string) error {
 	if text == "" {
 		return errors.New("must not be empty")

@@ -24,26 +24,41 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 			return nil, err
 		}
 		o.Name = stdoutName
-		return capture.NewFile(os.Stdout, o)
+		f, err := capture.NewFile(os.Stdout, o)
+		if input := (inputError{}); errors.As(err, &input) {
+			return nil, inputError{path}
+		}
+		return f, err
 	}
 	if series == nil {
 		series = &capture.Rotation{Path: func(capture.Place) string { return path }}
 	}
 	series.NoOverwrite = noOverwrite
 	f, err := capture.OpenFiles(*series, o)
+	if input := (inputError{}); errors.As(err, &input) {
+		return nil, inputError{path}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("-w: %w", err)
 	}
 	return f, nil
 }
 
+// An inputError refuses to write over a file that is read.
+type inputError struct{ path string }
+
+func (e inputError) Error() string {
+	return fmt.Sprintf("-w %s: it is one of the files that are read: choose another one", e.path)
+}
+
 // openFile opens a file that -w names, or the first one of a series, whose other files are tried.
-func (r *captureRun) openFile(ctx context.Context, t *target) (file *capture.File, err error) {
-	o, box := r.writer(t), &r.o.sandbox
+func (d *destinations) openFile(ctx context.Context, t *target) (file *capture.File, err error) {
+	o, flags := d.writer(t), d.flags
+	box := &flags.sandbox
 	var series *capture.Rotation
-	if t.name == r.o.write && r.o.series != nil {
-		series = r.o.series
-		series.NoOverwrite = r.o.rotate.noOverwrite
+	if t.name == flags.write && flags.series != nil {
+		series = flags.series
+		series.NoOverwrite = flags.rotate.noOverwrite
 		o.Owners = box.opener().Trust(t.name).Owners
 		if err := box.try(func() error { return capture.TryFiles(*series, o) }); err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
@@ -52,7 +67,7 @@ func (r *captureRun) openFile(ctx context.Context, t *target) (file *capture.Fil
 	err = box.opener().Open(t.name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return awaitReader(ctx, func() error {
-			file, err = openOutput(t.name, series, r.o.rotate.noOverwrite, o)
+			file, err = openOutput(t.name, series, flags.rotate.noOverwrite, o)
 			return err
 		})
 	})

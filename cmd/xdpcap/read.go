@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,20 +11,14 @@ import (
 
 // readOptions are the flags of read.
 type readOptions struct {
-	tls      tlsOptions
+	outputOptions
 	filter   filterOptions
-	count    uint64
-	write    string
-	format   string
-	print    bool
 	json     bool
 	stats    bool
 	printing printOptions
-	sandbox  sandboxOptions
 
-	files       []string
-	fileFormat  capture.Format
-	compression capture.Compression
+	files []string
+	lines bool // the packets are printed as lines of JSON
 }
 
 const readHelp = `read prints the packets of capture files as the capture prints them: with verdicts and, by -v, with
@@ -71,18 +64,25 @@ func newRead() *cobra.Command {
 		f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
 	})
 	addGroup(f, "Output", func(f *pflag.FlagSet) {
-		nameVar(f, &o.write, "write", "w", "write packets to this `file` instead of printing them; - is standard output")
-		f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap or json, which without -w is printed (default by its suffix, and pcapng)")
-		f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+		o.fileFlags(f)
+		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which without -w is printed (default by its suffix, and pcapng)"
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
 		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
+		o.sflow.agentFlag(f)
 	})
-	addGroup(f, "Live streams", o.tls.flags)
+	addGroup(f, "Long captures", o.rotate.flags)
+	addGroup(f, "Live streams", o.live.flags)
 	addGroup(f, "Lines", o.printing.flags)
 	addGroup(f, "Privileges", o.sandbox.flags)
 	// What a capture counts, prints and writes, and how much, is nothing for a command that reads
 	// what it has written: --stats is another flag there, and --print has read refuse --stats.
-	for _, name := range []string{"packet-count", "write", "format", "print", "json", "stats"} {
+	f.VisitAll(func(flag *pflag.Flag) {
+		switch flag.Annotations[groupKey][0] {
+		case "Output", "Long captures":
+			flag.Annotations[typedKey] = []string{"true"}
+		}
+	})
+	for _, name := range []string{"packet-count", "serve"} {
 		f.Lookup(name).Annotations[typedKey] = []string{"true"}
 	}
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -99,25 +99,34 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	case o.print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
 	}
-	o.fileFormat, o.compression = capture.FormatByName(o.write)
-	if o.format != "" {
-		if o.fileFormat, err = capture.ParseFormat(o.format); err != nil {
-			return fmt.Errorf("--format: %w", err)
-		}
+	if err := o.readTargets(given); err != nil {
+		return err
 	}
+	o.lines = given("format") && o.format == capture.JSON.String() && (len(o.writes) == 0 || o.writesStdout())
 	prints := o.print || o.json || o.stats
 	switch {
-	case isStdout(o.write) && prints:
+	case o.writesStdout() && prints:
 		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
-	case o.printsLines() && prints:
+	case o.lines && prints:
 		return errors.New("--format json and what else is printed both need standard output: write to a file, or do not print")
+	case o.rotate.printFiles && (o.json || o.stats):
+		return errors.New("--print-files and what else is printed both need standard output: choose one")
+	case given("sflow-agent") && !o.writesTo(sflowScheme):
+		return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
+	case given("sflow-agent"):
+		if err := o.sflow.readAgent(); err != nil {
+			return err
+		}
+	}
+	if o.series, err = o.rotation(given); err != nil || o.series == nil || o.series.Period == 0 {
+		return err
+	}
+	// Files begin and end by the times of packets. With -G the first packet begins the periods.
+	o.series.Stamped = true
+	if o.rotate.every > 0 {
+		o.series.FromFirst = true
 	}
 	return nil
-}
-
-// printsLines tells whether the packets are printed as lines of JSON.
-func (o *readOptions) printsLines() bool {
-	return o.fileFormat == capture.JSON && (o.write == "" || isStdout(o.write))
 }
 
 // run does what the command line says.
@@ -139,17 +148,9 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := o.sandbox.plan("", o.outputFile()); err != nil {
+	if err := o.sandbox.plan(o.laterFile(), o.madeFiles()...); err != nil {
 		return err
 	}
-	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.tls}}
+	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.live.tls}}
 	return r.run(ctx)
-}
-
-// outputFile is what is written, and opened before anything is read; "" = nothing is written.
-func (o *readOptions) outputFile() string {
-	if o.printsLines() {
-		return ""
-	}
-	return o.write
 }

@@ -90,6 +90,12 @@ func readInstead(cmd *cobra.Command, files, words []string) error {
 	return read.RunE(read, read.Flags().Args())
 }
 
+// isSlice tells whether a flag may be given several times, each with one value.
+func isSlice(v pflag.Value) bool {
+	_, ok := v.(pflag.SliceValue)
+	return ok && v.Type() != "stringSlice"
+}
+
 // readLine returns the arguments of read that mean the same as these flags of the capture.
 func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) (args []string, err error) {
 	given.Visit(func(f *pflag.Flag) {
@@ -100,6 +106,10 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 			err = fmt.Errorf("%s is nothing for files that are read with -r: omit it; see xdpcap read --help", flagName(f))
 		case f.Name == "json":
 			args = append(args, "--json")
+		case isSlice(f.Value):
+			for _, value := range f.Value.(pflag.SliceValue).GetSlice() {
+				args = append(args, "--"+f.Name+"="+value)
+			}
 		default:
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}

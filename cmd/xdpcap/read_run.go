@@ -7,14 +7,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // A readRun is one reading from its flags to its end.
@@ -22,12 +21,13 @@ type readRun struct {
 	o       *readOptions
 	match   *matcher // nil = all packets
 	inputs  *readInputs
-	file    *capture.File     // that -w names; nil = none
 	stats   *readStats        // nil without --stats
 	passed  map[uint16]uint64 // packets by link type that no filter can be applied to
 	noticed []string
+	telling sync.Mutex
 	memory  uint64 // bytes that were available before the sandbox
 	decodes []*decoded
+	destinations
 }
 
 // run reads until the end, the limit or a signal. What was read before an error of a file is
@@ -37,8 +37,11 @@ func (r *readRun) run(ctx context.Context) error {
 	if err := r.inputs.open(r.o.files); err != nil {
 		return unlessEnded(ctx, err)
 	}
-	if err := r.openFile(); err != nil {
-		return err
+	ctx, cancel := forDuration(ctx, r.o.duration)
+	defer cancel()
+	r.destinations = destinations{flags: &r.o.outputOptions, writer: r.writer, notice: r.tell}
+	if err := r.openOutputs(ctx); err != nil {
+		return errors.Join(err, r.destinations.close())
 	}
 	r.memory = machine.AvailableMemory().Bytes
 	if err := r.enterSandbox(); err != nil {
@@ -49,14 +52,24 @@ func (r *readRun) run(ctx context.Context) error {
 		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
 	}
 	defer in.Close()
-	outputs, err := r.outputs(in)
+	outputs, err := r.allOutputs(in)
 	if err == nil {
 		_, err = capture.Run(ctx, in, outputs...)
+	}
+	if r.finished != nil {
+		r.finished.wait(r.tell)
 	}
 	for _, notice := range r.notices() {
 		say(stderr, "%s", notice)
 	}
 	return lasting(err)
+}
+
+// tell prints a notice at once. Any goroutine may call it.
+func (r *readRun) tell(err error) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	say(stderr, "%s", withRemedy(err.Error(), err))
 }
 
 // unlessEnded leaves out the error that a signal came while an input had not said what it is.
@@ -94,81 +107,85 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 	return false
 }
 
-// openFile opens the file that -w names. Nothing is written to it before there is something to
+// writer returns the options for writing what -w names.
+func (r *readRun) writer(t *target) capture.WriterOptions {
+	return capture.WriterOptions{
+		Format: t.format, Compression: t.compression, Application: "xdpcap " + applicationVersion(),
+		Refuse: func(file os.FileInfo) error {
+			if r.inputs.has(file) {
+				return inputError{t.name}
+			}
+			return nil
+		},
+	}
+}
+
+// openOutputs opens where packets are written to. Nothing is written before there is something to
 // write.
-func (r *readRun) openFile() (err error) {
-	o := r.o
-	if o.outputFile() == "" {
-		return nil
-	}
-	options := capture.WriterOptions{Format: o.fileFormat, Compression: o.compression, Application: "xdpcap " + applicationVersion()}
-	if isStdout(o.write) {
-		r.file, err = openOutput(o.write, nil, false, options)
-	} else {
-		err = o.sandbox.opener().Open(o.write, func(trust outfile.Trust) error {
-			options.Owners, options.NoLinks = trust.Owners, trust.NoLinks
-			return awaitReader(signalled, func() error {
-				r.file, err = openOutput(o.write, nil, false, options)
-				return err
-			})
-		})
-	}
-	if err != nil {
+func (r *readRun) openOutputs(ctx context.Context) error {
+	if err := r.watchFiles(os.Stderr); err != nil {
 		return err
 	}
-	if info, err := r.file.Stat(); err == nil && r.inputs.has(info) {
-		err := fmt.Errorf("-w %s: it is one of the files that are read: choose another one", o.write)
-		return errors.Join(err, r.file.Close())
+	r.o.adopt()
+	for i := range r.o.targets {
+		t := &r.o.targets[i]
+		if t.isStdout() && r.o.lines {
+			continue // it is printed
+		}
+		d, err := r.openTarget(ctx, t)
+		if err != nil {
+			return err
+		}
+		r.add(t.name, d)
 	}
-	all := []destination{r.file}
-	written.destinations.Store(&all)
-	return nil
+	return r.openServer()
 }
 
 // enterSandbox gives up privileges before anything is read: whoever made the files may have made
 // them to harm what reads them.
 func (r *readRun) enterSandbox() error {
-	box := r.o.sandbox.box
-	if box != nil && (r.file != nil || r.o.json || r.o.printsLines()) {
-		// To look how much memory packets may wait in, and whether the file is still there.
-		box.Work, box.Readable = []privilege.Work{privilege.Files}, kernelFiles
+	if box := r.o.sandbox.box; box != nil && (len(r.opened) > 0 || r.o.json || r.o.lines) {
+		r.o.outputNeeds(box)
 	}
-	if r.file == nil {
-		return r.o.sandbox.enter()
-	}
-	return r.o.sandbox.enter(r.file)
+	return r.o.sandbox.enter(r.givers()...)
 }
 
-// leaveEmpty leaves a file that is whole where no input has come, or none that can be read: this
-// process may not remove it any more. One that was there before stays as it was.
+// leaveEmpty leaves files that are whole where no input has come, or none that can be read: this
+// process may not remove them any more. One that was there before stays as it was.
 func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
-	switch {
-	case r.file == nil:
-	case err == nil || r.file.IsNew():
-		none, failed := capture.NewFileInput(nil, capture.FileInputOptions{})
-		if failed == nil {
-			_, failed = capture.Run(context.WithoutCancel(ctx), none, r.file)
+	var files []capture.Output
+	for _, d := range r.opened {
+		if f, ok := d.(*capture.File); ok && (err == nil || f.IsNew()) {
+			files = append(files, f)
+		} else {
+			d.Close()
 		}
-		return errors.Join(err, lasting(failed))
-	default:
-		r.file.Close()
 	}
-	return err
+	none, failed := capture.NewFileInput(nil, capture.FileInputOptions{Memory: r.memory})
+	if failed == nil {
+		_, failed = capture.Run(context.WithoutCancel(ctx), none, files...)
+	}
+	return errors.Join(err, lasting(failed))
 }
 
-// outputs are where the packets go.
-func (r *readRun) outputs(in *capture.FileInput) (all []capture.Output, err error) {
+// allOutputs are where the packets go: first what -w names, in its order.
+func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err error) {
 	o := r.o
-	if r.file != nil && o.fileFormat == capture.JSON {
-		all = append(all, r.decode(r.file))
-	} else if r.file != nil {
-		all = append(all, r.file)
+	for _, out := range r.outputs {
+		if server, ok := out.liveOutput.(*liveServer); ok {
+			say(stderr, "packets for whoever connects to %s%s", out.name, server.where)
+		}
+		if r.isJSON(out.name) {
+			all = append(all, r.decode(out.liveOutput))
+		} else {
+			all = append(all, out.liveOutput)
+		}
 	}
 	switch {
 	case o.stats:
 		r.stats.input = in
 		all = append(all, r.decode(printed{r.stats}))
-	case o.json || o.printsLines():
+	case o.json || o.lines:
 		options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName}
 		if o.json {
 			options.MoreJSON = newReadObjects(in, o.printing.format(false), len(o.files) > 1).append
@@ -181,10 +198,15 @@ func (r *readRun) outputs(in *capture.FileInput) (all []capture.Output, err erro
 			return append(all, printed{lines}), nil
 		}
 		all = append(all, r.decode(printed{lines}))
-	case o.write == "" || o.print:
+	case len(r.outputs) == 0 || o.print:
 		all = append(all, r.decode(printed{newPrinter(stdout{}, checkStdout, o.printing.format(colored(os.Stdout)))}))
 	}
 	return all, nil
+}
+
+// isJSON tells whether a -w is a file of lines of JSON.
+func (r *readRun) isJSON(name string) bool {
+	return slices.ContainsFunc(r.o.targets, func(t target) bool { return t.name == name && t.url == nil && t.format == capture.JSON })
 }
 
 // decode lets the packets be counted that an output does not decode.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ncruces/go-strftime"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -70,7 +69,7 @@ func givenRotation(given func(flag string) bool) string {
 
 // rotation is what the flags ask for, for files that are called by path; nil = one file, as it
 // comes. given tells which flags were set.
-func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotation, error) {
+func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotation, error) {
 	r := &o.rotate
 	asked := givenRotation(given)
 	rotation := &capture.Rotation{
@@ -119,8 +118,6 @@ func (o *captureOptions) rotation(given func(flag string) bool) (*capture.Rotati
 		return nil, errors.New("--print-files and -w - both need standard output: choose one")
 	case r.printFiles && o.print:
 		return nil, errors.New("--print-files and --print both need standard output: choose one")
-	case r.printFiles && o.json.descriptor() == unix.Stdout:
-		return nil, fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
 	}
 	o.name(rotation)
 	if rotation.Keep > 0 {
@@ -167,7 +164,7 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 }
 
 // name sets how the files are called, and with tcpdump's flags how many there are.
-func (o *captureOptions) name(rotation *capture.Rotation) {
+func (o *outputOptions) name(rotation *capture.Rotation) {
 	r := &o.rotate
 	switch {
 	case len(r.begins) > 0:
@@ -235,7 +232,7 @@ func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
 }
 
 // autostop takes what -a asks for.
-func (o *captureOptions) autostop(rotation *capture.Rotation) error {
+func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 	for _, text := range o.rotate.ends {
 		c, err := parseCriterion("-a", text, map[string]string{
 			"duration": "seconds", "filesize": "kB", "files": "files", "packets": "packets",

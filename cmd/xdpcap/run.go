@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,7 @@ import (
 // the flags is an error with which it ends at once.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: stderr, notices: newNotices()}
+	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.add}
 	if err := o.json.conflict(o); err != nil {
 		return errors.Join(mistake, err)
 	}
@@ -62,16 +62,13 @@ type captureRun struct {
 	exporter *exporter        // nil without --listen
 	session  *capture.Session // nil until the capture has begun
 	started  time.Time
-	recorder *capture.Recorder // that writes files in place of -w's; nil without --ring
-	opened   []destination
-	outputs  []namedOutput      // the destinations and the recorder, in the order of -w
+	recorder *capture.Recorder  // that writes files in place of -w's; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
-	notices  *notices
+	destinations
+	notices *notices
 
 	companions companions
 	counted    companionReports // what companions had at the end, or when somebody asked last
-
-	finished *finishedFiles // nil where nothing is to be told of finished files
 }
 
 // run sets the accounts, unless an error kept the capture from beginning.
@@ -140,24 +137,17 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	return r.follow(ctx)
 }
 
-// laterFile is the file that others are made besides once packets come: those of a series, or of a
-// recorder. "" = what is written is open by then.
+// laterFile is outputOptions.laterFile, with the files of a recorder.
 func (o *captureOptions) laterFile() string {
-	if o.series == nil && o.recorder.size.bytes == 0 {
-		return ""
+	if o.recorder.size.bytes > 0 {
+		return o.rotate.lasting(o.write)
 	}
-	return o.rotate.lasting(o.write)
+	return o.outputOptions.laterFile()
 }
 
 // plan decides whom the capture becomes, and opens the file of --json as that user.
 func (r *captureRun) plan() error {
-	files := []string{r.o.json.path()}
-	for _, name := range r.o.files() {
-		files = append(files, r.o.rotate.lasting(name))
-	}
-	if path, ok := localPath(r.o.live.serve); ok {
-		files = append(files, path+"~") // beside the socket, where an earlier one may be
-	}
+	files := append(r.o.madeFiles(), r.o.json.path())
 	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
 		return err
 	}
@@ -180,7 +170,11 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := r.watchFiles(); err != nil {
+	output := os.Stderr
+	if r.text != stderr {
+		output = nil // it has JSON objects and errors only
+	}
+	if err := r.watchFiles(output); err != nil {
 		return err
 	}
 	r.o.adopt()
@@ -199,32 +193,12 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		}
 		r.add(t.name, d)
 	}
-	if r.o.live.serve != "" {
-		server, name, err := openServer(&r.o.live, r.writer(&target{}))
-		if err != nil {
-			return err
-		}
-		r.add(name, server)
-		if server.open {
-			r.notices.add(fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", r.o.live.serve))
-		}
-	}
-	return nil
-}
-
-// add adds a destination that is open.
-func (r *captureRun) add(name string, d destination) {
-	r.opened = append(r.opened, d)
-	r.outputs = append(r.outputs, namedOutput{d, name})
-	all := slices.Clone(r.opened)
-	written.destinations.Store(&all)
+	return r.openServer()
 }
 
 // closeOutputs releases what End has not, or what was never begun.
 func (r *captureRun) closeOutputs() {
-	for _, d := range r.opened {
-		d.Close()
-	}
+	r.destinations.close()
 	if r.recorder != nil {
 		r.recorder.Close()
 	}
@@ -236,12 +210,7 @@ func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
 		r.o.sandbox.keepNetAdmin("put back how the card stamps packets")
 	}
-	made := []giver{&r.o.json}
-	for _, d := range r.opened {
-		if g, ok := d.(giver); ok {
-			made = append(made, g)
-		}
-	}
+	made := append(r.givers(), &r.o.json)
 	perf := r.session.Options().Transport == capture.TransportPerf
 	for _, src := range r.session.Sources() {
 		if src.NetAdmin {
@@ -278,34 +247,6 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 		say(r.text, "%d more notices were not told, because there were many like them", n)
 	}
 	return errors.Join(err, counting)
-}
-
-// watchFiles lets what is to be told of finished files be told.
-func (r *captureRun) watchFiles() (err error) {
-	series := r.o.series
-	if series == nil {
-		return nil
-	}
-	output := os.Stderr
-	if r.text != stderr {
-		output = nil // it has JSON objects and errors only
-	}
-	err = r.o.sandbox.as(func() (err error) {
-		r.finished, err = newFinishedFiles(&r.o.rotate, output, r.notices.add)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	series.Finished = func(path string) {
-		if r.o.rotate.printFiles {
-			r.finished.print(path)
-		}
-		if r.o.rotate.command != "" {
-			r.finished.run(path)
-		}
-	}
-	return nil
 }
 
 // printCounts prints the counts so far.

@@ -117,12 +117,22 @@ var kernelFiles = []string{"/proc", "/sys"}
 // a whole, so it takes the directories to find them later.
 var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
 
-// sandboxNeeds lets the capture do what it does later: read what the kernel says, connect again to
-// those who get packets, and start the program of -z.
+// sandboxNeeds lets the capture do what it does later: read what the kernel says, and what its
+// outputs need.
 func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
+	box.Work = []privilege.Work{privilege.BPF}
+	if c.listen != "" {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	c.outputNeeds(box)
+}
+
+// outputNeeds lets the outputs do what they do later: look at their files and at the memory,
+// connect again to those who get packets, and start the program of -z.
+func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
 	box.Readable, box.Programs = kernelFiles, c.rotate.command != ""
-	box.Work = []privilege.Work{privilege.Files, privilege.BPF}
-	if c.listen != "" || c.live.serve != "" {
+	box.Work = append(box.Work, privilege.Files)
+	if c.live.serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
 	if c.live.tls.asked() {

@@ -109,7 +109,7 @@ func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error
 }
 
 // openSender connects to what -w tcp://HOST:PORT names.
-func openSender(u *url.URL, o *captureOptions, notice func(error)) (destination, error) {
+func openSender(u *url.URL, o *outputOptions, notice func(error)) (destination, error) {
 	address, config, err := streamAddress(u, &o.live.tls)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,10 @@ type sflowOptions struct {
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
 	durationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
+	o.agentFlag(f)
+}
+
+func (o *sflowOptions) agentFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "sflow-agent", "", "the `address` by which sFlow collectors know this host, and after a comma the number of the part of it that xdpcap is (default the address towards the collector, and the first interface's index)")
 }
 
@@ -43,7 +47,7 @@ func (o *sflowOptions) flags(f *pflag.FlagSet) {
 func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 	o := &c.sflow
 	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }
-	if !slices.ContainsFunc(c.targets, isSFlow) {
+	if !c.writesTo(sflowScheme) {
 		switch {
 		case given("sflow-agent"):
 			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
@@ -56,17 +60,8 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 		return errors.New("--first and -w sflow://: the first packets of each flow stand for no number of others that a collector could multiply by: omit --first")
 	}
 	if given("sflow-agent") {
-		address, number, numbered := strings.Cut(o.agent, ",")
-		var err error
-		if o.address, err = netip.ParseAddr(address); err != nil {
-			return fmt.Errorf("--sflow-agent %s: must be an IP address, and may have a number after a comma", o.agent)
-		}
-		if numbered {
-			n, err := strconv.ParseUint(number, 10, 32)
-			if err != nil || n == 0 {
-				return fmt.Errorf("--sflow-agent %s: %s must be a number from 1 to %d", o.agent, number, uint32(1<<32-1))
-			}
-			o.subAgent = uint32(n)
+		if err := o.readAgent(); err != nil {
+			return err
 		}
 	}
 	if given("snapshot-length") {
@@ -77,11 +72,28 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 	return nil
 }
 
+// readAgent reads the value of --sflow-agent.
+func (o *sflowOptions) readAgent() error {
+	address, number, numbered := strings.Cut(o.agent, ",")
+	var err error
+	if o.address, err = netip.ParseAddr(address); err != nil {
+		return fmt.Errorf("--sflow-agent %s: must be an IP address, and may have a number after a comma", o.agent)
+	}
+	if numbered {
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil || n == 0 {
+			return fmt.Errorf("--sflow-agent %s: %s must be a number from 1 to %d", o.agent, number, uint32(1<<32-1))
+		}
+		o.subAgent = uint32(n)
+	}
+	return nil
+}
+
 // An sflowOutput is an sFlow agent as an output of the capture.
 type sflowOutput struct{ *agent.Agent }
 
 // openSFlow finds the collector of a -w sflow://HOST[:PORT].
-func openSFlow(u *url.URL, o *captureOptions, notice func(error)) (destination, error) {
+func openSFlow(u *url.URL, o *outputOptions, notice func(error)) (destination, error) {
 	if u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("must be sflow://HOST or sflow://HOST:PORT, with [] around an IPv6 address")
 	}

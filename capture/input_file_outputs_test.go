@@ -1,0 +1,276 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// read is what a test compares of packets: their interfaces, times and first bytes.
+func read(t *testing.T, files ...[]byte) (packets []string) {
+	t.Helper()
+	in := inputOf(t, FileInputOptions{}, files...)
+	buf := make([]Packet, groupSize)
+	for {
+		n, err := in.Read(buf, nil)
+		if err == io.EOF {
+			return packets
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range buf[:n] {
+			packets = append(packets, fmt.Sprintf("%s %d %x", in.Sources()[p.Source].Name, p.Time, p.Data[:8]))
+		}
+	}
+}
+
+// Every format, compressed or not, takes the packets of files, into one file or into several, which
+// end by size, by number or by the time of their packets. Each can be read by itself, and together
+// they have all packets.
+func TestFileInputFormats(t *testing.T) {
+	const packets, step = 900, 10_000_000 // 9 seconds of packets
+	file := captureFile(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
+	want := read(t, file)
+	for _, format := range []Format{PCAPNG, PCAP, JSON} {
+		for _, compression := range []Compression{NoCompression, Gzip, Zstd} {
+			for name, r := range map[string]Rotation{
+				"one": {}, "size": {Size: 100_000}, "packets": {Packets: 100},
+				"period": {Period: 2 * time.Second, Stamped: true, FromFirst: true},
+				"both":   {Period: 2 * time.Second, Packets: 90, Stamped: true, FromFirst: true},
+			} {
+				t.Run(fmt.Sprint(format, " ", compression, " ", name), func(t *testing.T) {
+					dir := t.TempDir()
+					var paths []string
+					r.Path = func(p Place) string {
+						return filepath.Join(dir, fmt.Sprintf("%d-%d", p.Period.Unix(), p.Number))
+					}
+					r.Finished = func(path string) { paths = append(paths, path) }
+					f, err := OpenFiles(r, WriterOptions{Format: format, Compression: compression})
+					if err != nil {
+						t.Fatal(err)
+					}
+					accounts, err := Run(context.Background(), inputOf(t, FileInputOptions{}, file), f)
+					if err != nil || accounts[0].Total().Captured != packets {
+						t.Fatalf("%+v: %v", accounts, err)
+					}
+					var got []string
+					for _, path := range paths {
+						data, err := os.ReadFile(path)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if format == JSON {
+							got = append(got, strings.Repeat(".", bytes.Count(uncompressed(t, compression, data), []byte("\n"))))
+							continue
+						}
+						own := read(t, data)
+						got = append(got, own...)
+						began, _, _ := strings.Cut(filepath.Base(path), "-")
+						checkPeriod(t, &r, began, own)
+					}
+					if format == JSON {
+						if n := len(strings.Join(got, "")); n != packets {
+							t.Errorf("%d lines", n)
+						}
+						return
+					}
+					all := want
+					if format == PCAP { // which knows no interfaces
+						all = nil
+						for _, text := range want {
+							all = append(all, text[1:])
+						}
+					}
+					if diff := cmp.Diff(all, got); diff != "" {
+						t.Error(diff)
+					}
+					if files := len(paths); (files == 1) != (name == "one" || name == "size" && compression != NoCompression) && files < 5 {
+						t.Errorf("%d files", files)
+					}
+				})
+			}
+		}
+	}
+}
+
+// checkPeriod looks whether the packets of a file are those of its period.
+func checkPeriod(t *testing.T, r *Rotation, began string, packets []string) {
+	t.Helper()
+	if r.Period == 0 {
+		return
+	}
+	from, _ := strconv.ParseInt(began, 10, 64)
+	for _, p := range packets {
+		at, err := strconv.ParseInt(strings.Fields(p)[len(strings.Fields(p))-2], 10, 64)
+		if err != nil || at < from*1e9 || at >= from*1e9+int64(r.Period) || (from-1_700_000_000)%2 != 0 {
+			t.Errorf("%s is in the file from %d on: %v", p, from, err)
+		}
+	}
+}
+
+func uncompressed(t *testing.T, c Compression, data []byte) []byte {
+	t.Helper()
+	if c == NoCompression {
+		return data
+	}
+	var r io.Reader
+	var err error
+	if c == Gzip {
+		r, err = gzip.NewReader(bytes.NewReader(data))
+	} else {
+		r, err = zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Of one pcapng file without a filter every byte is copied up to where it is damaged, but for the
+// lengths of sections: of those in testdata, also where some of their bytes have changed.
+func TestFileInputCopies(t *testing.T) {
+	files := [][]byte{captureFile(100, 0, 1, "a", "b"), slices.Concat(captureFile(9, 0, 1, "a"), captureFile(9, 5, 1, ""))}
+	for _, pattern := range []string{"../cmd/xdpcap/testdata/*.pcapng", "../internal/capfile/testdata/fuzz/*/*", "../cmd/xdpcap/testdata/fuzz/FuzzReadSinks/*"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(data)) {
+				if quoted, ok := strings.CutPrefix(strings.TrimSpace(line), "[]byte("); ok {
+					text, err := strconv.Unquote(strings.TrimSuffix(quoted, ")"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					data = []byte(text)
+				}
+			}
+			files = append(files, data)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, file := range slices.Clone(files) {
+		for range 20 {
+			changed := slices.Clone(file)
+			for range 1 + random.IntN(3) {
+				if len(changed) > 0 {
+					changed[random.IntN(len(changed))] = byte(random.Uint32())
+				}
+			}
+			files = append(files, changed[:random.IntN(len(changed)+1)])
+		}
+	}
+	copied := 0
+	for _, file := range files {
+		if !pcapng.IsSection(file) {
+			continue
+		}
+		in, err := NewFileInput([]InputFile{{Name: "file", In: bytes.NewReader(file)}}, FileInputOptions{})
+		if err != nil {
+			continue
+		}
+		var out bytes.Buffer
+		_, damage := Run(context.Background(), in, NewWriter(&out, WriterOptions{}))
+		want := openly(file)
+		if got := out.Bytes(); !bytes.HasPrefix(want, got) || damage == nil && len(got) != len(file) {
+			t.Errorf("%d bytes became %d, %v:\n% x\n% x", len(file), len(got), damage, want, got)
+		}
+		copied++
+	}
+	if copied < 50 {
+		t.Errorf("%d files were copied", copied)
+	}
+}
+
+// openly is a file whose sections do not tell their lengths.
+func openly(file []byte) []byte {
+	file = slices.Clone(file)
+	for at, big := 0, false; at+pcapng.HeaderSize <= len(file); {
+		n, order, err := pcapng.BlockLength(file[at:], big)
+		if err != nil || at+n > len(file) {
+			break
+		}
+		if big = order; pcapng.IsSection(file[at:]) && n >= 28 {
+			pcapng.EndOpenly(file[at:])
+		}
+		at += n
+	}
+	return file
+}
+
+// Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
+// interfaces that were described before he came.
+func TestFileInputServed(t *testing.T) {
+	const packets = 60_000 // which are several times as much as the log has
+	file := captureFile(packets, 0, 1, "a", "b")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(l, nil, WriterOptions{})
+	type result struct {
+		accounts []Accounts
+		err      error
+	}
+	ended := make(chan result)
+	go func() {
+		accounts, err := Run(context.Background(), inputOf(t, FileInputOptions{}, file), server)
+		ended <- result{accounts, err}
+	}()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in, err := NewFileInput([]InputFile{{Name: "tcp", In: conn, Waits: true}}, FileInputOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]Packet, groupSize)
+	next := uint64(0)
+	for {
+		n, err := in.Read(buf, nil)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range buf[:n] {
+			if got := binary.LittleEndian.Uint64(p.Data); got != next || p.Dropped > 0 || in.Sources()[p.Source].Name != "ab"[next%2:next%2+1] {
+				t.Fatalf("packet %d in place of %d, %d dropped", got, next, p.Dropped)
+			}
+			next++
+		}
+	}
+	conn.Close()
+	if r := <-ended; next != packets || r.err != nil || r.accounts[0].Total().Captured != packets {
+		t.Errorf("%d packets: %+v", next, r)
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// spreadFile is a file with a packet for each of so many seconds.
+func spreadFile(t *testing.T, seconds int) string {
+	t.Helper()
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
+	for i := range seconds {
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Time: 1_700_000_000_000_000_000 + uint64(i)*1e9, Data: testnet.UDPFrame(100, 0), WireLen: 100, Flags: pcapng.Inbound})
+	}
+	return writeBytes(t, b)
+}
+
+// read has the outputs of the capture: several -w, and series of files by the times of packets, by
+// size and by number, with their names. -r means the same.
+func TestReadOutputs(t *testing.T) {
+	skipEmulated(t)
+	t.Setenv("TZ", "UTC")
+	in := spreadFile(t, 20)
+	want := mustRead(t, "-t", in)
+	for _, test := range []struct {
+		line  string
+		files string // that are there afterwards
+		lines int    // of packets in them
+	}{
+		{"-G 4 -w %s.pcapng", "1700000000.pcapng 1700000004.pcapng 1700000008.pcapng 1700000012.pcapng 1700000016.pcapng", 20},
+		{"-G 4 -w %s.pcap.gz", "1700000000.pcap.gz 1700000004.pcap.gz 1700000008.pcap.gz 1700000012.pcap.gz 1700000016.pcap.gz", 20},
+		{"-G 4 -W 2 -w %s.pcapng", "1700000000.pcapng 1700000004.pcapng", 8},
+		{"-C 1k -w x.pcapng", "x.pcapng x.pcapng1 x.pcapng2", 20},
+		{"-C 1k -W 2 -w x.pcapng", "x.pcapng0 x.pcapng1", 13},
+		{"-b interval:5 -w x.pcapng", "x_00001_20231114221320.pcapng x_00002_20231114221325.pcapng x_00003_20231114221330.pcapng x_00004_20231114221335.pcapng", 20},
+		{"-b packets:4 --atomic -w x.zst", "x_00001_20231114221320.zst", -1},
+		{"-w a.pcapng -w b.pcap", "a.pcapng b.pcap", 40},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			_, stderr, status := runRead(t, nil, append(strings.Fields(test.line), in)...)
+			if status != 0 || stderr != "" && !strings.Contains(test.line, "-G 4 -W 2") {
+				t.Fatalf("exit status %d: %s", status, stderr)
+			}
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			text := ""
+			for _, e := range entries {
+				names = append(names, e.Name())
+				text += mustRead(t, "-t", e.Name())
+			}
+			if test.lines < 0 { // each begins when it is opened
+				if len(names) != 5 || text != want {
+					t.Errorf("%q", names)
+				}
+				return
+			}
+			if diff := cmp.Diff(strings.Fields(test.files), names); diff != "" {
+				t.Error(diff)
+			}
+			if n := strings.Count(text, "\n"); n != test.lines || test.lines == 20 && text != want {
+				t.Errorf("%d packets: %s", n, text)
+			}
+		})
+	}
+	dir := t.TempDir()
+	if out, err := command("-r", in, "-w", filepath.Join(dir, "%s"), "-G", "5").CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("-r: %v: %s", err, out)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 4 {
+		t.Errorf("-r: %d files", len(files))
+	}
+}
+
+// A later file of a series is not written over a file that is read, either.
+func TestReadSeriesOverInput(t *testing.T) {
+	skipEmulated(t)
+	t.Chdir(t.TempDir())
+	data := readBytes(t, spreadFile(t, 20))
+	if err := os.WriteFile("x.pcapng1", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, status := runRead(t, nil, "-C", "1k", "-w", "x.pcapng", "x.pcapng1")
+	if status != 1 || !strings.Contains(stderr, "it is one of the files that are read: choose another one") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	if !bytes.Equal(data, readBytes(t, "x.pcapng1")) {
+		t.Error("the file has changed")
+	}
+}
+
+// Files become samples for a collector of sFlow, with the weights that their packets have.
+func TestReadIntoSFlow(t *testing.T) {
+	skipEmulated(t)
+	collector, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer collector.Close()
+	one, two := spreadFile(t, 3), writeSample(t, exitSource)
+	mustRead(t, "-w", "sflow://"+collector.LocalAddr().String(), one, two.path)
+	collector.SetReadDeadline(time.Now().Add(10 * time.Second))
+	samples, buf := 0, make([]byte, 65536)
+	for samples < 3+len(two.packets) {
+		_, _, err := collector.ReadFrom(buf)
+		if err != nil {
+			t.Fatalf("%d samples: %v", samples, err)
+		}
+		samples += int(buf[27]) // of version 5, from an agent with an IPv4 address
+	}
+}
+
+// Who connects to --serve of a file has all of it, however late, and the process then ends.
+func TestReadServes(t *testing.T) {
+	skipEmulated(t)
+	file := writeSample(t, entrySource, exitSource).path
+	socket := filepath.Join(t.TempDir(), "s")
+	cmd := command("read", "--serve", "unix:"+socket, file)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	testnet.WaitFor(t, "the socket", func() bool { _, err := os.Stat(socket); return err == nil })
+	if diff := cmp.Diff(mustRead(t, "-v", file), mustRead(t, "-v", "unix:"+socket)); diff != "" {
+		t.Error(diff)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, &stderr)
+	}
+}
