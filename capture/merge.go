@@ -25,6 +25,10 @@ type cursor struct {
 // fastest cache meanwhile, also with the bytes of short packets.
 const groupSize = 32
 
+// groupBytes is about how many bytes of a ring a group has at most, because what is looked at in
+// several passes is to be found in that cache each time.
+const groupBytes = 2048
+
 // newCursor returns a cursor before the first record of a ring.
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 

@@ -87,24 +87,15 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 }
 
 func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
-	blocks, places := c.blocks, c.packets
-	for ; n < len(packets); n++ {
+	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+maxOverhead); n++ {
 		p := &packets[n]
-		if (cap(blocks)-len(blocks) < len(p.Data)+maxOverhead || len(places) == cap(places)) && len(places) > 0 {
-			break
+		if p.file == nil {
+			c.blocks = e.append(c.blocks, p.Facts, p.Data)
+		} else {
+			c.blocks = e.appendRead(c.blocks, p)
 		}
-		f := p.Facts
-		switch {
-		case p.file != nil:
-			blocks = e.appendRead(blocks, p)
-		case f.isPlain():
-			blocks = e.sources[f.Source].Append(blocks, p.Data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
-		default:
-			blocks = e.sources[f.Source].AppendPacket(blocks, e.fill(p))
-		}
-		places = append(places, placed{end: c.start + int64(len(blocks)), time: f.Time, bytes: uint32(len(p.Data)), source: uint32(f.Source)})
+		c.place(p)
 	}
-	c.blocks, c.packets = blocks, places
 	return n, nil
 }
 
@@ -116,6 +107,15 @@ func (e *pcapngEncoder) appendRead(b []byte, p *Packet) []byte {
 	})
 }
 
+// append appends the block of a packet.
+func (e *pcapngEncoder) append(b []byte, f *Facts, data []byte) []byte {
+	source := e.sources[f.Source]
+	if f.isPlain() {
+		return source.Append(b, data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
+	}
+	return source.AppendPacket(b, e.fill(f, data))
+}
+
 // isPlain tells that nothing is known of a packet but what most have.
 func (f *Facts) isPlain() bool {
 	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize)|HashKind(f.To)) == 0 && f.Weight <= 1
@@ -123,18 +123,18 @@ func (f *Facts) isPlain() bool {
 
 // fill makes a block of a packet of which more is known. It is kept, so that none is allocated for
 // each packet.
-func (e *pcapngEncoder) fill(p *Packet) *pcapng.Packet {
+func (e *pcapngEncoder) fill(f *Facts, data []byte) *pcapng.Packet {
 	b := &e.block
 	*b = pcapng.Packet{
-		Time: uint64(p.Stamp()), WireLen: p.WireLen, Data: p.Data,
-		ID: p.ID, Queue: p.Queue, Verdict: uint32(p.Verdict), Dropped: p.Dropped,
-		Remarks: pcapng.Remarks{SetBack: p.ClockSetBack, Weight: p.Weight, GSOSize: p.GSOSize},
+		Time: uint64(f.Stamp()), WireLen: f.WireLen, Data: data,
+		ID: f.ID, Queue: f.Queue, Verdict: uint32(f.Verdict), Dropped: f.Dropped,
+		Remarks: pcapng.Remarks{SetBack: f.ClockSetBack, Weight: f.Weight, GSOSize: f.GSOSize},
 	}
-	if p.HashKind == ToeplitzHash {
-		b.Hash, b.Fields = p.Hash, pcapng.HasHash
+	if f.HashKind == ToeplitzHash {
+		b.Hash, b.Fields = f.Hash, pcapng.HasHash
 	}
-	if p.To != 0 && e.d.OutletName != nil {
-		b.Outlet = e.outlet.of(p.To, e.d.OutletName)
+	if f.To != 0 && e.d.OutletName != nil {
+		b.Outlet = e.outlet.of(f.To, e.d.OutletName)
 	}
 	return b
 }

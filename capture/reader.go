@@ -45,6 +45,7 @@ type reader struct {
 	immediate bool  // Options.Immediate
 	snapLen   int   // Options.SnapLen
 	weighted  bool  // Options.hasWeights
+	hasMore   bool  // cards are asked, or packets have no weights
 	rest      *rest // nil = nobody asks how long it sleeps
 
 	// taken is how many packets were handed over so far. Any goroutine may read it.
@@ -107,7 +108,7 @@ func (r *reader) addRings() error {
 // after as many packets as were asked for are counted, and left out.
 func (r *reader) take(packets []Packet) (n int) {
 	found := packets[:r.merge.next(packets)]
-	ledger, offset := r.ledger, r.clock.Offset
+	ledger := r.ledger
 	for i := range found {
 		p := &found[i]
 		if !p.isOf(len(ledger.counts)) {
@@ -121,32 +122,49 @@ func (r *reader) take(packets []Packet) (n int) {
 		if !ledger.take(int(f.Source), len(p.Data)) {
 			continue
 		}
-		f.Time = r.clock.stamp(uint64(f.Time))
-		if r.clock.setBack != 0 {
-			f.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
-		}
-		if f.Dropped != 0 {
-			f.Dropped = r.lost.since(f)
-		}
-		if !r.weighted {
-			f.Weight = 0
-		}
-		if r.cards != nil && !r.cards[f.Source].finish(f, offset) {
-			ledger.unstamped(int(f.Source))
-		}
-		if f.To != 0 {
-			r.outlets.learn(f.To)
-		}
+		r.finish(f)
 		if n != i {
 			packets[n] = *p
 		}
 		n++
 	}
+	r.took(n)
+	return n
+}
+
+// took counts packets that were handed on.
+func (r *reader) took(n int) {
 	r.taken.Add(uint64(n))
 	if r.ledger.isFull() {
 		r.stop()
 	}
-	return n
+}
+
+// finish turns what the program has said of a packet into what the packet's users are told.
+func (r *reader) finish(f *Facts) {
+	f.Time = r.clock.stamp(uint64(f.Time))
+	if f.Dropped|uint64(f.To) != 0 || r.hasMore || r.clock.setBack != 0 {
+		r.finishMore(f)
+	}
+}
+
+// finishMore is the part of finish that few packets need.
+func (r *reader) finishMore(f *Facts) {
+	if r.clock.setBack != 0 {
+		f.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+	}
+	if f.Dropped != 0 {
+		f.Dropped = r.lost.since(f)
+	}
+	if !r.weighted {
+		f.Weight = 0
+	}
+	if r.cards != nil && !r.cards[f.Source].finish(f, r.clock.Offset) {
+		r.ledger.unstamped(int(f.Source))
+	}
+	if f.To != 0 {
+		r.outlets.learn(f.To)
+	}
 }
 
 // round waits until there is a packet whose place in the order is final, or the session has ended.

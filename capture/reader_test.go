@@ -23,11 +23,12 @@ type filledRings struct {
 
 func fillRings(rings, size, packet int) *filledRings {
 	f := &filledRings{reader: reader{
-		merge:   merge{horizon: math.MaxUint64},
-		lost:    losses{sources: 2},
-		ledger:  newLedger(2, 0),
-		snapLen: MaxSnapLen,
-		laps:    new(laps),
+		merge:    merge{horizon: math.MaxUint64},
+		lost:     losses{sources: 2},
+		ledger:   newLedger(2, 0),
+		weighted: true,
+		snapLen:  MaxSnapLen,
+		laps:     new(laps),
 	}}
 	var programs []*fakeProgram
 	for range rings {
@@ -95,7 +96,7 @@ func benchReadRings(b *testing.B, rings, size int, to string) {
 		f.refill()
 		f.merge.gather()
 		before, began := cpuTime(), time.Now()
-		got := f.drain(b, w)
+		got := f.drain(b, w, true)
 		w.Flush()
 		for added, written, _ := w.backlog(); written < added; _, written, _ = w.backlog() {
 			time.Sleep(10 * time.Microsecond)
@@ -120,9 +121,16 @@ func benchReadRings(b *testing.B, rings, size int, to string) {
 }
 
 // drain writes all that is in the rings, and returns how many packets there were.
-func (f *filledRings) drain(tb testing.TB, w *Writer) (n int) {
+func (f *filledRings) drain(tb testing.TB, w *Writer, direct bool) (n int) {
 	packets := make([]Packet, groupSize)
 	for f.merge.isReady() {
+		if direct {
+			got, err := w.take(&f.reader)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			n += got
+		}
 		got := f.take(packets)
 		if err := w.Write(packets[:got]); err != nil {
 			tb.Fatal(err)

@@ -105,7 +105,13 @@ func write(from Input, outputs []Output, packets []Packet) (err error) {
 			from.Stop()
 		}
 	}
+	session, direct := directly(from, outputs)
 	for {
+		if direct != nil {
+			if _, err := direct.take(&session.reader); err != nil {
+				return err
+			}
+		}
 		n, ended := from.Read(packets, idle)
 		if err != nil {
 			return err

@@ -114,6 +114,7 @@ func (s *Session) openReader() (err error) {
 		immediate: s.options.Immediate,
 		snapLen:   s.options.SnapLen,
 		weighted:  s.options.hasWeights(),
+		hasMore:   !s.options.hasWeights(),
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,
@@ -121,6 +122,7 @@ func (s *Session) openReader() (err error) {
 		label:     func(source int) string { return s.sources[source].Label() },
 		laps:      &s.laps,
 	}
+	r.hasMore = r.hasMore || r.cards != nil
 	if s.options.Adaptive {
 		r.rest = new(rest)
 	}

@@ -154,9 +154,9 @@ func (w *walk) begin() {
 	if w.end-w.tail > w.share() {
 		w.release()
 	}
-	w.limit = w.end + w.share()
+	w.limit = w.end + min(w.share(), groupBytes)
 }
 
-// share is how many bytes of the ring a group leaves behind it until release, and about how many it
-// has at most, so that most of the ring is free for the kernel.
+// share is how many bytes of the ring are left behind until release, so that most of it is free for
+// the kernel.
 func (w *walk) share() uint64 { return w.size / 8 }

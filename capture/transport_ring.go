@@ -323,6 +323,11 @@ func (r *sharedRing) stamp() (ns uint64, ok bool) {
 	return r.facts(r.end).stamp(), true
 }
 
+// data are the bytes of a packet in a shared ring, where they follow.
+func (f *Facts) data() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), max(f.length, shortData))[:f.length]
+}
+
 // stamp is that of a record; 0 where no program can have sent it.
 func (f *Facts) stamp() uint64 {
 	if !f.isSent() {
@@ -344,11 +349,13 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 			r.end, r.touched = end, touched
 			return n, stamp, true
 		}
-		ahead := unsafe.Pointer(r.facts(end + touchAhead))
-		touched += *(*uint64)(ahead) + *(*uint64)(unsafe.Add(ahead, 64)) + *(*uint64)(unsafe.Add(ahead, 128))
 		p := &packets[n]
 		n++
 		size := (uint64(factsSize) + length + 7) &^ 7
+		if length <= maxTouched {
+			ahead := unsafe.Pointer(r.facts(end + touchAhead))
+			touched += *(*uint64)(ahead) + *(*uint64)(unsafe.Add(ahead, 64)) + *(*uint64)(unsafe.Add(ahead, 128))
+		}
 		switch {
 		case size > head-end || length > uint64(MaxSnapLen):
 			*p = Packet{}
@@ -356,7 +363,7 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 			continue
 		case isSent:
 			p.Facts = f
-			p.Data = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), max(length, shortData))[:length]
+			p.Data = f.data()
 		default:
 			*p = Packet{Facts: f}
 		}
@@ -370,9 +377,13 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 // once. There always is as much: a ring has room for a record of any length after its end.
 const shortData = 64
 
-// touchAhead is how many bytes before it is needed a record is loaded, of which the CPU does not
-// know where it begins before it has the length of the one before.
-const touchAhead = 1024
+// A record begins where the one before ends, so the CPU waits for the length of each of them. To
+// load what lies so many bytes ahead lets it wait for several at once. Behind a packet that is
+// longer than maxTouched, that would be the middle of the next one.
+const (
+	touchAhead = 1024
+	maxTouched = 192
+)
 
 // A doorbell is a BPF ring buffer of one page that the programs put something into when a ring asks
 // to be read, because a write into shared memory wakes nobody.

@@ -300,7 +300,12 @@ func (c *chunk) hasRoom(bytes int) bool {
 
 // place notes where the block of a packet ends, which was just added.
 func (c *chunk) place(p *Packet) {
-	c.packets = append(c.packets, placed{end: c.end(), time: p.Time, bytes: uint32(len(p.Data)), source: uint32(p.Source)})
+	c.packets = append(c.packets, p.placed(c.end(), len(p.Data)))
+}
+
+// placed is where the block of a packet with so many bytes ends.
+func (f *Facts) placed(end int64, bytes int) placed {
+	return placed{end: end, time: f.Time, bytes: uint32(bytes), source: uint32(f.Source)}
 }
 
 // placeBlock notes where a block ends that is no packet, which was just added.

@@ -135,22 +135,36 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 	case end >= s.header:
 		whole = max(start, s.header)
 	}
-	arrived := 0
-	s.mu.Lock()
-	for arrived < len(packets) && packets[arrived].end-s.start <= end {
-		p := &packets[arrived]
-		whole = max(whole, p.end-s.start)
-		if p.isPacket() {
-			a := s.taken.at(int(p.source))
-			a.Captured++
-			a.Bytes += uint64(p.bytes)
-		}
-		arrived++
+	arrived := len(packets)
+	if n < len(blocks) {
+		arrived = sort.Search(len(packets), func(i int) bool { return packets[i].end-s.start > end })
 	}
+	if arrived > 0 {
+		whole = max(whole, packets[arrived-1].end-s.start)
+	}
+	s.mu.Lock()
+	s.taken.take(packets[:arrived])
 	s.mu.Unlock()
 	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
+}
+
+// take counts packets that a file has. Those that follow each other are mostly of one source.
+func (as *Accounts) take(packets []placed) {
+	for len(packets) > 0 {
+		first, n, bytes := &packets[0], 0, uint64(0)
+		for n < len(packets) && packets[n].source == first.source {
+			bytes += uint64(packets[n].bytes)
+			n++
+		}
+		if first.isPacket() {
+			a := as.at(int(first.source))
+			a.Captured += uint64(n)
+			a.Bytes += bytes
+		}
+		packets = packets[n:]
+	}
 }
 
 // granted omits the packets that may not be written any more, and tells why.

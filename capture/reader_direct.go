@@ -1,0 +1,103 @@
+package capture
+
+// writePlain encodes the oldest packets right where they lie in the shared rings, as many as there
+// is room for in the chunk, and returns how many. It looks at each of them once, in one pass from
+// the rings of all CPUs to the block, for which a group takes three and waits for memory in each.
+// It stops at whatever is rare, for which take is there: a ring of another kind, a damaged record,
+// a VLAN tag that is to be put back, or that as many packets were captured as were asked for.
+func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
+	m, ledger := &r.merge, r.ledger
+	blocks, places := c.blocks, c.packets
+	for isRare := false; !isRare && m.isReady(); {
+		first, until := m.order[0], m.horizon
+		ring, ok := first.ring.(*sharedRing)
+		if !ok {
+			break
+		}
+		isAlone := len(m.order) == 1
+		if !isAlone {
+			until = min(until, m.order.second())
+		}
+		end, head := ring.end, ring.head
+		for end != head {
+			f := ring.facts(end)
+			size := (uint64(factsSize) + uint64(f.length) + 7) &^ 7
+			first.stamp = f.stamp()
+			if !f.isSent() || size > head-end || f.tagProtocol != 0 || int(f.Source) >= len(e.sources) {
+				isRare = true
+				break
+			}
+			if first.stamp > until {
+				break
+			}
+			data := f.data()
+			if cap(blocks)-len(blocks) < len(data)+maxOverhead || len(places) == cap(places) || ledger.isFull() {
+				isRare = true
+				break
+			}
+			ledger.take(int(f.Source), len(data))
+			r.finish(f)
+			blocks = e.append(blocks, f, data)
+			places = append(places, f.placed(c.start+int64(len(blocks)), len(data)))
+			end += size
+			n++
+		}
+		ring.end = end
+		if ring.end-ring.tail > ring.share() {
+			ring.release()
+		}
+		if first.ready = end != head; !first.ready {
+			m.order.popFirst()
+		} else if !isAlone {
+			m.order.fixFirst()
+		}
+	}
+	c.blocks, c.packets = blocks, places
+	r.took(n)
+	return n
+}
+
+// A direct is an Output that can take packets right out of the rings.
+type direct interface{ directWriter() *Writer }
+
+// directly returns the session, and the Writer that takes packets right out of its rings, because
+// it is the only output and writes pcapng; nil where there are no such ones.
+func directly(from Input, outputs []Output) (*Session, *Writer) {
+	if s, ok := from.(*Session); ok {
+		return s, directTo(outputs)
+	}
+	return nil, nil
+}
+
+func directTo(outputs []Output) *Writer {
+	if len(outputs) != 1 {
+		return nil
+	}
+	if out, ok := outputs[0].(direct); ok {
+		return out.directWriter()
+	}
+	return nil
+}
+
+// directWriter returns the writer itself, if it writes pcapng. It is to be called after Begin.
+func (w *Writer) directWriter() *Writer {
+	if _, ok := w.enc.(*pcapngEncoder); ok {
+		return w
+	}
+	return nil
+}
+
+func (f *File) directWriter() *Writer { return f.writer.directWriter() }
+
+// take takes packets right out of the rings, as many as fit into the open chunk, and returns how
+// many. Where there are none, read goes on.
+func (w *Writer) take(r *reader) (n int, err error) {
+	if err := w.queue.failure(); err != nil {
+		return 0, err
+	}
+	n = r.writePlain(w.enc.(*pcapngEncoder), w.queue.open)
+	if n > 0 && w.options.Immediate {
+		return n, w.queue.hand()
+	}
+	return n, nil
+}
