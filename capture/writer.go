@@ -80,9 +80,10 @@ type WriterOptions struct {
 // as lost. A Writer belongs to one goroutine; only Size may be called by any.
 //
 // Begin starts a goroutine that alone writes to the file until End, which joins it. While the file
-// takes nothing, packets wait in memory: up to 1 GiB, or a quarter of the memory that is
-// available at Begin if that is less. It is given back within about a second after it was needed,
-// as long as Flush is called. When it is full, Write waits for the file.
+// takes nothing, packets wait in memory: up to 1 GiB, or a quarter of the memory that is available
+// if that is less. It is given back within about a second after it was needed, as long as Flush is
+// called. When it is full, Write waits for the file. Packets of capture files that are complete
+// have 16 MiB.
 type Writer struct {
 	options WriterOptions
 	enc     encoder
@@ -174,11 +175,15 @@ func (w *Writer) Begin(d Description) error {
 // beginQueue lets blocks be written to out. A notice says how many may wait where that is little
 // because of something else than the machine.
 func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err error) {
+	wanted := maxQueue
+	if d.files != nil && !d.files.live {
+		wanted = fileQueue
+	}
 	available := machine.AvailableMemory()
-	if w.queue, err = newQueue(out, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
+	if w.queue, err = newQueue(out, wanted, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
 		return err
 	}
-	if most := w.queue.most(); most < maxQueue && !available.IsMachines() {
+	if most := w.queue.most(); most < wanted && !available.IsMachines() {
 		d.Options.notice(fmt.Errorf("at most %d MiB of packets wait for %s, a quarter of the available memory, which is %v",
 			most>>20, cmp.Or(name, "the output"), available))
 	}

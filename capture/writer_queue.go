@@ -18,6 +18,9 @@ const (
 	// maxQueue is the most memory that a queue takes, in bytes. It lasts for longer than a second,
 	// as many a stall of a disk does, at 1,500,000 packets of 64 bytes or 300,000 of 1500 in each.
 	maxQueue = 1 << 30
+	// fileQueue is the same for packets that wait in capture files, which lose none. It is enough
+	// for reading and writing at the same time.
+	fileQueue = 16 << 20
 	// chunkSize is how many bytes of it are taken and given back at a time, and about how many are
 	// written at a time.
 	chunkSize = 256 << 10
@@ -37,6 +40,7 @@ const (
 // and so is the blockWriter until end returns.
 type queue struct {
 	out       blockWriter
+	bound     int           // bytes that it takes with enough memory
 	available func() uint64 // bytes of memory besides the queue's
 
 	open   *chunk      // the one that is being filled; nil after end
@@ -84,10 +88,10 @@ type batch struct {
 	packets []placed
 }
 
-// newQueue begins a queue. It is ended by end. The goroutine that encodes calls available while the
-// queue grows.
-func newQueue(out blockWriter, available func() uint64) (*queue, error) {
-	q := &queue{out: out, available: available, ended: make(chan struct{})}
+// newQueue begins a queue, of so many bytes at most. It is ended by end. The goroutine that encodes
+// calls available while the queue grows.
+func newQueue(out blockWriter, bound int, available func() uint64) (*queue, error) {
+	q := &queue{out: out, bound: bound, available: available, ended: make(chan struct{})}
 	q.look()
 	q.work.L, q.room.L = &q.mu, &q.mu
 	first, err := newChunk()
@@ -100,11 +104,11 @@ func newQueue(out blockWriter, available func() uint64) (*queue, error) {
 	return q, nil
 }
 
-// queueLimit is how many chunks a queue may have that has so many bytes, where so many more are
-// available. Like the rings, it takes at most a quarter of all of them.
-func queueLimit(has, available uint64) int {
+// queueLimit is how many chunks a queue of this size at most may have that has so many bytes, where
+// so many more are available. Like the rings, it takes at most a quarter of all of them.
+func queueLimit(bound int, has, available uint64) int {
 	available = min(available, math.MaxUint64-has)
-	return max(int(min(maxQueue, (has+available)/4)/chunkSize), minChunks)
+	return max(int(min(uint64(bound), (has+available)/4)/chunkSize), minChunks)
 }
 
 // lookInterval is for how long a queue grows without a look at how much memory is available by now:
@@ -121,7 +125,7 @@ func (q *queue) look() {
 	available := q.available()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.limit = queueLimit(uint64(len(q.used)+len(q.free))*chunkSize, available)
+	q.limit = queueLimit(q.bound, uint64(len(q.used)+len(q.free))*chunkSize, available)
 }
 
 // most is how many bytes may wait, as far as is known now.

@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -100,10 +101,34 @@ func TestQueueSecond(t *testing.T) {
 		d := describeTwo()
 		p := Packet{Facts: &Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
 		packets, _ := newEncoder(&d, &WriterOptions{}).packets(c, slices.Repeat([]Packet{p}, chunkPackets))
-		if most := packets * queueLimit(0, math.MaxUint64); most < rate {
+		if most := packets * queueLimit(maxQueue, 0, math.MaxUint64); most < rate {
 			t.Errorf("%d packets of %d bytes fit into a queue, and %d come in a second", most, size, rate)
 		}
 		unix.Munmap(c.mem)
+	}
+}
+
+// Packets of capture files wait there, and not in memory, unless a file grows meanwhile.
+func TestQueueOfFiles(t *testing.T) {
+	for waits, want := range map[bool]int{false: fileQueue, true: maxQueue} {
+		var file bytes.Buffer
+		first := testWriter(&file, WriterOptions{})
+		if _, err := first.End(make(Accounts, 2)); err != nil {
+			t.Fatal(err)
+		}
+		in, err := NewFileInput([]InputFile{{Name: "file", In: &file, Waits: waits}}, FileInputOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := NewWriter(io.Discard, WriterOptions{})
+		if err := w.Begin(in.Description()); err != nil {
+			t.Fatal(err)
+		}
+		if w.queue.bound != want {
+			t.Errorf("a file that waits for more: %v: up to %d bytes wait to be written, want %d", waits, w.queue.bound, want)
+		}
+		w.End(nil)
+		in.Close()
 	}
 }
 
@@ -232,7 +257,7 @@ func TestQueueLimit(t *testing.T) {
 		{100 << 20, 0, 25 << 20 / chunkSize},
 		{0, 1 << 20, minChunks},
 	} {
-		if got := queueLimit(test.has, test.available); got != test.want {
+		if got := queueLimit(maxQueue, test.has, test.available); got != test.want {
 			t.Errorf("with %d bytes, and %d available: %d chunks, want %d", test.has, test.available, got, test.want)
 		}
 	}
@@ -251,7 +276,7 @@ func TestQueuesShareMemory(t *testing.T) {
 	}
 	stalled := make(chan struct{})
 	for range 6 {
-		q, err := newQueue(stalledWriter{stalled}, func() uint64 { return all - has() })
+		q, err := newQueue(stalledWriter{stalled}, maxQueue, func() uint64 { return all - has() })
 		if err != nil {
 			t.Fatal(err)
 		}
