@@ -217,11 +217,12 @@ func (in *FileInput) next() (*capfile.Block, error) {
 // packet makes a packet of a block. It is false where the packet does not match.
 func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	source := b.Interface.Number
-	f.Facts = Facts{
-		Source: uint16(source), WireLen: b.Packet.WireLen, Verdict: Verdict(b.Packet.Verdict), Time: b.Time,
-		ID: b.Packet.ID, Dropped: b.Packet.Dropped, Queue: b.Packet.Queue,
-		Weight: b.Packet.Weight, GSOSize: b.Packet.GSOSize, ClockSetBack: b.Packet.SetBack,
-	}
+	// The fields are set one by one: a whole struct would be made first and copied then. The
+	// others stay 0.
+	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, Verdict(b.Packet.Verdict), b.Time
+	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
+	f.Weight, f.GSOSize, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.SetBack
+	f.Hash, f.HashKind, f.To = 0, NoHash, 0
 	f.raw, f.from, f.order, f.flags, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Flags, b.Packet.Fields
 	if f.known&pcapng.HasHash != 0 {
 		f.Hash, f.HashKind = b.Packet.Hash, ToeplitzHash
@@ -229,7 +230,7 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	if b.Packet.Outlet != nil {
 		f.To = in.outlets.learn(b.Packet.Outlet)
 	}
-	*p = Packet{Facts: &f.Facts, Data: b.Packet.Data, file: f}
+	p.Facts, p.Data, p.file = &f.Facts, b.Packet.Data, f
 	a := &in.counts[source]
 	a.Seen++
 	if in.options.Match != nil && !in.options.Match(&in.sources[source], p) {

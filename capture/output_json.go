@@ -48,7 +48,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	e.sources = append(e.sources, e.d.more(len(e.sources))...)
 	for ; n < len(packets); n++ {
 		p := &packets[n]
-		// The fields are set one by one, for the reason given in reader.take.
+		// The fields are set one by one: a whole struct would be made first and copied then.
 		line.Source = int(p.Source)
 		if p.file != nil {
 			line.Source = e.kind(p)

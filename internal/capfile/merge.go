@@ -45,7 +45,9 @@ func (m *Merge) Next() (*Block, error) {
 		case b == nil:
 			heap.Pop(&m.heads)
 		case b.Kind == Packet:
-			heap.Fix(&m.heads, 0)
+			if len(m.heads) > 1 {
+				heap.Fix(&m.heads, 0)
+			}
 		default:
 			return b, nil
 		}

@@ -19,6 +19,14 @@ type window struct {
 // peek returns the next n bytes without going on, or as many as there are, if fewer, with the
 // reason. They are valid until the next call of peek.
 func (w *window) peek(n int) ([]byte, error) {
+	if w.to-w.from >= n {
+		return w.buf[w.from : w.from+n], nil
+	}
+	return w.wait(n)
+}
+
+// wait is peek where fewer bytes are in memory.
+func (w *window) wait(n int) ([]byte, error) {
 	for w.to-w.from < n && w.err == nil {
 		w.fill(n)
 	}

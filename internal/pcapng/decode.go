@@ -73,7 +73,7 @@ func ParseBlock(raw []byte, big bool) (Block, error) {
 	if end := b.u32(len(raw) - 4); int(end) != len(raw) {
 		return b, fmt.Errorf("a block has two lengths, %d and %d bytes", len(raw), end)
 	}
-	if len(b.body()) < fixedSizes[b.Type] {
+	if len(b.body()) < fixedSize(b.Type) {
 		return b, fmt.Errorf("a block of type %d has only %d bytes", b.Type, len(raw))
 	}
 	if b.Type == blockSection && u16(raw[12:], big) != 1 {
@@ -82,8 +82,22 @@ func ParseBlock(raw []byte, big bool) (Block, error) {
 	return b, nil
 }
 
-// fixedSizes has how many bytes a block's body has at least.
-var fixedSizes = map[uint32]int{blockSection: 16, blockInterface: 8, TypeOldPacket: 20, TypeSimple: 4, blockStatistics: 12, blockPacket: 20}
+// fixedSize is how many bytes the body of a block of a type has at least.
+func fixedSize(blockType uint32) int {
+	switch blockType {
+	case blockPacket, TypeOldPacket:
+		return 20
+	case blockSection:
+		return 16
+	case blockStatistics:
+		return 12
+	case blockInterface:
+		return 8
+	case TypeSimple:
+		return 4
+	}
+	return 0
+}
 
 func u16(b []byte, big bool) uint16 {
 	if big {
@@ -246,6 +260,9 @@ var errShort = errors.New("a packet is longer than its block")
 // first interface, to which a Simple Packet Block is cut.
 func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	*p = Packet{}
+	if b.Type == blockPacket && !b.Big {
+		return p.parse(b.Raw)
+	}
 	var at, n int
 	switch b.Type {
 	case TypeSimple:
@@ -273,6 +290,65 @@ func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 		p.parseOptions(b.options(at + padded(uint32(n))))
 	}
 	return nil
+}
+
+// parse reads a little-endian Enhanced Packet Block, which is what nearly all packets stand in.
+func (p *Packet) parse(raw []byte) error {
+	const at = 28 // of the data
+	head := raw[8:at:at]
+	p.Interface = le.Uint32(head)
+	p.Time = uint64(le.Uint32(head[4:]))<<32 | uint64(le.Uint32(head[8:]))
+	n := uint64(le.Uint32(head[12:]))
+	p.WireLen = le.Uint32(head[16:])
+	end := uint64(len(raw) - 4)
+	if at+n > end {
+		return errShort
+	}
+	p.Data = raw[at : at+n : at+n]
+	if rest := p.parseKnown(raw[min(at+(n+3)&^3, end):end]); len(rest) > 0 {
+		p.parseOptions(options{rest, false})
+	}
+	return nil
+}
+
+// parseKnown reads options of a little-endian block up to one that is not of the usual kinds, and
+// returns the rest: each is known by its code and length together, which takes one comparison.
+func (p *Packet) parseKnown(b []byte) (rest []byte) {
+	for len(b) >= 8 {
+		switch le.Uint32(b) {
+		case epbFlags | 4<<16:
+			p.Flags, b = le.Uint32(b[4:]), b[8:]
+			continue
+		case epbQueue | 4<<16:
+			p.Queue, p.Fields, b = le.Uint32(b[4:]), p.Fields|HasQueue, b[8:]
+			continue
+		case epbPacketID | 8<<16:
+			if len(b) >= 12 {
+				p.ID, p.Fields, b = le.Uint64(b[4:]), p.Fields|HasID, b[12:]
+				continue
+			}
+		case epbDropCount | 8<<16:
+			if len(b) >= 12 {
+				p.Dropped, b = le.Uint64(b[4:]), b[12:]
+				continue
+			}
+		case epbHash | 5<<16:
+			if len(b) >= 12 && b[4] == hashToeplitz {
+				p.Hash, p.Fields, b = le.Uint32(b[5:]), p.Fields|HasHash, b[12:]
+				continue
+			}
+		case epbVerdict | 9<<16:
+			if len(b) >= 16 && b[4] == verdictXDP {
+				p.Verdict, p.Fields, b = le.Uint32(b[5:]), p.Fields|HasVerdict, b[16:]
+				continue
+			}
+		}
+		return b
+	}
+	if len(b) == 4 && le.Uint16(b) == 0 { // opt_endofopt
+		return nil
+	}
+	return b
 }
 
 func (p *Packet) parseOptions(o options) {

@@ -3,7 +3,9 @@ package pcapng
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -173,5 +175,58 @@ func TestMergedSection(t *testing.T) {
 	}
 	if s := ParseSection(merged); s.Hardware != "a" || s.OS != "b" || s.Application != "c" || merged.Big {
 		t.Errorf("%+v", s)
+	}
+}
+
+// The fast way of reading options finds what the way for any options finds, also where they are
+// short, come again, or have lengths of their own.
+func TestParseKnown(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		var b []byte
+		for range random.IntN(6) {
+			code, n := random.IntN(9), []int{0, 4, 5, 8, 9, 8, 4, 9, 3}[random.IntN(9)]
+			b = le.AppendUint32(b, uint32(code)|uint32(n)<<16)
+			for i := range (n + 3) &^ 3 {
+				b = append(b, byte(i+random.IntN(4)*random.IntN(256)))
+			}
+		}
+		b = b[:random.IntN(len(b)+1)&^3]
+		var fast, slow Packet
+		rest := fast.parseKnown(b)
+		if len(rest) > 0 {
+			fast.parseOptions(options{rest, false})
+		}
+		slow.parseOptions(options{b, false})
+		if diff := cmp.Diff(slow, fast); diff != "" {
+			t.Fatalf("% x: %s", b, diff)
+		}
+	}
+}
+
+// BenchmarkParsePacket reads the blocks that BenchmarkAppendPacket writes.
+func BenchmarkParsePacket(b *testing.B) {
+	for _, size := range []int{64, 1500} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			block := AppendPacket(nil, &Packet{
+				WireLen: uint32(size), Time: sampleTime, Data: make([]byte, size), ID: 42, Queue: 3, Verdict: 2,
+				Flags: Inbound | Broadcast, Fields: HasQueue | HasID | HasVerdict,
+			})
+			b.ReportAllocs()
+			var p Packet
+			for b.Loop() {
+				n, big, err := BlockLength(block, false)
+				if err != nil || n != len(block) {
+					b.Fatal(n, err)
+				}
+				parsed, err := ParseBlock(block, big)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := ParsePacket(parsed, 0, &p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
