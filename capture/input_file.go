@@ -221,7 +221,7 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	// others stay 0.
 	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, Verdict(b.Packet.Verdict), b.Time
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
-	f.Weight, f.GSOSize, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.SetBack
+	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
 	f.Hash, f.HashKind, f.To = 0, NoHash, 0
 	f.raw, f.from, f.order, f.flags, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Flags, b.Packet.Fields
 	if f.known&pcapng.HasHash != 0 {

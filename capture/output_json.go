@@ -74,6 +74,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 		}
 		line.Dropped = p.Dropped
 		line.GSOSize = int(p.GSOSize)
+		line.RunTime = p.RunTime
 		line.Weight = p.Weight
 		line.Hash, line.HashBy = p.Hash, p.HashKind.String()
 		line.SetBack = p.ClockSetBack

@@ -118,7 +118,7 @@ func (e *pcapngEncoder) append(b []byte, f *Facts, data []byte) []byte {
 
 // isPlain tells that nothing is known of a packet but what most have.
 func (f *Facts) isPlain() bool {
-	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize)|HashKind(f.To)) == 0 && f.Weight <= 1
+	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)) == 0 && f.Weight <= 1
 }
 
 // fill makes a block of a packet of which more is known. It is kept, so that none is allocated for
@@ -128,7 +128,7 @@ func (e *pcapngEncoder) fill(f *Facts, data []byte) *pcapng.Packet {
 	*b = pcapng.Packet{
 		Time: uint64(f.Stamp()), WireLen: f.WireLen, Data: data,
 		ID: f.ID, Queue: f.Queue, Verdict: uint32(f.Verdict), Dropped: f.Dropped,
-		Remarks: pcapng.Remarks{SetBack: f.ClockSetBack, Weight: f.Weight, GSOSize: f.GSOSize},
+		Remarks: pcapng.Remarks{SetBack: f.ClockSetBack, Weight: f.Weight, GSOSize: f.GSOSize, RunTime: f.RunTime},
 	}
 	if f.HashKind == ToeplitzHash {
 		b.Hash, b.Fields = f.Hash, pcapng.HasHash

@@ -61,7 +61,9 @@ type Facts struct {
 	// drops it on the way; mostly 0. [Session.OutletName] has its name.
 	To Outlet
 
-	unused uint32
+	// RunTime is at Exit how long the traced program ran for the packet, in ns, with some 50 ns
+	// that the kernel needs to call what traces it; 0 = not known.
+	RunTime uint32
 
 	// The packet's bytes follow. A VLAN tag that was kept beside them is in its place by now, and
 	// what stands here belongs to the packet: see restoreTag.

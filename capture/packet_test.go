@@ -31,7 +31,7 @@ func factsOf(second bool) (f Facts) {
 	if second {
 		f.Source, f.Verdict, f.HashKind = 1, Redirect, NoHash
 	}
-	f.cookie, f.length, f.unused, f.tagProtocol, f.tag = 1, 60, 2, 3, 4
+	f.cookie, f.length, f.tagProtocol, f.tag = 1, 60, 3, 4
 	return f
 }
 

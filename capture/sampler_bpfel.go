@@ -90,6 +90,7 @@ type samplerPassage struct {
 	Packets  uint64
 	Decision uint64
 	Weight   uint64
+	Entered  uint64
 }
 
 type samplerRing struct {

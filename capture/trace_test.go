@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf/link"
 
@@ -101,6 +102,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 		inside, err := target.HasPacket()
 		return inside || err != nil
 	})
+	inside := time.Now()
 	stopped := make(chan struct{})
 	go func() {
 		s.Stop()
@@ -111,6 +113,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 		err := s.sampler.maps[samplerMapClosed].Lookup(uint32(0), &closed)
 		return closed == 1 || err != nil
 	})
+	atLeast := time.Since(inside)
 	if err := target.OpenGate(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +124,16 @@ func TestPacketInsideAtEnd(t *testing.T) {
 		l.Close()
 	}
 	testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 2))
-	accounts, err := s.Run(t.Context(), new(memory))
+	var m memory
+	accounts, err := s.Run(t.Context(), &m)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range m.packets {
+		ran := time.Duration(p.RunTime)
+		if isExit := s.sources[p.Source].Hook == Exit; isExit && ran < atLeast || !isExit && ran != 0 {
+			t.Errorf("at the %v: the program ran %v, and had the packet for %v", s.sources[p.Source].Hook, ran, atLeast)
+		}
 	}
 	for i, a := range accounts[0] {
 		if want := (Account{Seen: 1, Captured: 1, Bytes: testnet.MinFrame}); a != want {

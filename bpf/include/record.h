@@ -32,7 +32,7 @@ struct facts {
 	__u32 hash_kind;      /* the kernel's enum xdp_rss_hash_type; 0 = there is no hash */
 	__u32 gso_size;	      /* bytes of data in a segment; 0 = the packet is not to be cut */
 	__u32 to;	      /* the interface it is sent out of, see enum limit; 0 = unknown */
-	__u32 unused;
+	__u32 run_time;	      /* of the traced program, in ns; 0 = unknown: see note_entered */
 	/*
 	 * A VLAN tag that is kept beside the packet; both are 0 where there is none. They stand
 	 * last, because the addresses move to here when capture puts the tag back.

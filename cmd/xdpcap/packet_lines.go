@@ -63,7 +63,7 @@ func originLabel(s *capture.Source) string {
 // append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	s := &l.sources[p.Source]
-	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), weight: p.Weight}
+	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), runTime: p.RunTime, weight: p.Weight}
 	if _, known := s.IDOf(p); known {
 		o.known |= pcapng.HasID
 	}
@@ -103,6 +103,7 @@ type packetOrigin struct {
 	verdict     capture.Verdict
 	id, dropped uint64
 	gsoSize     int    // 0 = it is no GSO packet, or that is not known
+	runTime     uint32 // of the traced program, in ns; 0 = not known
 	weight      uint32 // packets that it stands for; only for -v
 	hash        uint32
 	soft        bool          // the hash is software's
@@ -112,8 +113,8 @@ type packetOrigin struct {
 
 // appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
 // With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
-// what was lost before the packet, how many packets it stands for, and how large the segments are
-// that it is to be cut into.
+// what was lost before the packet, how many packets it stands for, how large the segments are that
+// it is to be cut into, and how long the traced program ran.
 func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {
@@ -158,6 +159,9 @@ func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	}
 	if o.gsoSize > 0 {
 		add("GSO size %d", uint64(o.gsoSize))
+	}
+	if o.runTime > 0 {
+		add("ran %d ns", uint64(o.runTime))
 	}
 	if len(b) > start {
 		b = append(b, ')')

@@ -32,6 +32,7 @@ type Packet struct {
 	To      string // the interface that the verdict sends it out of; "" = not known
 	Dropped uint64 // packets lost before it
 	GSOSize int    // 0 = none
+	RunTime uint32 // of the traced program, in ns; 0 = not known
 	Weight  uint32 // packets that it stands for; 0 = not known
 	Hash    uint32
 	HashBy  string        // who has made the hash; "" = there is none
@@ -126,6 +127,9 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	}
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))
+	}
+	if p.RunTime != 0 {
+		b = appendNumber(b, `,"run_time_ns":`, uint64(p.RunTime))
 	}
 	if p.HashBy != "" {
 		b = append(b, `,"hash":"0x`...)

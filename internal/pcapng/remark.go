@@ -13,6 +13,7 @@ type Remarks struct {
 	Weight  uint32        // how many packets this one stands for; 1 is left out, and so is 0: unknown
 	Outlet  []byte        // interface that Verdict, tx or redirect, sends it out of; nil = left out
 	GSOSize uint32        // the most bytes of data in a segment; 0 = left out
+	RunTime uint32        // of the program that has decided about it, in ns; 0 = left out
 }
 
 // The words of remarks, each of which is a comment of its own. The value follows the first part.
@@ -20,6 +21,7 @@ const (
 	setBackWord, setBackEnd = "the wall clock was set back by ", " before this packet"
 	weightWord              = "weight "
 	gsoWord                 = "GSO size "
+	runWord, runEnd         = "the program ran ", " ns"
 )
 
 // outletWords stand before an outlet, by the verdict that has one.
@@ -41,12 +43,17 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 	if r.GSOSize != 0 {
 		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, gsoWord...), uint64(r.GSOSize), 10) })
 	}
+	if r.RunTime != 0 {
+		b = appendComment(b, func(b []byte) []byte {
+			return append(strconv.AppendUint(append(b, runWord...), uint64(r.RunTime), 10), runEnd...)
+		})
+	}
 	return b
 }
 
 // isEmpty tells whether there is no remark, as with most packets.
 func (r *Remarks) isEmpty() bool {
-	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize == 0
+	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0
 }
 
 // appendComment appends an opt_comment with a short text that is never cut.
@@ -68,6 +75,10 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 		}
 	} else if number, ok := bytes.CutPrefix(comment, []byte(gsoWord)); ok && r.GSOSize == 0 {
 		r.GSOSize = parseUint(number)
+	} else if text, ok := bytes.CutPrefix(comment, []byte(runWord)); ok && r.RunTime == 0 {
+		if number, ok := bytes.CutSuffix(text, []byte(runEnd)); ok {
+			r.RunTime = parseUint(number)
+		}
 	} else if text, ok := bytes.CutPrefix(comment, []byte(setBackWord)); ok && r.SetBack == 0 {
 		if text, ok = bytes.CutSuffix(text, []byte(setBackEnd)); ok {
 			back, _ := time.ParseDuration(string(text))

@@ -21,7 +21,7 @@ func TestRemarks(t *testing.T) {
 	}{
 		{Packet{}, nil, Remarks{}},
 		{Packet{Remarks: Remarks{Weight: 1}}, nil, Remarks{}},
-		{Packet{Remarks: Remarks{Weight: 1<<32 - 1, GSOSize: 1448}}, []string{"weight 4294967295", "GSO size 1448"}, Remarks{Weight: 1<<32 - 1, GSOSize: 1448}},
+		{Packet{Remarks: Remarks{Weight: 1<<32 - 1, GSOSize: 1448, RunTime: 250}}, []string{"weight 4294967295", "GSO size 1448", "the program ran 250 ns"}, Remarks{Weight: 1<<32 - 1, GSOSize: 1448, RunTime: 250}},
 		{Packet{Remarks: Remarks{SetBack: 90 * time.Minute}}, []string{"the wall clock was set back by 1h30m0s before this packet"}, Remarks{SetBack: 90 * time.Minute}},
 		{Packet{Verdict: 4, Fields: HasVerdict, Remarks: Remarks{Outlet: []byte("eth1")}}, []string{"redirect to eth1"}, Remarks{Outlet: []byte("eth1")}},
 		{Packet{Verdict: 3, Fields: HasVerdict, Remarks: Remarks{Outlet: []byte("eth1")}}, []string{"tx to eth1"}, Remarks{Outlet: []byte("eth1")}},
