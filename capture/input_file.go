@@ -73,6 +73,7 @@ type FileInput struct {
 	packets [groupSize]filePacket
 	pending *capfile.Block // which is no packet, and comes after the packets that Read has returned
 	counts  Accounts
+	changed []int // sources whose counts are not published yet
 	taken   uint64
 	idle    func()
 	err     error // what Read returns from now on
@@ -233,6 +234,9 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	p.Facts, p.Data, p.file = &f.Facts, b.Packet.Data, f
 	a := &in.counts[source]
 	a.Seen++
+	if n := len(in.changed); n == 0 || in.changed[n-1] != source {
+		in.change(source)
+	}
 	if in.options.Match != nil && !in.options.Match(&in.sources[source], p) {
 		a.FilteredOut++
 		return false
@@ -293,11 +297,29 @@ func newFileStatistics(b *capfile.Block) (s FileStatistics) {
 // called by the goroutine of Read.
 func (in *FileInput) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
 
-// publish copies the counts to where Accounts reads them, and returns n.
+// change notes that the counts of a source are to be published.
+func (in *FileInput) change(source int) {
+	if len(in.changed) == maxChanged {
+		in.publish(0)
+	}
+	in.changed = append(in.changed, source)
+}
+
+// maxChanged is how many changes wait to be published, while no packet matches.
+const maxChanged = 1024
+
+// publish copies the counts that have changed to where Accounts reads them, and returns n. A file
+// may have very many interfaces, so it does not copy all.
 func (in *FileInput) publish(n int) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.published = append(in.published[:0], in.counts...)
+	for len(in.published) < len(in.counts) {
+		in.published = append(in.published, Account{})
+	}
+	for _, source := range in.changed {
+		in.published[source] = in.counts[source]
+	}
+	in.changed = in.changed[:0]
 	return n
 }
 
