@@ -66,7 +66,7 @@ type FileInput struct {
 
 	sources    []Source
 	indexes    map[interfaceName]int
-	statistics map[int]FileStatistics
+	statistics map[int]saidStatistics
 	outlets    outletNames
 	takers     []func(*capfile.Block)
 
@@ -113,7 +113,7 @@ func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
 	in := &FileInput{
 		options: o, started: time.Now(), stopped: make(chan struct{}),
 		memory:  capfile.NewMemory(o.Memory),
-		indexes: make(map[interfaceName]int), statistics: make(map[int]FileStatistics),
+		indexes: make(map[interfaceName]int), statistics: make(map[int]saidStatistics),
 	}
 	for _, file := range files {
 		options := capfile.Options{Memory: in.memory}
@@ -165,7 +165,10 @@ func (in *FileInput) SourcesFrom(from int) []Source { return in.sources[min(from
 
 // Statistics returns what the files have said last of a source, an index into Sources.
 func (in *FileInput) Statistics(source int) (s FileStatistics, ok bool) {
-	s, ok = in.statistics[source]
+	said, ok := in.statistics[source]
+	if ok {
+		s = said.numbers()
+	}
 	return s, ok
 }
 
@@ -264,7 +267,7 @@ func (in *FileInput) take(b *capfile.Block) {
 		in.describe(b.Interface)
 	case capfile.Statistics:
 		if b.Interface != nil {
-			in.statistics[b.Interface.Number] = newFileStatistics(b)
+			in.statistics[b.Interface.Number] = saidStatistics{b.Statistics, b.Known}
 		}
 	}
 	for _, take := range in.takers {
@@ -274,19 +277,26 @@ func (in *FileInput) take(b *capfile.Block) {
 
 var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces")
 
-func newFileStatistics(b *capfile.Block) (s FileStatistics) {
+// saidStatistics are those of a block.
+type saidStatistics struct {
+	pcapng.Statistics
+	known pcapng.Counters
+}
+
+// numbers are those that the block has.
+func (b *saidStatistics) numbers() (s FileStatistics) {
 	for _, n := range []struct {
 		to    **uint64
 		has   pcapng.Counters
 		value uint64
 	}{
-		{&s.Seen, pcapng.HasReceived, b.Statistics.Received},
-		{&s.Matched, pcapng.HasAccepted, b.Statistics.Accepted},
-		{&s.Lost, pcapng.HasDropped, b.Statistics.Dropped},
-		{&s.Dropped, pcapng.HasOSDropped, b.Statistics.OSDropped},
-		{&s.Captured, pcapng.HasDelivered, b.Statistics.Delivered},
+		{&s.Seen, pcapng.HasReceived, b.Received},
+		{&s.Matched, pcapng.HasAccepted, b.Accepted},
+		{&s.Lost, pcapng.HasDropped, b.Dropped},
+		{&s.Dropped, pcapng.HasOSDropped, b.OSDropped},
+		{&s.Captured, pcapng.HasDelivered, b.Delivered},
 	} {
-		if b.Known&n.has != 0 {
+		if b.known&n.has != 0 {
 			*n.to = &n.value
 		}
 	}

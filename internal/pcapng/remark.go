@@ -24,8 +24,16 @@ const (
 	runWord, runEnd         = "the program ran ", " ns"
 )
 
-// outletWords stand before an outlet, by the verdict that has one.
-var outletWords = map[uint32]string{3: "tx to ", 4: "redirect to "}
+// outletWords stand before an outlet, by the verdict that has one; "" = it has none.
+var outletWords = [...]string{3: "tx to ", 4: "redirect to "}
+
+// outletWord is the one of a verdict.
+func outletWord(verdict uint32) string {
+	if uint64(verdict) < uint64(len(outletWords)) {
+		return outletWords[verdict]
+	}
+	return ""
+}
 
 // append appends a comment for each remark.
 func (r *Remarks) append(b []byte, verdict uint32) []byte {
@@ -37,7 +45,7 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 	if r.Weight > 1 {
 		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, weightWord...), uint64(r.Weight), 10) })
 	}
-	if word := outletWords[verdict]; r.Outlet != nil && word != "" {
+	if word := outletWord(verdict); r.Outlet != nil && word != "" {
 		b = appendComment(b, func(b []byte) []byte { return append(append(b, word...), r.Outlet...) })
 	}
 	if r.GSOSize != 0 {
@@ -86,9 +94,9 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 		}
 	}
 	for v, word := range outletWords {
-		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && r.Outlet == nil {
+		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && word != "" && r.Outlet == nil {
 			r.Outlet = to
-			return v
+			return uint32(v)
 		}
 	}
 	return 0
