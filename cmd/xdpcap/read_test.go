@@ -366,6 +366,7 @@ type packetKeys struct {
 	Captured  int       `json:"captured"`
 	Weight    uint32    `json:"weight"`
 	GSOSize   uint32    `json:"gso_size"`
+	RunTime   uint32    `json:"run_time_ns"`
 	Hash      string    `json:"hash"`
 	HashBy    string    `json:"hash_by"`
 	SetBack   int64     `json:"clock_set_back_ns"`
