@@ -120,17 +120,17 @@ var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", 
 // sandboxNeeds lets the capture do what it does later: read what the kernel says, and what its
 // outputs need.
 func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
-	box.Work = []privilege.Work{privilege.BPF}
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, kernelFiles
 	if c.listen != "" {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
 	c.outputNeeds(box)
 }
 
-// outputNeeds lets the outputs do what they do later: look at their files and at the memory,
-// connect again to those who get packets, and start the program of -z.
+// outputNeeds lets the outputs do what they do later: look at their files, connect again to those
+// who get packets, and start the program of -z.
 func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
-	box.Readable, box.Programs = kernelFiles, c.rotate.command != ""
+	box.Programs = c.rotate.command != ""
 	box.Work = append(box.Work, privilege.Files)
 	if c.live.serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
 		box.Work = append(box.Work, privilege.Accepting)
@@ -153,7 +153,7 @@ func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
 			box.Connect = append(box.Connect, uint16(port))
 		}
 		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
-			box.Readable = append(slices.Clone(kernelFiles), nameFiles...)
+			box.Readable = slices.Concat(box.Readable, nameFiles)
 			box.Connect = append(box.Connect, 53) // for long answers of name servers
 		}
 	}

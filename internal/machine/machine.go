@@ -4,6 +4,7 @@ package machine
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -28,6 +29,11 @@ func field(path, key string) string {
 		return ""
 	}
 	defer f.Close()
+	return fieldOf(f, key)
+}
+
+// fieldOf is field for a file that is open.
+func fieldOf(f io.Reader, key string) string {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if k, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(k) == key {
 			return strings.TrimSpace(value)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -50,7 +51,7 @@ func least(machine Memory, cgroups []cgroup) Memory {
 // rings.
 func MachineMemory() Memory {
 	least := Memory{Bytes: math.MaxUint64}
-	kib, _, _ := strings.Cut(field("/proc/meminfo", "MemAvailable"), " ")
+	kib, _, _ := strings.Cut(fieldOf(opened(memoryOfMachine), "MemAvailable"), " ")
 	if n, err := strconv.ParseUint(kib, 10, 50); err == nil {
 		least.Bytes = n << 10
 	}
@@ -109,13 +110,34 @@ func (c *cgroup) memory() (Memory, bool) {
 // ends the process where it gets none.
 const runtimeSpace = 128 << 20
 
+// These files stay open from the first look on, as those of cgroups do, because a process that has
+// given up its rights opens no files.
+var (
+	memoryOfMachine = sync.OnceValue(func() *os.File { return open("/proc/meminfo") })
+	memoryOfProcess = sync.OnceValue(func() *os.File { return open("/proc/self/statm") })
+)
+
+// open returns nil for a file that cannot be opened.
+func open(path string) *os.File {
+	f, _ := os.Open(path)
+	return f
+}
+
+// opened reads a file from its beginning. Of one that could not be opened, nothing can be read.
+func opened(file func() *os.File) io.Reader {
+	if f := file(); f != nil {
+		return io.NewSectionReader(f, 0, math.MaxInt64)
+	}
+	return strings.NewReader("")
+}
+
 // addressSpace is what is left of a limited address space.
 func addressSpace() (Memory, bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
 		return Memory{}, false
 	}
-	text, _ := os.ReadFile("/proc/self/statm")
+	text, _ := io.ReadAll(opened(memoryOfProcess))
 	pages, _, _ := strings.Cut(string(text), " ")
 	size, err := strconv.ParseUint(pages, 10, 50)
 	if err != nil {
