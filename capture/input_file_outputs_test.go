@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // read is what a test compares of packets: their interfaces, times and first bytes.
@@ -46,6 +47,7 @@ func read(t *testing.T, files ...[]byte) (packets []string) {
 // end by size, by number or by the time of their packets. Each can be read by itself, and together
 // they have all packets.
 func TestFileInputFormats(t *testing.T) {
+	testnet.SkipEmulated(t)
 	const packets, step = 900, 10_000_000 // 9 seconds of packets
 	file := captureFile(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
 	want := read(t, file)
@@ -151,6 +153,7 @@ func uncompressed(t *testing.T, c Compression, data []byte) []byte {
 // Of one pcapng file without a filter every byte is copied up to where it is damaged, but for the
 // lengths of sections: of those in testdata, also where some of their bytes have changed.
 func TestFileInputCopies(t *testing.T) {
+	testnet.SkipEmulated(t)
 	files := [][]byte{captureFile(100, 0, 1, "a", "b"), slices.Concat(captureFile(9, 0, 1, "a"), captureFile(9, 5, 1, ""))}
 	for _, pattern := range []string{"../cmd/xdpcap/testdata/*.pcapng", "../internal/capfile/testdata/fuzz/*/*", "../cmd/xdpcap/testdata/fuzz/FuzzReadSinks/*"} {
 		paths, err := filepath.Glob(pattern)
