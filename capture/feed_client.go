@@ -153,6 +153,7 @@ func (c *feedClient) progress(l *feedLog) (arrived Accounts, open []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settleLocked()
+	c.grow(len(l.added))
 	open = make([]uint64, len(c.given))
 	for i := range open {
 		open[i] = c.given[i].Captured - c.arrived.of(i).Captured + l.waiting(c.feedCursor, i)

@@ -2,6 +2,8 @@ package capture
 
 import (
 	"math/rand"
+	"net"
+	"slices"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -81,5 +83,28 @@ func TestFeedLog(t *testing.T) {
 	}
 	if readers[0].lost.Total().Lost != 0 || readers[len(readers)-1].lost.Total().Lost == 0 {
 		t.Error("the first reader is to lose nothing, and the last one something")
+	}
+}
+
+// What waits for a client may still arrive, also of a source that was described after the client
+// had joined.
+func TestFeedClientLateSources(t *testing.T) {
+	feedTest(t)
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	l := newFeedLog(minLog, 1)
+	c := newFeedClient(newFeedConn(here), 1)
+	c.feedCursor = l.join()
+	l.describe([]byte("source 1"))
+	block := pcapng.AppendPacket(nil, &pcapng.Packet{Interface: 1, Data: make([]byte, 60)})
+	for range 3 {
+		l.add(block, []placed{{end: int64(len(block)), source: 1}}, 0)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	arrived, open := c.progress(l)
+	if want := []uint64{0, 3}; !slices.Equal(open, want) || arrived.Total() != (Account{}) {
+		t.Errorf("%+v have arrived and %v wait, want %v", arrived, open, want)
 	}
 }
