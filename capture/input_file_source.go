@@ -119,14 +119,17 @@ func (p *Packet) Comments() []string {
 type outletNames struct {
 	names []string
 	known map[string]Outlet
+	first Outlet // the number before that of the first name
 }
 
 // maxOutletNames is how many names are remembered: a file may have any number.
 const maxOutletNames = 4 * groupSize
 
-// shrink forgets the names where they are many. No packet has one of their outlets any more.
+// shrink forgets the names where they are many. No packet has one of their outlets any more. Their
+// numbers do not come again, since an output may remember which name one of them had.
 func (o *outletNames) shrink() {
 	if len(o.names) > maxOutletNames {
+		o.first += Outlet(len(o.names))
 		o.names, o.known = nil, nil
 	}
 }
@@ -140,12 +143,13 @@ func (o *outletNames) learn(name []byte) Outlet {
 		o.known = make(map[string]Outlet)
 	}
 	o.names = append(o.names, string(name))
-	o.known[o.names[len(o.names)-1]] = Outlet(len(o.names))
-	return Outlet(len(o.names))
+	to := o.first + Outlet(len(o.names))
+	o.known[o.names[len(o.names)-1]] = to
+	return to
 }
 
 func (o *outletNames) name(to Outlet) string {
-	if n := int(to); n > 0 && n <= len(o.names) {
+	if n := int(to) - int(o.first); n > 0 && n <= len(o.names) {
 		return o.names[n-1]
 	}
 	return ""

@@ -237,3 +237,41 @@ type failing struct{}
 var errNoDisk = errors.New("no disk")
 
 func (failing) Write([]byte) (int, error) { return 0, errNoDisk }
+
+// An outlet in a file keeps its name, also for an output that remembers it: the number of a name
+// that was forgotten is never another one's.
+func TestFileInputOutlets(t *testing.T) {
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
+	var want []string
+	for i := range 6 * maxOutletNames {
+		name := "first"
+		if i > 0 && i%2 == 0 {
+			name = fmt.Sprint("if", i)
+		}
+		want = append(want, name)
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 60), WireLen: 60, Verdict: uint32(Redirect), Fields: pcapng.HasVerdict, Remarks: pcapng.Remarks{Outlet: []byte(name)}})
+	}
+	in := inputOf(t, FileInputOptions{}, b)
+	var remembered outletCache
+	var got []string
+	buf := make([]Packet, groupSize)
+	for {
+		n, err := in.Read(buf, nil)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range buf[:n] {
+			got = append(got, string(remembered.of(p.To, in.Description().OutletName)))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(in.outlets.names); n > maxOutletNames+groupSize {
+		t.Errorf("%d names are remembered", n)
+	}
+}
