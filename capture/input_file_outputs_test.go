@@ -277,3 +277,20 @@ func TestFileInputServed(t *testing.T) {
 		t.Errorf("%d packets: %+v", next, r)
 	}
 }
+
+// What could not be copied is told in one order.
+func TestCopyNotices(t *testing.T) {
+	e := &copyEncoder{leftOut: make(map[uint32]uint64)}
+	var want []string
+	for typ := range uint32(9) {
+		e.leftOut[typ] = 1
+		want = append(want, fmt.Sprintf("left out 1 blocks of type %d: xdpcap does not know what to change in them for a merged file", typ))
+	}
+	var got []string
+	for _, notice := range e.notices() {
+		got = append(got, notice.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -2,6 +2,8 @@ package capture
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -148,8 +150,8 @@ func (e *copyEncoder) notices() (all []error) {
 	if e.lost > 0 {
 		all = append(all, fmt.Errorf("left out what %d more sections within a file say of who wrote them: one section has room for one", e.lost))
 	}
-	for typ, n := range e.leftOut {
-		all = append(all, fmt.Errorf("left out %d blocks of type %d: xdpcap does not know what to change in them for a merged file", n, typ))
+	for _, typ := range slices.Sorted(maps.Keys(e.leftOut)) {
+		all = append(all, fmt.Errorf("left out %d blocks of type %d: xdpcap does not know what to change in them for a merged file", e.leftOut[typ], typ))
 	}
 	return all
 }
