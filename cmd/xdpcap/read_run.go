@@ -25,8 +25,8 @@ type readRun struct {
 	passed  map[uint16]uint64 // packets by link type that no filter can be applied to
 	noticed []string
 	telling sync.Mutex
-	memory  uint64 // bytes that were available before the sandbox
-	decodes []*decoded
+	memory  uint64   // bytes that were available before the sandbox
+	decoded *decoded // nil = no output tells what packets are
 	destinations
 }
 
@@ -209,11 +209,14 @@ func (r *readRun) isJSON(name string) bool {
 	return slices.ContainsFunc(r.o.targets, func(t target) bool { return t.name == name && t.url == nil && t.format == capture.JSON })
 }
 
-// decode lets the packets be counted that an output does not decode.
+// decode lets the packets be counted that an output does not decode. All outputs have the same
+// packets, so the first one that decodes counts for the others.
 func (r *readRun) decode(out capture.Output) capture.Output {
-	d := &decoded{Output: out}
-	r.decodes = append(r.decodes, d)
-	return d
+	if r.decoded != nil {
+		return out
+	}
+	r.decoded = &decoded{Output: out}
+	return r.decoded
 }
 
 // notices are what should be known of the reading besides its result.
@@ -222,8 +225,8 @@ func (r *readRun) notices() (all []string) {
 		all = append(all, fmt.Sprintf("passed over %s of %s: filters are for Ethernet", packets(r.passed[typ]), pcapng.LinkTypeName(typ)))
 	}
 	all = append(all, r.noticed...)
-	for _, d := range r.decodes {
-		all = append(all, d.notices()...)
+	if r.decoded != nil {
+		all = append(all, r.decoded.notices()...)
 	}
 	return all
 }

@@ -487,6 +487,10 @@ func TestReadOtherLinkType(t *testing.T) {
 	if stdout != "" || stderr != "xdpcap: passed over 1 packet of link type LINUX_SLL (113): filters are for Ethernet\n" {
 		t.Errorf("with a filter: %s%s", stdout, stderr)
 	}
+	_, stderr, _ = runRead(t, nil, "-w", tempFile(t)+".json", "-w", tempFile(t)+".json", "--print", file)
+	if stderr != "xdpcap: did not decode 1 packet of link type LINUX_SLL (113): xdpcap decodes Ethernet\n" {
+		t.Errorf("with several outputs: %s", stderr)
+	}
 }
 
 // Arguments are files until one is none.
