@@ -49,10 +49,11 @@ func (d *readDraw) passesOver(way string) {
 
 func (d *readDraw) packet(p *capture.Packet, length, weight uint32) {
 	d.weight, d.length = max(d.weight, weight), max(d.length, length)
-	v := &d.verdicts[min(int(p.Verdict), len(d.verdicts)-1)]
-	*v = max(*v, weight)
 	d.lost += p.Dropped
 }
+
+// verdict takes the weight of a packet whose verdict is known.
+func (d *readDraw) verdict(v int, weight uint32) { d.verdicts[v] = max(d.verdicts[v], weight) }
 
 // estimate tells what there was before packets were drawn. It is nil where all were kept.
 func (d *readDraw) estimate(t *readTally) *estimateKeys { return d.estimateOf(t, d.weight) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -127,6 +128,31 @@ func TestReadEstimates(t *testing.T) {
 	want := []string{"all packets of one flow in 10", "the first 5 packets of each flow", "at most 1000 packets per second"}
 	if diff := cmp.Diff(want, r.NotEstimated); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The packets whose verdict a file does not tell say nothing about how those with a verdict were
+// drawn, where each verdict has a rate of its own.
+func TestReadEstimatesUnknownVerdicts(t *testing.T) {
+	var b bytes.Buffer
+	out := capture.NewWriter(&b, capture.WriterOptions{})
+	o := capture.Options{SnapLen: 65535, SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
+	if err := out.Begin(capture.Description{Sources: []capture.Source{entrySource, exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint16(6) {
+		f := capture.Facts{Source: i % 2, WireLen: 100, Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)}
+		if err := out.Write([]capture.Packet{{Facts: &f, Data: testnet.UDPFrame(100, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := out.End(make(capture.Accounts, 2)); err != nil {
+		t.Fatal(err)
+	}
+	r := statsOf(t, writeFile(t, b.String()))
+	want := &estimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}
+	if diff := cmp.Diff(want, r.Verdicts["aborted"].Estimate); diff != "" || r.Total.Packets != 6 {
+		t.Errorf("%+v: %s", r.Total, diff)
 	}
 }
 

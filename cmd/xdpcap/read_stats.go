@@ -104,7 +104,9 @@ func (s *readStats) packet(p *capture.Packet) {
 		of.lost += p.Dropped
 	}
 	if verdict, known := source.VerdictOf(p); known {
-		s.verdicts[min(int(verdict), len(s.verdicts)-1)].add(length, p.Weight)
+		v := min(int(verdict), len(s.verdicts)-1)
+		s.verdicts[v].add(length, weight)
+		s.drawn.verdict(v, weight)
 	}
 	if p.HasTime() {
 		if !s.timed {
