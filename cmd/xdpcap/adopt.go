@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,8 +32,8 @@ func leftFiles(dir, pattern string) (left []leftFile) {
 			continue
 		}
 		number, err := strconv.Atoi(cmp.Or(match[1], "0"))
-		if err != nil {
-			continue // it has more digits than any number that was counted
+		if err != nil || number > math.MaxInt/2 {
+			continue // no run has counted so far, and the numbers after it have to be numbers, too
 		}
 		if info, err := e.Info(); err == nil {
 			left = append(left, leftFile{dir + e.Name(), number, info.ModTime()})

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"math"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +144,33 @@ func TestRotationRefused(t *testing.T) {
 		if _, err := rotationOf(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A file that is called as if it was the last one of all there can be is none of the ring's, and
+// neither the ring's numbers nor those of a recorder go on after it.
+func TestAdoptLargestNumber(t *testing.T) {
+	skipEmulated(t)
+	t.Chdir(t.TempDir())
+	const largest = "9223372036854775807"
+	if largest != strconv.Itoa(math.MaxInt) {
+		t.Skip("the largest number is another one here")
+	}
+	for _, name := range []string{"x_00007_20261122140509.pcapng", "x_" + largest + "_20261122140509.pcapng", "x-3.pcapng", "x-" + largest + ".pcapng"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := rotationOf(t, "-b packets:1 -b files:9 -w x.pcapng")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.adopt()
+	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
+	if name := o.series.Path(capture.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.series.Left) != 1 {
+		t.Errorf("the next file is %s after %v", name, o.series.Left)
+	}
+	if paths, after := earlierRecordings("x.pcapng"); after != 3 || len(paths) != 1 {
+		t.Errorf("the next recording is that after %d of %v", after, paths)
 	}
 }
