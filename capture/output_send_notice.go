@@ -47,15 +47,20 @@ func (s *Sender) tell() {
 		case <-s.feed.ended: // the account says the rest
 			ended = true
 		}
-		notTaken := s.feed.takenNow().Total().NotTaken
-		s.mu.Lock()
-		state := s.state
-		s.mu.Unlock()
-		state.notTaken = notTaken
-		if notice := t.look(time.Now(), state); notice != nil {
+		if notice := t.look(time.Now(), s.stateNow()); notice != nil {
 			s.notice(notice)
 		}
 	}
+}
+
+// stateNow is the state at this moment.
+func (s *Sender) stateNow() senderState {
+	notTaken := s.feed.takenNow().Total().NotTaken
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.state
+	state.notTaken = notTaken
+	return state
 }
 
 // look returns what is to be told of a state at this time; nil = nothing.

@@ -115,7 +115,7 @@ func (s *testSender) send(t *testing.T, packets int) {
 func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
 	t.Helper()
 	testnet.WaitFor(t, "both sides to stand still", func() bool {
-		s.send(t, 5000)
+		s.send(t, 500)
 		s.feed.mu.Lock()
 		defer s.feed.mu.Unlock()
 		for c := range s.feed.clients {
@@ -303,8 +303,11 @@ func TestSenderLive(t *testing.T) {
 		return a
 	}
 	s.checkArrived(t, look(), received)
-	if len(s.notices) > 0 && before.NotTaken == 0 {
-		t.Errorf("a notice while everything waits in the log: %v", <-s.notices)
+	if n := before.NotTaken; n > 0 {
+		t.Errorf("%d packets are not taken while all that have not arrived wait in the log", n)
+	}
+	if notice := newSenderTeller("").look(time.Now(), s.stateNow()); notice != nil || len(s.notices) > 0 {
+		t.Errorf("%d notices while nothing is lost; the next one is %v", len(s.notices), notice)
 	}
 	for look().NotTaken < 10_000 {
 		s.send(t, 1000)
