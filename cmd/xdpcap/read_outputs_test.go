@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -143,5 +144,37 @@ func TestReadServes(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, &stderr)
+	}
+}
+
+// A collector gets the packets of several files as one stream, in which is what a merged file has.
+func TestReadSends(t *testing.T) {
+	skipEmulated(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.(*net.TCPListener).SetDeadline(time.Now().Add(testnet.Patience))
+	received := make(chan []byte, 1)
+	go func() {
+		defer close(received)
+		conn, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		stream, err := io.ReadAll(conn)
+		if err != nil {
+			t.Error(err)
+		}
+		received <- stream
+	}()
+	one, two, merged := spreadFile(t, 20), writeSample(t, entrySource, exitSource).path, tempFile(t)
+	mustRead(t, "-w", merged, one, two)
+	mustRead(t, "-w", "tcp://"+l.Addr().String(), one, two)
+	if diff := cmp.Diff(mustRead(t, "-v", merged), mustRead(t, "-v", writeBytes(t, <-received))); diff != "" {
+		t.Error(diff)
 	}
 }
