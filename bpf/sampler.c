@@ -531,12 +531,15 @@ static __always_inline __u64 make_id(__u64 cpu, __u64 number)
  * stamp returns the time of a record. `ring` is the ring of the CPU where it is there. A tracer's
  * records may go by two rings, in which the order must follow from the stamps: each has its own.
  */
-static __always_inline __u64 stamp(struct ring *ring, enum context context)
+static __always_inline __u64 stamp(struct ring *ring, enum context context,
+				   const struct facts *facts)
 {
 	if (stamping == EVERY_TICK)
 		return bpf_ktime_get_coarse_ns();
 	if (stamping == EVERY_POLL && ring)
 		return poll_time(ring, context == XDP_BUFF);
+	if (stamping == EVERY_UNSTAMPED && ring)
+		return poll_time(ring, !facts->card_time);
 	return bpf_ktime_get_ns();
 }
 
@@ -591,7 +594,7 @@ static __always_inline bool send_by_ring(void *ctx, enum context context,
 	if (!facts)
 		return false;
 	*facts = *known;
-	complete(facts, account, length, stamp(ring, context));
+	complete(facts, account, length, stamp(ring, context, known));
 	if (!copy(ctx, context, facts + 1, length)) {
 		cancel(ring);
 		return false;
@@ -618,7 +621,7 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 
 		if (length > PERF_MAX_SAMPLE_SIZE)
 			length = PERF_MAX_SAMPLE_SIZE;
-		complete(&facts, account, length, stamp(shown, context));
+		complete(&facts, account, length, stamp(shown, context, known));
 		sent = !send_by_perf(ctx, context == XDP_BUFF, &facts, sizeof(facts), length);
 		if (shown)
 			hide_other(shown);

@@ -89,7 +89,8 @@ type Options struct {
 	// Facts.CardTime has the card's stamps. They need Linux 6.7, a driver that tells them to XDP
 	// programs, a session's own program in native mode, and for AdapterStamp the right to read
 	// /dev/ptpN. While the session lasts the card stamps all packets; if the process is killed, it
-	// goes on to do so.
+	// goes on to do so. With TransportRing, Facts.Time of these packets is as with
+	// HostLowprecStamp, if the kernel tells when a poll ends.
 	Stamp Stamp
 
 	// VLANRestore puts VLAN tags that the card has taken off back into the packets, where the

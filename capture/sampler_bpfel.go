@@ -109,9 +109,10 @@ type samplerRing struct {
 type samplerStamping uint32
 
 const (
-	samplerStampingEVERY_PACKET samplerStamping = 0
-	samplerStampingEVERY_POLL   samplerStamping = 1
-	samplerStampingEVERY_TICK   samplerStamping = 2
+	samplerStampingEVERY_PACKET    samplerStamping = 0
+	samplerStampingEVERY_POLL      samplerStamping = 1
+	samplerStampingEVERY_TICK      samplerStamping = 2
+	samplerStampingEVERY_UNSTAMPED samplerStamping = 3
 )
 
 // Names of all BPF objects in the ELF.

@@ -9,12 +9,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// chooseStamping finds out how seldom the programs can read the clock, where HostLowprecStamp asks
-// them to. It is called before they are loaded.
+// chooseStamping finds out how seldom the programs can read the clock, where packets need not have
+// its exact time. It is called before they are loaded.
 func (k *sampler) chooseStamping() error {
-	if k.options.Stamp != HostLowprecStamp {
-		return nil
+	switch {
+	case k.options.Stamp == HostLowprecStamp:
+		return k.chooseLowprec()
+	case k.options.Stamp.IsCards() && k.options.Transport == TransportRing && k.followPolls() == nil:
+		k.stamping = samplerStampingEVERY_UNSTAMPED
 	}
+	return nil
+}
+
+func (k *sampler) chooseLowprec() error {
 	tick, err := clock.Tick()
 	if err != nil {
 		return err

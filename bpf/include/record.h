@@ -69,6 +69,8 @@ enum stamping {
 	EVERY_PACKET,
 	EVERY_POLL, /* of NAPI, see poll_time: there must be a ring */
 	EVERY_TICK, /* of the kernel's clock, which is 1 to 10 ms */
+	/* EVERY_POLL for packets that the card has stamped, EVERY_PACKET for the others. */
+	EVERY_UNSTAMPED,
 };
 
 #endif

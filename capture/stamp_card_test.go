@@ -1,0 +1,90 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/xdpcap/xdpcap/internal/thread"
+)
+
+// The host's clock is read for a packet that the card has not stamped. One that the card has
+// stamped has the host's stamp of the packet before it, while the poll and the tick last.
+func TestCardStampsSpareTheClock(t *testing.T) {
+	p := newProgramTest(t, Options{Transport: TransportRing, Buffer: 16 << 20})
+	p.sampler.options.Stamp = AdapterUnsyncedStamp
+	if err := p.sampler.chooseStamping(); err != nil {
+		t.Fatal(err)
+	}
+	const packets = 10_000
+	program := loadCardStamps(t, p)
+	err := thread.Quiet(0, func() error {
+		_, err := program.Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: packets})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, _ := p.samples()
+	if len(samples) < packets {
+		t.Fatalf("%d records of %d packets", len(samples), packets)
+	}
+	stamped, alike := 0, 0
+	for i, s := range samples[1:] {
+		before := samples[i].Time
+		switch {
+		case s.Time < before:
+			t.Fatalf("record %d is stamped %d ns before the one before it", i+1, before-s.Time)
+		case s.CardTime == 0 && s.Time == before:
+			t.Fatalf("record %d has no stamp of the card, and the host's of the record before it", i+1)
+		case s.CardTime != 0 && s.Time == before:
+			alike++
+			fallthrough
+		case s.CardTime != 0:
+			stamped++
+		}
+	}
+	// Polls of other traffic on this CPU and the clock's ticks end a stamp, too.
+	if stamped < packets/3 || stamped > packets*2/3 || alike < stamped*9/10 {
+		t.Errorf("the card has stamped %d of %d packets, and %d of these spare the host's clock", stamped, packets, alike)
+	}
+}
+
+// loadCardStamps loads the program that asks the card, for which half of the packets have a stamp.
+// A program that asks a driver is not run by BPF_PROG_RUN, so the question is replaced by a random
+// number, which is the stamp, and there is one if it is even.
+func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
+	t.Helper()
+	own := question{time: true}.constants()
+	own[samplerVarSource], own[samplerVarHook] = uint32(0), uint32(0)
+	loaded, err := p.sampler.load(loading{name: samplerProgSampleCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
+		for code, i := spec.Instructions, 0; i < len(code); i++ {
+			asked, asks := strings.CutPrefix(code[i].Reference(), "bpf_xdp_metadata_rx_")
+			if !asks {
+				continue
+			}
+			if asked != "timestamp" {
+				code[i] = asm.Mov.Imm(asm.R0, -1)
+				continue
+			}
+			// r2 = r10; r2 += place; r1 = context; call
+			place := code[i-2]
+			if place.OpCode.ALUOp() != asm.Add || place.Dst != asm.R2 || code[i-1].Dst != asm.R1 {
+				t.Fatalf("the question cannot be replaced in %v", code[i-3:i+1])
+			}
+			copy(code[i-3:], asm.Instructions{
+				asm.FnGetPrandomU32.Call(),
+				asm.StoreMem(asm.R10, int16(place.Constant), asm.R0, asm.DWord),
+				asm.Mov.Reg(asm.R0, asm.R0),
+				asm.And.Imm(asm.R0, 1),
+			})
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { loaded.close() })
+	return loaded.Program
+}
