@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,10 @@ const (
 	rowHeight   = 18
 	headHeight  = 52
 )
+
+// chartSizes are the frames, in bytes on the wire, that the chart has a column for, where they were
+// measured.
+var chartSizes = []int{64, 512, 1518, 9000}
 
 // A chart has a part for each question that it answers.
 type chart struct {
@@ -62,10 +67,11 @@ func (r *Report) newChart() chart {
 		own = append(own, chartRow{ownName(transport), transport})
 	}
 	var rest []chartRow
-	for _, name := range others {
+	sink = append(sink, chartRow{pollName, ring})
+	for _, name := range otherNames {
 		rest = append(rest, chartRow{name, "other"})
 	}
-	c := chart{Width: labelWidth + 4*columnWidth, Height: 8, Machine: r.Machine.String()}
+	c := chart{Width: labelWidth + len(chartSizes)*columnWidth, Height: 8, Machine: r.Machine.String()}
 	c.add(r, "Captured without loss, of what XDP_DROP takes without a capture",
 		concat(without, sink, own, rest), func(row Row) float64 { return row.OfDrop })
 	c.add(r, "Traffic's rate beside the capture under XDP_PASS, of its rate without",
@@ -89,7 +95,11 @@ func (c *chart) add(r *Report, title string, rows []chartRow, figure func(Row) f
 	for i, row := range rows {
 		p.Labels = append(p.Labels, chartLabel{Y: top + i*rowHeight + 13, Text: row.name})
 	}
-	for column, s := range r.Frames {
+	column := 0
+	for _, s := range r.Frames {
+		if !slices.Contains(chartSizes, s.Bytes) {
+			continue
+		}
 		x := labelWidth + column*columnWidth
 		p.Columns = append(p.Columns, chartColumn{
 			X: x, Y: top - 6, Bottom: bottom, End: x + barWidth, Title: fmt.Sprintf("%d bytes", s.Bytes),
@@ -103,6 +113,7 @@ func (c *chart) add(r *Report, title string, rows []chartRow, figure func(Row) f
 				Class: row.class, Text: percent(value),
 			})
 		}
+		column++
 	}
 	c.Parts = append(c.Parts, p)
 	c.Height = bottom + 12

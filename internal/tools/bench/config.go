@@ -38,14 +38,20 @@ const (
 	onePassName = "--count --sizes --flows 10"
 	clockName   = "reading the clock alone"
 	copyingName = "copying alone"
+	pollCost    = "-j host_lowprec"
 	countName   = "counting alone"
 )
 
+// pollArgs have the clock read once for many packets.
+var pollArgs = []string{"-j", "host_lowprec"}
+
 var configs = []config{
 	{what: wholeName, size: testnet.MinFrame, kept: 1},
+	{what: wholeName, size: smallSize, kept: 1},
 	{what: wholeName, size: middleSize, kept: 1},
 	{what: wholeName, size: longSize, kept: 1},
 	{what: wholeName, size: jumboSize, kept: 1},
+	{what: pollCost, size: testnet.MinFrame, kept: 1, traffic: true, args: pollArgs},
 	{what: "-s 96", size: longSize, kept: 1, traffic: true, args: []string{"-s", "96"}},
 	{what: "--sample 10", size: testnet.MinFrame, kept: 0.1, traffic: true, args: []string{"--sample", "10"}},
 	{what: "--sample 100", size: testnet.MinFrame, kept: 0.01, traffic: true, args: []string{"--sample", "100"}},
@@ -69,8 +75,8 @@ const (
 	ringPart  = 0.4
 	// mostRepeat is the most packets at a time where they do not fill a ring.
 	mostRepeat = 500_000
-	// recordBytes is at least what a record has besides the packet.
-	recordBytes = 64
+	// recordBytes is at most what a record has besides the packet.
+	recordBytes = 96
 )
 
 // repeatFor returns how many packets fill a part of a ring.

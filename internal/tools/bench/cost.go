@@ -198,6 +198,7 @@ func (l *lab) counterCost(ctx context.Context, t *tool) (all []float64, err erro
 // A costing is a configuration whose cost is measured.
 type costing struct {
 	Cost
+	of      *program // nil: not of xdpcap
 	measure func() ([]float64, error)
 	all     []float64
 }
@@ -211,7 +212,7 @@ func (b *bench) measureCosts(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 
-	all := l.costings(ctx, b.program)
+	all := l.costings(ctx, b.programs)
 	for round := range b.costRounds {
 		for _, c := range all {
 			if c.Missing != "" {
@@ -230,37 +231,42 @@ func (b *bench) measureCosts(ctx context.Context) (err error) {
 			ns := quantile(c.all, 0.25)
 			c.KernelNs, c.MedianNs = &ns, median(c.all)
 		}
-		b.report.Costs = append(b.report.Costs, c.Cost)
+		b.each(c.of, func(r *Report) { r.Costs = append(r.Costs, c.Cost) })
 	}
 	return b.measureTraffic(ctx, l.network)
 }
 
 // costings returns everything whose cost is measured.
-func (l *lab) costings(ctx context.Context, p *program) (all []*costing) {
-	add := func(c Cost, measure func() ([]float64, error)) {
-		all = append(all, &costing{Cost: c, measure: measure})
+func (l *lab) costings(ctx context.Context, programs []*program) (all []*costing) {
+	add := func(p *program, c Cost, measure func() ([]float64, error)) {
+		all = append(all, &costing{of: p, Cost: c, measure: measure})
 	}
 	short := wireSize(testnet.MinFrame)
-	add(Cost{What: clockName, Bytes: short}, func() ([]float64, error) { return l.clockCost(ctx) })
-	add(Cost{What: countName, Bytes: short}, func() ([]float64, error) { return l.countCost(ctx) })
-	for _, size := range []int{testnet.MinFrame, middleSize, longSize, jumboSize} {
-		add(Cost{What: copyingName, Bytes: wireSize(size)}, func() ([]float64, error) { return l.copyCost(ctx, size) })
+	add(nil, Cost{What: clockName, Bytes: short}, func() ([]float64, error) { return l.clockCost(ctx) })
+	add(nil, Cost{What: countName, Bytes: short}, func() ([]float64, error) { return l.countCost(ctx) })
+	for _, size := range []int{testnet.MinFrame, smallSize, middleSize, longSize, jumboSize} {
+		add(nil, Cost{What: copyingName, Bytes: wireSize(size)}, func() ([]float64, error) { return l.copyCost(ctx, size) })
 	}
 	for i := range configs {
 		c := &configs[i]
 		for _, transport := range transports {
-			add(Cost{What: c.what, Transport: transport, Bytes: wireSize(c.size)}, func() ([]float64, error) {
-				return l.captureCost(ctx, p, c, transport)
-			})
+			for _, p := range programs {
+				add(p, Cost{What: c.what, Transport: transport, Bytes: wireSize(c.size)}, func() ([]float64, error) {
+					return l.captureCost(ctx, p, c, transport)
+				})
+			}
 		}
 	}
-	for _, t := range []tool{
-		quietTool(p.path, "stats", "-i", rxName, "--action", "drop", "--yes", "--interval", "1h"),
-		quietTool(p.path, "count", "-i", rxName, "--interval", "1h"),
+	for _, args := range [][]string{
+		{"stats", "-i", rxName, "--action", "drop", "--yes", "--interval", "1h"},
+		{"count", "-i", rxName, "--interval", "1h"},
 	} {
-		add(Cost{What: t.args[1], Bytes: short, Command: t.commandLine()}, func() ([]float64, error) {
-			return l.counterCost(ctx, &t)
-		})
+		for _, p := range programs {
+			t := quietTool(append([]string{p.path}, args...)...)
+			add(p, Cost{What: args[0], Bytes: short, Command: t.commandLine()}, func() ([]float64, error) {
+				return l.counterCost(ctx, &t)
+			})
+		}
 	}
 	return all
 }

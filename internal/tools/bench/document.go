@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -68,12 +69,62 @@ func (r *Report) printSpeed(out io.Writer) {
 	for _, row := range short.Rows {
 		fmt.Fprintf(out, "| %s |%s |%s |\n", row.Name, speedCells(row), speedCells(long.row(row.Name)))
 	}
+	r.printSpeedFiles(out)
+	r.printSpeedDrains(out)
 	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n| | ring | perf |\n|---|---|---|\n")
 	for _, c := range r.Costs {
 		if c.Transport == ring && c.Bytes == 64 {
 			fmt.Fprintf(out, "| %s | %s | %s |\n", c.What, nanos(c.KernelNs), nanos(r.cost(c.What, perf, c.Bytes).KernelNs))
 		}
 	}
+}
+
+// printSpeedFiles prints what is captured of unpaced traffic into files.
+func (r *Report) printSpeedFiles(out io.Writer) {
+	if len(r.Files) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\nInto files, of as much traffic as there is:\n\n|")
+	for _, s := range r.Files {
+		fmt.Fprintf(out, " | %d bytes, %s: captured | CPU", s.Bytes, s.To)
+	}
+	fmt.Fprint(out, " |\n|---|"+strings.Repeat("---|---|", len(r.Files))+"\n")
+	for _, row := range r.Files[0].Rows {
+		fmt.Fprintf(out, "| %s |", row.Name)
+		for _, s := range r.Files {
+			cell := s.row(row.Name)
+			part := noFigure
+			if cell.Captured > 0 {
+				part = captured(cell.Captured) + " of " + mpps(cell.Unpaced)
+			}
+			fmt.Fprintf(out, " %s | %s |", part, micros(cell.ReaderUs))
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// printSpeedDrains prints how fast filled rings are emptied.
+func (r *Report) printSpeedDrains(out io.Writer) {
+	if len(r.Drains) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\nOut of filled rings:\n\n| | bytes | rings | to | CPU per packet | packets per second |\n|---|---|---|---|---|---|\n")
+	for _, d := range r.Drains {
+		if d.CPUNs > 0 {
+			fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s |\n", d.name(), d.Bytes, d.Rings, d.To, nanos(&d.CPUNs), mpps(d.Rate))
+		}
+	}
+}
+
+// name is what a row is called beside those of other tools.
+func (d Drain) name() string {
+	switch {
+	case d.Command == "", slices.Contains(otherNames, d.What):
+		return d.What
+	case d.What == wholeName:
+		return "xdpcap"
+	}
+	return "xdpcap, " + strings.TrimPrefix(d.What, wholeName+", ")
 }
 
 func speedCells(r Row) string {

@@ -2,12 +2,14 @@
 // ratios, and makes the chart and the tables of the documentation from the same figures. make bench
 // starts it.
 //
-//	bench [-quick] [-json FILE] XDPCAP             measures
+//	bench [-quick] [-against OLD] [-disk DIR] [-json FILE] XDPCAP
+//	                                               measures, and OLD in turn with it
 //	bench -from FILE [-svg FILE] [DOCUMENT...]     draws, and fills in, what was measured
 //	bench -from FILE                               prints it again
 //
 // It needs root and two CPUs that do nothing else. Traffic comes from CPU 0, where the receiving
-// side of the veth pair also runs. The tool under test is kept on CPU 1 and writes to /dev/null.
+// side of the veth pair also runs. The tool under test is kept on CPU 1 and writes to /dev/null,
+// unless a row says otherwise.
 package main
 
 import (
@@ -25,7 +27,8 @@ import (
 	"golang.org/x/term"
 )
 
-// timeLimit is after what time nothing more is measured: what is missing then says so.
+// timeLimit is after what time nothing more is measured: what is missing then says so. With
+// -against it is twice that.
 const timeLimit = 19 * time.Minute
 
 func main() {
@@ -38,6 +41,8 @@ func main() {
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	quick := flags.Bool("quick", false, "measure everything once and shortly, to see that it works")
+	against := flags.String("against", "", "measure this `XDPCAP`, too, in turn with the other")
+	disk := flags.String("disk", "/var/tmp", "write files to this `DIRECTORY`, to measure a disk")
 	json := flags.String("json", "", "write what was measured to this `FILE`")
 	from := flags.String("from", "", "measure nothing, and read what was measured from this `FILE`")
 	svg := flags.String("svg", "", "write the chart to this `FILE`")
@@ -55,7 +60,8 @@ func command(args []string) error {
 		return r.publish(*svg, flags.Args())
 	}
 	if flags.NArg() != 1 || *svg != "" {
-		return errors.New("usage: bench [-quick] [-json FILE] XDPCAP, or bench -from FILE [-svg FILE] [DOCUMENT...]")
+		return errors.New("usage: bench [-quick] [-against OLD] [-disk DIR] [-json FILE] XDPCAP, " +
+			"or bench -from FILE [-svg FILE] [DOCUMENT...]")
 	}
 	effort := fullEffort
 	if *quick {
@@ -63,7 +69,11 @@ func command(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	r, err := measure(ctx, flags.Arg(0), effort)
+	paths := []string{flags.Arg(0)}
+	if *against != "" {
+		paths = append(paths, *against)
+	}
+	r, err := measure(ctx, paths, *disk, effort)
 	progress("")
 	if err != nil {
 		return err
@@ -93,41 +103,60 @@ func (r *Report) publish(svg string, documents []string) error {
 // A bench is a run of everything.
 type bench struct {
 	effort
-	program *program
-	report  *Report
+	programs []*program // that are measured in turn
+	disk     string     // the directory for files on a disk
 }
 
-// measure measures everything. What cannot be had is missing in the report, with the reason; the
-// error is for what leaves nothing to report.
-func measure(ctx context.Context, xdpcap string, e effort) (*Report, error) {
+// measure measures everything with each xdpcap of paths in turn, and returns the report of the
+// first, which has that of the second. What cannot be had is missing in the report, with the
+// reason; the error is for what leaves nothing to report.
+func measure(ctx context.Context, paths []string, disk string, e effort) (*Report, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("needs root, for network namespaces and XDP: use sudo")
 	}
 	if runtime.NumCPU() < 2 {
 		return nil, errors.New("needs two CPUs: one sends, one runs the tool")
 	}
-	p, err := newProgram(xdpcap)
-	if err != nil {
-		return nil, err
-	}
+	b := &bench{effort: e, disk: disk}
 	start := time.Now()
-	b := &bench{effort: e, program: p, report: &Report{
-		Measured: start.UTC().Truncate(time.Second),
-		Machine:  describeMachine(tools(p)),
-	}}
-	timed, cancel := context.WithTimeout(ctx, timeLimit)
+	for _, path := range paths {
+		p, err := newProgram(path)
+		if err != nil {
+			return nil, err
+		}
+		p.report.Measured = start.UTC().Truncate(time.Second)
+		p.report.Machine = describeMachine(append(p.tools(), others()...))
+		b.programs = append(b.programs, p)
+	}
+	timed, cancel := context.WithTimeout(ctx, time.Duration(len(paths))*timeLimit)
 	defer cancel()
-	for _, part := range []func(context.Context) error{b.measureCosts, b.measureTwoCPUs, b.measureFrames} {
+	for _, part := range []func(context.Context) error{
+		b.measureCosts, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureFiles, b.measureFrames,
+	} {
 		err := part(timed)
 		if ctx.Err() != nil {
 			return nil, errors.New("interrupted")
 		}
 		if err != nil {
-			b.report.Notes = append(b.report.Notes, missing(timed, err))
+			b.each(nil, func(r *Report) { r.Notes = append(r.Notes, missing(timed, err)) })
 		}
 	}
-	b.report.Seconds = time.Since(start).Round(time.Second).Seconds()
-	return b.report, nil
+	b.each(nil, func(r *Report) { r.Seconds = time.Since(start).Round(time.Second).Seconds() })
+	r := b.programs[0].report
+	if len(paths) > 1 {
+		r.Before = b.programs[1].report
+	}
+	return r, nil
+}
+
+// each calls f with the report of a program, or with those of all if it is nil: what was measured
+// without xdpcap stands beside each.
+func (b *bench) each(p *program, f func(*Report)) {
+	for _, some := range b.programs {
+		if p == nil || p == some {
+			f(some.report)
+		}
+	}
 }
 
 // progress shows on a terminal what is being measured, in a line that it replaces.

@@ -25,7 +25,7 @@ type effort struct {
 }
 
 var (
-	fullEffort  = effort{rounds: 7, fewRounds: 3, bursts: 4, halvings: 6, fewHalvings: 4, costRuns: 15, costRounds: 4}
+	fullEffort  = effort{rounds: 6, fewRounds: 3, bursts: 4, halvings: 6, fewHalvings: 4, costRuns: 15, costRounds: 3}
 	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, fewHalvings: 2, costRuns: 5, costRounds: 1}
 )
 
@@ -42,9 +42,10 @@ const (
 	trials    = 2
 )
 
-// Lengths of frames as programs see them, without the checksum: of 64 bytes, the shortest, of 512
-// bytes, and of 1518 bytes, the longest for an MTU of 1500.
+// Lengths of frames as programs see them, without the checksum: of 64 bytes, the shortest, of 300
+// and 512 bytes, and of 1518 bytes, the longest for an MTU of 1500.
 const (
+	smallSize  = 296
 	middleSize = 508
 	longSize   = 1514
 )
@@ -60,7 +61,11 @@ type entrant struct {
 	beside         *lane     // which bursts its own are compared with
 	rates, besides []float64 // of its bursts, and of those before them
 	parts          []float64 // of the packets that were captured in a round
-	cpu            []float64 // us per packet, of the rounds without loss
+	cpu            []float64 // us per captured packet, of the rounds without loss
+
+	of     *program // nil: not of xdpcap
+	tool   *tool    // nil: without one
+	isFile bool     // the tool writes to a file: time for what is captured counts with loss, too
 }
 
 func (n *network) passEntrant() *entrant {
@@ -81,12 +86,13 @@ func (n *network) copyEntrant(name string, verdict xdp.Verdict) *entrant {
 
 func (n *network) toolEntrant(t *tool) *entrant {
 	e := &entrant{
+		tool:   t,
 		row:    Row{Name: t.name, Verdict: t.verdict.String(), Command: t.commandLine(), Missing: t.missing},
 		beside: n.bare(t.verdict),
 	}
 	e.try = func(ctx context.Context, w load) (tr trial, err error) {
 		for range trials {
-			tr, err = n.withTool(ctx, t, w)
+			tr, err = n.withTool(ctx, e.tool, w)
 			if err != nil || tr.lossless() || float64(tr.sent-tr.captured) > smallLoss*float64(tr.sent) {
 				break
 			}
@@ -96,14 +102,26 @@ func (n *network) toolEntrant(t *tool) *entrant {
 	return e
 }
 
+// entrants returns a tool of each xdpcap in turn, and the other tools.
+func (b *bench) entrants(n *network, own func(*program) []tool, other []tool) (all []*entrant) {
+	for i := range own(b.programs[0]) {
+		for _, p := range b.programs {
+			e := n.toolEntrant(&own(p)[i])
+			e.of = p
+			all = append(all, e)
+		}
+	}
+	for i := range other {
+		all = append(all, n.toolEntrant(&other[i]))
+	}
+	return all
+}
+
 // measureSheet measures all tools at one frame size. When ctx ends, what is missing then says so.
-func (b *bench) measureSheet(ctx context.Context, n *network, all []tool, size, rounds int) Sheet {
-	entrants := []*entrant{
+func (b *bench) measureSheet(ctx context.Context, n *network, other []tool, size, rounds int) {
+	entrants := append([]*entrant{
 		n.passEntrant(), n.copyEntrant(copyDropName, xdp.Drop), n.copyEntrant(copyPassName, xdp.Pass),
-	}
-	for i := range all {
-		entrants = append(entrants, n.toolEntrant(&all[i]))
-	}
+	}, b.entrants(n, (*program).tools, other)...)
 	for round := range rounds {
 		for _, e := range entrants {
 			progress("%d bytes, round %d of %d: %s", wireSize(size), round+1, rounds, e.row.Name)
@@ -117,18 +135,29 @@ func (b *bench) measureSheet(ctx context.Context, n *network, all []tool, size, 
 		}
 	}
 	limit := median(drop)
-	s := Sheet{Bytes: wireSize(size), Rows: []Row{{
+	rows := []*entrant{{row: Row{
 		Name: dropName, Verdict: xdp.Drop.String(), Unpaced: limit, Rate: limit,
 		OfDrop: 1, Keeps: 1, KeepsLow: 1, KeepsHigh: 1,
 	}}}
 	for _, e := range entrants {
-		b.finish(ctx, n, e, size, limit)
+		e.finish(n, limit)
+		if e.row.Missing == "" && len(e.parts) > 0 && e.row.Captured < 1 {
+			b.search(ctx, n, e, size)
+		}
 		if e.row.Name == passName {
 			e.row.Keeps, e.row.KeepsLow, e.row.KeepsHigh = 1, 1, 1
 		}
-		s.Rows = append(s.Rows, e.row)
+		rows = append(rows, e)
 	}
-	return s
+	b.each(nil, func(r *Report) { r.Frames = append(r.Frames, Sheet{Bytes: wireSize(size)}) })
+	b.addRows(rows, func(r *Report) *Sheet { return &r.Frames[len(r.Frames)-1] })
+}
+
+// addRows adds the rows of entrants to a sheet in each report.
+func (b *bench) addRows(entrants []*entrant, to func(*Report) *Sheet) {
+	for _, e := range entrants {
+		b.each(e.of, func(r *Report) { to(r).Rows = append(to(r).Rows, e.row) })
+	}
 }
 
 // round measures unpaced traffic.
@@ -142,7 +171,7 @@ func (e *entrant) round(ctx context.Context, w load) {
 		return
 	}
 	e.rates, e.besides = append(e.rates, t.rates...), append(e.besides, t.beside...)
-	if t.captured > 0 && t.lossless() {
+	if t.captured > 0 && (t.lossless() || e.isFile) {
 		e.cpu = append(e.cpu, t.cpuPerPacket())
 	}
 	if e.row.Command != "" {
@@ -150,9 +179,9 @@ func (e *entrant) round(ctx context.Context, w load) {
 	}
 }
 
-// finish sums the rounds up and finds the highest rate without loss. Where most rounds had loss, it
-// is searched, beside bursts under XDP_DROP. drop is the rate of XDP_DROP in the rounds.
-func (b *bench) finish(ctx context.Context, n *network, e *entrant, size int, drop float64) {
+// finish sums the rounds up. Where most rounds had no loss, their rate is the highest without. drop
+// is the rate of XDP_DROP in the rounds.
+func (e *entrant) finish(n *network, drop float64) {
 	r := &e.row
 	if len(e.rates) == 0 {
 		return
@@ -165,20 +194,21 @@ func (b *bench) finish(ctx context.Context, n *network, e *entrant, size int, dr
 		}
 	}
 	r.Keeps, r.KeepsLow, r.KeepsHigh = median(kept), quantile(kept, 0.25), quantile(kept, 0.75)
-	switch {
-	case r.Missing != "":
-		return
-	case len(e.parts) > 0 && r.Captured < 1:
-		b.search(ctx, n, e, size)
+	isLossless := r.Missing == "" && (len(e.parts) == 0 || r.Captured == 1)
+	if isLossless || e.isFile {
+		r.ReaderUs = median(e.cpu)
+	}
+	if !isLossless {
 		return
 	}
-	r.Rate, r.ReaderUs = r.Unpaced, median(e.cpu)
+	r.Rate = r.Unpaced
 	r.OfDrop = r.Rate / drop
 	if e.beside == n.drop {
 		r.OfDrop = r.Keeps
 	}
 }
 
+// search finds the highest rate without loss beside bursts under XDP_DROP.
 func (b *bench) search(ctx context.Context, n *network, e *entrant, size int) {
 	var drop []float64
 	r := &e.row
@@ -236,25 +266,31 @@ func ratios(xs, ys []float64) (all []float64) {
 
 // measureFrames measures a sheet for each frame size, the most important ones first.
 func (b *bench) measureFrames(ctx context.Context) error {
-	all := tools(b.program)
 	for _, f := range []struct {
 		size, rounds int
 		jumbo        bool
 	}{
 		{testnet.MinFrame, b.rounds, false},
 		{longSize, b.rounds, false},
-		{jumboSize, b.fewRounds, true},
+		{smallSize, b.fewRounds, false},
 		{middleSize, b.fewRounds, false},
+		{jumboSize, b.fewRounds, true},
 	} {
 		n, err := newNetwork(networkOptions{jumbo: f.jumbo, cpus: 1})
 		if err != nil {
 			return fmt.Errorf("network for frames of %d bytes: %w", wireSize(f.size), err)
 		}
-		b.report.Frames = append(b.report.Frames, b.measureSheet(ctx, n, all, f.size, f.rounds))
+		other := others()
+		if f.size == smallSize {
+			other = named(other, tcpdumpName, dumpcapName) // the most usual ones; it takes time
+		}
+		b.measureSheet(ctx, n, other, f.size, f.rounds)
 		if err := n.close(); err != nil {
 			return err
 		}
 	}
-	slices.SortFunc(b.report.Frames, func(a, b Sheet) int { return a.Bytes - b.Bytes })
+	b.each(nil, func(r *Report) {
+		slices.SortFunc(r.Frames, func(a, b Sheet) int { return a.Bytes - b.Bytes })
+	})
 	return nil
 }

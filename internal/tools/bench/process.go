@@ -40,6 +40,9 @@ func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool, cpus stri
 	// taskset becomes the tool, so the process id is the tool's.
 	p.cmd = exec.Command("taskset", append([]string{"-c", cpus}, t.args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	if t.stdout != nil {
+		p.cmd.Stdout = t.stdout
+	}
 	// A process group of its own keeps the terminal's Ctrl-C from the tool: the bench ends what it
 	// started.
 	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
@@ -140,12 +143,14 @@ func (p *process) end() (captured uint64, err error) {
 	return p.tool.captured(p.said.text())
 }
 
-// stop interrupts the process, and kills it if it has not ended after 10 s.
+// stop interrupts the process, and kills it if it has not ended after a while: it may have to wait
+// for a disk.
 func (p *process) stop() {
 	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended
+	p.resume()
 	select {
 	case <-p.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		p.cmd.Process.Kill()
 		<-p.ended
 	}

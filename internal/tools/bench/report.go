@@ -14,9 +14,13 @@ type Report struct {
 	Seconds  float64   `json:"took_s"`
 	Machine  Machine   `json:"machine"`
 	Frames   []Sheet   `json:"frames"`
+	Files    []Sheet   `json:"files"` // the same with a file to write, and without a search
 	Costs    []Cost    `json:"costs"`
+	Drains   []Drain   `json:"drains"`
+	Stalls   []Stall   `json:"stalls"`
 	TwoCPUs  []TwoCPUs `json:"two_cpus"`
-	Notes    []string  `json:"notes,omitempty"` // what is missing besides, and why
+	Notes    []string  `json:"notes,omitempty"`  // what is missing besides, and why
+	Before   *Report   `json:"before,omitempty"` // of another xdpcap, measured in turn
 }
 
 // Machine is what was measured on.
@@ -30,8 +34,9 @@ type Machine struct {
 
 // A Sheet has the figures for one frame size.
 type Sheet struct {
-	Bytes int   `json:"frame_bytes"` // on the wire, with the checksum
-	Rows  []Row `json:"rows"`
+	Bytes int    `json:"frame_bytes"`  // on the wire, with the checksum
+	To    string `json:"to,omitempty"` // where the file is: inMemory or onDisk; "": nowhere
+	Rows  []Row  `json:"rows"`
 }
 
 // A Row has the figures of one tool, or of the traffic without a tool, at one frame size.
@@ -55,6 +60,38 @@ type Row struct {
 	OfDrop   float64 `json:"lossless_of_drop"`    // that rate, divided by XDP_DROP's without a tool
 	ReaderUs float64 `json:"reader_us,omitempty"` // CPU time per packet at the highest rate without loss
 	Missing  string  `json:"missing,omitempty"`   // why there are no figures
+}
+
+// A Drain is how fast a tool takes packets out of rings that are filled. The tool is stopped while
+// they fill, and nothing comes meanwhile.
+type Drain struct {
+	What  string `json:"what"` // a tool, or copyingName
+	Bytes int    `json:"frame_bytes"`
+	Rings int    `json:"rings"`
+	To    string `json:"to"` // nowhere or inMemory
+
+	Command string `json:"command,omitempty"`
+
+	// CPU time of the process per packet in ns: the lower quartile of many times, and the median.
+	CPUNs    float64 `json:"cpu_ns"`
+	MedianNs float64 `json:"cpu_median_ns"`
+	// Packets per second by the clock, on two CPUs: the upper quartile.
+	Rate    float64 `json:"pps"`
+	Packets int     `json:"packets"` // each time
+	Missing string  `json:"missing,omitempty"`
+}
+
+// A Stall is traffic at a rate into a pipe, from which nobody reads for a while.
+type Stall struct {
+	Bytes   int     `json:"frame_bytes"`
+	Rate    float64 `json:"pps"`
+	Seconds float64 `json:"stall_s"`
+
+	Command string  `json:"command,omitempty"`
+	Sent    uint64  `json:"sent"` // in all rounds
+	Lost    uint64  `json:"lost"`
+	Reached float64 `json:"reached_pps"` // the lowest rate of a round
+	Missing string  `json:"missing,omitempty"`
 }
 
 // A Cost is what a packet costs in xdpcap's program in one configuration, and what traffic keeps
@@ -152,12 +189,48 @@ func (s *Sheet) row(name string) Row {
 
 // cost returns the figures of a configuration, all 0 if there are none.
 func (r *Report) cost(what, transport string, bytes int) Cost {
-	for _, c := range r.Costs {
-		if c.What == what && c.Transport == transport && c.Bytes == bytes {
+	if c := r.findCost(what, transport, bytes); c != nil {
+		return *c
+	}
+	return Cost{}
+}
+
+func (r *Report) findCost(what, transport string, bytes int) *Cost {
+	for i := range r.Costs {
+		if c := &r.Costs[i]; c.What == what && c.Transport == transport && c.Bytes == bytes {
 			return c
 		}
 	}
-	return Cost{}
+	return nil
+}
+
+// drain returns the figures of filled rings, all 0 if there are none.
+func (r *Report) drain(what string, bytes, rings int, to string) Drain {
+	for _, d := range r.Drains {
+		if d.What == what && d.Bytes == bytes && d.Rings == rings && d.To == to {
+			return d
+		}
+	}
+	return Drain{}
+}
+
+// file returns the figures of a tool that writes to a file, all 0 if there are none.
+func (r *Report) file(bytes int, to, name string) Row {
+	for i := range r.Files {
+		if s := &r.Files[i]; s.Bytes == bytes && s.To == to {
+			return s.row(name)
+		}
+	}
+	return Row{}
+}
+
+func (r *Report) stall(bytes int) Stall {
+	for _, s := range r.Stalls {
+		if s.Bytes == bytes {
+			return s
+		}
+	}
+	return Stall{}
 }
 
 func (r *Report) twoCPUs(transport string) TwoCPUs {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -16,6 +17,7 @@ const (
 	blockExtra  = 64    // bytes of a packet's block in the file besides the packet
 	frameGap    = 20    // bytes on the wire around a frame: preamble and gap
 	mostCPUs    = 64    // that a card spreads its packets over
+	mostRing    = 256   // MiB of a ring: -B takes no more
 	mostMemory  = 120e9 // bytes per second through a socket's memory
 	mostOutput  = 5e9   // bytes per second that the output takes
 	checksum    = 4     // bytes of a frame that programs never see
@@ -36,7 +38,11 @@ type needs struct {
 
 // A sizing has the measured times that needs are computed from, in ns per packet.
 type sizing struct {
-	drop, sink, skip, reader float64
+	drop, sink, skip float64
+
+	live   float64 // of the reader, in traffic
+	filled float64 // of the reader from filled rings of two CPUs, 0 if that is unknown
+	reader float64 // filled, since a reader that is at its limit never waits; else live
 }
 
 // sizing returns the measured times for a frame size, and whether all of them are known.
@@ -45,9 +51,13 @@ func (r *Report) sizing(bytes int) (s sizing, ok bool) {
 	drop, sink := r.row(bytes, dropName), r.row(bytes, sinkName(transport))
 	skip := r.cost(sampleName, transport, wireSize(testnet.MinFrame)).KernelNs
 	whole := r.cost(wholeName, transport, bytes).KernelNs
-	s = sizing{drop: ratio(1e9, drop.Rate), skip: value(skip), reader: 1000 * sink.ReaderUs}
-	if s.reader == 0 {
-		s.reader = 1000 * r.row(bytes, ownName(transport)).ReaderUs
+	s = sizing{drop: ratio(1e9, drop.Rate), skip: value(skip), live: 1000 * sink.ReaderUs}
+	if s.live == 0 {
+		s.live = 1000 * r.row(bytes, ownName(transport)).ReaderUs
+	}
+	s.filled = r.drain(wholeName, bytes, 2, nowhere).CPUNs
+	if s.reader = s.filled; s.reader == 0 {
+		s.reader = s.live
 	}
 	// Where traffic was lost, its rate does not tell what it takes to capture it.
 	if s.sink = ratio(s.drop, sink.Keeps); sink.Captured < 1 {
@@ -55,6 +65,12 @@ func (r *Report) sizing(bytes int) (s sizing, ok bool) {
 	}
 	return s, drop.Rate > 0 && sink.Keeps > 0 && whole != nil && skip != nil && s.reader > 0
 }
+
+// recordSize returns the bytes of a packet's record in the ring, and blockSize those of its block
+// in the file.
+func recordSize(packet int) int { return (packet+7)&^7 + recordExtra }
+
+func blockSize(packet int) int { return (packet+3)&^3 + blockExtra }
 
 // needs computes what a capture of a part of the packets needs: all of them, or sampledPart.
 func (s sizing) needs(gbits float64, bytes int, part float64) needs {
@@ -67,7 +83,7 @@ func (s sizing) needs(gbits float64, bytes int, part float64) needs {
 	n.cpus = n.pps * each / 1e9 / fullCPU
 	n.added = n.pps * (each - s.drop) / 1e9 / fullCPU
 	n.reader = part * n.pps * s.reader / 1e9
-	record, block := float64((bytes-checksum+7)&^7+recordExtra), float64((bytes-checksum+3)&^3+blockExtra)
+	record, block := float64(recordSize(bytes-checksum)), float64(blockSize(bytes-checksum))
 	n.rings = part * n.pps * record * pause
 	n.output = part * n.pps * block
 	// The program writes the record and the reader reads it; the reader writes the block and the
@@ -94,30 +110,41 @@ func (n needs) first() (what string, part float64) {
 	return what, part
 }
 
-const sizingFormat = "    %6s %6s %7s %6s %6s %7s %9s %10s %10s  %s\n"
+// buffer returns what -B must be, in MiB: one CPU's part of the rings, as a power of two, and no
+// less than the default.
+func (n needs) buffer() int {
+	each, mib := n.rings/math.Ceil(n.cpus)/(1<<20), ringBytes>>20
+	for float64(mib) < each {
+		mib *= 2
+	}
+	return mib
+}
+
+const sizingFormat = "  %6s %5s %6s %5s %5s %6s %8s %6s %9s %9s  %s\n"
 
 // printSizing prints the tables of docs/sizing.md.
 func (r *Report) printSizing(out io.Writer) {
 	fmt.Fprintln(out, wrap(fmt.Sprintf("Measured on %s, transport %s; ns per packet:", r.Machine, r.preferred()), 100, ""))
 	fmt.Fprintln(out)
-	fmt.Fprintf(out, "    %6s   %12s %12s   %14s   %s\n", "frame", "XDP_DROP", "captured", "passed over by", "reader")
-	fmt.Fprintf(out, "    %6s   %12s %12s   %14s\n", "bytes", "alone", "", "--sample 1000")
-	sizes := []int{64, 512, 1518}
+	fmt.Fprintf(out, "    %6s   %8s %9s   %14s   %10s %12s\n", "frame", "XDP_DROP", "captured", "passed over by", "reader in", "reader from")
+	fmt.Fprintf(out, "    %6s   %8s %9s   %14s   %10s %12s\n", "bytes", "alone", "", "--sample 1000", "traffic", "filled rings")
+	sizes := []int{64, 300, 512, 1518}
 	for _, bytes := range sizes {
 		if s, ok := r.sizing(bytes); ok {
-			fmt.Fprintf(out, "    %6d   %12.0f %12.0f   %14.1f   %6.0f\n", bytes, s.drop, s.sink, s.skip, s.reader)
+			fmt.Fprintf(out, "    %6d   %8.0f %9.0f   %14.1f   %10.0f %12s\n", bytes, s.drop, s.sink, s.skip, s.live, known(s.filled))
 		} else {
 			fmt.Fprintf(out, "    %6d   not measured\n", bytes)
 		}
 	}
 	r.printBandwidth(out)
+	r.printRooms(out)
 	for _, kind := range []struct {
 		title string
 		part  float64
 	}{{"Every packet captured, whole", 1}, {"One packet of 1000 captured, whole", sampledPart}} {
 		fmt.Fprintf(out, "\n%s:\n\n", kind.title)
-		fmt.Fprintf(out, sizingFormat, "Gbit/s", "frame", "Mpps", "CPUs", "added", "reader", "rings", "memory", "output", "nearest limit")
-		for _, gbits := range []float64{10, 25, 100, 400} {
+		fmt.Fprintf(out, sizingFormat, "Gbit/s", "frame", "Mpps", "CPUs", "added", "reader", "rings", "-B", "memory", "output", "nearest limit")
+		for _, gbits := range []float64{10, 25, 100} {
 			for _, bytes := range sizes {
 				s, ok := r.sizing(bytes)
 				if !ok {
@@ -127,7 +154,7 @@ func (r *Report) printSizing(out io.Writer) {
 				what, part := n.first()
 				fmt.Fprintf(out, sizingFormat, fmt.Sprint(gbits), fmt.Sprint(bytes), fmt.Sprintf("%.2f", n.pps/1e6),
 					number(n.cpus), number(n.added), number(n.reader),
-					bytesOf(n.rings), bytesOf(n.memory)+"/s", bytesOf(n.output)+"/s", what+" "+share(part))
+					bytesOf(n.rings), room(n.buffer()), bytesOf(n.memory)+"/s", bytesOf(n.output)+"/s", what+" "+share(part))
 			}
 		}
 	}
@@ -148,6 +175,58 @@ func (r *Report) printBandwidth(out io.Writer) {
 		text += fmt.Sprintf(", and the reader takes %.1f GB/s out of it and hands them to write(2)", more/(b-a)/1000)
 	}
 	fmt.Fprintf(out, "\n%s\n", wrap(text+", by what 1518 bytes take longer than 64.", 100, ""))
+}
+
+// printRooms prints whether larger rings lose less of long packets at high rates.
+func (r *Report) printRooms(out io.Writer) {
+	const bytes = 1518
+	var found []string
+	isLess := false
+	for _, to := range []string{inMemory, onDisk} {
+		usual, large := r.file(bytes, to, sinkName(ring)), r.file(bytes, to, roomName)
+		if usual.Captured == 0 || large.Captured == 0 {
+			continue
+		}
+		found = append(found, fmt.Sprintf("into a file on a %s %s of %s are captured with the rings of 8 MiB, and %s of %s with -B 64M",
+			to, captured(usual.Captured), mpps(usual.Unpaced), captured(large.Captured), mpps(large.Unpaced)))
+		isLess = isLess || large.Captured > usual.Captured+roomGain
+	}
+	if found == nil {
+		return
+	}
+	advice := "So larger rings change nothing at such a rate on this machine; they help where the reader is kept away for longer."
+	if isLess {
+		advice = "So give long packets at high rates -B 64M."
+	}
+	text := fmt.Sprintf("Of unpaced packets of %d bytes, %s. %s", bytes, strings.Join(found, "; "), advice)
+	fmt.Fprintf(out, "\n%s\n", wrap(text, 100, ""))
+}
+
+// roomGain is how much more of the packets must be captured for larger rings to be recommended.
+const roomGain = 0.002
+
+// captured is a part of packets that tells all from nearly all.
+func captured(part float64) string {
+	if part == 1 {
+		return "all"
+	}
+	return fmt.Sprintf("%.1f %%", min(100*part, 99.9))
+}
+
+// room is a size of rings as -B takes it, or that there is none so large.
+func room(mib int) string {
+	if mib > mostRing {
+		return fmt.Sprintf(">%dM", mostRing)
+	}
+	return fmt.Sprintf("%dM", mib)
+}
+
+// known is a time in ns, which is 0 where it is not known.
+func known(ns float64) string {
+	if ns == 0 {
+		return noFigure
+	}
+	return fmt.Sprintf("%.0f", ns)
 }
 
 func number(x float64) string {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -27,6 +29,57 @@ func TestNeeds(t *testing.T) {
 		if math.Abs(test.got-test.want) > 1e-6*test.want {
 			t.Errorf("%s: %g, want %g", test.name, test.got, test.want)
 		}
+	}
+}
+
+// A ring has what its CPU receives in a pause of the reader, in a size that -B takes.
+func TestBuffer(t *testing.T) {
+	for _, test := range []struct {
+		rings, cpus float64
+		want        string
+	}{
+		{1e6, 0.3, "8M"}, {65e6, 0.3, "64M"}, {283e6, 9.3, "32M"}, {653e6, 3.02, "256M"}, {653e6, 0.5, ">256M"},
+	} {
+		if got := room((needs{rings: test.rings, cpus: test.cpus}).buffer()); got != test.want {
+			t.Errorf("%+v: -B %s, want %s", test, got, test.want)
+		}
+	}
+}
+
+// Larger rings are recommended where they lose less.
+func TestRooms(t *testing.T) {
+	const all = "Of unpaced packets of 1518 bytes, into a file on a disk %s of 3.000 Mpps are captured with the rings of 8 MiB, and all of 3.000 Mpps with -B 64M. %s"
+	for _, test := range []struct {
+		captured        float64
+		said, recommend string
+	}{
+		{0.9, "90.0 %", "So give long packets at high rates -B 64M."},
+		{0.9999, "99.9 %", "So larger rings change nothing at such a rate on this machine; they help where the reader is kept away for longer."},
+		{1, "all", "So larger rings change nothing at such a rate on this machine; they help where the reader is kept away for longer."},
+	} {
+		r := testReport()
+		r.Files[1].Rows[0].Captured = test.captured
+		var b strings.Builder
+		r.printRooms(&b)
+		if got, want := oneLine(b.String()), fmt.Sprintf(all, test.said, test.recommend); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	var b strings.Builder
+	if (&Report{}).printRooms(&b); b.Len() > 0 {
+		t.Errorf("without figures: %s", b.String())
+	}
+}
+
+// What the reader takes is that of filled rings of two CPUs where it was measured.
+func TestSizingReader(t *testing.T) {
+	r := testReport()
+	if s, ok := r.sizing(64); !ok || s.reader != 24 || s.live != 40 {
+		t.Errorf("%+v, %v", s, ok)
+	}
+	r.Drains = nil
+	if s, ok := r.sizing(64); !ok || s.reader != 40 {
+		t.Errorf("%+v, %v", s, ok)
 	}
 }
 

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +45,57 @@ func TestCopying(t *testing.T) {
 	}
 	if got.sent == 0 || !got.lossless() || got.cpu == 0 || len(got.rates) != 2 || len(got.beside) != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A process does nothing while it is paused, and is looked at until it rests.
+func TestPauseFor(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	// It is busy until there is a file.
+	path := filepath.Join(t.TempDir(), "file")
+	busy := `echo ready; while [ ! -e ` + path + ` ]; do :; done; echo done; exec sleep 1000`
+	p, err := startProcess(t.Context(), pair.Rx, &tool{args: []string{"sh", "-c", busy}, ready: "ready"}, allCPUs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stop()
+	looks, err := p.pauseFor(t.Context(), func() error {
+		before, err := p.cpu()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+		if after, err := p.cpu(); err != nil || after != before || strings.Contains(p.said.text(), "done") {
+			t.Errorf("CPU time %v while it was paused, %v, said %q", after-before, err, p.said.text())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := looks[len(looks)-1]; last.cpu <= 0 || last.at < idleTime || !strings.Contains(p.said.text(), "done") {
+		t.Errorf("%+v, said %q", last, p.said.text())
+	}
+}
+
+// A thread that only copies empties rings, too, and leaves no file.
+func TestCopyDrain(t *testing.T) {
+	for _, d := range []drainage{
+		{size: testnet.MinFrame, rings: 2, to: nowhere},
+		{size: longSize, rings: 1, to: inMemory},
+	} {
+		path := d.path(t.TempDir())
+		all, err := copyDrain(&d, path, 2)
+		if err != nil || len(all.cpu) != 2 || len(all.rate) != 2 || median(all.cpu) <= 0 || median(all.rate) <= 0 {
+			t.Errorf("%+v: %+v, %v", d, all, err)
+		}
+		if _, err := os.Stat(path); path != nowhere && err == nil {
+			t.Errorf("%s was left", path)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ func (r *Report) print(out io.Writer) {
 		r.Frames[i].print(out)
 	}
 	r.printNotes(out)
+	r.printFiles(out)
+	r.printDrains(out)
+	r.printStalls(out)
 	r.printCosts(out)
 	r.printTwoCPUs(out)
 	r.printMissing(out)
@@ -34,7 +37,11 @@ const lineFormat = "%-23s %12s %8s %7s %9s %8s %9s %8s %8s\n"
 
 // print prints the sheet as a table.
 func (s *Sheet) print(out io.Writer) {
-	fmt.Fprintf(out, "\n"+lineFormat, fmt.Sprintf("%d-byte frames", s.Bytes),
+	title := fmt.Sprintf("%d-byte frames", s.Bytes)
+	if s.To != "" {
+		title = fmt.Sprintf("%d bytes, to a %s", s.Bytes, s.To)
+	}
+	fmt.Fprintf(out, "\n"+lineFormat, title,
 		"highest rate", "of", "times", "reader", "traffic", "quartiles", "of it", "rounds")
 	fmt.Fprintf(out, lineFormat, "", "without loss", "XDP_DROP", xdpdumpName, "CPU", "keeps", "", "captured", "lossless")
 	fmt.Fprintln(out, strings.Repeat("-", 100))
@@ -63,14 +70,72 @@ copying alone: an XDP program copies the packets, a thread on the other CPU read
 Everything is measured in turn, in rounds, and compared round by round; medians. The frames come
 from the kernel, those of 9000 bytes from a packet socket. Whole packets go to /dev/null:
 `)
+	printCommands(out, r.Frames)
+}
+
+// printCommands prints how the tools of sheets were run.
+func printCommands(out io.Writer, sheets []Sheet) {
 	var said []string
-	for _, s := range r.Frames {
+	for _, s := range sheets {
 		for _, row := range s.Rows {
 			if row.Command == "" || slices.Contains(said, row.Command) {
 				continue
 			}
 			said = append(said, row.Command)
 			fmt.Fprintf(out, "    %s\n", row.Command)
+		}
+	}
+}
+
+// printFiles prints the sheets of tools that write to a file.
+func (r *Report) printFiles(out io.Writer) {
+	for i := range r.Files {
+		r.Files[i].print(out)
+	}
+	if len(r.Files) == 0 {
+		return
+	}
+	fmt.Fprint(out, `
+To files, only unpaced traffic is measured; reader CPU is per captured packet, and has what the
+process does to hand packets to the file system. none: some packets were lost in most rounds.
+`)
+	printCommands(out, r.Files)
+}
+
+const drainFormat = "%-28s %6s %6s  %-10s %9s %9s %12s %8s\n"
+
+// printDrains prints how fast filled rings are emptied.
+func (r *Report) printDrains(out io.Writer) {
+	if len(r.Drains) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n"+drainFormat, "filled rings, emptied", "frame", "rings", "to", "CPU", "median", "rate", "packets")
+	fmt.Fprintln(out, strings.Repeat("-", 96))
+	for _, d := range r.Drains {
+		cpu, rest := noFigure, noFigure
+		if d.CPUNs > 0 {
+			cpu, rest = nanos(&d.CPUNs), nanos(&d.MedianNs)
+		}
+		fmt.Fprintf(out, drainFormat, d.What, fmt.Sprint(d.Bytes), fmt.Sprint(d.Rings), d.To, cpu, rest, mpps(d.Rate), fmt.Sprint(d.Packets))
+	}
+	fmt.Fprint(out, `
+The tool is stopped while its rings fill, each from a CPU, and then goes on, on two CPUs. CPU: time
+of its process per packet, the lower quartile. Rate: packets per second by the clock, the upper
+quartile. Copying alone: a thread copies each packet's bytes from as much memory, and writes them;
+its rate is that of the slower one of the two. tcpdump and dumpcap have rings of 2 MiB by default.
+`)
+}
+
+// printStalls prints what was lost while the output took nothing.
+func (r *Report) printStalls(out io.Writer) {
+	if len(r.Stalls) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nwith --sink into a pipe from which nobody reads for a while:")
+	for _, s := range r.Stalls {
+		if s.Missing == "" {
+			fmt.Fprintf(out, "    %d bytes, %s, nobody reads for %.0f s: %d of %d packets lost\n",
+				s.Bytes, mpps(s.Reached), s.Seconds, s.Lost, s.Sent)
 		}
 	}
 }
@@ -130,11 +195,21 @@ func (r *Report) printTwoCPUs(out io.Writer) {
 // printMissing says why there are no figures.
 func (r *Report) printMissing(out io.Writer) {
 	lines := slices.Clone(r.Notes)
-	for _, s := range r.Frames {
+	for _, s := range slices.Concat(r.Frames, r.Files) {
 		for _, row := range s.Rows {
 			if row.Missing != "" {
-				lines = append(lines, fmt.Sprintf("%s, %d bytes: %s", row.Name, s.Bytes, row.Missing))
+				lines = append(lines, fmt.Sprintf("%s, %d bytes%s: %s", row.Name, s.Bytes, toWhere(s.To), row.Missing))
 			}
+		}
+	}
+	for _, d := range r.Drains {
+		if d.Missing != "" {
+			lines = append(lines, fmt.Sprintf("filled rings (%d), %s, %d bytes, to %s: %s", d.Rings, d.What, d.Bytes, d.To, d.Missing))
+		}
+	}
+	for _, s := range r.Stalls {
+		if s.Missing != "" {
+			lines = append(lines, fmt.Sprintf("stall, %d bytes: %s", s.Bytes, s.Missing))
 		}
 	}
 	for _, c := range r.Costs {
@@ -153,6 +228,14 @@ func (r *Report) printMissing(out io.Writer) {
 	for _, l := range lines {
 		fmt.Fprintln(out, wrap(l, 100, "    "))
 	}
+}
+
+// toWhere says where a sheet's file is, after a comma.
+func toWhere(to string) string {
+	if to == "" {
+		return ""
+	}
+	return ", to a " + to
 }
 
 // wrap breaks a text into indented lines of at most that many columns.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +23,7 @@ const (
 var transports = []string{ring, perf}
 
 // A tool is a capture program and how to run it: with its default options, writing whole packets to
-// /dev/null.
+// nowhere, unless to says otherwise.
 type tool struct {
 	name    string
 	args    []string // its command line
@@ -42,14 +44,17 @@ type tool struct {
 	// last block of their ring only then, and lose it if they are ended earlier.
 	handOver time.Duration
 
+	stdout *os.File // in place of what is looked at; nil: that
+
 	// captured returns the tool's own count, which it finds in the output.
 	captured func(said string) (uint64, error)
 }
 
 // A program is the xdpcap that is measured.
 type program struct {
-	path string
-	help string // what --help prints
+	path   string
+	help   string  // what --help prints
+	report *Report // of what was measured with it
 }
 
 func newProgram(path string) (*program, error) {
@@ -57,7 +62,7 @@ func newProgram(path string) (*program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s --help: %w", path, err)
 	}
-	return &program{path: path, help: string(help)}, nil
+	return &program{path: path, help: string(help), report: &Report{}}, nil
 }
 
 // runnable returns arguments by which xdpcap's program at the hook XDP can be run by BPF_PROG_RUN,
@@ -89,9 +94,24 @@ func (p *program) tool(name, transport string, verdict xdp.Verdict, args ...stri
 	if verdict == xdp.Drop {
 		t.args = append(t.args, "--sink")
 	}
-	t.args = append(t.args, "-w", "/dev/null")
+	t.args = append(t.args, "-w", nowhere)
 	t.args = append(t.args, args...)
 	return t
+}
+
+// nowhere is the file that takes whatever is written to it.
+const nowhere = "/dev/null"
+
+// to returns the tool with another file to write.
+func (t *tool) to(path string) *tool {
+	other := *t
+	other.args = slices.Clone(t.args)
+	for i, arg := range other.args {
+		if arg == nowhere {
+			other.args[i] = path
+		}
+	}
+	return &other
 }
 
 // Names of the rows.
@@ -109,60 +129,86 @@ const (
 func sinkName(transport string) string { return "xdpcap --sink, " + transport }
 func ownName(transport string) string  { return "xdpcap, " + transport }
 
-// others are the tools beside which xdpcap is measured.
-var others = []string{xdpdumpName, tcpdumpName, dumpcapName, netsniffName}
+// Names of rows that have one transport, ring.
+const (
+	pollName = "xdpcap --sink, lowprec" // -j host_lowprec
+	roomName = "xdpcap --sink, -B 64M"
+)
 
-func tools(p *program) []tool {
+// otherNames are the tools beside which xdpcap is measured.
+var otherNames = []string{xdpdumpName, tcpdumpName, dumpcapName, netsniffName}
+
+// tools returns the runs of xdpcap that are compared with other tools.
+func (p *program) tools() []tool {
 	var all []tool
 	for _, transport := range transports {
 		all = append(all, p.tool(sinkName(transport), transport, xdp.Drop, "-i", rxName))
 	}
+	all = append(all, p.tool(pollName, ring, xdp.Drop, append([]string{"-i", rxName}, pollArgs...)...))
 	for _, transport := range transports {
 		all = append(all, p.tool(ownName(transport), transport, xdp.Pass, "-i", rxName))
 	}
-	all = append(all,
-		tool{
+	return all
+}
+
+// others returns the other tools.
+func others() []tool {
+	all := []tool{
+		{
 			name:     xdpdumpName,
-			args:     []string{"xdpdump", "-i", rxName, "--load-xdp-program", "-w", "/dev/null"},
+			args:     []string{"xdpdump", "-i", rxName, "--load-xdp-program", "-w", nowhere},
 			verdict:  xdp.Pass,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
-		tool{
+		{
 			name:     tcpdumpName,
-			args:     []string{"tcpdump", "-i", rxName, "-w", "/dev/null"},
+			args:     []string{"tcpdump", "-i", rxName, "-w", nowhere},
 			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "listening on",
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`(?m)^(\d+) packets? captured`),
 		},
-		tool{
+		{
 			name:     dumpcapName,
-			args:     []string{"dumpcap", "-i", rxName, "-q", "-w", "/dev/null"},
+			args:     []string{"dumpcap", "-i", rxName, "-q", "-w", nowhere},
 			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "File: ", // dumpcap prints "Capturing on" too early
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`Packets captured: (\d+)`),
 		},
-		tool{
+		{
 			// -A, -N and -Q keep it from changing the machine's settings, -s from printing packets.
 			name:     netsniffName,
-			args:     []string{"netsniff-ng", "--in", rxName, "--out", "/dev/null", "-s", "-A", "-N", "-Q"},
+			args:     []string{"netsniff-ng", "--in", rxName, "--out", nowhere, "-s", "-A", "-N", "-Q"},
 			verdict:  xdp.Pass,
 			onStack:  true,
 			ready:    "Running!",
 			handOver: 1200 * time.Millisecond,
 			captured: fromLine(`(\d+)\s+packets incoming`), // those that it has read
-		})
+		},
+	}
 	for i := range all {
 		if _, err := exec.LookPath(all[i].args[0]); err != nil && all[i].missing == "" {
 			all[i].missing = "not installed"
 		}
 	}
 	return all
+}
+
+// named returns those of the tools that have one of the names, in the order of these.
+func named(all []tool, names ...string) (some []tool) {
+	for _, name := range names {
+		for _, t := range all {
+			if t.name == name {
+				some = append(some, t)
+			}
+		}
+	}
+	return some
 }
 
 // program is the tool's name without flags.

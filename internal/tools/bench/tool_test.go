@@ -15,7 +15,7 @@ func TestClosingCounts(t *testing.T) {
 		dumpcapName:  "Capturing on 'rx0'\nFile: /dev/null\n\rPackets captured: 7\nPackets received/dropped: 9/2\n",
 		netsniffName: "Running! Hang up with ^C!\n\n\r           7  packets incoming (1 unread on exit)\n\r           8  packets passed filter\n",
 	}
-	for _, tl := range tools(&program{path: "bin/xdpcap"}) {
+	for _, tl := range append((&program{path: "bin/xdpcap"}).tools(), others()...) {
 		text, ok := said[tl.name]
 		if !ok {
 			text = own
@@ -40,6 +40,19 @@ func TestTransportMissing(t *testing.T) {
 	}
 	if got := without.tool("", ring, xdp.Pass); got.missing == "" {
 		t.Errorf("%v can be run", got.args)
+	}
+}
+
+// A tool with another file is a copy.
+func TestToolTo(t *testing.T) {
+	with := &program{path: "xdpcap", help: "  --transport name"}
+	own := with.tool("", ring, xdp.Drop, "-i", rxName)
+	other := own.to("/tmp/dir/out")
+	if got, want := other.commandLine(), "xdpcap --transport ring --sink -w /tmp/dir/out -i rx0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if other.dir() != "/tmp/dir" || own.dir() != "/dev" || !slices.Contains(own.args, nowhere) {
+		t.Errorf("%s, %v", other.dir(), own.args)
 	}
 }
 

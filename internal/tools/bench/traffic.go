@@ -17,15 +17,20 @@ type traffic struct {
 // measureTraffic measures the rate of unpaced traffic in the configurations, in rounds.
 func (b *bench) measureTraffic(ctx context.Context, n *network) error {
 	var all []*traffic
-	for i := range b.report.Costs {
-		cost := &b.report.Costs[i]
-		for _, c := range configs {
-			if !c.traffic || c.what != cost.What || cost.Missing != "" {
-				continue
+	for _, c := range configs {
+		if !c.traffic {
+			continue
+		}
+		for _, transport := range transports {
+			for _, p := range b.programs {
+				cost := p.report.findCost(c.what, transport, wireSize(c.size))
+				if cost == nil || cost.Missing != "" {
+					continue
+				}
+				t := p.tool(c.what, transport, xdp.Drop, append([]string{"-i", rxName}, c.args...)...)
+				cost.Command = t.commandLine()
+				all = append(all, &traffic{cost: cost, size: c.size, tool: t})
 			}
-			t := b.program.tool(c.what, cost.Transport, xdp.Drop, append([]string{"-i", rxName}, c.args...)...)
-			cost.Command = t.commandLine()
-			all = append(all, &traffic{cost: cost, size: c.size, tool: t})
 		}
 	}
 	for round := range b.fewRounds {

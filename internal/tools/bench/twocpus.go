@@ -22,19 +22,21 @@ func (b *bench) measureTwoCPUs(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	for _, transport := range transports {
-		progress("two CPUs, %s", transport)
-		result := TwoCPUs{Transport: transport}
-		t := b.program.tool("two CPUs", transport, xdp.Drop, b.program.runnable()...)
-		err := error(nil)
-		if t.missing != "" {
-			err = errors.New(t.missing)
-		} else if err = l.scale(ctx, &t, &result); err == nil {
-			err = b.twoSenders(ctx, l.network, &t, &result)
+		for _, p := range b.programs {
+			progress("two CPUs, %s", transport)
+			result := TwoCPUs{Transport: transport}
+			t := p.tool("two CPUs", transport, xdp.Drop, p.runnable()...)
+			err := error(nil)
+			if t.missing != "" {
+				err = errors.New(t.missing)
+			} else if err = l.scale(ctx, &t, &result); err == nil {
+				err = b.twoSenders(ctx, l.network, &t, &result)
+			}
+			if err != nil {
+				result.Missing = missing(ctx, err)
+			}
+			p.report.TwoCPUs = append(p.report.TwoCPUs, result)
 		}
-		if err != nil {
-			result.Missing = missing(ctx, err)
-		}
-		b.report.TwoCPUs = append(b.report.TwoCPUs, result)
 	}
 	return nil
 }
@@ -122,7 +124,10 @@ func (b *bench) twoSenders(ctx context.Context, n *network, t *tool, result *Two
 	e := n.toolEntrant(t)
 	e.rates, e.besides, e.parts = unpaced, drop, captured
 	result.Drop = median(drop)
-	b.finish(ctx, n, e, testnet.MinFrame, result.Drop)
+	e.finish(n, result.Drop)
+	if e.row.Captured < 1 {
+		b.search(ctx, n, e, testnet.MinFrame)
+	}
 	result.Unpaced, result.Keeps, result.Captured = e.row.Unpaced, e.row.Keeps, e.row.Captured
 	result.Rate, result.OfDrop = e.row.Rate, e.row.OfDrop
 	if e.row.Missing != "" {

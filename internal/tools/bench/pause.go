@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A look is how much CPU time a process has used, and by when, since it went on.
+type look struct{ at, cpu time.Duration }
+
+const (
+	// lookTime is how often a process is looked at.
+	lookTime = 50 * time.Microsecond
+
+	// idleTime is how long a process must have done nothing to have emptied its rings, and idlePart
+	// which part of that time it may have been busy all the same.
+	idleTime = 10 * time.Millisecond
+	idlePart = 0.05
+)
+
+// pauseFor stops the process while f runs, lets it go on, and looks at it until it has nothing more
+// to do.
+func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) {
+	if err := p.pause(); err != nil {
+		return nil, err
+	}
+	if err := f(); err != nil {
+		return nil, errors.Join(err, p.resume())
+	}
+	before, err := p.cpu()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := p.resume(); err != nil {
+		return nil, err
+	}
+	looks, old := []look{{}}, 0 // old: the last look that is at least idleTime older than the newest
+	for time.Since(began) < 5*time.Second && ctx.Err() == nil {
+		// Go's own timers may take a millisecond.
+		pause := unix.NsecToTimespec(int64(lookTime))
+		unix.Nanosleep(&pause, nil)
+		now, err := p.cpu()
+		if err != nil {
+			return nil, err
+		}
+		last := look{time.Since(began), now - before}
+		looks = append(looks, last)
+		if last.at < idleTime || last.cpu == 0 {
+			continue
+		}
+		for looks[old+1].at <= last.at-idleTime {
+			old++
+		}
+		if busy := last.cpu - looks[old].cpu; float64(busy) < idlePart*float64(last.at-looks[old].at) {
+			return looks, nil
+		}
+	}
+	return nil, errors.Join(ctx.Err(), errors.New("it does not come to rest"))
+}
+
+// pause stops the process, so that it reads nothing, and waits until it has stopped.
+func (p *process) pause() error {
+	pid := p.cmd.Process.Pid
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		return fmt.Errorf("stop it for a while: %w", err)
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// resume lets a process go on that was paused.
+func (p *process) resume() error { return unix.Kill(p.cmd.Process.Pid, unix.SIGCONT) }
+
+// spent returns the CPU time in all.
+func spent(looks []look) time.Duration { return looks[len(looks)-1].cpu }
+
+// when returns after what time a process had used so much CPU time, as if it had used it evenly
+// between two looks.
+func when(looks []look, cpu time.Duration) time.Duration {
+	for i := 1; i < len(looks); i++ {
+		a, b := looks[i-1], looks[i]
+		if b.cpu >= cpu && b.cpu > a.cpu {
+			return a.at + time.Duration(float64(b.at-a.at)*float64(cpu-a.cpu)/float64(b.cpu-a.cpu))
+		}
+	}
+	return looks[len(looks)-1].at
+}
