@@ -14,7 +14,7 @@ SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 export CGO_ENABLED = 0
 
 # The same sources give the same binary, wherever the tree lies.
-GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/xdpcap/xdpcap/internal/version.number=$(VERSION)'
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
@@ -59,10 +59,10 @@ test-host: build
 	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Left out
-# are tools, the command, which is below, and filter: it starts none but in a test that takes long.
+# are tools, the system tests, which are below, and filter: it starts none but in a test that takes long.
 RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^contrib/\|^cmd/\|^filter/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
-# The command's own tests run the static binary that XDPCAP names. Without it they run themselves, so
+# The system tests run the static binary that XDPCAP names. Without it they run themselves, so
 # that a capture of TestChaos and the servers of TestServe are looked at by the race detector, too. It
 # takes more memory than the 40 MiB in which one ending of TestChaos captures. By default every such
 # process sleeps for a second before it exits, so that more races may show: GORACE omits that.
@@ -81,11 +81,11 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	@$(call forbid,./cmd/xdpcap,github.com/cilium)
+	@$(call forbid,./internal/cli/...,github.com/cilium)
 	@$(call forbid,./internal/pcapng ./internal/sflow,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
-	@$(call forbid,./capture ./filter/... ./internal/xdp ./internal/tc ./internal/support,/meter$$|/cmd/)
-	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/tc ./internal/support,/capture$$|/cmd/)
+	@$(call forbid,./capture ./filter/... ./internal/xdp ./internal/tc ./internal/support,/meter$$|/cmd/|/cli)
+	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/tc ./internal/support,/capture$$|/cmd/|/cli)
 	@$(call forbid,./filter/... ./internal/xdp ./internal/tc,/support$$)
 	@$(call narrow,    ,^ *//( |$$),$(GO_FILES))
 	@$(call narrow,        ,^ *(/?\*|//),$(C_FILES))

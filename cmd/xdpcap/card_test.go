@@ -1,12 +1,10 @@
-package main
+package main_test
 
 import (
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -76,9 +74,6 @@ func TestListStampTypes(t *testing.T) {
 	if err := cmd.Wait(); err != nil || out.String() != want {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	if err := printStampTypes(&out, nil); err == nil {
-		t.Error("no interface is no error")
-	}
 }
 
 // A packet whose tag is beside it is printed with the tag and its hash, and is so in the file. What
@@ -140,36 +135,5 @@ func TestCardPackets(t *testing.T) {
 	}
 	if s := account(t, string(object)); s.Unstamped != 1 || s.Interfaces[0].Unstamped != 1 {
 		t.Errorf("unstamped: %s", object)
-	}
-}
-
-// The capability to put back how cards stamp is kept where one was set, and nothing but the
-// capability: the user stays whom the capture becomes, as whom its files were tried.
-func TestKeepCards(t *testing.T) {
-	skipEmulated(t)
-	o := sandboxOptions{}
-	if os.Geteuid() == 0 {
-		o.user = "nobody"
-	}
-	if err := o.plan(""); err != nil {
-		t.Fatal(err)
-	}
-	who := o.box.User
-	o.keepNetAdmin("put back how the card stamps packets")
-	if len(o.box.Keep) != 1 || o.box.Keep[0] != unix.CAP_NET_ADMIN || o.box.User != who {
-		t.Errorf("%+v", o.box)
-	}
-	if want := ", CAP_NET_ADMIN alone, which it takes to put back how the card stamps packets, may"; !strings.Contains(o.String(), want) {
-		t.Error(o.String())
-	}
-	o.keepNetAdmin("remove the filter of clsact")
-	o.keepNetAdmin("remove the filter of clsact")
-	if want := " packets and to remove the filter of clsact, may"; !strings.Contains(o.String(), want) || len(o.box.Keep) != 1 {
-		t.Error(o.String())
-	}
-	off := sandboxOptions{off: true}
-	off.keepNetAdmin("put back how the card stamps packets")
-	if off.box != nil {
-		t.Errorf("%+v", off.box)
 	}
 }

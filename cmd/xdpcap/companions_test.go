@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 // fileStatistics returns what the statistics of a file say, in their order, each with the counters
 // in its comments.
-func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted []companionKeys) {
+func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted []CompanionKeys) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted
 			continue
 		}
 		s, _ := pcapng.ParseStatistics(block)
-		var k companionKeys
+		var k CompanionKeys
 		for _, comment := range block.Comments() {
 			if !strings.HasPrefix(comment, "{") {
 				continue
@@ -53,7 +53,7 @@ func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted
 }
 
 // packetsOf are the packets that each kind of counters has seen, of all interfaces and directions.
-func packetsOf(k companionKeys) (stats, count, latency uint64) {
+func packetsOf(k CompanionKeys) (stats, count, latency uint64) {
 	for _, r := range k.Stats {
 		stats += r.Total.Packets
 	}
@@ -154,7 +154,7 @@ func TestCompanionsAgree(t *testing.T) {
 			}
 			first, last := numbersOf(t, packets)
 			n := last - first + 1
-			_, count, _ := packetsOf(s.companionKeys)
+			_, count, _ := packetsOf(s.CompanionKeys)
 			statistics, counted := fileStatistics(t, file)
 			_, inFile, _ := packetsOf(counted[len(counted)-1])
 			if got := statistics[len(statistics)-1]; s.Seen != n || s.Captured != n || count != n || inFile != n || got.Received != n || got.Delivered != n {
@@ -220,7 +220,7 @@ func TestCompanionsSeeAll(t *testing.T) {
 				}
 			}
 			s := account(t, p.interrupt())
-			_, count, _ := packetsOf(s.companionKeys)
+			_, count, _ := packetsOf(s.CompanionKeys)
 			if n := frames + c.sent; s.Seen != n || count != n || c.captured > 1 && s.Captured != c.captured || s.Captured > c.captured {
 				t.Errorf("%d seen, %d counted, %d captured; want %d and %d", s.Seen, count, s.Captured, n, c.captured)
 			}
@@ -353,7 +353,7 @@ func TestCompanionsOfTraced(t *testing.T) {
 				packets[p.hook] = append(packets[p.hook], p.data)
 			}
 			statistics, inFile := fileStatistics(t, file)
-			all := companionKeys{}
+			all := CompanionKeys{}
 			for _, k := range inFile {
 				all.Stats, all.Count, all.Latency = append(all.Stats, k.Stats...), append(all.Count, k.Count...), append(all.Latency, k.Latency...)
 			}
@@ -363,7 +363,7 @@ func TestCompanionsOfTraced(t *testing.T) {
 				if got := statistics[i]; src.Seen != n || src.Captured != n || got.Received != n || got.Delivered != n {
 					t.Errorf("%s: frames %d to %d are %d; seen %d, captured %d, statistics %+v", src.Hook, first, last, n, src.Seen, src.Captured, got)
 				}
-				for where, k := range map[string]companionKeys{"the object": s.companionKeys, "the file": all} {
+				for where, k := range map[string]CompanionKeys{"the object": s.CompanionKeys, "the file": all} {
 					if stats, count, latency := packetsOf(k); stats != n || count != n || latency != n {
 						t.Errorf("%s has %d frames, and %s %d verdicts, %d by protocol, %d run times", src.Hook, n, where, stats, count, latency)
 					}
@@ -417,7 +417,7 @@ func TestCompanionsAtEnd(t *testing.T) {
 			}
 			status, said := p.wait()
 			s := account(t, said)
-			_, count, _ := packetsOf(s.companionKeys)
+			_, count, _ := packetsOf(s.CompanionKeys)
 			if status != 0 || s.Seen == 0 || count != s.Seen {
 				t.Errorf("status %d, %d seen, %d counted", status, s.Seen, count)
 			}

@@ -1,9 +1,7 @@
-package main
+package main_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -14,52 +12,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
-
-// document reads a text of the project's. The tests about it are skipped on an emulated machine,
-// where the texts are not, since they ask the kernel for nothing.
-func document(t *testing.T, name string) string {
-	t.Helper()
-	if testnet.Emulated() {
-		t.Skip("asks the kernel for nothing, and " + name + " is not on the emulated machine")
-	}
-	text, err := os.ReadFile(filepath.Join("..", "..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// listed reads a list of DESIGN.md: the indented lines behind the line that begins with the title.
-// A line begins with a name in the first column of the list, and goes on with words; lines without
-// a name continue the one before.
-func listed(t *testing.T, title string) map[string][]string {
-	t.Helper()
-	_, rest, ok := strings.Cut(document(t, "DESIGN.md"), "\n"+title)
-	if !ok {
-		t.Fatalf("DESIGN.md has no line that begins with %q", title)
-	}
-	_, rest, _ = strings.Cut(rest, "\n\n")
-	lists, name := make(map[string][]string), ""
-	for line := range strings.Lines(rest) {
-		if !strings.HasPrefix(line, "    ") {
-			break
-		}
-		words := strings.Fields(line)
-		if !strings.HasPrefix(line, "     ") {
-			name, words = words[0], words[1:]
-		}
-		lists[name] = append(lists[name], words...)
-	}
-	return lists
-}
 
 // Every flag of every command stands in DESIGN.md, and every flag there is one. Those that are only
 // known from other tools are hidden.
 func TestDocumentedFlags(t *testing.T) {
-	root := newRoot()
+	root := cli.NewRoot()
 	got := make(map[string][]string)
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -73,7 +34,7 @@ func TestDocumentedFlags(t *testing.T) {
 			got[cmd.Name()] = append(got[cmd.Name()], name)
 		})
 	}
-	want := listed(t, "Flags of each command")
+	want := testdoc.List(t, "Flags of each command")
 	for _, lists := range []map[string][]string{want, got} {
 		for _, flags := range lists {
 			slices.Sort(flags)
@@ -86,13 +47,13 @@ func TestDocumentedFlags(t *testing.T) {
 
 // The documents name no flag that no command has.
 func TestNamedFlagsExist(t *testing.T) {
-	root := newRoot()
+	root := cli.NewRoot()
 	exists := func(flag string) bool {
 		return flag == "help" || flag == "version" ||
 			slices.ContainsFunc(append(root.Commands(), root), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(flag) != nil })
 	}
 	for _, name := range []string{"README.md", "DESIGN.md"} {
-		text := document(t, name)
+		text := testdoc.Read(t, name)
 		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)`).FindAllStringSubmatch(text, -1) {
 			if !exists(m[1]) {
 				t.Errorf("%s names --%s, which no command has", name, m[1])
@@ -156,7 +117,7 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 // Every key of every command's --json stands in DESIGN.md, and every key there is one.
 func TestDocumentedKeys(t *testing.T) {
 	common := keysOf(reflect.TypeFor[intervalKeys]())
-	want := listed(t, "Keys of --json")
+	want := testdoc.List(t, "Keys of --json")
 	for name, types := range map[string][]reflect.Type{
 		"capture":    {reflect.TypeFor[summary]()},
 		"stats":      {reflect.TypeFor[statsReport]()},

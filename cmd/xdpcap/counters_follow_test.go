@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"fmt"
@@ -60,7 +60,7 @@ func TestCountersFollow(t *testing.T) {
 	}
 	want := 2 * uint64(len(answers))
 	if r := lastObject[statsReport](t, outputs[0]()); r.Total.Packets != want || r.Verdicts["pass"].Packets != 4 {
-		t.Errorf("stats: %+v, want %d packets", r.verdictRates, want)
+		t.Errorf("stats: %+v, want %d packets", r.VerdictRates, want)
 	}
 	if r := lastObject[countReport](t, outputs[1]()); r.Total.Packets != want {
 		t.Errorf("count: %+v, want %d packets", r.Total, want)

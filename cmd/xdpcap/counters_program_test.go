@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"cmp"
@@ -70,7 +70,7 @@ func TestCounterPrograms(t *testing.T) {
 	for i, test := range tests {
 		r := lastObject[statsReport](t, test.output())
 		if r.Verdicts[test.verdict].Packets != frames || r.Total.Packets != frames || r.Total.Bytes != 100*frames {
-			t.Errorf("stats %d: %+v", i, r.verdictRates)
+			t.Errorf("stats %d: %+v", i, r.VerdictRates)
 		}
 	}
 	if r := lastObject[countReport](t, counted()); r.Total.Packets != frames || r.Total.Bytes != 100*frames {

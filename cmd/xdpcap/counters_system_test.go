@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bufio"
@@ -256,7 +256,7 @@ func TestStatsSideBySide(t *testing.T) {
 			}
 			for i, output := range outputs[:len(outputs)-1] {
 				if r := lastObject[statsReport](t, output()); r.Verdicts["drop"].Packets != arrived || r.Total.Bytes != 100*arrived {
-					t.Errorf("reader %d: %+v, delivered %d", i, r.verdictRates, arrived)
+					t.Errorf("reader %d: %+v, delivered %d", i, r.VerdictRates, arrived)
 				}
 			}
 			if r := lastObject[countReport](t, outputs[len(outputs)-1]()); r.Total.Packets != arrived || len(r.Protocols) != 1 {
@@ -512,7 +512,7 @@ func TestCountersInterfaceGone(t *testing.T) {
 		}
 	}
 	if r := lastObject[statsReport](t, outputs["stats"]()); r.Verdicts["pass"].Packets != arrived || r.Total.Bytes != 100*arrived {
-		t.Errorf("stats: %+v of %d packets", r.verdictRates, arrived)
+		t.Errorf("stats: %+v of %d packets", r.VerdictRates, arrived)
 	}
 	for name, title := range map[string]string{"count": "total  rx1, ", "drop": "total  rx2, "} {
 		if !strings.HasPrefix(outputs[name](), title) {

@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"os"
@@ -6,54 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-// Each -w has its own format, and the flags about files mean the one that has a name.
-func TestTargets(t *testing.T) {
-	skipEmulated(t)
-	for _, test := range []struct {
-		line  string
-		want  string // format and compression of each
-		write string
-	}{
-		{"-w a.pcap -w b.pcapng.zst -w -", "pcap, pcapng zstd, pcapng", "b.pcapng.zst"},
-		{"-w -", "pcapng", "-"},
-		{"-w a.pcapng -w - --format json", "pcapng, json", "a.pcapng"},
-		{"-w a.jsonl.gz -w a.json", "json gzip, json", "a.json"},
-		{"-w a.pcapng --format pcap", "pcap", "a.pcapng"},
-		{"-w a.pcapng -w - -w b --format pcap", "pcapng, pcap, pcap", "b"},
-		{"-w - -w a -C 1", "pcapng, pcapng", "a"},
-	} {
-		o, err := rotationOf(t, test.line)
-		if err != nil {
-			t.Errorf("%s: %v", test.line, err)
-			continue
-		}
-		var got []string
-		for _, target := range o.targets {
-			got = append(got, strings.TrimSpace(target.format.String()+" "+[]string{"", "gzip", "zstd"}[target.compression]))
-		}
-		if diff := cmp.Diff([]string{test.want, test.write}, []string{strings.Join(got, ", "), o.write}); diff != "" {
-			t.Errorf("%s: %s", test.line, diff)
-		}
-	}
-	for _, test := range []struct{ line, want string }{
-		{"-w a -w a", "-w a: is given twice"},
-		{"-w a -w b -C 1", "-C: -w names 2 files: choose one that goes on in others"},
-		{"-w a -w b --ring 10M", "--ring: -w names 2 files: choose one, for FILE-1, FILE-2 and so on"},
-		{"-w a -w - --print", "--print and -w - both need standard output: write to a file, or do not print"},
-		{"-w a -w - -C 1 --print-files", "--print-files and -w - both need standard output: choose one"},
-		{"-w gopher://x", "-w gopher://x: no kind of output is called gopher"},
-		{"--format no", "--format: file format \"no\": must be pcapng, pcap or json"},
-	} {
-		if _, err := rotationOf(t, test.line); err == nil || !strings.HasPrefix(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %s", test.line, err, test.want)
-		}
-	}
-}
 
 // Several -w get the same packets. What one of them does not take is missing there alone.
 func TestSeveralFiles(t *testing.T) {

@@ -1,98 +1,14 @@
-package main
+package main_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-func ethernet(index int, name string) xdp.Interface {
-	return xdp.Interface{Index: index, Name: name, Type: "ether", Up: true}
-}
-
-// Interfaces are taken as they come and dropped as they go, what cannot be counted is said once and
-// tried again after a minute, and what ends begins again.
-func TestDiscovery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ifis []xdp.Interface
-		var said strings.Builder
-		closed := 0
-		registry := newRegistry()
-		meters := make(map[string]*fakeMeter)
-		opened := make(map[string]int)
-		d := newDiscovery(registry, func(name string) (*counters[uint64], error) {
-			opened[name]++
-			if name == "bad0" {
-				return nil, errors.New("bad0 has no room")
-			}
-			meters[name] = &fakeMeter{name: name, began: time.Now(), closed: &closed}
-			c := meters[name].counters()
-			c.metrics.labels = map[string]string{"interface": name}
-			return c, nil
-		})
-		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
-		r := &counterRun[uint64]{o: &counterOptions{listen: ":1"}, out: io.Discard, messages: &said, discovery: d}
-		step := func(now []xdp.Interface, want string) {
-			t.Helper()
-			ifis = now
-			said.Reset()
-			if !r.look() {
-				t.Error("it has ended")
-			}
-			if diff := cmp.Diff(want, said.String()); diff != "" {
-				t.Error(diff)
-			}
-			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
-			exported := 0
-			for _, f := range families {
-				exported += len(f.Metric)
-			}
-			if exported != len(r.counted) {
-				t.Errorf("%d interfaces exported, %d counted", exported, len(r.counted))
-			}
-			time.Sleep(lookInterval)
-		}
-		lo := xdp.Interface{Index: 1, Name: "lo", Type: "loopback", Up: true}
-		down := xdp.Interface{Index: 5, Name: "down0", Type: "ether"}
-		bridge := ethernet(6, "br0")
-		bridge.Driver = "bridge"
-		bad := ethernet(4, "bad0")
-		step([]xdp.Interface{lo, ethernet(2, "eth0"), down, bridge, bad}, "xdpcap: listening on eth0\nxdpcap: bad0 is not counted: bad0 has no room\n")
-		step([]xdp.Interface{lo, ethernet(2, "eth0"), ethernet(3, "eth1"), bad}, "xdpcap: listening on eth1\n")
-		step([]xdp.Interface{lo, ethernet(3, "eth1"), bad}, "xdpcap: eth0 has gone\n")
-		step([]xdp.Interface{lo, ethernet(3, "new1"), bad}, "xdpcap: eth1 has gone\nxdpcap: listening on new1\n")
-		if opened["bad0"] != 1 || closed != 2 {
-			t.Errorf("%d tries, %d closed", opened["bad0"], closed)
-		}
-		meters["new1"].follow = func() (string, error) { return "", errors.New("somebody has detached it") }
-		step([]xdp.Interface{ethernet(3, "new1"), bad}, "xdpcap: somebody has detached it\nxdpcap: listening on new1\n")
-		bad.Programs = []xdp.Program{{ID: 9}} // a new state: tried at once
-		step([]xdp.Interface{bad}, "xdpcap: new1 has gone\n")
-		time.Sleep(refusedFor)
-		step([]xdp.Interface{bad}, "")
-		if opened["bad0"] != 3 {
-			t.Errorf("%d tries, want 3", opened["bad0"])
-		}
-		bridge.Programs = bad.Programs
-		step([]xdp.Interface{bridge}, "xdpcap: listening on br0\n")
-		if err := d.close(r); err != nil || closed != 5 {
-			t.Error(err, closed)
-		}
-	})
-}
 
 // A command that exports and names no interface counts on all, also on those that come later.
 func TestAllInterfaces(t *testing.T) {
@@ -133,24 +49,4 @@ func TestAllInterfaces(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 	checkDetached(t, pair)
-}
-
-// Without --listen a command still wants to know the interface, and so do flags that are not for
-// all.
-func TestAllInterfacesRefused(t *testing.T) {
-	for args, want := range map[string]string{
-		"stats":                            errNoInterface.Error(),
-		"count":                            errNoInterface.Error(),
-		"latency":                          errNoInterface.Error(),
-		"stats --listen :0 --action drop":  "--action drop is for interfaces that are named: add -i NAME",
-		"count --listen :0 --program lb":   "--program is for interfaces that are named: add -i NAME",
-		"latency --listen :0 --builtin":    "--builtin is for interfaces that are named: add -i NAME",
-		"latency --listen :0 --program lb": "--program is for interfaces that are named: add -i NAME",
-	} {
-		root := newRoot()
-		root.SetArgs(strings.Fields(args))
-		if err := root.Execute(); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", args, err, want)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bytes"
@@ -11,14 +11,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-func longestAccount() capture.Account {
-	return capture.Account{Seen: 999_999_999_999, Captured: 999_999_999_999, Lost: 999_999}
-}
 
 // Each mistake is one clear line and exit status 1, and nothing is attached or made.
 func TestErrors(t *testing.T) {

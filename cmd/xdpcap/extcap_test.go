@@ -1,8 +1,7 @@
-package main
+package main_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -71,7 +71,7 @@ func TestExtcapAnswers(t *testing.T) {
 	}
 
 	config := checked("--extcap-config", "--extcap-interface", "xdpcap-rx0")
-	flags := newRoot().Flags()
+	flags := cli.NewRoot().Flags()
 	for _, m := range regexp.MustCompile(`(?m)^arg \{number=(\d+)\}\{call=--([a-z-]+)\}`).FindAllStringSubmatch(config, -1) {
 		flag := flags.Lookup(m[2])
 		if flag == nil {
@@ -281,30 +281,6 @@ snapshot-length = 50
 	}
 	if made, err := filepath.Glob(dir + "/*"); err != nil || len(made) != 1 {
 		t.Errorf("it made %v, %v", made, err)
-	}
-}
-
-// To wait for Wireshark's end of the fifo ends with the capture, and makes no file.
-func TestExtcapNoReader(t *testing.T) {
-	skipEmulated(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f := newFifo(t)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := openFifo(ctx, f.path, capture.WriterOptions{}, new(sandboxOptions))
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		t.Fatalf("it did not wait: %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, unix.EPIPE) {
-		t.Errorf("%v", err)
-	}
-	if _, err := openFifo(t.Context(), f.path+"2", capture.WriterOptions{}, new(sandboxOptions)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a fifo that is not there: %v", err)
 	}
 }
 

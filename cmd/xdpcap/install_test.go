@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"io/fs"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -108,7 +109,7 @@ func TestUnit(t *testing.T) {
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", instance).CombinedOutput(); err != nil || strings.Contains(string(out), "xdpcap@") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	if unit := document(t, "packaging/xdpcap@.service"); !strings.Contains(unit, "-i %i --no-overwrite\n") {
+	if unit := testdoc.Read(t, "packaging/xdpcap@.service"); !strings.Contains(unit, "-i %i --no-overwrite\n") {
 		t.Error("the unit restarts by itself, and may write over what it has written")
 	}
 	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--no-pager", instance).CombinedOutput()
@@ -132,21 +133,6 @@ func TestUnit(t *testing.T) {
 	} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit does not have %s", line)
-		}
-	}
-}
-
-// The example of the service's settings says what the flags of the capture understand.
-func TestExampleSettings(t *testing.T) {
-	text := document(t, "packaging/xdpcap.conf.example")
-	file := filepath.Join(t.TempDir(), "eth0.conf")
-	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		all, err := readSettingsFile(file, settableFlags(newRoot()))
-		if err != nil || len(all) < 4 {
-			t.Error(all, err)
 		}
 	}
 }

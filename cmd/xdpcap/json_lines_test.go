@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -159,10 +160,10 @@ func TestDocumentedLineKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := slices.Sorted(maps.Keys(keys))
-	if diff := cmp.Diff(listed(t, "Keys of --json")["line"], got); diff != "" {
+	if diff := cmp.Diff(testdoc.List(t, "Keys of --json")["line"], got); diff != "" {
 		t.Errorf("DESIGN.md (-) and a line (+) differ: %s", diff)
 	}
-	_, table, _ := strings.Cut(document(t, "README.md"), "**Packets as lines of JSON**")
+	_, table, _ := strings.Cut(testdoc.Read(t, "README.md"), "**Packets as lines of JSON**")
 	table, _, _ = strings.Cut(table, "**Watch it from Prometheus.**")
 	for _, key := range got {
 		if !strings.Contains(table, "`"+key+"`") {

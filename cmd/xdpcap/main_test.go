@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bufio"
@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 		if os.Getenv(tryInside) != "" {
 			go answerInside()
 		}
-		os.Exit(run(os.Args[1:]))
+		os.Exit(cli.Main(os.Args[1:]))
 	}
 	os.Setenv(settingsFileVariable, os.DevNull) // not the files of this machine
 	os.Setenv(strictCalls, "kill")              // a system call that the table does not have
@@ -191,9 +192,9 @@ func account(t *testing.T, stderr string) summary {
 		t.Fatalf("no summary in %q", stderr)
 	}
 	s := all[len(all)-1]
-	var sum accountKeys
-	for _, keys := range append([]sourceSummary{{accountKeys: s.accountKeys}}, s.Interfaces...) {
-		a := keys.accountKeys
+	var sum AccountKeys
+	for _, keys := range append([]sourceSummary{{AccountKeys: s.AccountKeys}}, s.Interfaces...) {
+		a := keys.AccountKeys
 		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
 			t.Errorf("the account of %q does not add up: %+v", keys.Interface, a)
 		}

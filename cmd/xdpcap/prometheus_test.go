@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -135,7 +136,7 @@ func TestPrometheus(t *testing.T) {
 	s := account(t, p.interrupt())
 
 	want := map[string]string{"xdpcap_capture_info " + s.Transport: "1"}
-	a := s.Interfaces[0].accountKeys
+	a := s.Interfaces[0].AccountKeys
 	for name, n := range map[string]uint64{
 		"seen_packets": a.Seen, "filtered_out_packets": a.FilteredOut, "not_sampled_packets": a.NotSampled, "lost_packets": a.Lost,
 		"not_recorded_packets": a.NotRecorded, "not_taken_packets": a.NotTaken, "invalid_packets": a.Invalid, "captured_packets": a.Captured, "captured_bytes": a.Bytes,
@@ -145,7 +146,7 @@ func TestPrometheus(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the account (-) and Prometheus's answer (+): %s", diff)
 	}
-	if want := (accountKeys{Seen: 21, FilteredOut: 7, NotSampled: 8, Captured: 6, Bytes: 3*70 + 3*62}); a != want {
+	if want := (AccountKeys{Seen: 21, FilteredOut: 7, NotSampled: 8, Captured: 6, Bytes: 3*70 + 3*62}); a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}
 	if seconds, err := strconv.ParseFloat(began, 64); err != nil || seconds < float64(before.UnixMilli())/1e3 || seconds > float64(time.Now().Unix())+1 {
@@ -157,7 +158,7 @@ func TestPrometheus(t *testing.T) {
 func checkDashboardQueries(t *testing.T, db *prometheusServer) {
 	t.Helper()
 	fill := strings.NewReplacer("$instance", ".*", "$interface", ".*", "$__rate_interval", "1m")
-	for _, p := range readDashboard(t).Panels {
+	for _, p := range testdoc.ReadDashboard(t).Panels {
 		for _, target := range p.Targets {
 			ask := func() map[string]string { return db.query(fill.Replace(target.Expr)) }
 			if strings.Contains(target.Expr, "xdpcap_captur") { // a rate is there after two scrapes
@@ -186,17 +187,6 @@ func TestAlertRules(t *testing.T) {
 	for _, args := range [][]string{{"check", "rules", "../../contrib/prometheus-xdpcap.rules.yml"}, {"test", "rules", "testdata/alerts.yml"}} {
 		if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
-		}
-	}
-}
-
-// Every metric that an alert asks for is exported.
-func TestAlertMetrics(t *testing.T) {
-	text := document(t, "contrib/prometheus-xdpcap.rules.yml")
-	exported := allMetrics(t)
-	for _, name := range metricNames.FindAllString(text, -1) {
-		if metricOf(name, exported) == "" {
-			t.Errorf("an alert asks for %s, which nothing exports", name)
 		}
 	}
 }

@@ -1,10 +1,11 @@
-package main
+package main_test
 
 import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +55,14 @@ func oddFile(order binary.AppendByteOrder, withUnknown bool) []byte {
 	return file
 }
 
-func writeBytes(t *testing.T, data []byte) string { return writeFile(t, string(data)) }
+func writeBytes(t *testing.T, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 func readBytes(t *testing.T, path string) []byte {
 	t.Helper()

@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"context"
@@ -14,76 +14,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-// Root does not obey what somebody else has written, and some flags are set by nobody but who types
-// the command line or administers the machine.
-func TestSettingsTrust(t *testing.T) {
-	skipEmulated(t)
-	testnet.RequireRoot(t)
-	const user, others = 1000, 0o622
-	for _, test := range []struct {
-		name     string
-		text     string
-		machine  bool // the file is the machine's
-		owner    int
-		mode     os.FileMode
-		named    bool   // by XDPCAP_CONFIG
-		variable string // "" = none
-		want     string // the value of --snapshot-length
-		notice   string
-		err      string
-	}{
-		{"own", "snapshot-length = 64", false, 0, 0o644, false, "", "64", "", ""},
-		{"a user's", "snapshot-length = 64", false, user, 0o600, false, "", "", "which belongs to user id 1000: somebody else could write to it", ""},
-		{"writable", "snapshot-length = 64", false, 0, others, false, "", "", "whose mode is 0622: somebody else could write to it", ""},
-		{"the machine's, writable", "snapshot-length = 64", true, 0, others, false, "", "", "whose mode is 0622", ""},
-		{"a user's, named", "snapshot-length = 64", false, user, 0o600, true, "", "", "", "which belongs to user id 1000: somebody else could write to it"},
-		{"no-sandbox", "no-sandbox = true", false, 0, 0o600, false, "", "", "", ":1: --no-sandbox can be set on the command line and in a file in /etc alone"},
-		{"-z", "postrotate-command = gzip", false, 0, 0o600, true, "", "", "", ":1: --postrotate-command can be set"},
-		{"the machine's no-sandbox", "no-sandbox = true\nsnapshot-length = 64", true, 0, 0o600, false, "", "64", "", ""},
-		{"variable", "", false, 0, 0o600, false, "XDPCAP_NETNS", "", "", "XDPCAP_NETNS: --netns can be set"},
-		{"-Z variable", "", false, 0, 0o600, false, "XDPCAP_RELINQUISH_PRIVILEGES", "", "", "XDPCAP_RELINQUISH_PRIVILEGES: --relinquish-privileges can be set"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			file := func() string { return settingsFiles()[1] }
-			if test.machine {
-				setSettings(t, test.text, "")
-				file = func() string { return systemSettings }
-			} else {
-				setSettings(t, "", test.text+"\n")
-			}
-			if err := os.Chmod(file(), test.mode); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chown(file(), test.owner, test.owner); err != nil {
-				t.Fatal(err)
-			}
-			if test.named {
-				t.Setenv(settingsFileVariable, file())
-			}
-			if test.variable != "" {
-				t.Setenv(test.variable, "1")
-			}
-			all, notices, err := readSettings(settableFlags(newRoot()))
-			got := ""
-			for _, s := range all {
-				if s.flag == "snapshot-length" {
-					got = s.value
-				}
-			}
-			said := ""
-			if err != nil {
-				said = err.Error()
-			}
-			if got != test.want || !strings.HasSuffix(said, test.err) && (test.err == "" || !strings.Contains(said, test.err)) || (said == "") != (test.err == "") {
-				t.Errorf("%q, error %v", got, err)
-			}
-			if text := strings.Join(notices, "\n"); !strings.Contains(text, test.notice) || (text == "") != (test.notice == "") {
-				t.Errorf("notices %q", notices)
-			}
-		})
-	}
-}
 
 // withFileCapabilities copies xdpcap to where everybody can execute it, with capabilities.
 func withFileCapabilities(t *testing.T, capabilities ...int) string {

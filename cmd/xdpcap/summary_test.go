@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bytes"
@@ -30,9 +30,9 @@ func TestJSONOnStderr(t *testing.T) {
 	if n := strings.Count(stderr, "\n"); n != 2 || len(summaries(t, stderr)) != 2 {
 		t.Errorf("%d lines: %s", n, stderr)
 	}
-	counts := accountKeys{Seen: 300, Captured: 300, Bytes: 300 * 64}
-	want := summary{accountKeys: counts, Duration: s.Duration, Transport: "perf", Interfaces: []sourceSummary{
-		{Interface: "rx0", Hook: "xdp", Mode: "native", accountKeys: counts},
+	counts := AccountKeys{Seen: 300, Captured: 300, Bytes: 300 * 64}
+	want := summary{AccountKeys: counts, Duration: s.Duration, Transport: "perf", Interfaces: []sourceSummary{
+		{Interface: "rx0", Hook: "xdp", Mode: "native", AccountKeys: counts},
 		{Interface: "more0", Hook: "xdp", Mode: "native"},
 	}}
 	if diff := cmp.Diff(want, s, cmp.AllowUnexported(summary{}, sourceSummary{})); diff != "" {

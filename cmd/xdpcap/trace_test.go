@@ -1,4 +1,4 @@
-package main
+package main_test
 
 import (
 	"bytes"
@@ -497,7 +497,7 @@ func TestTraceAnotherXdpcap(t *testing.T) {
 	first.interrupt()
 	for _, p := range []*process{first, second} {
 		if s := account(t, p.said()); int(s.Seen) != len(frames) || s.Captured != s.Seen {
-			t.Errorf("%v: %+v", p.cmd.Args[1:], s.accountKeys)
+			t.Errorf("%v: %+v", p.cmd.Args[1:], s.AccountKeys)
 		}
 	}
 }

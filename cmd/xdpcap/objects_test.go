@@ -1,0 +1,46 @@
+package main_test
+
+import "github.com/xdpcap/xdpcap/internal/cli"
+
+// What --json prints.
+type (
+	AccountKeys   = cli.AccountKeys
+	CompanionKeys = cli.CompanionKeys
+	VerdictRates  = cli.VerdictRates
+	EventCase     = cli.EventCase
+	summary       = cli.Summary
+	sourceSummary = cli.SourceSummary
+	outputSummary = cli.OutputSummary
+	statsReport   = cli.StatsReport
+	countReport   = cli.CountReport
+	flowOverflow  = cli.FlowOverflow
+	monitorReport = cli.MonitorReport
+	recordLine    = cli.RecordLine
+	latencyReport = cli.LatencyReport
+	runtimeReport = cli.RuntimeReport
+	eventLine     = cli.EventLine
+	benchReport   = cli.BenchReport
+	programReport = cli.ProgramReport
+	readReport    = cli.ReadReport
+	interfaceKeys = cli.InterfaceKeys
+	intervalKeys  = cli.IntervalKeys
+	rate          = cli.Rate
+	flowRate      = cli.FlowRate
+	flowKeys      = cli.FlowKeys
+	estimateKeys  = cli.EstimateKeys
+	sflowSummary  = cli.SFlowSummary
+)
+
+// Words and limits of the command line that tests name.
+const (
+	settingsFileVariable = "XDPCAP_CONFIG"
+	strictCalls          = "XDPCAP_TEST_CALLS"
+	onStderr             = "/dev/stderr"
+	byTrace              = "fentry-fexit"
+	byBuiltin            = "builtin"
+	byKernel             = "kernel-stats"
+	maxConnections       = 16  // that --listen serves at once
+	waitingThreads       = 10  // that may wait in the kernel
+	alikeNotices         = 10  // that are told in full
+	maxColumns           = 100 // of a table
+)

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"cmp"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// A leftFile is one that an earlier run of a ring of files has left.
+type leftFile struct {
+	path   string
+	number int
+	ended  time.Time
+}
+
+// leftFiles finds the regular files whose paths begin with dir, as filepath.Split returns it, and
+// end with a name that matches a pattern. Its first group is a number, or empty. The oldest file is
+// first. A directory that cannot be read has none.
+func leftFiles(dir, pattern string) (left []leftFile) {
+	name := regexp.MustCompile("^" + pattern + "$")
+	entries, _ := os.ReadDir(cmp.Or(dir, "."))
+	for _, e := range entries {
+		match := name.FindStringSubmatch(e.Name())
+		if match == nil || !e.Type().IsRegular() {
+			continue
+		}
+		number, err := strconv.Atoi(cmp.Or(match[1], "0"))
+		if err != nil || number > math.MaxInt/2 {
+			continue // no run has counted so far, and the numbers after it have to be numbers, too
+		}
+		if info, err := e.Info(); err == nil {
+			left = append(left, leftFile{dir + e.Name(), number, info.ModTime()})
+		}
+	}
+	slices.SortFunc(left, func(a, b leftFile) int { return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.number, b.number)) })
+	return left
+}
+
+func pathsOf(files []leftFile) (paths []string) {
+	for _, f := range files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
+// adopt finds the files that an earlier run of the ring of files has left, which then count as its
+// own. The numbers go on after them: with tcpdump's names, which come again, after the newest one,
+// and with dumpcap's after the highest, since a run may begin in the same second as the one before.
+func (o *outputOptions) adopt() {
+	if o.series == nil || o.series.Keep == 0 {
+		return
+	}
+	dir, base := filepath.Split(o.write)
+	if len(o.rotate.begins) > 0 {
+		left := leftFiles(dir, o.rotate.unfinished(dumpcapPattern(base)))
+		for _, f := range left {
+			o.rotate.firstNumber = max(o.rotate.firstNumber, f.number)
+		}
+		o.series.Left = pathsOf(left)
+		return
+	}
+	files := int(o.rotate.files)
+	pattern := tcpdumpPattern(base, `\d{`+strconv.Itoa(o.rotate.digits())+`}`)
+	left := slices.DeleteFunc(leftFiles(dir, o.rotate.unfinished(pattern)), func(f leftFile) bool { return f.number >= files })
+	if len(left) == 0 {
+		return
+	}
+	next := (left[len(left)-1].number + 1) % files
+	slices.SortStableFunc(left, func(a, b leftFile) int {
+		return cmp.Compare((a.number-next+files)%files, (b.number-next+files)%files)
+	})
+	o.rotate.firstNumber, o.series.Left = next, pathsOf(left)
+}
+
+// dumpcapPattern matches dumpcap's names of files that -w calls so.
+func dumpcapPattern(name string) string {
+	stem, format, compression := outfile.SplitName(name)
+	return regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
+}
+
+// tcpdumpPattern matches tcpdump's names, with a number of these digits.
+func tcpdumpPattern(name, digits string) string {
+	stem, format, compression := outfile.SplitName(name)
+	return regexp.QuoteMeta(stem+format) + "(" + digits + ")" + regexp.QuoteMeta(compression)
+}
+
+// unfinished lets a pattern match what a run with --atomic that was killed has left, too.
+func (r *rotationOptions) unfinished(pattern string) string {
+	if r.atomic {
+		return pattern + `(?:\.partial)?`
+	}
+	return pattern
+}

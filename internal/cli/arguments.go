@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// noArguments refuses arguments of a command that takes flags alone. An interface is what people
+// give.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Lookup("interface") != nil:
+		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %s; see %s --help",
+			cmd.CommandPath(), args[0], args[0], cmd.CommandPath())
+	}
+	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+}
+
+// checkCommand refuses the misspelt name of a command, which would be taken for a filter: a first
+// argument that is nearly one, of arguments that are no filter.
+func checkCommand(root *cobra.Command, args []string, text string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	meant := meantBy(root, args[0])
+	ifi, notFound := xdp.InterfaceByName(args[0])
+	if meant == "" && notFound != nil {
+		return nil
+	}
+	if _, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}}); err == nil {
+		return nil
+	}
+	if notFound == nil {
+		return fmt.Errorf("%q is neither a command nor a filter: an interface is given as -i %s", args[0], ifi.Name)
+	}
+	return fmt.Errorf("%q is neither a command nor a filter: did you mean xdpcap %s?", args[0], meant)
+}
+
+// meantBy is the command that a misspelt word probably means, or "".
+func meantBy(root *cobra.Command, word string) string {
+	root.SuggestionsMinimumDistance = 1
+	if len(word) > 5 {
+		root.SuggestionsMinimumDistance = 2
+	}
+	for _, name := range root.SuggestionsFor(word) {
+		return name
+	}
+	return ""
+}

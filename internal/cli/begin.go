@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// begin is what every command that attaches something calls first. It checks that the command does
+// not cut this machine off. From here on a signal does not kill the process: the context ends with
+// the first one, and the command then detaches and prints its totals. It may have come already.
+func begin(g guard) (context.Context, error) {
+	close(begun)
+	// When the reader of standard output goes away, write returns an error instead of ending the
+	// process. The signal is caught and not ignored, because commands that are started would
+	// inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	return signalled, nil
+}

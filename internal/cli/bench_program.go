@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// benchProgram measures the program of --program on a CPU.
+func (o *benchOptions) benchProgram(cpu int) (benchPrinter, error) {
+	packets, err := o.readPackets()
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := begin(guard{})
+	if err != nil {
+		return nil, err
+	}
+	p, err := xdp.FindProgram(o.program)
+	if err != nil {
+		return nil, err
+	}
+	if !o.yes {
+		return nil, fmt.Errorf("--program runs %v on packets as if they had come in: its maps change, and whoever reads them takes "+
+			"these packets for real ones, though none is sent; add --yes if that is meant", p)
+	}
+	say(stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
+	b, err := meter.BenchProgram(ctx, meter.ProgramBenchOptions{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
+	if err != nil {
+		return nil, err
+	}
+	return newProgramReport(b, packets, cpu), nil
+}
+
+// readPackets reads the packets of --packets. Without it there are none, and bench has its own.
+func (o *benchOptions) readPackets() (*meter.BenchPackets, error) {
+	if o.packets == "" {
+		return &meter.BenchPackets{}, nil
+	}
+	f, err := openWaiting(o.packets)
+	if err != nil {
+		return nil, fmt.Errorf("--packets: %w", err)
+	}
+	defer f.Close() // only read
+	packets, err := meter.ReadBenchPackets(f)
+	if err != nil {
+		return nil, fmt.Errorf("--packets %s: %w", o.packets, err)
+	}
+	return packets, nil
+}
+
+// programReport is what bench prints of a loaded program.
+type programReport struct {
+	Program   string                  `json:"program"`
+	ProgramID uint32                  `json:"program_id"`
+	CPUs      []int                   `json:"cpus"`
+	Cut       int                     `json:"cut"`  // packets of which the capture has only the beginning
+	Left      int                     `json:"left"` // packets before the last one that were too short or too long to run
+	More      bool                    `json:"more"` // the capture has more packets
+	Verdicts  map[string]*programLine `json:"verdicts"`
+	Total     *programLine            `json:"total"`
+}
+
+type programLine struct {
+	Packets int      `json:"packets"`
+	Changed int      `json:"changed"`           // packets that the program changes
+	OnceNs  float64  `json:"once_adds_ns"`      // over the empty program, of a single run
+	Ns      *float64 `json:"adds_ns,omitempty"` // of one run of many; missing where all packets are changed
+	Cycles  *float64 `json:"adds_cycles,omitempty"`
+	Native  *float64 `json:"adds_native_instructions,omitempty"`
+}
+
+func newProgramReport(b *meter.ProgramBench, packets *meter.BenchPackets, cpu int) *programReport {
+	r := &programReport{
+		Program: b.Program.Name, ProgramID: b.Program.ID, CPUs: []int{cpu},
+		Cut: packets.Cut, Left: packets.Short + packets.Long, More: packets.More,
+		Verdicts: make(map[string]*programLine), Total: newProgramLine(&b.Total),
+	}
+	for v := range b.Verdicts {
+		if c := &b.Verdicts[v]; c.Packets > 0 {
+			r.Verdicts[xdp.Verdict(v).SlotName()] = newProgramLine(c)
+		}
+	}
+	return r
+}
+
+func newProgramLine(c *meter.ProgramCost) *programLine {
+	l := &programLine{Packets: c.Packets, Changed: c.Changed, OnceNs: c.OnceNs}
+	if c.Repeated > 0 {
+		l.Ns = &c.Ns
+	}
+	if c.Hardware {
+		l.Cycles, l.Native = &c.Cycles, &c.NativeInstructions
+	}
+	return l
+}
+
+func (r *programReport) writeTable(w io.Writer) {
+	p := xdp.Program{ID: r.ProgramID, Name: r.Program}
+	fmt.Fprintln(w, shorten(printable(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), maxColumns))
+	t := &table{}
+	t.add("VERDICT", "PACKETS", "CHANGED", "ONCE", "REPEATED", "CYCLES", "NATIVE")
+	add := func(name string, l *programLine) {
+		t.add(name, strconv.Itoa(l.Packets), strconv.Itoa(l.Changed), fixed(l.OnceNs, 1), fixedOrDash(l.Ns), fixedOrDash(l.Cycles), fixedOrDash(l.Native))
+	}
+	for v := range xdp.VerdictSlots {
+		name := xdp.Verdict(v).SlotName()
+		if l := r.Verdicts[name]; l != nil {
+			add(name, l)
+		}
+	}
+	add("total", r.Total)
+	t.write(w)
+	for _, line := range r.remarks() {
+		fmt.Fprintln(w, line)
+	}
+}
+
+// remarks say what the table does not show.
+func (r *programReport) remarks() (lines []string) {
+	if r.More {
+		lines = append(lines, fmt.Sprintf("The capture has more packets: these are its first %d.", r.Total.Packets))
+	}
+	if r.Cut > 0 {
+		lines = append(lines, fmt.Sprintf("Of %d packets the capture has only the beginning, and the program saw no more of them.", r.Cut))
+	}
+	if r.Left > 0 {
+		lines = append(lines, fmt.Sprintf("%d packets were left out: they are too short or too long to be run.", r.Left))
+	}
+	if r.Total.Changed > 0 {
+		lines = append(lines, fmt.Sprintf("%d packets have no part in REPEATED: the program would change each of them again and again.", r.Total.Changed))
+	}
+	return lines
+}

@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// captureOptions are the flags of the default command.
+type captureOptions struct {
+	outputOptions
+	interfaces []string
+	read       []string // files to read instead
+
+	filter filterOptions
+
+	snapLen   size
+	buffer    size
+	sink, yes bool
+
+	promiscuous, notPromiscuous bool
+
+	hookNames, programs, verdictNames []string
+	filterAt, hookMap, directionName  string
+
+	sample         sampling
+	sampleFlows    uint32
+	first, maxRate uint64
+
+	mode, transportName string
+
+	direction capture.Direction
+	xdpMode   capture.Mode
+	transport capture.Transport
+	hooks     []capture.Hook
+	verdicts  []capture.Verdict
+
+	list     bool
+	json     jsonFlag
+	listen   string // address of the metrics, "" = none
+	account  bool   // keep the account alone
+	printing printOptions
+	extcap   extcapOptions
+	recorder recorderOptions
+	card     cardOptions
+
+	companions companionOptions
+}
+
+const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
+kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass; a
+host's own XDP programs are left alone.`
+
+const captureExamples = `  xdpcap -i eth0                                print packets, one line each
+  xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it
+  xdpcap -i eth0 -w - | tcpdump -nr -           into another program
+  xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
+                                                only what matches, chosen in the kernel
+  xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
+  xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
+  xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
+  xdpcap -i eth0 -w out.pcapng --count --flows 10
+                                                and what they are, sampled or not
+  xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
+                                                one packet of 1000, for a minute
+  xdpcap -i eth0 --sample drop=1,pass=1000 -w drops.pcapng
+                                                all that is dropped, and one of 1000 that pass
+  xdpcap -i eth0 --sample auto -w all.pcapng    as many packets as can be kept without a loss
+  xdpcap -i eth0 -G 3600 -W 24 -w %F_%H.pcapng.zst
+                                                a day, a compressed file for each hour
+  xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
+                                                the last 50 files of 100 MB, fewer on a full disk
+  xdpcap -i eth0 --ring 256M --trigger aborted --post 5s -w crash.pcapng
+                                                what came before and after an exception`
+
+func newCapture(o *captureOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "xdpcap [flags] [filter]",
+		Short:   "Capture packets at the XDP hook",
+		Long:    captureHelp,
+		Example: captureExamples,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.extcap.asked() {
+				return o.answer(cmd)
+			}
+			if o.list && o.json.given && o.json.file != onStderr {
+				return errors.New("-D prints to standard output: its --json takes no file")
+			}
+			if o.list {
+				return printInterfaces(cmd.OutOrStdout(), o.json.given)
+			}
+			if o.card.listStamps {
+				return printStampTypes(cmd.OutOrStdout(), o.interfaces)
+			}
+			if o.read != nil {
+				return readInstead(cmd, o.read, args)
+			}
+			o.filter.words = args
+			if o.filter.dump == 0 {
+				return runCapture(o, cmd, nil)
+			}
+			if err := o.readFilter(cmd); err != nil {
+				return err
+			}
+			return o.printFilter(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.SetNormalizeFunc(otherNames)
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "Which packets", o.packetFlags)
+	addGroup(f, "How much", o.amountFlags)
+	addGroup(f, "Counters beside the packets", o.companions.flags)
+	addGroup(f, "Output", o.outputFlags)
+	addGroup(f, "Long captures", o.rotate.flags)
+	addGroup(f, "Flight recorder", o.recorder.flags)
+	addGroup(f, "Live streams", o.live.flags)
+	addGroup(f, "Lines", o.printing.flags)
+	addGroup(f, "Privileges", o.sandbox.flags)
+	addPeerFlags(f)
+	o.extcap.flags(f)
+
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
+	o.card.complete(cmd)
+	cmd.RegisterFlagCompletionFunc("rx-capture", completeList("entry", "exit"))
+	cmd.RegisterFlagCompletionFunc("verdict", completeList(xdp.VerdictNames()...))
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{"perf", "ring", "auto"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
+	f.StringVarP(&o.directionName, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
+	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
+	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
+	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
+	modeVar(f, &o.mode)
+	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
+	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
+	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
+	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead, as the command read does")
+	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
+}
+
+func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
+	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
+	o.filter.flags(f)
+	o.card.vlanFlag(f)
+}
+
+func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
+	o.buffer = size{unit: 1 << 10}
+	o.snapLen = size{unit: 1}
+	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most: %d, by --transport ring %d", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
+	f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
+	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
+	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
+	o.sample = sampling{oneIn: 1}
+	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; by what becomes of it: drop=1,pass=1000; auto: of as many as it takes to lose none")
+	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
+	f.StringVar(&o.transportName, "transport", "", "how packets come from the kernel, `name`: perf (default, if permitted), ring (shared memory: costs the traffic less), or auto: ring if it can be had")
+	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
+}
+
+func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
+	o.fileFlags(f)
+	o.card.stampFlags(f)
+	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
+	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
+	f.BoolVar(&o.unnamed, "no-command-line", false, "write files and streams without the command line, which is in their first comment otherwise")
+	o.sflow.flags(f)
+	listenVar(f, &o.listen)
+	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
+	f.Lookup("json").NoOptDefVal = onStderr
+}
+
+// readFilter finds the filter, and refuses words that were not meant as one.
+func (o *captureOptions) readFilter(root *cobra.Command) error {
+	if err := o.filter.read(); err != nil {
+		return err
+	}
+	return checkCommand(root, o.filter.words, o.filter.text)
+}
+
+// otherNames lets a flag be found by another name than the help has: xdpdump's, or one that people
+// type.
+func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch name {
+	case "promiscuous":
+		name = "promiscuous-mode"
+	case "program-names":
+		name = "program"
+	}
+	return pflag.NormalizedName(name)
+}
+
+// check finds what is wrong with the flags before anything is touched; given tells which were set.
+func (o *captureOptions) check(given func(flag string) bool) (err error) {
+	if err := o.readTargets(given); err != nil {
+		return err
+	}
+	switch {
+	case len(o.interfaces) == 0 && o.hookMap == "":
+		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+	case len(o.interfaces) > 0 && o.hookMap != "":
+		return errors.New("-i and --hook: a hook map is captured alone")
+	case o.count == 0 && given("packet-count"):
+		return errors.New("-c 0: must be at least 1")
+	case o.sampleFlows == 0:
+		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
+	case o.first == 0 && given("first"):
+		return errors.New("--first 0: must be at least 1")
+	case o.maxRate == 0 && given("max-rate"):
+		return errors.New("--max-rate 0: must be at least 1")
+	case o.promiscuous && o.notPromiscuous:
+		return errors.New("-P and -p: choose one")
+	case o.account && (len(o.writes) > 0 || o.print || o.live.serve != ""):
+		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
+	case o.live.tls.asked() && (o.live.serve == "" || o.live.isLocal()) && !o.writesTo("tcp"):
+		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
+	case o.print && o.writesStdout():
+		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
+	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && o.live.serve == "" && !o.account):
+		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
+	}
+	if err := o.checkSampling(given); err != nil {
+		return err
+	}
+	if err := o.checkRecorder(given); err != nil {
+		return err
+	}
+	if err := o.checkSFlow(given); err != nil {
+		return err
+	}
+	if err := o.card.check(given); err != nil {
+		return err
+	}
+	if err := o.checkCompanions(); err != nil {
+		return err
+	}
+	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
+		return fmt.Errorf("--xdp-mode: %w", err)
+	}
+	if err := o.checkDirection(given); err != nil {
+		return err
+	}
+	// Only an exit has a verdict, or a packet to look at as it comes out.
+	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
+		o.hookNames = []string{"exit"}
+	}
+	for _, name := range o.hookNames {
+		h, err := capture.ParseHook(name)
+		if err != nil {
+			return fmt.Errorf("--rx-capture: %w", err)
+		}
+		if !slices.Contains(o.hooks, h) {
+			o.hooks = append(o.hooks, h)
+		}
+	}
+	if o.recorder.needsVerdict && o.hookMap == "" && !slices.Contains(o.hooks, capture.Exit) {
+		return errors.New("--trigger: only what comes out of a program has a verdict: add --rx-capture exit")
+	}
+	slices.Sort(o.hooks) // the order of a packet's way
+	for _, name := range o.verdictNames {
+		v, err := capture.ParseVerdict(name)
+		if err != nil {
+			return fmt.Errorf("--verdict: %w", err)
+		}
+		o.verdicts = append(o.verdicts, v)
+	}
+	if o.filterAt != "entry" && o.filterAt != "exit" {
+		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
+	}
+	if given("transport") {
+		if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
+			return fmt.Errorf("--transport: %w", err)
+		}
+	}
+	if !given("ring") { // a recorder's files are no series
+		o.series, err = o.rotation(given)
+	}
+	if err == nil && o.series != nil && o.rotate.printFiles && o.json.descriptor() == unix.Stdout {
+		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
+	}
+	return err
+}
+
+func (o *captureOptions) session() capture.Options {
+	return capture.Options{
+		Interfaces: o.interfaces,
+		Direction:  o.direction,
+		Mode:       o.xdpMode,
+		HookMap:    o.hookMap,
+
+		Hooks:        o.hooks,
+		Targets:      o.programs,
+		Verdicts:     o.verdicts,
+		FilterAtExit: o.filterAt == "exit",
+
+		Filter:        o.filter.text,
+		VLANAware:     o.filter.vlanAware,
+		FilterProgram: o.filter.program,
+		Stamp:         o.card.stamp,
+		VLANRestore:   o.card.restore,
+		Hash:          o.printing.verbose > 0,
+		SnapLen:       int(o.snapLen.bytes),
+		Count:         o.count,
+		SampleFlows:   o.sampleFlows,
+		First:         o.first,
+		Sample:        o.sample.oneIn,
+		MaxRate:       o.maxRate,
+
+		SampleVerdicts: o.sample.verdicts,
+		Adaptive:       o.sample.auto,
+
+		Sink:        o.sink,
+		Promiscuous: o.promiscuity(),
+		Transport:   o.transport,
+		Buffer:      int(o.buffer.bytes),
+		Immediate:   o.unbuffer,
+	}
+}
+
+func (o *captureOptions) promiscuity() capture.Promiscuity {
+	switch {
+	case o.promiscuous:
+		return capture.PromiscuousOn
+	case o.notPromiscuous:
+		return capture.PromiscuousOff
+	}
+	return capture.PromiscuousAuto
+}

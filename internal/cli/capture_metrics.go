@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// listenVar defines the flag for the address at which a command serves its counters.
+func listenVar(f *pflag.FlagSet, address *string) {
+	nameVar(f, address, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
+}
+
+// A captureReading is what a scrape of a capture is answered with.
+type captureReading struct {
+	accounts capture.Accounts
+	fileSize int64                  // bytes of all files together; -1: there is none
+	clients  *capture.ServerAccount // of --serve; nil = there is none
+	outputs  []outputSummary        // as at the end
+}
+
+// read is called by scrapes while the session runs, and while it ends.
+func (r *captureRun) read() (c captureReading, err error) {
+	c.fileSize = -1
+	for _, d := range r.opened {
+		if f, ok := d.(*capture.File); ok {
+			c.fileSize = max(c.fileSize, 0) + f.Size()
+		}
+		if server, ok := d.(*liveServer); ok {
+			a := server.Account()
+			c.clients = &a
+		}
+	}
+	all, err := r.accountsNow()
+	if err != nil {
+		return c, err
+	}
+	c.accounts, c.outputs = all[0], r.outputSummaries(all)
+	if r.recorder != nil {
+		for i, n := range r.recorder.Overwritten() {
+			c.accounts[i].NotRecorded = n
+		}
+	}
+	return c, nil
+}
+
+// captureMetrics has a counter for each number of an account, labelled by its source, and what else
+// is known of the capture.
+func captureMetrics(sources []capture.Source, transport capture.Transport, started time.Time) metricSet[captureReading] {
+	var m metricSet[captureReading]
+	for _, number := range []struct {
+		name, help string
+		of         func(capture.Account) uint64
+	}{
+		{"seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen }},
+		{"filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut }},
+		{"not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled }},
+		{"not_recorded_packets", "Packets that a recorder had in memory and overwrote before it wrote them.", func(a capture.Account) uint64 { return a.NotRecorded }},
+		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},
+		{"not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken }},
+		{"invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid }},
+		{"captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured }},
+		{"captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes }},
+	} {
+		m.all = append(m.all, metric[captureReading]{
+			name:   "xdpcap_" + number.name + "_total",
+			help:   number.help,
+			labels: []string{"interface", "hook", "program", "program_id"},
+			values: func(c captureReading, send sendValue) {
+				for i, src := range sources {
+					send(float64(number.of(c.accounts[i])), src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target))
+				}
+			},
+		})
+	}
+	m.all = append(m.all,
+		metric[captureReading]{
+			name:  "xdpcap_output_file_bytes",
+			help:  "Size of the files that packets are written to, or of all files of a rotation that are there; missing without a file.",
+			gauge: true,
+			values: func(c captureReading, send sendValue) {
+				if c.fileSize >= 0 {
+					send(float64(c.fileSize))
+				}
+			},
+		},
+		metric[captureReading]{
+			name:   "xdpcap_capture_start_time_seconds",
+			help:   "When the capture began, in seconds since the Unix epoch.",
+			gauge:  true,
+			values: func(_ captureReading, send sendValue) { send(float64(started.UnixNano()) / 1e9) },
+		},
+		metric[captureReading]{
+			name:   "xdpcap_capture_info",
+			help:   "How packets come from the kernel; the value is always 1.",
+			gauge:  true,
+			labels: []string{"transport"},
+			values: func(_ captureReading, send sendValue) { send(1, transport.String()) },
+		})
+	m.all = append(m.all, outputMetrics()...)
+	m.all = append(m.all, clientMetrics()...)
+	return m
+}
+
+// outputMetrics are about each of several outputs.
+func outputMetrics() (all []metric[captureReading]) {
+	for _, number := range []struct {
+		name, help string
+		of         func(*outputSummary) uint64
+	}{
+		{"captured_packets", "Packets that each of several outputs has taken.", func(s *outputSummary) uint64 { return s.Captured }},
+		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputSummary) uint64 { return s.Bytes }},
+		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputSummary) uint64 { return s.NotTaken }},
+	} {
+		all = append(all, metric[captureReading]{
+			name:   "xdpcap_output_" + number.name + "_total",
+			help:   number.help,
+			labels: []string{"output"},
+			values: func(c captureReading, send sendValue) {
+				for i := range c.outputs {
+					send(float64(number.of(&c.outputs[i])), c.outputs[i].Output)
+				}
+			},
+		})
+	}
+	return all
+}
+
+// programNumber is empty where no program is traced.
+func programNumber(p capture.Program) string {
+	if p.ID == 0 {
+		return ""
+	}
+	return fmt.Sprint(p.ID)
+}
+
+// accountOnly is an output that takes every packet and keeps none.
+type accountOnly struct{}
+
+func (accountOnly) Begin(capture.Description) error                      { return nil }
+func (accountOnly) Write([]capture.Packet) error                         { return nil }
+func (accountOnly) Flush() error                                         { return nil }
+func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }

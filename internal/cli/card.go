@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// cardOptions are the flags about what network cards know of packets.
+type cardOptions struct {
+	stampName   string
+	listStamps  bool
+	vlanRestore bool
+
+	stamp   capture.Stamp
+	restore capture.VLANRestore
+}
+
+func (o *cardOptions) stampFlags(f *pflag.FlagSet) {
+	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "whose time stamps packets get, `type`: host, host_lowprec (the host's, read once for the packets that come together, which takes less time), adapter (the card's, brought to the system's clock) or adapter_unsynced (the card's as they are)")
+	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list those that -i can have")
+}
+
+func (o *cardOptions) vlanFlag(f *pflag.FlagSet) {
+	f.BoolVar(&o.vlanRestore, "vlan-restore", true, "put VLAN tags that the card takes off back into the packets, where its driver tells them")
+}
+
+func (o *cardOptions) complete(cmd *cobra.Command) {
+	types := []string{capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()}
+	cmd.RegisterFlagCompletionFunc("time-stamp-type", cobra.FixedCompletions(types, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *cardOptions) check(given func(flag string) bool) (err error) {
+	if o.stamp, err = capture.ParseStamp(o.stampName); err != nil {
+		return fmt.Errorf("-j: %w", err)
+	}
+	if o.stamp.IsCards() {
+		if err := forOwnRights("-j " + o.stampName); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !o.vlanRestore:
+		o.restore = capture.VLANRestoreOff
+	case given("vlan-restore"):
+		o.restore = capture.VLANRestoreOn
+	}
+	return nil
+}
+
+// stampTypes describe the types as tcpdump does.
+var stampTypes = map[capture.Stamp]string{
+	capture.HostStamp:            "Host",
+	capture.HostLowprecStamp:     "Host, low precision",
+	capture.AdapterStamp:         "Adapter",
+	capture.AdapterUnsyncedStamp: "Adapter, not synced with system time",
+}
+
+// printStampTypes is -J.
+func printStampTypes(out io.Writer, interfaces []string) error {
+	if len(interfaces) == 0 {
+		return errors.New("-J: which interface? -i NAME; xdpcap interfaces lists them")
+	}
+	var b strings.Builder
+	for _, name := range interfaces {
+		types, err := capture.StampTypes(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "Time stamp types for %s (use option -j to set):\n", printable(name))
+		for _, t := range types {
+			fmt.Fprintf(&b, "  %v (%s)\n", t, stampTypes[t])
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return explainPrint(err)
+}
+
+// announceCards says with -v what is asked of the cards.
+func announceCards(out io.Writer, session *capture.Session) {
+	for _, src := range session.Sources() {
+		switch {
+		case src.Hook != capture.XDP:
+		case src.Asked == nil:
+			say(out, "%s: nothing is asked of the card: xdpcap probe -i %s tells what its driver has", src.Name, src.Name)
+		default:
+			say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
+		}
+	}
+	writeClocks(out, session)
+}
+
+// writeClocks tells how the clocks of cards are, by which packets are stamped.
+func writeClocks(out io.Writer, session *capture.Session) {
+	sources := session.Sources()
+	for i, clock := range session.CardClocks() {
+		if clock != nil {
+			say(out, "%s: %v", sources[i].Name, clock)
+		}
+	}
+}
+
+// writeStamps tells at the end which packets have no stamp of the card, and how its clock is.
+func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
+	for i, src := range session.Sources() {
+		if n := accounts[i].Unstamped; n > 0 {
+			say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, packets(n))
+		}
+	}
+	writeClocks(out, session)
+}
+
+// clockKeys is a card's clock as --json has it.
+type clockKeys struct {
+	Name   string  `json:"name"`
+	Ahead  int64   `json:"ahead_ns"`
+	Within int64   `json:"within_ns"`
+	Gains  float64 `json:"gains_ns_per_s"`
+}
+
+func newClockKeys(c *capture.CardClock) *clockKeys {
+	if c == nil {
+		return nil
+	}
+	return &clockKeys{Name: c.Name, Ahead: c.Ahead.Nanoseconds(), Within: c.Within.Nanoseconds(), Gains: c.Faster * 1e9}
+}

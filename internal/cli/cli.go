@@ -1,0 +1,118 @@
+// Package cli is the command line of xdpcap: its commands, flags and messages.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/version"
+)
+
+// Main runs xdpcap with its arguments, without the name of the program, and returns the exit
+// status. It is 0, or 1 after an error was printed on stderr: in one line, or for a filter in a few
+// lines, one of which points to the mistake. It is called once in a process: it catches signals and
+// limits memory and threads.
+func Main(args []string) int {
+	catchSignals()
+	limitHeap()
+	if err := limitThreads(); err != nil {
+		say(stderr, "%v", err)
+		return 1
+	}
+	root := newRoot()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	if faulty := new(filter.Error); errors.As(err, &faulty) {
+		fmt.Fprintf(stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
+		return 1
+	}
+	for _, message := range messages(err) {
+		say(stderr, "%s", message)
+	}
+	// An error of the verifier prints its whole log with %+v, and a summary with %v.
+	var detailed interface {
+		error
+		fmt.Formatter
+	}
+	verbose, _ := cmd.Flags().GetCount("verbose") // 0 for a command that has no such flag
+	if verbose > 0 && errors.As(err, &detailed) {
+		// A pager may take its time to read all of it, and nothing is attached any more.
+		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
+	}
+	return 1
+}
+
+// messages says what went wrong, in a line for each error, and what helps.
+func messages(err error) (lines []string) {
+	for _, one := range joined(err) {
+		lines = append(lines, withRemedy(one.Error(), one))
+	}
+	return lines
+}
+
+// joined takes the errors apart that errors.Join has put together.
+func joined(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	errs := several.Unwrap()
+	if errors.Join(errs...).Error() != err.Error() {
+		return []error{err} // an error of one kind, not of several parts
+	}
+	var all []error
+	for _, one := range errs {
+		all = append(all, joined(one)...)
+	}
+	return all
+}
+
+// NewRoot returns the capture, of which the other commands are children, with all flags.
+func NewRoot() *cobra.Command { return newRoot() }
+
+func newRoot() *cobra.Command {
+	var o captureOptions
+	cmd := newCapture(&o)
+	cmd.Version = version.String()
+	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
+	setUsage(cmd)
+	cmd.SilenceErrors = true
+	cmd.SilenceUsage = true
+	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), newInterfaces(), newProbe())
+	for _, c := range append(cmd.Commands(), cmd) {
+		addGroup(c.Flags(), "Where", netnsFlag)
+		c.PreRunE = func(c *cobra.Command, _ []string) error {
+			if c == cmd && o.read != nil {
+				return nil // the settings are not for the capture then
+			}
+			err := applySettings(c, o.extcap.hears)
+			if err == nil {
+				err = enterNetns(c.Flags())
+			}
+			if err != nil && c == cmd {
+				return runCapture(&o, cmd, err)
+			}
+			return err
+		}
+	}
+	cmd.AddCommand(newConfig(), newManual(), newFilterHelp())
+	cmd.SetHelpCommand(newHelp())
+	mendBashCompletion(cmd)
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		err = explainFlag(err, c.CommandPath()+" --help")
+		if c != cmd {
+			return err
+		}
+		setRest(c.Flags(), os.Args[1:])
+		return runCapture(&o, cmd, err)
+	})
+	return cmd
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// companionOptions are the flags for what a capture counts besides.
+type companionOptions struct {
+	stats, latency bool
+	count          countFlag
+	countOptions   // sizes and flows
+}
+
+func (o *companionOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.stats, "stats", false, "count packets and bytes per verdict of the XDP program that runs there, as the command stats does")
+	f.Var(&o.count, "count", "count packets and bytes per protocol, as the command count does")
+	f.Lookup("count").NoOptDefVal = "true"
+	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too; this is --count as well")
+	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too; this is --count as well")
+	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, as the command latency does")
+}
+
+// counts tells whether protocols are counted.
+func (o *companionOptions) counts() bool { return bool(o.count) || o.sizes || o.flows > 0 }
+
+// flagOfTraced is the flag for what is counted only of a program.
+func (o *companionOptions) flagOfTraced() string {
+	if o.stats {
+		return "--stats"
+	}
+	return "--latency"
+}
+
+func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
+
+// checkCompanions finds what is wrong with the flags.
+func (c *captureOptions) checkCompanions() error {
+	o := &c.companions
+	if o.flows < 0 {
+		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	}
+	if o.count && len(c.filter.words) > 0 && strings.Trim(c.filter.words[0], "0123456789") == "" {
+		return fmt.Errorf("--count %s: %w", c.filter.words[0], errCountsProtocols)
+	}
+	if !o.isNone() && c.hookMap != "" {
+		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, and a hook map " +
+			"has what its owner hands to it: omit them, or count beside the capture: xdpcap count -i NAME")
+	}
+	return nil
+}
+
+const errCountsProtocols = refusal("it takes no number, because it counts packets per protocol; to end after so many packets, say -c")
+
+// A countFlag is the value of --count, which ends a capture elsewhere.
+type countFlag bool
+
+func (c *countFlag) String() string {
+	if *c {
+		return "true"
+	}
+	return "false"
+}
+func (c *countFlag) Type() string { return "bool" }
+
+func (c *countFlag) Set(s string) error {
+	if !slices.Contains([]string{"true", "false"}, s) {
+		return errCountsProtocols
+	}
+	*c = s == "true"
+	return nil
+}

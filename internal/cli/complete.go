@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// interfacesOf are those that a command sees: in the namespace of --netns, if that is given.
+func interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
+	if err := enterNetns(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	return xdp.Interfaces()
+}
+
+func completeInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ifis, err := interfacesOf(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, ifi := range ifis {
+		names = append(names, ifi.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeList completes the last word of a list with commas. It offers no word twice.
+func completeList(words ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return inList(words, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// inList returns the words as they complete what was typed, of which all before the last comma is
+// kept.
+func inList(words []string, typed string) (complete []string) {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	for _, word := range words {
+		if !slices.Contains(strings.Split(before, ","), word) {
+			complete = append(complete, before+word)
+		}
+	}
+	return complete
+}
+
+// completeProgram offers the programs that run on the interfaces of -i, or on all.
+func completeProgram(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	ifis, err := interfacesOf(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	given, _ := cmd.Flags().GetStringArray("interface")
+	var words []string
+	for _, ifi := range ifis {
+		if len(given) > 0 && !slices.Contains(given, ifi.Name) {
+			continue
+		}
+		running, err := xdp.Running(ifi)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		for _, p := range running {
+			word := p.Name
+			if word == "" || slices.Contains(words, word) {
+				word = strconv.FormatUint(uint64(p.ID), 10)
+			}
+			words = append(words, word)
+		}
+	}
+	return inList(words, typed), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// mendBashCompletion changes the script of cobra's command completion in one place: it puts a
+// backslash before each comma of a word that it completes, and what stands behind the next comma
+// would not be completed then.
+func mendBashCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	bash, _, err := root.Find([]string{"completion", "bash"})
+	if err != nil || bash.Name() != "bash" {
+		return
+	}
+	bash.RunE = func(cmd *cobra.Command, _ []string) error {
+		without, _ := cmd.Flags().GetBool("no-descriptions")
+		script, err := bashCompletion(root, !without)
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(script)
+		return explainPrint(err)
+	}
+}
+
+func bashCompletion(root *cobra.Command, descriptions bool) ([]byte, error) {
+	var script bytes.Buffer
+	if err := root.GenBashCompletionV2(&script, descriptions); err != nil {
+		return nil, err
+	}
+	escape := []byte(`COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]}")`)
+	mended := slices.Concat(escape, []byte("\n            COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}"))
+	return bytes.ReplaceAll(script.Bytes(), escape, mended), nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+const configHelp = `config prints which flags are set outside of the command line, to what, and from where. A flag counts
+in this order: on the command line, in the environment, in the user's file, in the machine's:
+
+  XDPCAP_SNAPSHOT_LENGTH=128     in the environment: the flag's name in capitals, with _ for -;
+                                 sudo keeps it with --preserve-env=XDPCAP_SNAPSHOT_LENGTH
+  snapshot-length = 128          in ~/.config/xdpcap/config or /etc/xdpcap.conf; lines that begin
+                                 with # are comments
+
+A setting is for every command that has the flag, and whose flag takes the value: sample = auto is
+for the capture, and not for bench, which takes numbers. The table names these commands; xdpcap is
+the capture. A value that no command takes is an error. A flag that takes no value is set to true or
+false, --verbose to a number. A flag that may be repeated has a line in the file for each value.
+XDPCAP_CONFIG=FILE reads that file instead of both; /dev/null has none.
+
+Root does not obey a file that belongs to another user, or that others may write. --no-sandbox,
+--postrotate-command, --relinquish-privileges and --netns are set on the command line and in a file
+in /etc alone. A binary with capabilities that its caller has not obeys /etc/xdpcap.conf alone.`
+
+func newConfig() *cobra.Command {
+	return &cobra.Command{
+		Use:     "config",
+		Short:   "Print what files and environment set, and for which commands",
+		Long:    configHelp,
+		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, notices, err := readSettings(settableFlags(cmd.Root()))
+			if err != nil {
+				return err
+			}
+			tellUntrusted(cmd, notices)
+			return writeSettings(cmd.OutOrStdout(), all)
+		},
+	}
+}
+
+func writeSettings(out io.Writer, all []setting) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settingsPrefix, strings.Join(settingsFiles(), " or "))
+		return explainPrint(err)
+	}
+	slices.SortStableFunc(all, func(a, b setting) int { return strings.Compare(a.flag, b.flag) })
+	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "FLAG\tVALUE\tFROM\tCOMMANDS")
+	for _, values := range byFlag(all) {
+		a := fitOf(values)
+		if len(a.takers) == 0 {
+			return a.first
+		}
+		slices.Sort(a.takers)
+		for _, s := range values {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.flag, printable(s.value), printable(s.from), strings.Join(a.takers, " "))
+		}
+	}
+	return explainPrint(t.Flush())
+}

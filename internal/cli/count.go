@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// countOptions are the flags of the command count.
+type countOptions struct {
+	counterOptions
+	interfaces []string
+	program    string
+	directions string
+	direction  capture.Direction
+	variant    string
+	sizes      bool
+	flows      int
+	mode       string
+
+	verdictNames []string
+	verdicts     []xdp.Verdict
+}
+
+const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
+to two VLAN tags and IPv6 extension headers, of everything else the EtherType. A program that runs
+on the interface is traced at its entry and left as it is, with --program one of several behind a
+libxdp dispatcher; where none runs, count attaches one that passes every packet.
+
+--flows shows the flows with most bytes, each as it came in and with the verdict that the traced
+program gave its packets. They are counted in memory of a fixed size, so a flow may have had more
+than BYTES before it found room there: AT MOST is the most that it can have. --verdict counts only
+packets with these verdicts, so that all of the memory is theirs: who is dropped, and how much.
+
+-Q out counts what the interface sends, at egress, as the stack hands it over: a packet that the
+card cuts into segments is one. Programs of others there, by tcx or tc, see what they saw. -Q inout
+counts both directions, each by itself.`
+
+const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
+  xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
+  xdpcap count -i eth0 --flows 10 --verdict drop    who is dropped by the program that runs there
+  xdpcap count -i eth0 -Q inout                 what it sends, too, in a table of its own
+  xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
+  xdpcap count -i eth0 --interval 10s --json    for a script`
+
+func newCount() *cobra.Command {
+	var o countOptions
+	cmd := &cobra.Command{
+		Use:     "count -i interface [flags]",
+		Short:   "Count packets and bytes per protocol, size and flow",
+		Long:    countHelp,
+		Example: countExamples,
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
+	}
+	f := cmd.Flags()
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "What", o.whatFlags)
+	o.addFlags(f)
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("verdict", completeList(countVerdicts()...))
+	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *countOptions) whereFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
+	f.StringVarP(&o.directions, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
+	programVar(f, &o.program)
+	modeVar(f, &o.mode)
+}
+
+func (o *countOptions) whatFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
+	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too, by verdict where a program is traced")
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
+	f.StringVar(&o.variant, "variant", "percpu", "how the kernel counts, `name`: percpu, ultra or naive; all give the same numbers")
+}
+
+func runCount(o *countOptions) error {
+	options, err := o.protocols()
+	if err != nil {
+		return err
+	}
+	var open []opener[meter.ProtocolCounts]
+	for _, d := range []capture.Direction{capture.In, capture.Out} {
+		if o.direction != d && o.direction != capture.InOut {
+			continue
+		}
+		options := options
+		options.Sent = d == capture.Out
+		open = append(open, func(iface string) (*counters[meter.ProtocolCounts], error) { return openCount(o, d, options, iface) })
+	}
+	return runCounters(&o.counterOptions, guard{}, o.interfaces, open...)
+}
+
+// openCount begins to count in one direction.
+func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters[meter.ProtocolCounts], error) {
+	options.Interface = iface
+	p, err := meter.OpenProtocols(options)
+	if err != nil {
+		return nil, err
+	}
+	return &counters[meter.ProtocolCounts]{
+		openMeter: p,
+		metrics:   countMetrics(o, d, p.Interface().Name),
+		newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
+			return newCountReport(o, d, p.Interface().Name, p.Traced(), i)
+		},
+	}, nil
+}
+
+// protocols returns the flags as options of internal/meter, for any interface.
+func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
+	var chosen []string
+	if o.program != "" {
+		chosen = append(chosen, "--program")
+	}
+	if len(o.verdictNames) > 0 {
+		chosen = append(chosen, "--verdict")
+	}
+	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+		return p, err
+	}
+	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directions)); err != nil {
+		return p, fmt.Errorf("-Q: %w", err)
+	}
+	if o.direction == capture.Out && o.program != "" {
+		return p, fmt.Errorf("--program %s: XDP programs see what is received: omit it, or say -Q inout", o.program)
+	}
+	if o.flows < 0 {
+		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	}
+	p = meter.ProtocolsOptions{Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
+	if p.Variant, err = meter.ParseVariant(o.variant, meter.Variants); err != nil {
+		return p, fmt.Errorf("--variant: %w", err)
+	}
+	if p.Verdicts, err = o.parseVerdicts(); err != nil {
+		return p, err
+	}
+	if o.perCPU && p.Variant == meter.Naive {
+		return p, fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
+	}
+	if p.Mode, err = xdp.ParseMode(o.mode); err != nil {
+		return p, fmt.Errorf("--xdp-mode: %w", err)
+	}
+	return p, nil
+}
+
+// countVerdicts are the names that --verdict takes.
+func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVerdict.SlotName()) }
+
+// parseVerdicts reads --verdict. All numbers that are no verdicts of the kernel are counted as one.
+func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
+	if len(o.verdictNames) > 0 && o.direction != capture.In {
+		return nil, errors.New("--verdict: XDP programs decide about what is received: omit -Q")
+	}
+	o.verdicts = nil
+	for _, name := range o.verdictNames {
+		v := xdp.UnknownVerdict
+		if name != v.SlotName() {
+			var err error
+			if v, err = xdp.ParseVerdict(name); err != nil {
+				return nil, fmt.Errorf("--verdict: %w", err)
+			}
+		}
+		o.verdicts = append(o.verdicts, v)
+	}
+	return o.verdicts, nil
+}
+
+// countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
+// was.
+func countMetrics(o *countOptions, d capture.Direction, iface string) metricSet[meter.ProtocolCounts] {
+	type counts = meter.ProtocolCounts
+	byClass := []string{"family", "protocol"}
+	if o.perCPU {
+		byClass = append(byClass, "cpu")
+	}
+	bySize := []string{"size"}
+	m := metricSet[counts]{labels: map[string]string{"interface": iface, "direction": d.String()}}
+	if len(o.verdictNames) > 0 {
+		m.labels["verdict"] = strings.Join(o.verdictNames, ",")
+	}
+	add := func(name, help string, labels []string, values func(counts, sendValue)) {
+		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
+	}
+	add("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send sendValue) {
+		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Packets), labels...) })
+	})
+	add("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send sendValue) {
+		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
+	})
+	if o.sizes {
+		add("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send sendValue) {
+			for i, name := range meter.SizeNames {
+				send(float64(c.Sizes[i].Packets), name)
+			}
+		})
+		add("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send sendValue) {
+			for i, name := range meter.SizeNames {
+				send(float64(c.Sizes[i].Bytes), name)
+			}
+		})
+	}
+	if o.flows > 0 {
+		add("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
+			func(c counts, send sendValue) { send(float64(c.Overflow.Flows)) })
+		add("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
+			func(c counts, send sendValue) { send(float64(c.Overflow.Bytes)) })
+		m.all = append(m.all, metric[counts]{
+			name: "xdpcap_flow_missed_bytes", gauge: true, help: "The most bytes that a flow without an entry in the table can have had.",
+			values: func(c counts, send sendValue) { send(float64(c.Overflow.Most.Bytes)) },
+		})
+	}
+	return m
+}
+
+// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU
+// that has seen such a packet.
+func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
+	for class, perCPU := range c.Classes {
+		if !o.perCPU {
+			send(c.Class(class), class.Family(), class.Protocol())
+			continue
+		}
+		for cpu, t := range perCPU {
+			if t == (meter.Tally{}) {
+				continue
+			}
+			send(t, class.Family(), class.Protocol(), strconv.Itoa(cpu))
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// flowRate has the packets of a flow that got the same verdict: at least these since the beginning,
+// and at most those of the error besides.
+type flowRate struct {
+	Family          string `json:"family"`
+	Protocol        string `json:"protocol"`
+	Source          string `json:"source"`
+	SourcePort      uint16 `json:"source_port"` // 0 = none
+	Destination     string `json:"destination"`
+	DestinationPort uint16 `json:"destination_port"`
+	Verdict         string `json:"verdict,omitempty"` // where a program is traced
+	rate
+	ErrorPackets uint64 `json:"error_packets"`
+	ErrorBytes   uint64 `json:"error_bytes"`
+}
+
+// flowOverflow is what the kernel's tables of flows could not keep: flows that had to make room for
+// others, with their packets until then. A flow that is in no table had at most the last two.
+type flowOverflow struct {
+	Flows uint64 `json:"flows"`
+	rate
+	MostPackets uint64 `json:"most_packets"`
+	MostBytes   uint64 `json:"most_bytes"`
+}
+
+func newFlowOverflow(i meter.Interval[meter.ProtocolCounts]) *flowOverflow {
+	now := i.Now.Overflow
+	return &flowOverflow{
+		Flows:       now.Flows,
+		rate:        newRate(meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took)),
+		MostPackets: now.Most.Packets,
+		MostBytes:   now.Most.Bytes,
+	}
+}
+
+func flowRates(flows []meter.FlowRate) []flowRate {
+	rates := []flowRate{}
+	for _, f := range flows {
+		r := flowRate{
+			Family:          f.Flow.Class.Family(),
+			Protocol:        f.Flow.Class.Protocol(),
+			Source:          f.Flow.Source.Addr().String(),
+			SourcePort:      f.Flow.Source.Port(),
+			Destination:     f.Flow.Destination.Addr().String(),
+			DestinationPort: f.Flow.Destination.Port(),
+			rate:            newRate(f.Rate),
+			ErrorPackets:    f.Error.Packets,
+			ErrorBytes:      f.Error.Bytes,
+		}
+		if f.Verdict != meter.NoVerdict {
+			r.Verdict = f.Verdict.SlotName()
+		}
+		rates = append(rates, r)
+	}
+	return rates
+}
+
+// flowTable has no column of packets, because two IPv6 addresses and their ports leave no room for
+// it, and a column of verdicts only where a program is traced.
+func (r *countReport) flowTable(w io.Writer) {
+	if r.Overflow == nil {
+		return
+	}
+	t, room := &table{left: 2}, 30
+	titles := []string{"FLOW", "FROM", "TO"}
+	if r.Program != "" {
+		t.left, room = 3, 25
+		titles = append(titles, "VERDICT")
+	}
+	t.add(append(titles, "BYTES", "AT MOST", "BIT/S")...)
+	for _, f := range r.Flows {
+		cells := []string{f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room)}
+		if r.Program != "" {
+			cells = append(cells, f.Verdict)
+		}
+		t.add(append(cells, scaled(float64(f.Bytes)), scaled(float64(f.Bytes)+float64(f.ErrorBytes)), scaled(f.BPS))...)
+	}
+	t.write(w)
+	if o := r.Overflow; o.Flows > 0 {
+		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for others\n", o.Flows, o.Packets, o.Bytes)
+		fmt.Fprintf(w, "a flow that is in no table had at most %d packets and %d bytes\n", o.MostPackets, o.MostBytes)
+	}
+}
+
+// endpoint is an address with its port. An IPv6 address that has no room is cut.
+func endpoint(addr string, port uint16, room int) string {
+	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
+		addr = netip.AddrPortFrom(a, port).String()
+	}
+	return shortenMiddle(addr, room)
+}
+
+// shortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
+// and the port at its end.
+func shortenMiddle(s string, columns int) string {
+	if len(s) <= columns {
+		return s
+	}
+	if columns < 1 {
+		return ""
+	}
+	kept := (columns - 1) / 2
+	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
+}

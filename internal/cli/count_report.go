@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// countReport is what count prints: as a table, or with --json as this object.
+type countReport struct {
+	intervalKeys
+	Interface string         `json:"interface"`
+	Direction string         `json:"direction"`         // in or out
+	Program   string         `json:"program,omitempty"` // where one is traced
+	ProgramID uint32         `json:"program_id,omitempty"`
+	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: what was counted got one of these
+	Protocols []protocolRate `json:"protocols"`          // most bytes first
+	Total     rate           `json:"total"`
+	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
+	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
+	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: the largest
+	Overflow  *flowOverflow  `json:"flow_overflow,omitempty"` // with --flows
+}
+
+type protocolRate struct {
+	Family   string `json:"family"`   // ipv4, ipv6, other
+	Protocol string `json:"protocol"` // a name, or the number
+	Number   int    `json:"number"`   // IP protocol; EtherType, 0 where there is none
+	rate
+}
+
+type countCPU struct {
+	CPU       int            `json:"cpu"`
+	Protocols []protocolRate `json:"protocols"`
+}
+
+type sizeRate struct {
+	Size string `json:"size"` // bytes, from-to
+	rate
+}
+
+func newCountReport(o *countOptions, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *countReport {
+	r := &countReport{
+		intervalKeys: newIntervalKeys(i),
+		Interface:    iface,
+		Direction:    d.String(),
+		Protocols:    protocolRates(meter.ClassRates(i)),
+		Total:        newRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
+	}
+	if traced != nil {
+		r.Program, r.ProgramID = traced.Name, traced.ID
+	}
+	for _, v := range o.verdicts {
+		r.Verdicts = append(r.Verdicts, v.SlotName())
+	}
+	if o.perCPU {
+		for cpu := range i.Now.CPUs() {
+			r.CPUs = append(r.CPUs, countCPU{cpu, protocolRates(meter.CPUClassRates(i, cpu))})
+		}
+	}
+	if o.sizes {
+		for k, name := range meter.SizeNames {
+			r.Sizes = append(r.Sizes, sizeRate{name, newRate(meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took))})
+		}
+	}
+	if o.flows > 0 {
+		r.Flows = flowRates(meter.TopFlows(i, o.flows))
+		r.Overflow = newFlowOverflow(i)
+	}
+	return r
+}
+
+// protocolRates returns a list also where there is nothing, so that JSON has [] instead of null.
+func protocolRates(classes []meter.ClassRate) []protocolRate {
+	rates := []protocolRate{}
+	for _, c := range classes {
+		rates = append(rates, protocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), newRate(c.Rate)})
+	}
+	return rates
+}
+
+func (r *countReport) object() any { return r }
+
+func (r *countReport) writeTable(w io.Writer) {
+	t := &table{left: 1}
+	t.add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
+	for _, p := range r.Protocols {
+		t.add(p.row(p.Family, p.Protocol)...)
+	}
+	t.add(r.Total.row("total", "")...)
+	t.write(w)
+	r.cpuTable(w)
+	r.sizeTable(w)
+	r.flowTable(w)
+}
+
+func (r *countReport) cpuTable(w io.Writer) {
+	if r.CPUs == nil {
+		return
+	}
+	t := &table{left: 2}
+	t.add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, rateColumns...)...)
+	for _, c := range r.CPUs {
+		for _, p := range c.Protocols {
+			t.add(p.row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
+		}
+	}
+	t.write(w)
+}
+
+func (r *countReport) sizeTable(w io.Writer) {
+	if r.Sizes == nil {
+		return
+	}
+	t := &table{}
+	t.add(append([]string{"SIZE"}, append(rateColumns, "SHARE")...)...)
+	for _, s := range r.Sizes {
+		share := "-"
+		if r.Total.Packets > 0 {
+			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
+		}
+		t.add(append(s.row(s.Size), share)...)
+	}
+	t.write(w)
+}

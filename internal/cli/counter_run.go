@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// lookInterval is how often a counter command looks whether what it counts is still there.
+const lookInterval = time.Second
+
+// A counterRun prints a report of all counters for each interval.
+type counterRun[S any] struct {
+	o        *counterOptions
+	counted  []*counted[S]
+	out      io.Writer
+	messages io.Writer
+	screen   *screen  // nil: not a terminal
+	notes    []string // the last messages: on a screen, the tables hide them where they were printed
+
+	discovery *discovery[S] // nil: the interfaces were named
+}
+
+// tell prints a message, which is shown with the tables from then on, too.
+func (r *counterRun[S]) tell(message string) {
+	const most = 4
+	say(r.messages, "%s", message)
+	r.notes = append(r.notes, message)
+	r.notes = r.notes[max(len(r.notes)-most, 0):]
+}
+
+// Counted are the counters of one interface, and what was last read of them and said about them.
+type counted[S any] struct {
+	*counters[S]
+	last  meter.Interval[S]
+	said  string
+	ended error // why nothing is counted any more; nil = it is
+
+	// Of a discovery: the interface, and what exports its counters.
+	index     int
+	name      string
+	collector *collector[S]
+}
+
+func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
+	for _, c := range all {
+		list = append(list, &counted[S]{counters: c})
+	}
+	return list
+}
+
+// run returns nil when the end was asked for.
+func (r *counterRun[S]) run(ctx context.Context) error {
+	ctx, cancel := forDuration(ctx, r.o.duration)
+	defer cancel()
+	tick, look := time.NewTicker(r.o.interval), time.NewTicker(lookInterval)
+	defer tick.Stop()
+	defer look.Stop()
+	for n := uint64(0); r.o.count == 0 || n < r.o.count; {
+		select {
+		case <-ctx.Done():
+			return r.end()
+		case <-look.C:
+			if !r.look() {
+				return r.end()
+			}
+		case <-tick.C:
+			n++
+			if err := r.read(); err != nil {
+				r.printTotals() // of the last snapshot; only the error of read is returned
+				return err
+			}
+			if err := r.print(); err != nil {
+				return err
+			}
+			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < minInterval {
+				return r.close() // what is left is no interval
+			}
+		}
+	}
+	return r.close()
+}
+
+// look tells whether anything is still counted. What ends on one interface does not end the others,
+// and is said at once. A command that exports its counters waits for a program where there is none,
+// since what is deployed may be away for a while.
+func (r *counterRun[S]) look() (counting bool) {
+	if r.discovery != nil {
+		r.discovery.look(r)
+		return true
+	}
+	for _, c := range r.counted {
+		if c.ended != nil {
+			continue
+		}
+		notice, err := c.Follow()
+		if errors.Is(err, meter.ErrNotCounting) && r.o.listen != "" {
+			notice, err = err.Error()+": waiting for a program", nil
+		}
+		if notice != "" && notice != c.said {
+			c.said = notice
+			r.tell(notice)
+		}
+		c.ended = err
+		if err == nil {
+			counting = true
+		}
+	}
+	for _, c := range r.counted {
+		if counting && c.ended != nil && c.ended.Error() != c.said {
+			c.said = c.ended.Error()
+			r.tell(c.said)
+		}
+	}
+	return counting
+}
+
+// end prints what was counted since the last interval, too, and ends the run. The last interval,
+// which is cut short, is printed for readers that add up JSON objects. A table is followed by the
+// totals, which include it.
+func (r *counterRun[S]) end() error {
+	err := r.read()
+	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time
+	if err == nil && (r.o.json || whole) {
+		err = r.print()
+	}
+	if closing := r.close(); closing != nil {
+		return closing
+	}
+	return err
+}
+
+// close prints the totals and returns why counting has ended, nil where that was asked for.
+func (r *counterRun[S]) close() error {
+	printing := r.printTotals()
+	var ended []error
+	for _, c := range r.counted {
+		if c.ended != nil {
+			ended = append(ended, c.ended)
+		}
+	}
+	if len(ended) > 0 {
+		return errors.Join(ended...)
+	}
+	return printing
+}
+
+// read takes the next snapshots.
+func (r *counterRun[S]) read() error {
+	for _, c := range r.counted {
+		now, err := c.Read()
+		if err != nil {
+			return err
+		}
+		end := time.Now()
+		c.last = c.last.Next(now, end, end.Sub(c.Began()))
+	}
+	return nil
+}
+
+func (r *counterRun[S]) print() error {
+	switch {
+	case r.o.quiet:
+		return nil
+	case r.o.json:
+		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last })
+	}
+	var block []byte
+	if r.screen != nil {
+		for _, note := range r.notes {
+			block = append(block, printable(note)+"\n"...)
+		}
+	}
+	for _, c := range r.counted {
+		block = append(block, c.block(c.last.End.Format("15:04:05.000"), c.last)...)
+		if r.screen == nil {
+			block = append(block, '\n')
+		}
+	}
+	if r.screen != nil {
+		block = r.screen.redraw(block)
+	}
+	_, err := r.out.Write(block)
+	return explainPrint(err)
+}
+
+func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
+	e := json.NewEncoder(r.out)
+	for _, c := range r.counted {
+		if err := e.Encode(c.newReport(of(c)).object()); err != nil {
+			return explainPrint(err)
+		}
+	}
+	return nil
+}
+
+// printTotals shows the whole run as one interval. JSON objects have these numbers already, unless
+// none was printed.
+func (r *counterRun[S]) printTotals() error {
+	if r.o.json && !r.o.quiet {
+		return nil
+	}
+	if r.o.json {
+		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
+	}
+	var block []byte
+	for i, c := range r.counted {
+		if r.screen != nil || i > 0 {
+			block = append(block, '\n')
+		}
+		block = append(block, c.block("total", c.last.Whole())...)
+	}
+	_, err := r.out.Write(block)
+	return explainPrint(err)
+}

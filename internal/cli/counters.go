@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// counters are the attached counters of one command, and how the command shows them. S is a
+// snapshot of them, a type of internal/meter. It is cumulative since the counters were opened, and
+// its zero value means that nothing was counted. All rates come from two snapshots, so that the
+// kernel's counters need not be reset and several readers do not disturb each other.
+type counters[S any] struct {
+	openMeter[S]
+	newReport func(meter.Interval[S]) report
+	metrics   metricSet[S]
+}
+
+// An openMeter is one of internal/meter's types.
+type openMeter[S any] interface {
+	// String says what is counted and how, for the title of a table: "rx0, XDP native".
+	String() string
+	// Began returns when counting began.
+	Began() time.Time
+	// Read may be called concurrently, because a scrape reads, too.
+	Read() (S, error)
+	// Follow looks whether what is counted is still there, and goes on with what has taken its
+	// place; a notice says so. After an ErrNotCounting a later call may find something to count
+	// again; any other error is final.
+	Follow() (notice string, err error)
+	// Capabilities are those that Follow and Close take later, by their numbers.
+	Capabilities() []int
+	// Close detaches everything. It is called once, after the last Read.
+	Close() error
+}
+
+// An opener begins to count on an interface, which is "" where the command counts for all together.
+type opener[S any] func(iface string) (*counters[S], error)
+
+// runCounters runs a counter command, from the check of its privileges to its totals. It calls each
+// opener for each interface when everything else is ready, so that nothing is attached if something
+// else is wrong. Where no interface is named, the command counts on all that there are at any time.
+func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ...opener[S]) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, err := begin(g)
+	if err != nil {
+		return err
+	}
+	exp, err := newExporter(o.listen)
+	if err != nil {
+		return err
+	}
+	defer exp.close()
+
+	all, err := openCounters(interfaces, open)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := closeCounters(all); err == nil {
+			err = closing
+		}
+	}()
+	tellOwners(all)
+	needs := capabilitiesOf(all)
+	if len(interfaces) == 0 {
+		needs = discoveryNeeds
+	}
+	if err := enterCounters(o.keep, o.listen != "", needs); err != nil {
+		return err
+	}
+	registry := newRegistry(collectors(all)...)
+	exp.serve(registry)
+	defer exp.close() // before the counters are closed, because a scrape reads them
+	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
+	if exp != nil {
+		r.tell(exp.String())
+	}
+	for _, c := range all {
+		say(stderr, "listening on %v", c)
+	}
+	if len(interfaces) == 0 {
+		r.discovery = newDiscovery(registry, open...)
+		defer func() {
+			exp.close()
+			err = errors.Join(err, r.discovery.close(r))
+		}()
+		r.discovery.look(r)
+		if len(r.counted) == 0 {
+			r.tell("no interface to count on yet: waiting for one")
+		}
+	}
+	return r.run(ctx)
+}
+
+// capabilitiesOf returns the capabilities that the counters need to follow programs and to close.
+func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
+	for _, c := range all {
+		needs = append(needs, c.Capabilities()...)
+	}
+	return needs
+}
+
+// tellOwners says whose programs are traced, where another xdpcap has attached them.
+func tellOwners[S any](all []*counters[S]) {
+	for _, c := range all {
+		if traced, ok := c.openMeter.(interface{ Program() xdp.Program }); ok && traced.Program().Owner() != "" {
+			say(stderr, "XDP program %s stays, and is traced", traced.Program().WithOwner())
+		}
+	}
+}
+
+// openCounters opens the counters of all interfaces, or none.
+func openCounters[S any](interfaces []string, open []opener[S]) (all []*counters[S], err error) {
+	if err := checkDistinct(interfaces); err != nil {
+		return nil, err
+	}
+	for _, name := range interfaces {
+		opened, err := openOne(name, open)
+		if err != nil {
+			closeCounters(all)
+			return nil, err
+		}
+		all = append(all, opened...)
+	}
+	return all, nil
+}
+
+// openOne opens all counters of one interface, or none.
+func openOne[S any](iface string, open []opener[S]) (all []*counters[S], err error) {
+	for _, f := range open {
+		c, err := f(iface)
+		if err != nil {
+			closeCounters(all)
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// checkDistinct refuses an interface that is given twice, perhaps by different names.
+func checkDistinct(interfaces []string) error {
+	if len(interfaces) < 2 {
+		return nil
+	}
+	var seen []int
+	for _, name := range interfaces {
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(seen, ifi.Index) {
+			return fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		seen = append(seen, ifi.Index)
+	}
+	return nil
+}
+
+func collectors[S any](all []*counters[S]) (list []prometheus.Collector) {
+	for _, c := range all {
+		list = append(list, newCollector(c.Read, c.metrics))
+	}
+	return list
+}
+
+func closeCounters[S any](all []*counters[S]) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

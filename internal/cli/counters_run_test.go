@@ -1,0 +1,377 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A fakeMeter counts ten more with every snapshot.
+type fakeMeter struct {
+	value    atomic.Uint64
+	messages bytes.Buffer // what a run says besides its reports
+	fail     error
+	name     string // "" = fake0
+	began    time.Time
+	closed   *int // counts calls of Close; may be nil
+
+	follow func() (string, error) // nil: nothing ever changes
+}
+
+func (m *fakeMeter) String() string {
+	if m.name != "" {
+		return m.name
+	}
+	return "fake0"
+}
+
+func (m *fakeMeter) Read() (uint64, error) { return m.value.Add(10), m.fail }
+func (m *fakeMeter) Close() error {
+	if m.closed != nil {
+		*m.closed++
+	}
+	return nil
+}
+func (m *fakeMeter) Capabilities() []int { return nil }
+
+func (m *fakeMeter) Began() time.Time { return m.began }
+
+func (m *fakeMeter) Follow() (string, error) {
+	if m.follow == nil {
+		return "", nil
+	}
+	return m.follow()
+}
+
+// counters is the fakeMeter as a command hands it to runCounters.
+func (m *fakeMeter) counters() *counters[uint64] {
+	return &counters[uint64]{
+		openMeter: m,
+		newReport: func(i meter.Interval[uint64]) report { return fakeReport(i) },
+		metrics: metricSet[uint64]{all: []metric[uint64]{{
+			name: "xdpcap_fake_total", help: "Looks, by ten.",
+			values: func(now uint64, send sendValue) { send(float64(now)) },
+		}}},
+	}
+}
+
+type fakeReport meter.Interval[uint64]
+
+func (r fakeReport) writeTable(w io.Writer) {
+	fmt.Fprintln(w, r.Now, r.Now-r.Before, meter.PerSecond(r.Before, r.Now, r.Took))
+}
+
+func (r fakeReport) object() any {
+	return struct {
+		intervalKeys
+		Value uint64 `json:"value"`
+	}{newIntervalKeys(meter.Interval[uint64](r)), r.Now}
+}
+
+func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *screen) (string, error) {
+	var out bytes.Buffer
+	if m.began.IsZero() {
+		m.began = time.Now()
+	}
+	r := &counterRun[uint64]{o: &o, counted: newCounted(m.counters()), out: &out, messages: &m.messages, screen: scr}
+	err := r.run(ctx)
+	return out.String(), err
+}
+
+// Each block has the difference between two snapshots, and the totals are over the whole run.
+func TestCountersBlocks(t *testing.T) {
+	zone := time.Local
+	time.Local = time.UTC // the clock of synctest begins at midnight UTC
+	defer func() { time.Local = zone }()
+	synctest.Test(t, func(t *testing.T) {
+		got, err := runFake(t.Context(), counterOptions{interval: 2 * time.Second, count: 2}, &fakeMeter{}, nil)
+		want := "00:00:02.000  fake0, over 2.000 s\n10 10 5\n\n" +
+			"00:00:04.000  fake0, over 2.000 s\n20 10 5\n\n" +
+			"total  fake0, over 4.000 s\n20 20 5\n"
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+	})
+}
+
+// One object per line, the last one for the interval that the signal cut short, so that nothing is
+// missing.
+func TestCountersJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		got, err := runFake(ctx, counterOptions{interval: time.Second, json: true}, &fakeMeter{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen []string
+		for line := range strings.Lines(got) {
+			var o map[string]any
+			if err := json.Unmarshal([]byte(line), &o); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if _, err := time.Parse(time.RFC3339Nano, o["time"].(string)); err != nil {
+				t.Error(err)
+			}
+			seen = append(seen, fmt.Sprint(o["interval_s"], o["elapsed_s"], o["value"]))
+		}
+		if diff := cmp.Diff([]string{"1 1 10", "1 2 20", "0.5 2.5 30"}, seen); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestCountersError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		if _, err := runFake(t.Context(), counterOptions{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+	})
+}
+
+// However long the interval is, the end of what is counted is noticed, and what was counted until
+// then is printed.
+func TestCountersEnd(t *testing.T) {
+	gone := errors.New("rx0 is gone")
+	for _, asJSON := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &fakeMeter{began: time.Now()}
+			m.follow = func() (string, error) {
+				if time.Since(m.began) < 90*time.Second {
+					return "", nil
+				}
+				return "", gone
+			}
+			got, err := runFake(t.Context(), counterOptions{interval: time.Hour, json: asJSON}, m, nil)
+			want := "total  fake0, over 90.000 s\n10 10 "
+			if asJSON {
+				want = `"interval_s":90,"elapsed_s":90,"value":10}`
+			}
+			if !errors.Is(err, gone) || !strings.Contains(got, want) || time.Since(m.began) > 92*time.Second {
+				t.Errorf("after %v: %v, printed %s", time.Since(m.began), err, got)
+			}
+		})
+	}
+}
+
+// What ends on one of several interfaces is said at once and again at the end, and does not end the
+// others.
+func TestCountersOneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var messages, out bytes.Buffer
+		var all []*counters[uint64]
+		for i := range 3 {
+			m := &fakeMeter{name: fmt.Sprintf("fake%d", i), began: time.Now()}
+			m.follow = func() (string, error) {
+				if time.Since(m.began) > time.Duration(10*(i+1))*time.Second {
+					return "", fmt.Errorf("%s has ended", m.name)
+				}
+				return "", nil
+			}
+			all = append(all, m.counters())
+		}
+		r := &counterRun[uint64]{o: &counterOptions{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
+		err := r.run(t.Context())
+		if want := "fake0 has ended\nfake1 has ended\nfake2 has ended"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if diff := cmp.Diff("xdpcap: fake0 has ended\nxdpcap: fake1 has ended\n", messages.String()); diff != "" {
+			t.Error(diff)
+		}
+		if n := strings.Count(out.String(), ", over 31.000 s\n10 10 "); n != 3 {
+			t.Errorf("%d totals of 3: %s", n, out.String())
+		}
+	})
+}
+
+// Where no program runs any more, a command that exports its counters says so once and waits. Any
+// other ends.
+func TestCountersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeMeter{began: time.Now()}
+		m.follow = func() (string, error) {
+			switch after := time.Since(m.began).Seconds(); {
+			case after < 2 || after > 8:
+				return "", nil
+			case after < 7:
+				return "", xdp.Kind(meter.ErrNotCounting, "a (id 1) does not run on rx0 any more")
+			default:
+				return "rx0 runs b (id 2) in place of a (id 1)", nil
+			}
+		}
+		if _, err := runFake(t.Context(), counterOptions{interval: time.Hour}, m, nil); !errors.Is(err, meter.ErrNotCounting) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := runFake(ctx, counterOptions{interval: time.Hour, listen: ":9432"}, m, nil); err != nil {
+			t.Error(err)
+		}
+		want := "xdpcap: a (id 1) does not run on rx0 any more: waiting for a program\n" +
+			"xdpcap: rx0 runs b (id 2) in place of a (id 1)\n"
+		if diff := cmp.Diff(want, m.messages.String()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Rates are over the time since counting began, which may be some time before the run.
+func TestCountersClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeMeter{began: time.Now()}
+		time.Sleep(3 * time.Second)
+		got, err := runFake(t.Context(), counterOptions{interval: time.Second, count: 1, json: true}, m, nil)
+		if err != nil || !strings.Contains(got, `"interval_s":4,"elapsed_s":4,`) {
+			t.Errorf("%v: %s", err, got)
+		}
+	})
+}
+
+// On a terminal the second block is where the first was, cut to the screen in both directions.
+func TestCountersScreen(t *testing.T) {
+	s := &screen{size: func() (int, int, error) { return 10, 4, nil }}
+	block := []byte("0123456789\n0123456789a\n2\n3\n")
+	const want = "0123456789\x1b[K\n012345678…\x1b[K\n… 2 more …\x1b[K\n\x1b[J"
+	if diff := cmp.Diff("\x1b[H\x1b[2J"+want, string(s.redraw(block))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff("\x1b[H"+want, string(s.redraw(block))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is said is shown with the tables that hide it, too.
+func TestCountersNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var messages, out bytes.Buffer
+		m := &fakeMeter{began: time.Now()}
+		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
+		s := &screen{size: func() (int, int, error) { return 80, 24, nil }}
+		r := &counterRun[uint64]{o: &counterOptions{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counters()),
+			out: &out, messages: &messages, screen: s}
+		r.tell("metrics at nowhere")
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(out.String(), "\x1b[H")
+		last := "metrics at nowhere\x1b[K\nthe program is another one\\x1b\x1b[K\n"
+		if len(blocks) != 3 || !strings.HasPrefix(blocks[2], last) {
+			t.Errorf("%q, want %q in the last", blocks, last)
+		}
+		if got, want := messages.String(), "xdpcap: metrics at nowhere\nxdpcap: the program is another one\\x1b\n"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	tab := table{}
+	tab.add("VERDICT", "PACKETS")
+	tab.add("µ", "1")
+	tab.add("redirected", "100000000")
+	tab.write(&out)
+	want := "VERDICT       PACKETS\nµ                   1\nredirected  100000000\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// However many scrapes there are, the counters are read ten times per second at most.
+func TestScrapesShareReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeMeter{}
+		c := m.counters()
+		r := newRegistry(newCollector(c.Read, c.metrics))
+		for range 5 * time.Second / (20 * time.Millisecond) {
+			var scrapes sync.WaitGroup
+			for range 3 {
+				scrapes.Go(func() {
+					if families, err := r.Gather(); err != nil || len(families) != 1 {
+						t.Errorf("%v, %v", families, err)
+					}
+				})
+			}
+			scrapes.Wait()
+			time.Sleep(20 * time.Millisecond)
+		}
+		if readings := m.value.Load() / 10; readings != 50 {
+			t.Errorf("%d readings in 5 seconds, want 50", readings)
+		}
+	})
+}
+
+// --duration ends a run after whole intervals, and -q leaves the totals alone. Both print
+// everything that was counted.
+func TestCountersDuration(t *testing.T) {
+	for _, test := range []struct {
+		o      counterOptions
+		blocks int
+		total  string
+	}{
+		{counterOptions{}, 3, "total  fake0, over 3.000 s\n30 30 10\n"},
+		{counterOptions{json: true}, 3, `"interval_s":1,"elapsed_s":3,"value":30}` + "\n"},
+		{counterOptions{quiet: true}, 0, "total  fake0, over 3.000 s\n10 10 3.3333333333333335\n"},
+		{counterOptions{quiet: true, json: true}, 1, `"interval_s":3,"elapsed_s":3,"value":10}` + "\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			test.o.interval, test.o.duration = time.Second, 3*time.Second
+			if test.o.quiet {
+				test.o.interval = time.Hour
+			}
+			got, err := runFake(t.Context(), test.o, &fakeMeter{}, nil)
+			blocks := strings.Count(got, "\n\n")
+			if test.o.json {
+				blocks = strings.Count(got, "\n")
+			}
+			if err != nil || blocks != test.blocks || !strings.HasSuffix(got, test.total) {
+				t.Errorf("%+v: %v, %d blocks, want %d, and at the end %s:\n%s", test.o, err, blocks, test.blocks, test.total, got)
+			}
+		})
+	}
+}
+
+// A scrape is answered with the counters until the exporter is closed.
+func TestCountersListen(t *testing.T) {
+	e, err := newExporter("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := (&fakeMeter{}).counters()
+	e.serve(newRegistry(newCollector(c.Read, c.metrics)))
+	defer e.close()
+	for range 2 {
+		r, err := http.Get("http://" + e.listener.Addr().String() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if !strings.Contains(string(body), "\nxdpcap_fake_total ") || !strings.Contains(string(body), "# TYPE xdpcap_fake_total counter") {
+			t.Errorf("%s", body)
+		}
+	}
+	if _, err := newExporter(e.listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "in use; give") {
+		t.Error(err)
+	}
+	e.close()
+	if _, err := http.Get("http://" + e.listener.Addr().String() + "/metrics"); err == nil {
+		t.Error("it still listens")
+	}
+}

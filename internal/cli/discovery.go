@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A discovery counts on all interfaces that there are at any time, for a command that exports and
+// names none. It opens the counters of an interface that is new or has come up, and closes those of
+// one that has gone, whose metrics then end. It belongs to the goroutine of its run.
+type discovery[S any] struct {
+	open     []opener[S]
+	registry *prometheus.Registry
+	list     func() ([]xdp.Interface, error)
+	refused  map[int]refusedInterface // by index
+}
+
+// A refusedInterface could not be counted on in the state that it had.
+type refusedInterface struct {
+	state string
+	at    time.Time
+	why   string
+}
+
+// refusedFor is how long an interface is left alone that could not be counted on, unless its state
+// changes.
+const refusedFor = time.Minute
+
+func newDiscovery[S any](registry *prometheus.Registry, open ...opener[S]) *discovery[S] {
+	return &discovery[S]{open: open, registry: registry, list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
+}
+
+// stacked are the drivers of interfaces that get their packets from other interfaces, which are
+// counted there already.
+var stacked = []string{"802.1Q VLAN Support", "bonding", "bridge", "ipvlan", "macsec", "macvlan", "team"}
+
+// countable tells whether the packets of an interface are counted where none is named: it is up and
+// has Ethernet headers, is not loopback, and does not only hand on the packets of others, unless it
+// runs a program.
+func countable(ifi *xdp.Interface) bool {
+	obstacle, _ := ifi.Obstacle()
+	return obstacle == "" && ifi.Type != "loopback" && (len(ifi.Programs) > 0 || !slices.Contains(stacked, ifi.Driver))
+}
+
+// look goes through the interfaces that there are now.
+func (d *discovery[S]) look(r *counterRun[S]) {
+	ifis, err := d.list()
+	if err != nil {
+		r.tell(err.Error())
+		return
+	}
+	find := func(index int, name string) bool {
+		return slices.ContainsFunc(ifis, func(i xdp.Interface) bool { return i.Index == index && i.Name == name })
+	}
+	for _, c := range slices.Clone(r.counted) {
+		if !slices.Contains(r.counted, c) {
+			continue // it has ended with another of its interface
+		}
+		if !find(c.index, c.name) {
+			d.drop(r, c, c.name+" has gone")
+			continue
+		}
+		switch notice, err := c.Follow(); {
+		case err != nil:
+			d.drop(r, c, err.Error())
+		case notice != "":
+			r.tell(notice)
+		}
+	}
+	for _, ifi := range ifis {
+		is := func(c *counted[S]) bool { return c.index == ifi.Index }
+		if countable(&ifi) && !slices.ContainsFunc(r.counted, is) {
+			d.try(r, &ifi)
+		}
+	}
+}
+
+// try opens the counters of an interface. An error is said once.
+func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
+	state := fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs)
+	before := d.refused[ifi.Index]
+	if before.state == state && time.Since(before.at) < refusedFor {
+		return
+	}
+	opened, err := openOne(ifi.Name, d.open)
+	if err != nil {
+		if err.Error() != before.why {
+			r.tell(fmt.Sprintf("%s is not counted: %v", ifi.Name, err))
+		}
+		d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
+		return
+	}
+	delete(d.refused, ifi.Index)
+	for _, c := range newCounted(opened...) {
+		c.index, c.name, c.collector = ifi.Index, ifi.Name, newCollector(c.Read, c.metrics)
+		if err := d.registry.Register(c.collector); err != nil {
+			r.tell(fmt.Sprintf("%s is not exported: %v", ifi.Name, errors.Join(err, c.Close())))
+			d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
+			continue
+		}
+		r.counted = append(r.counted, c)
+		r.tell(fmt.Sprintf("listening on %v", c.counters))
+	}
+}
+
+// drop ends all counters of the interface that one belongs to, and says why. They begin again
+// together, if they can.
+func (d *discovery[S]) drop(r *counterRun[S], one *counted[S], why string) {
+	r.tell(why)
+	r.counted = slices.DeleteFunc(r.counted, func(c *counted[S]) bool {
+		if c.index != one.index {
+			return false
+		}
+		if err := d.end(c); err != nil {
+			r.tell(err.Error())
+		}
+		return true
+	})
+}
+
+func (d *discovery[S]) end(c *counted[S]) error {
+	d.registry.Unregister(c.collector)
+	c.collector.end()
+	return c.Close()
+}
+
+// close ends all counters.
+func (d *discovery[S]) close(r *counterRun[S]) error {
+	var errs []error
+	for _, c := range r.counted {
+		errs = append(errs, d.end(c))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/support"
+)
+
+// captureForWireshark captures into Wireshark's fifo until Wireshark closes it or sends SIGTERM.
+// Wireshark shows everything on stderr as an error when the capture has ended, so that only errors
+// and losses are said there.
+func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
+	if o.extcap.fifo == "" {
+		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
+	}
+	o.filter.words = nil
+	if text := o.extcap.filter(); text != "" {
+		o.filter.words, o.filter.file, o.filter.programFile = []string{text}, "", ""
+	}
+	var others []error
+	for _, err := range joined(runCapture(o, cmd, nil)) {
+		if err != nil && !errors.Is(err, unix.EPIPE) { // Wireshark has closed the fifo: the end
+			others = append(others, o.explainToWireshark(err))
+		}
+	}
+	return errors.Join(others...)
+}
+
+// explainToWireshark adds to an error what differs where Wireshark runs xdpcap.
+func (o *captureOptions) explainToWireshark(err error) error {
+	if !errors.Is(err, support.ErrPrivileges) {
+		return err
+	}
+	path, failed := os.Executable()
+	if failed != nil {
+		path = "FILE"
+	}
+	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, let a group have the privileges, "+
+		"by sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
+		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, shellWord(path), shellWord(o.interfaces[0]))
+}
+
+// fifoPatience is how long Wireshark may take to read from its fifo.
+const fifoPatience = 30 * time.Second
+
+// openFifo opens the fifo when Wireshark reads from it. It makes no file, and can be ended while
+// it waits.
+func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *sandboxOptions) (*capture.File, error) {
+	o.Name = path
+	for deadline := time.Now().Add(fifoPatience); ; {
+		var f *os.File
+		err := by.opener().Open(path, func(t outfile.Trust) (err error) {
+			f, err = t.OpenPipe(path)
+			return err
+		})
+		switch {
+		case err == nil:
+			return capture.NewFile(f, o)
+		case !errors.Is(err, unix.ENXIO):
+			return nil, fmt.Errorf("--fifo: %w", err)
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("--fifo: open %s: nobody has read from it for %v", path, fifoPatience)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("--fifo: open %s: nobody read from it: %w", path, unix.EPIPE)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

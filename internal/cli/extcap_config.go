@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// An extcapSetting is a flag of the capture that can be set at an interface in Wireshark. Group and
+// tooltip are the flag's own.
+type extcapSetting struct {
+	flag, display string
+	kind          string // in Wireshark's words
+	values        func(ifname string) ([]extcapValue, error)
+	attributes    string
+}
+
+// An extcapValue is one of those that a setting can have. The first one is the default; its word is
+// "" where that means to omit the flag.
+type extcapValue struct{ word, display string }
+
+// extcapSettings are in the order in which Wireshark shows them.
+var extcapSettings = []extcapSetting{
+	{flag: "rx-capture", display: "Where an XDP program runs", kind: "selector", values: oneOf(
+		extcapValue{"", "what goes into it"},
+		extcapValue{"exit", "what comes out, with its verdict"},
+		extcapValue{"entry,exit", "both"})},
+	{flag: "program", display: "Program", kind: "selector", values: runningPrograms, attributes: "{reload=true}{placeholder=Look again}"},
+	{flag: "xdp-mode", display: "XDP mode", kind: "selector", values: oneOf(
+		extcapValue{"", "native, or generic where the driver has none"},
+		extcapValue{"native", "native"},
+		extcapValue{"generic", "generic"})},
+	{flag: "promiscuous-mode", display: "Promiscuous mode", kind: "boolflag"},
+	{flag: "direction", display: "Packets", kind: "selector", values: oneOf(
+		extcapValue{"", "that it receives"},
+		extcapValue{"out", "that it sends"},
+		extcapValue{"inout", "both"})},
+
+	{flag: "extcap-capture-filter", display: "Filter", kind: "string", attributes: "{placeholder=every packet}"},
+	{flag: "vlan-aware", display: "Filter behind VLAN tags, too", kind: "boolflag"},
+	{flag: "filter-at", display: "The filter sees packets", kind: "selector", values: oneOf(
+		extcapValue{"", "as they go in"},
+		extcapValue{"exit", "as they come out"})},
+	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: verdictValues},
+
+	{flag: "snapshot-length", display: "Bytes of each packet", kind: "unsigned"},
+	{flag: "sample", display: "One packet of every", kind: "string", attributes: "{placeholder=1}"},
+	{flag: "sample-flows", display: "One flow of every", kind: "unsigned"},
+	{flag: "first", display: "First packets of each flow", kind: "unsigned"},
+	{flag: "max-rate", display: "Packets per second, at most", kind: "unsigned"},
+	{flag: "transport", display: "Transport", kind: "selector", values: oneOf(
+		extcapValue{"", "the default"},
+		extcapValue{"auto", "auto"},
+		extcapValue{"perf", "perf"},
+		extcapValue{"ring", "ring"})},
+	{flag: "buffer-size", display: "Ring of each CPU", kind: "string", attributes: "{placeholder=8M}"},
+}
+
+// extcapFilterGroup is where the filter stands, whose flag is in no group of the help.
+const extcapFilterGroup = "Which packets"
+
+func oneOf(values ...extcapValue) func(string) ([]extcapValue, error) {
+	return func(string) ([]extcapValue, error) { return values, nil }
+}
+
+func verdictValues(string) (values []extcapValue, _ error) {
+	for _, name := range xdp.VerdictNames() {
+		values = append(values, extcapValue{name, name})
+	}
+	return values, nil
+}
+
+// runningPrograms are those that can be traced at an interface. One that shares its name with
+// another is chosen by its id.
+func runningPrograms(ifname string) ([]extcapValue, error) {
+	values := []extcapValue{{"", "the one that runs there"}, {"all", "all that a dispatcher calls"}}
+	ifi, err := xdp.InterfaceByName(ifname)
+	if err != nil {
+		return nil, err
+	}
+	running, err := xdp.Running(ifi)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range running {
+		values = append(values, extcapValue{strconv.FormatUint(uint64(p.ID), 10), p.String()})
+	}
+	return values, nil
+}
+
+// listSettings prints what can be set at an interface, or the values of the one setting whose list
+// Wireshark wants to read again.
+func (x *extcapOptions) listSettings(out io.Writer, flags *pflag.FlagSet, ifname string) error {
+	for number, s := range extcapSettings {
+		if x.reload == "" {
+			s.print(out, number, flags.Lookup(s.flag))
+		} else if strings.TrimLeft(x.reload, "-") != s.flag {
+			continue
+		}
+		if err := s.printValues(out, number, ifname); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *extcapSetting) print(out io.Writer, number int, flag *pflag.Flag) {
+	_, tooltip := pflag.UnquoteUsage(flag)
+	group := extcapFilterGroup
+	if titles := flag.Annotations[groupKey]; titles != nil {
+		group = titles[0]
+	}
+	fmt.Fprintf(out, "arg {number=%d}{call=--%s}{display=%s}{tooltip=%s}{type=%s}{group=%s}%s\n",
+		number, s.flag, s.display, extcapText(tooltip), s.kind, group, s.attributes)
+}
+
+func (s *extcapSetting) printValues(out io.Writer, number int, ifname string) error {
+	if s.values == nil {
+		return nil
+	}
+	values, err := s.values(ifname)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		isDefault := i == 0 && s.kind == "selector"
+		fmt.Fprintf(out, "value {arg=%d}{value=%s}{display=%s}{default=%t}\n", number, v.word, extcapText(v.display), isDefault)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// To wait for Wireshark's end of the fifo ends with the capture, and makes no file.
+func TestExtcapNoReader(t *testing.T) {
+	testnet.SkipEmulated(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := openFifo(ctx, path, capture.WriterOptions{}, new(sandboxOptions))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, unix.EPIPE) {
+		t.Errorf("%v", err)
+	}
+	if _, err := openFifo(t.Context(), path+"2", capture.WriterOptions{}, new(sandboxOptions)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a fifo that is not there: %v", err)
+	}
+}

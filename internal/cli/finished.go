@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/thread"
+)
+
+// commandPatience is how long the end of a capture waits for the commands of -z.
+const commandPatience = time.Minute
+
+// finishedFiles are what is told of each finished file: its name goes to standard output, and to a
+// command. Neither keeps the capture waiting.
+type finishedFiles struct {
+	path   string    // of the command; "" = none
+	name   string    // as -z has it
+	output io.Writer // the command's; nil = nobody's
+
+	running chan struct{} // full while as many commands run as may
+	over    sync.WaitGroup
+
+	mu       sync.Mutex
+	names    []string // to be printed
+	printing bool
+	prints   tally
+	commands tally
+	begun    int         // of the commands
+	note     func(error) // tells an error at once; nil in wait
+}
+
+// A tally counts what was to be done for files.
+type tally struct {
+	what                 string // as errors name it
+	asked, ended, failed int
+	first                error // of those that failed
+	told                 bool  // whether first was told
+}
+
+func (t *tally) left() int { return t.asked - t.ended }
+
+// maxNames is how many names may wait to be printed. More are not printed.
+const maxNames = 10_000
+
+// newFinishedFiles finds the command before anything is captured.
+func newFinishedFiles(o *rotationOptions, output *os.File, note func(error)) (*finishedFiles, error) {
+	f := &finishedFiles{name: o.command, note: note, running: make(chan struct{}, runtime.NumCPU())}
+	f.prints.what, f.commands.what = "--print-files", "-z "+o.command
+	if output != nil {
+		f.output = output
+	}
+	if o.command == "" {
+		return f, nil
+	}
+	var err error
+	if f.path, err = exec.LookPath(o.command); err != nil {
+		return nil, fmt.Errorf("-z %s: %w: give the name or the path of one command; it gets the file's name as its argument",
+			o.command, errors.Unwrap(err))
+	}
+	return f, nil
+}
+
+// print prints a name, and does not wait until somebody reads it.
+func (f *finishedFiles) print(file string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.prints.asked++
+	if len(f.names) == maxNames {
+		f.fail(&f.prints, fmt.Errorf("--print-files: %d names wait for a reader: %s is not printed", maxNames, file))
+		return
+	}
+	f.names = append(f.names, file)
+	if f.printing {
+		return
+	}
+	f.printing = true
+	f.over.Go(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for len(f.names) > 0 {
+			text := f.names[0] + "\n"
+			f.names = f.names[1:]
+			f.mu.Unlock()
+			_, err := io.WriteString(stdout{}, text)
+			f.mu.Lock()
+			if err == nil {
+				f.prints.ended++
+				continue
+			}
+			f.fail(&f.prints, fmt.Errorf("--print-files: %w", explainPrint(err)))
+		}
+		f.printing = false
+	})
+}
+
+// run runs the command for a file, beside as many others as there are CPUs.
+func (f *finishedFiles) run(file string) {
+	f.mu.Lock()
+	f.commands.asked++
+	f.mu.Unlock()
+	f.over.Go(func() {
+		f.running <- struct{}{}
+		f.mu.Lock()
+		f.begun++
+		f.mu.Unlock()
+		err := f.command(file)
+		<-f.running
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if err != nil {
+			f.fail(&f.commands, fmt.Errorf("-z %s %s: %w", f.name, file, err))
+			return
+		}
+		f.commands.ended++
+	})
+}
+
+// command runs the command with the lowest priority, so that the capture comes first. It has a
+// process group of its own, so that Ctrl-C at the terminal does not end it.
+func (f *finishedFiles) command(file string) error {
+	cmd := exec.Command(f.path, file)
+	cmd.Stdout, cmd.Stderr = f.output, f.output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A process begins with the priority of the thread that starts it.
+	if err := thread.Idle(cmd.Start); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// fail tells the first error at once; the others are counted. The caller holds mu.
+func (f *finishedFiles) fail(t *tally, err error) {
+	t.ended++
+	if t.failed++; t.failed > 1 {
+		return
+	}
+	if t.first = err; f.note != nil {
+		f.note(err)
+		t.told = true
+	}
+}
+
+// printPatience is how long the end of a capture waits for the reader of names that takes none.
+const printPatience = 2 * time.Second
+
+// wait waits until all names are printed and all commands have ended, but not for ever, and not
+// after a signal that is to end it. note is called from this goroutine alone from now on.
+func (f *finishedFiles) wait(note func(error)) {
+	over := make(chan struct{})
+	f.mu.Lock()
+	f.note = nil
+	f.mu.Unlock()
+	go func() {
+		f.over.Wait()
+		close(over)
+	}()
+	f.await(over, note)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.commands.left(); n > 0 {
+		running := f.begun - f.commands.ended
+		note(fmt.Errorf("-z %s: %d have not ended, and go on by themselves; for %d files it was not run", f.name, running, n-running))
+	}
+	if n := f.prints.left(); n > 0 {
+		note(fmt.Errorf("--print-files: nobody has read %d of %d names", n, f.prints.asked))
+	}
+	for _, t := range []*tally{&f.prints, &f.commands} {
+		if t.failed > 0 && !t.told {
+			note(t.first)
+		}
+		if t.failed > 1 {
+			note(fmt.Errorf("%s: failed for %d of %d files", t.what, t.failed, t.asked))
+		}
+	}
+}
+
+// await returns when it is over, or when nothing is to be waited for any more.
+func (f *finishedFiles) await(over <-chan struct{}, note func(error)) {
+	limit, soon := time.After(commandPatience), time.After(time.Second)
+	look := time.NewTicker(printPatience)
+	defer look.Stop()
+	before := f.left(&f.prints)
+	for {
+		select {
+		case <-over:
+			return
+		case <-hurried:
+			return
+		case <-limit:
+			return
+		case <-soon:
+			if n := f.left(&f.commands); n > 0 {
+				note(fmt.Errorf("-z %s: waiting for %d to end, for a minute at most", f.name, n))
+			}
+		case <-look.C:
+			unread := f.left(&f.prints)
+			if unread == before && f.left(&f.commands) == 0 {
+				return
+			}
+			before = unread
+		}
+	}
+}
+
+func (f *finishedFiles) left(t *tally) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.left()
+}

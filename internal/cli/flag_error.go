@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// explainFlag puts the error of a flag's value into plain words: those of package pflag name the Go
+// function that could not read it. help is the command that shows the flags; a flag of another tool
+// is refused with what to do, which is enough.
+func explainFlag(err error, help string) error {
+	var refused refusal
+	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) && errors.As(err, &refused) {
+		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), refused)
+	}
+	return fmt.Errorf("%w; see %s", inPlainWords(err), help)
+}
+
+func inPlainWords(err error) error {
+	var (
+		invalid *pflag.InvalidValueError
+		missing *pflag.ValueRequiredError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		return fmt.Errorf("%s %s: %s", flagName(invalid.GetFlag()), cmp.Or(invalid.GetValue(), `""`), expected(invalid))
+	case errors.As(err, &missing):
+		name := flagName(missing.GetFlag())
+		value, _ := pflag.UnquoteUsage(missing.GetFlag())
+		return fmt.Errorf("%s needs a value: %s %s", name, name, value)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Errorf("unknown flag: -%.1s in -%s", unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames())
+	}
+	return err
+}
+
+// setRest sets every flag that can be set, although the arguments have a mistake. pflag ends at the
+// first mistake. But a --json after it says where the error is written to, and a -w to which file
+// it must not be written.
+func setRest(flags *pflag.FlagSet, args []string) {
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.ParseAll(args, func(f *pflag.Flag, value string) error {
+		f.Value.Set(value)
+		return nil
+	})
+}
+
+// flagName is the flag as messages call it: -c rather than --count.
+func flagName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// expected says what a flag's value must be.
+func expected(e *pflag.InvalidValueError) string {
+	tooLarge := errors.Is(e, strconv.ErrRange)
+	switch e.GetFlag().Value.Type() {
+	case "uint64", "uint32":
+		if tooLarge {
+			return "is too large a number"
+		}
+		return "must be a whole number without a sign"
+	case "int", "count":
+		if tooLarge {
+			return "is too large a number"
+		}
+		return "must be a whole number"
+	case "float64":
+		return "must be a number"
+	case "bool":
+		return "must be true or false, or be omitted"
+	case "stringSlice":
+		return "must be words with commas between them"
+	}
+	return e.Unwrap().Error() // of a type of this package
+}

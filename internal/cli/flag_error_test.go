@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A value that a flag does not take is refused in plain words, without the names of Go's functions.
+func TestFlagErrors(t *testing.T) {
+	testnet.SkipEmulated(t)
+	// No interface has these names, so that a command which takes such a value attaches nothing.
+	for _, test := range []struct{ args, want string }{
+		{"-c -5", "-c -5: must be a whole number without a sign; see xdpcap --help"},
+		{"-c 1.5", "-c 1.5: must be a whole number without a sign; see xdpcap --help"},
+		{"-c 99999999999999999999", "-c 99999999999999999999: is too large a number; see xdpcap --help"},
+		{"--sample -1", "--sample -1: must be a whole number without a sign; see xdpcap --help"},
+		{"--sample 4294967296", "--sample 4294967296: is too large a number; see xdpcap --help"},
+		{"--duration x", "--duration x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"--duration -1", "--duration -1: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"-i none0 --duration 0", "--duration 0: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"-i none0 --duration 0s", "--duration 0s: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"-B 9Z", "-B 9Z: must be a number, which may end in k, M or G; see xdpcap --help"},
+		{"-B", "-B needs a value: -B KiB; see xdpcap --help"},
+		{"stats --json=maybe", "--json maybe: must be true or false, or be omitted; see xdpcap stats --help"},
+		{`--program a"b`, `--program a"b: must be words with commas between them; see xdpcap --help`},
+		{"--write=", `-w "": must not be empty; see xdpcap --help`},
+		{"--filter-file=", `--filter-file "": must not be empty; see xdpcap --help`},
+		{"stats --listen=", `--listen "": must not be empty; see xdpcap stats --help`},
+		{"-nYe", "unknown flag: -Y in -Ye; see xdpcap --help"},
+		{"stats --interval soon", "--interval soon: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
+		{"stats -i none0 --interval 5ms", "--interval 5ms: must be at least 10ms"},
+		{"count -i none0 --duration 5ms", "--duration 5ms: must be at least 10ms"},
+		{"probe -i none0 -i none0", "-i none0: is one too many: it takes one interface; see xdpcap probe --help"},
+		{"latency --builtin --events -i none0 -i none1", "--events prints the measurements of one interface: give one -i"},
+		{"latency --builtin --events -i none0 -q", "--events prints single measurements, and --quiet is about counters: use one of them"},
+		{"monitor --record -i none0 -i none1", "--record prints the events of one interface or of all: give one -i or none"},
+		{"latency --drop half", "--drop half: must be a number; see xdpcap latency --help"},
+		{"stats eth0", `xdpcap stats takes no argument "eth0": an interface is given as -i eth0; see xdpcap stats --help`},
+		{"probe eth0", `xdpcap probe takes no argument "eth0": an interface is given as -i eth0; see xdpcap probe --help`},
+		{"bench fast", `xdpcap bench takes no argument "fast": an interface is given as -i fast; see xdpcap bench --help`},
+		{"statss -i none0", `"statss" is neither a command nor a filter: did you mean xdpcap stats?`},
+		{"-i none0 latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
+		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
+		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
+	} {
+		cmd := newRoot()
+		cmd.SetArgs(strings.Fields(test.args))
+		if err := cmd.Execute(); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
+		}
+	}
+}
+
+// A time without a unit is in seconds.
+func TestDurations(t *testing.T) {
+	var got time.Duration
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	durationVar(f, &got, "interval", time.Second, "")
+	for text, want := range map[string]time.Duration{
+		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "1": time.Second, "200ms": 200 * time.Millisecond, "1h30m": 90 * time.Minute,
+	} {
+		if err := f.Set("interval", text); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "0", "0s", ".", "1e3", "inf", "-1s", "1 s", "99999999999", "1d"} {
+		if err := f.Set("interval", text); err == nil {
+			t.Errorf("%q was taken as %v", text, got)
+		}
+	}
+}
+
+// What a terminal would not print as it stands is escaped, and nothing else.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"eth0":            "eth0",
+		`a "b" \c/ö日`:     `a "b" \c/ö日`,
+		"\x1b[31mred":     `\x1b[31mred`,
+		"two\nlines\ttab": `two\nlines\ttab`,
+		"\xff\u202eab":    `\xff\u202eab`,
+		"\u009b1m\x7f":    `\u009b1m\x7f`,
+	} {
+		if diff := cmp.Diff(want, printable(in)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// The command line in a file's comment can be given to a shell again.
+func TestCommandLine(t *testing.T) {
+	got := commandLine([]string{"xdpcap", "-i", "eth0", "-w", "my file", "it's", "tcp[0] & 1 != 0", "", "\x1b[1m'\\"})
+	want := `xdpcap -i eth0 -w 'my file' 'it'\''s' 'tcp[0] & 1 != 0' '' $'\x1b[1m\'\\'`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

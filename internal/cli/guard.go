@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A guard keeps a command that drops packets from cutting this machine off. The zero guard allows
+// everything.
+type guard struct {
+	flag       string // the flag that drops packets, as it was given: "--sink"; "" = none does
+	interfaces []string
+	yes        bool // --yes was given: the user means it
+}
+
+// check returns an error where packets would be dropped on an interface over which this machine, or
+// something on it, talks: see [xdp.Interface.Use].
+func (g guard) check() error {
+	if g.flag != "" {
+		if err := forOwnRights(g.flag); err != nil {
+			return err
+		}
+	}
+	if g.flag == "" || g.yes {
+		return nil
+	}
+	for _, name := range g.interfaces {
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		reason, remedy, err := ifi.Use()
+		if err != nil {
+			return err
+		}
+		if err := g.refuse(reason, remedy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forOwnRights refuses a flag that changes what happens to packets, or to a card for all who use
+// it, where the rights for that are those of the binary and not of who starts it.
+func forOwnRights(flag string) error {
+	if privilege.SecureExecution() {
+		return fmt.Errorf("%s: this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root", flag)
+	}
+	return nil
+}
+
+// refuse returns the error for an interface that is used, or nil.
+func (g guard) refuse(reason, remedy string) error {
+	if reason == "" {
+		return nil
+	}
+	if remedy != "" {
+		remedy += "; or "
+	}
+	return fmt.Errorf("%s drops packets, and %s: this machine would be disturbed or cut off; %sadd --yes if that is meant",
+		g.flag, reason, remedy)
+}

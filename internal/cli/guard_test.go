@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func TestGuardError(t *testing.T) {
+	for _, test := range []struct{ reason, remedy, want string }{
+		{"", "", ""},
+		{"rx0 is used", "", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; add --yes if that is meant"},
+		{"rx0 is used", "end that", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; end that; or add --yes if that is meant"},
+	} {
+		got := ""
+		if err := (guard{flag: "--sink"}).refuse(test.reason, test.remedy); err != nil {
+			got = err.Error()
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Every flag that drops packets is refused in the same way, except with --yes. A command that lets
+// all packets pass is allowed.
+func TestGuard(t *testing.T) {
+	addressed, silent := testnet.MustPair(t, testnet.PairOptions{Addresses: true}), testnet.MustPair(t, testnet.PairOptions{})
+	routed := testnet.MustPair(t, testnet.PairOptions{})
+	everywhere := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
+	err := routed.Rx.Do(func() error { return netlink.RouteAdd(&netlink.Route{LinkIndex: routed.RxIndex, Dst: everywhere}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		g       guard
+		pair    *testnet.Pair
+		refused string // "" = allowed
+	}{
+		{"an address", guard{flag: "--sink", interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has the IP address 192.0.2.2"},
+		{"the default route", guard{flag: "--drop 1", interfaces: []string{"rx0"}}, routed, "--drop 1 drops packets, and the default route is over rx0"},
+		{"--yes", guard{flag: "--sink", interfaces: []string{"rx0"}, yes: true}, addressed, ""},
+		{"nothing drops", guard{interfaces: []string{"rx0"}}, addressed, ""},
+		{"no address", guard{flag: "--sink", interfaces: []string{"rx0"}}, silent, ""},
+		{"no such interface", guard{flag: "--sink", interfaces: []string{"rx0", "nosuch"}}, silent, `interface "nosuch" does not exist`},
+	} {
+		err := test.pair.Rx.Do(test.g.check)
+		if got := fmt.Sprint(err); (err == nil) != (test.refused == "") || !strings.Contains(got, test.refused) && err != nil {
+			t.Errorf("%s: %v, want %q", test.name, err, test.refused)
+		}
+	}
+}

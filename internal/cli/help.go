@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A note is what the help of the capture and every manual page say besides flags.
+type note struct{ title, text string }
+
+// notes are about all commands.
+var notes = []note{
+	{"Sizes and times", "A size is a number that may end in k, M or G, which are 1024 and its powers. A time is a number of seconds, " +
+		"or has Go's units: 200ms, 10s, 1h30m."},
+	{"Signals", "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
+		"second changes nothing; one after that kills it if the ending hangs. SIGUSR1 prints a capture's counts so far; " +
+		"SIGUSR2 makes the recorder of --ring write what it has."},
+	{"Exit status", "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},
+	{"Settings", "Flags can also be set in the environment, XDPCAP_INTERFACE=eth0, and in ~/.config/xdpcap/config or /etc/xdpcap.conf, " +
+		"interface = eth0; `xdpcap config --help` says how."},
+}
+
+// sentNote is about the capture of what is sent.
+var sentNote = note{"What is sent", "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
+	"have 64 KiB, and -v tells the size of its segments. A checksum that the card will compute is not there yet, and a transmit queue " +
+	"is not chosen. What an XDP program sends does not come by there: --rx-capture exit --verdict tx,redirect has that."}
+
+// peerNote tells of the flags that the help does not list.
+func peerNote() note {
+	var accepted []string
+	for _, p := range peerFlags {
+		if p.accepted != "" {
+			accepted = append(accepted, p.shortName())
+		}
+	}
+	return note{"Flags of tcpdump, dumpcap and xdpdump", strings.Join(accepted, " ") +
+		" are accepted, since they change nothing here. All others are refused, each with what to do instead."}
+}
+
+// usageNotes are the notes at the end of the capture's help.
+func usageNotes() string {
+	var b strings.Builder
+	for _, n := range append([]note{peerNote(), sentNote}, notes...) {
+		b.WriteString("\n\n" + n.title + ":\n")
+		b.WriteString(wrapped(n.text, "  ", usageWidth))
+	}
+	return b.String()
+}
+
+// wrapped breaks a text into lines of so many columns, each after an indentation.
+func wrapped(text, indent string, width int) string {
+	var lines []string
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		if line != indent && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), indent
+		}
+		if line != indent {
+			line += " "
+		}
+		line += word
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+const filterHelp = `The words after the flags are a filter: an expression of pcap-filter(7), as tcpdump takes it. It is
+compiled into the XDP program, so that packets which do not match cost a few nanoseconds.
+
+  host 192.0.2.1                       from or to this address; also net 192.0.2.0/24, ether host
+  src host 192.0.2.1 and dst port 53   one direction
+  tcp port 443                         also udp, sctp; portrange 8000-8100
+  icmp or icmp6 or arp                 protocols; also ip, ip6, and ip proto 47 by number
+  ether proto 0x88cc                   an EtherType
+  not port 22                          not binds tightest; and, or bind alike, from left to right
+  greater 1000                         lengths; less 100
+  tcp[tcpflags] & tcp-syn != 0         bytes of a header; ether[0] & 1 != 0
+  vlan 100 and tcp port 443            behind a tag: what follows vlan looks there; also mpls
+
+Quote an expression that the shell would read: brackets, parentheses, & and !. -F reads it from a
+file; -d prints what it is compiled to, and -d --ebpf what becomes of that.
+
+What differs at XDP from tcpdump on a socket:
+
+VLAN tags are in the packet: "tcp port 443" does not match behind one. With --vlan-aware it
+does, behind one tag or two.
+
+inbound and outbound are known before the filter runs, from -Q: in, out or inout.
+
+Of a packet in several buffers (jumbo frames) the filter sees the first one, and the whole length.
+
+Beside a running program the filter looks at the packet as it goes in, and with --filter-at exit as
+it comes out. What the program did is chosen by --verdict.`
+
+func newFilterHelp() *cobra.Command {
+	return &cobra.Command{Use: "filter", Short: "How filters are written, and what differs from tcpdump", Long: filterHelp}
+}
+
+// unknownCommand is the error of a command about others, for a word that is none of them.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	if meant := meantBy(cmd.Root(), word); meant != "" {
+		return fmt.Errorf("there is no command %q: did you mean %s %s?", word, cmd.CommandPath(), meant)
+	}
+	return fmt.Errorf("there is no command %q: see xdpcap --help", word)
+}
+
+// newHelp is cobra's command of this name, but for a word that is no command: that is an error,
+// with the one that was probably meant.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Show the help of a command, or of `help filter`",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			for _, c := range cmd.Root().Commands() {
+				if len(args) == 0 && (c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand()) {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			about.InitDefaultHelpFlag() // as --help does
+			about.InitDefaultVersionFlag()
+			return about.Help()
+		},
+	}
+}

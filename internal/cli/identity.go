@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// chooseUser returns whom the capture becomes; nil = nobody else. It writes files in these
+// directories, and makes others later in one of them ("" = in none), without capabilities then.
+// That is the user of -Z. Without -Z, it is the caller of sudo where that user may write in all of
+// them, or else the owner of the directory where root without capabilities may make no files later,
+// because somebody who lets root capture into a directory wants to have the files there.
+func (o *sandboxOptions) chooseUser(directories []string, later string) (*privilege.User, error) {
+	if o.user != "" {
+		u, err := privilege.LookUp(o.user)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("-Z: %w", err)
+		case u.UID == os.Geteuid(): // it is already
+			return nil, nil
+		case os.Geteuid() != 0:
+			return nil, fmt.Errorf("-Z %s: only root can become another user: omit it", o.user)
+		}
+		return u, nil
+	}
+	if u := privilege.Caller(); u != nil && mayWrite(u, directories) {
+		return u, nil
+	}
+	if os.Geteuid() == 0 && later != "" && !mayWrite(nil, []string{later}) {
+		if u := privilege.Owner(later); u != nil && mayWrite(u, []string{later}) {
+			o.owned = later
+			return u, nil
+		}
+	}
+	return nil, nil
+}
+
+// mayWrite tells whether a user, or this one without capabilities, may make files in all of the
+// directories.
+func mayWrite(u *privilege.User, directories []string) bool {
+	box := &privilege.Sandbox{User: u}
+	for _, dir := range directories {
+		if !box.MayWrite(dir) {
+			return false
+		}
+	}
+	return true
+}
+
+// as calls do with the rights that the capture has while it captures.
+func (o *sandboxOptions) as(do func() error) error {
+	if o.box == nil {
+		return do()
+	}
+	return o.box.As(do)
+}
+
+// try finds out whether the capture will be able to do what it does later.
+func (o *sandboxOptions) try(do func() error) error {
+	err := o.as(do)
+	if o.box == nil || os.Geteuid() != 0 || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("as %s: %w: the capture does so for each further file: choose another directory or user (-Z), "+
+		"or keep root's rights (--no-sandbox)", o.who(), err)
+}
+
+// opener opens files that are written to later, as whom the capture becomes then.
+func (o *sandboxOptions) opener() *outfile.Opener {
+	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0 && !o.off, Stays: o.user == ""}
+	if o.box != nil {
+		opener.As = o.box.As
+	}
+	if u := o.becomes(); u != nil {
+		opener.User = u.UID
+	}
+	return opener
+}
+
+// becomes is whom the capture becomes; nil = nobody else, or there is no plan yet.
+func (o *sandboxOptions) becomes() *privilege.User {
+	if o.box == nil {
+		return nil
+	}
+	return o.box.User
+}
+
+// who names whom the capture becomes.
+func (o *sandboxOptions) who() string {
+	switch u := o.becomes(); {
+	case o.box == nil:
+		return fmt.Sprintf("user id %d", os.Geteuid())
+	case u != nil:
+		return "user " + u.Name
+	case os.Geteuid() == 0:
+		return "root without capabilities"
+	}
+	return fmt.Sprintf("user id %d without capabilities", os.Geteuid())
+}

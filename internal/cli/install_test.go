@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testdoc"
+)
+
+// The example of the service's settings says what the flags of the capture understand.
+func TestExampleSettings(t *testing.T) {
+	text := testdoc.Read(t, "packaging/xdpcap.conf.example")
+	file := filepath.Join(t.TempDir(), "eth0.conf")
+	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all, err := readSettingsFile(file, settableFlags(newRoot()))
+		if err != nil || len(all) < 4 {
+			t.Error(all, err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func newInterfaces() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "interfaces [--json]",
+		Short:   "List the interfaces with driver, XDP mode and XDP program",
+		Example: "  xdpcap interfaces\n  xdpcap interfaces --json | jq '.[] | select(.program)'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return printInterfaces(cmd.OutOrStdout(), asJSON)
+		},
+	}
+	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&asJSON, "json", false, "print one JSON array")
+	})
+	return cmd
+}
+
+func printInterfaces(out io.Writer, asJSON bool) error {
+	ifis, err := xdp.Interfaces()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeInterfacesJSON(out, ifis)
+	}
+	return writeInterfaces(out, ifis)
+}
+
+// interfaceKeys is an interface as interfaces --json prints it.
+type interfaceKeys struct {
+	Name     string           `json:"name"`
+	Index    int              `json:"index"`
+	Alias    string           `json:"alias,omitempty"`
+	Type     string           `json:"type"` // link-layer type: "ether", ...
+	MAC      string           `json:"mac,omitempty"`
+	MTU      int              `json:"mtu"` // bytes
+	Up       bool             `json:"up"`
+	State    string           `json:"state"`
+	Driver   string           `json:"driver"`                     // "" = it has none to name
+	Speed    uint64           `json:"speed_bits_per_s,omitempty"` // missing = unknown
+	RxQueues int              `json:"rx_queues"`
+	Program  *attachedProgram `json:"program"` // null = none
+}
+
+type attachedProgram struct {
+	ID   uint32 `json:"id"`
+	Name string `json:"name"` // "" = the kernel does not tell this user
+	Mode string `json:"mode"`
+}
+
+func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface) error {
+	all := []interfaceKeys{}
+	for _, ifi := range ifis {
+		keys := interfaceKeys{
+			Name:     ifi.Name,
+			Index:    ifi.Index,
+			Alias:    ifi.Alias,
+			Type:     ifi.Type,
+			MAC:      ifi.MAC.String(),
+			MTU:      ifi.MTU,
+			Up:       ifi.Up,
+			State:    ifi.State,
+			Driver:   ifi.Driver,
+			Speed:    ifi.Speed,
+			RxQueues: ifi.RxQueues,
+		}
+		if len(ifi.Programs) > 0 {
+			p := ifi.Programs[0]
+			keys.Program = &attachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String()}
+		}
+		all = append(all, keys)
+	}
+	return explainPrint(json.NewEncoder(out).Encode(all))
+}
+
+func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {
+	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID")
+	for _, ifi := range ifis {
+		state := ifi.State
+		if !ifi.Up {
+			state = "down"
+		}
+		mode, name, id := "-", "-", "-"
+		if len(ifi.Programs) > 0 {
+			p := ifi.Programs[0]
+			mode, name, id = ifi.Mode.String(), orDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", printable(ifi.Name), orDash(ifi.Driver), ifi.MTU, state, mode, name, id)
+	}
+	return t.Flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// oneInterface is the value of -i for a command that takes one.
+type oneInterface string
+
+func (i *oneInterface) Set(name string) error {
+	if *i != "" {
+		return errors.New("is one too many: it takes one interface")
+	}
+	*i = oneInterface(name)
+	return nil
+}
+
+func (i *oneInterface) String() string { return string(*i) }
+
+func (i *oneInterface) Type() string { return "interface" }

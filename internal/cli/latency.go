@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// latencyOptions are the flags of the command latency.
+type latencyOptions struct {
+	counterOptions
+	interfaces  []string
+	program     string
+	builtin     bool
+	kernelStats bool
+	drop        float64 // percent
+	events      bool
+	mode        string
+	yes         bool
+}
+
+const latencyHelp = `latency shows how long the XDP program of an interface runs, per verdict, as percentiles and a
+histogram. It measures in one of three ways, and says on stderr in which:
+
+  the default      at the entry and exit of the attached program, which stays as it is. What the
+                   probes cost is measured first, and said.
+  --kernel-stats   from the kernel's own counters: the mean alone, for all interfaces that it is
+                   attached to, where fentry and fexit are refused
+  --builtin        in a program of xdpcap's own, where none is attached: from its entry to its
+                   verdict. It lets packets pass, or drops a share of them at random.
+
+Times are since the start, and in the lines under INTERVAL those of the last interval alone; RUNS/S
+is of the interval. A percentile is within 3 % of the true one.`
+
+const latencyExamples = `  xdpcap latency -i eth0                        the program that is attached
+  xdpcap latency -i eth0 --program firewall     behind a libxdp dispatcher, this one
+  xdpcap latency -i eth0 --kernel-stats         its mean run time, on every kernel
+  xdpcap latency -i veth0 --builtin --drop 50   xdpcap's own, which drops every other packet
+  xdpcap latency -i veth0 --builtin --events    a line for each packet`
+
+func newLatency() *cobra.Command {
+	var o latencyOptions
+	cmd := &cobra.Command{
+		Use:     "latency -i interface [flags]",
+		Short:   "Measure how long the XDP program runs, per verdict",
+		Long:    latencyHelp,
+		Example: latencyExamples,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkLatency(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			return runLatency(&o)
+		},
+	}
+	f := cmd.Flags()
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "How it measures", o.methodFlags)
+	o.addFlags(f)
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	return cmd
+}
+
+func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "measure on this `interface`, or with --listen on all where none is named")
+	programVar(f, &o.program)
+}
+
+func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which this switches on meanwhile")
+	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, where to attach, `mode`: native (driver), generic (stack), or auto")
+	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --drop disturbs this machine")
+	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
+}
+
+// checkLatency finds what is wrong with the flags before anything is touched.
+func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
+	var chosen []string
+	for _, flag := range []string{"program", "builtin"} {
+		if given(flag) {
+			chosen = append(chosen, "--"+flag)
+		}
+	}
+	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+		return err
+	}
+	switch {
+	case o.builtin && o.kernelStats:
+		return errors.New("--builtin and --kernel-stats are two ways to measure: choose one")
+	case o.program != "" && o.builtin:
+		return errors.New("--program chooses one that runs, and --builtin attaches xdpcap's own: use one of them")
+	case o.program != "" && o.kernelStats:
+		return errors.New("--program: the kernel counts a dispatcher as a whole in what --kernel-stats shows; use one of them")
+	case !(o.drop >= 0 && o.drop <= 100):
+		return fmt.Errorf("--drop %v: must be 0 to 100 percent", o.drop)
+	}
+	for _, flag := range []string{"drop", "events", "xdp-mode"} {
+		if given(flag) && !o.builtin {
+			return fmt.Errorf("--%s is for the program that --builtin attaches: add --builtin", flag)
+		}
+	}
+	if o.events && len(o.interfaces) > 1 {
+		return errors.New("--events prints the measurements of one interface: give one -i")
+	}
+	for _, flag := range []string{"interval", "count", "per-cpu", "listen", "quiet"} {
+		if given(flag) && o.events {
+			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
+		}
+	}
+	if o.perCPU && o.kernelStats {
+		return errors.New("--per-cpu: the kernel adds up all CPUs in what --kernel-stats shows; use one of them")
+	}
+	return nil
+}
+
+func runLatency(o *latencyOptions) error {
+	switch {
+	case o.kernelStats:
+		return runCounters(&o.counterOptions, guard{}, o.interfaces, openRuntime)
+	case o.events:
+		return runEvents(o)
+	}
+	return runCounters(&o.counterOptions, o.dropGuard(), o.interfaces, func(iface string) (*counters[meter.LatencyCounts], error) {
+		open := openTraced
+		if o.builtin {
+			open = func(o *latencyOptions, iface string) (*latency, error) { return openBuiltin(o, iface, nil) }
+		}
+		l, err := open(o, iface)
+		if err != nil {
+			return nil, err
+		}
+		return &counters[meter.LatencyCounts]{
+			openMeter: l,
+			metrics:   latencyMetrics(l.Interface().Name),
+			newReport: func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
+		}, nil
+	})
+}
+
+// dropGuard is the guard for --drop.
+func (o *latencyOptions) dropGuard() guard {
+	g := guard{interfaces: o.interfaces, yes: o.yes}
+	if o.drop > 0 {
+		g.flag = fmt.Sprintf("--drop %g", o.drop)
+	}
+	return g
+}
+
+// A latency is an open meter.Latency, and what the report says beside its counters.
+type latency struct {
+	*meter.Latency
+	method string
+	cost   *meter.ProbeCost // nil: not measured
+	perCPU bool
+}
+
+// The ways to measure, as JSON names them.
+const (
+	byTrace   = "fentry-fexit"
+	byBuiltin = "builtin"
+	byKernel  = "kernel-stats"
+)
+
+// openTraced measures at the entry and exit of the program that is attached.
+func openTraced(o *latencyOptions, iface string) (*latency, error) {
+	m, err := meter.OpenLatency(iface, o.program)
+	if err != nil {
+		return nil, err
+	}
+	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
+	cost, err := meter.MeasureProbeCost()
+	if err != nil {
+		say(stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
+		return l, nil
+	}
+	l.cost = &cost
+	say(stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
+		"nothing they measure %v", cost.Added, cost.Floor)
+	return l, nil
+}
+
+// openBuiltin attaches xdpcap's own program. event is called for each measurement, and may be nil.
+func openBuiltin(o *latencyOptions, iface string, event func(meter.Measurement)) (*latency, error) {
+	mode, err := xdp.ParseMode(o.mode)
+	if err != nil {
+		return nil, fmt.Errorf("--xdp-mode: %w", err)
+	}
+	m, err := meter.OpenBuiltin(iface, meter.BuiltinOptions{Drop: o.drop / 100, Mode: mode, Event: event})
+	if err != nil {
+		return nil, err
+	}
+	say(stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
+	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU}, nil
+}
+
+// openRuntime reads the kernel's own counters.
+func openRuntime(iface string) (*counters[meter.RuntimeCounts], error) {
+	m, err := meter.OpenRuntime(iface)
+	if err != nil {
+		return nil, err
+	}
+	say(stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
+	return &counters[meter.RuntimeCounts]{
+		openMeter: m,
+		metrics:   runtimeMetrics(m.Interface().Name),
+		newReport: func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
+	}, nil
+}
+
+func latencyMetrics(iface string) metricSet[meter.LatencyCounts] {
+	return metricSet[meter.LatencyCounts]{
+		labels: map[string]string{"interface": iface},
+		all: []metric[meter.LatencyCounts]{
+			{
+				name:   "xdpcap_latency_seconds",
+				help:   "Run time of the XDP program by its verdict.",
+				labels: []string{"verdict"},
+				times: func(c meter.LatencyCounts, send sendTimes) {
+					for v := range c.Verdicts {
+						send(&c.Verdicts[v], verdictName(v))
+					}
+				},
+			},
+			{
+				name:   "xdpcap_latency_lost_total",
+				help:   "Measurements that did not get through the perf ring.",
+				values: func(c meter.LatencyCounts, send sendValue) { send(float64(c.Lost)) },
+			},
+		},
+	}
+}
+
+func runtimeMetrics(iface string) metricSet[meter.RuntimeCounts] {
+	return metricSet[meter.RuntimeCounts]{
+		labels: map[string]string{"interface": iface},
+		all: []metric[meter.RuntimeCounts]{
+			{
+				name:   "xdpcap_program_runs_total",
+				help:   "Runs of the XDP program, by the kernel's counters.",
+				values: func(c meter.RuntimeCounts, send sendValue) { send(float64(c.Runs)) },
+			},
+			{
+				name:   "xdpcap_program_run_seconds_total",
+				help:   "Run time of the XDP program, by the kernel's counters.",
+				values: func(c meter.RuntimeCounts, send sendValue) { send(c.Time.Seconds()) },
+			},
+		},
+	}
+}

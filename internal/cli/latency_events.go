@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// runEvents is latency --builtin --events. The lines go to standard output and the totals to
+// stderr.
+func runEvents(o *latencyOptions) error {
+	if err := checkPrints(); err != nil {
+		return err
+	}
+	ctx, err := begin(o.dropGuard())
+	if err != nil {
+		return err
+	}
+	lines := newEventLines(os.Stdout, o.json)
+	l, err := openBuiltin(o, o.interfaces[0], lines.print)
+	if err != nil {
+		return err
+	}
+	if err := enterCounters(o.keep, false, l.Capabilities()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	say(stderr, "listening on %v", l)
+	ctx, cancel := forDuration(ctx, o.duration)
+	defer cancel()
+	err = lines.follow(ctx.Done(), l)
+	last, readErr := l.Read()
+	end := time.Now()
+	// Close hands the measurements that are still in the ring to lines.
+	if closing := l.Close(); err == nil {
+		err = closing
+	}
+	if flushErr := lines.flush(); err == nil {
+		err = flushErr
+	}
+	if readErr == nil && !o.json {
+		var start meter.Interval[meter.LatencyCounts]
+		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).writeTable(stderr)
+	}
+	if err == nil {
+		err = readErr
+	}
+	return err
+}
+
+// eventLines prints measurements. print and flush may be called by different goroutines.
+type eventLines struct {
+	mu   sync.Mutex
+	out  *bufio.Writer
+	json *json.Encoder // nil: text
+	err  error         // the first error of writing, after which nothing is written
+}
+
+func newEventLines(w io.Writer, asJSON bool) *eventLines {
+	e := &eventLines{out: bufio.NewWriter(w)}
+	if asJSON {
+		e.json = json.NewEncoder(e.out)
+	}
+	return e
+}
+
+// eventLine is a measurement as --events --json prints it.
+type eventLine struct {
+	Time    time.Time `json:"time"`
+	CPU     int       `json:"cpu"`
+	Verdict string    `json:"verdict"`
+	Took    int64     `json:"took_ns"`
+}
+
+func (e *eventLines) print(m meter.Measurement) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return
+	}
+	if e.json != nil {
+		e.err = e.json.Encode(eventLine{m.Time.UTC(), m.CPU, verdictName(int(m.Verdict)), m.Took.Nanoseconds()})
+		return
+	}
+	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, verdictName(int(m.Verdict)), m.Took.Nanoseconds())
+}
+
+func (e *eventLines) flush() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = e.out.Flush()
+	}
+	return explainPrint(e.err)
+}
+
+// follow flushes ten times per second until done is closed. It ends earlier with an error when the
+// lines cannot be written, or when nothing is measured any more.
+func (e *eventLines) follow(done <-chan struct{}, l *latency) error {
+	tick, look := time.NewTicker(100*time.Millisecond), time.NewTicker(lookInterval)
+	defer tick.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-tick.C:
+			if err := e.flush(); err != nil {
+				return err
+			}
+		case <-look.C:
+			if _, err := l.Follow(); err != nil {
+				return err
+			}
+		}
+	}
+}

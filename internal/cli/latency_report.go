@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// latencyReport is what latency prints: as a table, or with --json as this object. Times are in
+// nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
+// interval.
+type latencyReport struct {
+	intervalKeys
+	Interface string              `json:"interface"`
+	Program   string              `json:"program"`
+	ProgramID uint32              `json:"program_id"`
+	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
+	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit, per packet
+	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // of nothing, likewise
+	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; those that occurred
+	Total     runTimes            `json:"total"`
+	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu; those that ran it
+	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without empty ranges
+
+	// Lost is how many measurements of builtin did not get through the ring. They are counted here.
+	Lost uint64 `json:"lost"`
+
+	total meter.Histogram // of all verdicts
+	first bool            // nothing was counted before the interval, so that it has all that is shown
+}
+
+// runTimes are a meter.RunTimes with the keys of JSON objects.
+type runTimes struct {
+	Runs uint64        `json:"runs"`
+	Rate float64       `json:"runs_per_s"` // in the interval
+	Sum  time.Duration `json:"sum_ns"`
+	Mean time.Duration `json:"mean_ns"`
+	Min  time.Duration `json:"min_ns"`
+	P50  time.Duration `json:"p50_ns"`
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p99_9_ns"`
+	Max  time.Duration `json:"max_ns"`
+
+	Interval *runTimes `json:"interval,omitempty"` // the same, of the interval alone
+}
+
+// newRunTimes shows the times since the start, and those of the interval.
+func newRunTimes(all, interval meter.RunTimes) runTimes {
+	rt := bareRunTimes(all)
+	lately := bareRunTimes(interval)
+	rt.Interval = &lately
+	return rt
+}
+
+func bareRunTimes(r meter.RunTimes) runTimes {
+	return runTimes{r.Runs, r.Rate, r.Sum, r.Mean, r.Min, r.P50, r.P90, r.P99, r.P999, r.Max, nil}
+}
+
+type cpuRunTimes struct {
+	CPU int `json:"cpu"`
+	runTimes
+}
+
+// A timeRange is a meter.Range with the keys of JSON objects.
+type timeRange struct {
+	From time.Duration `json:"from_ns"`
+	To   time.Duration `json:"to_ns"`
+	Runs uint64        `json:"runs"`
+}
+
+func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *latencyReport {
+	r := &latencyReport{
+		Interface: l.Interface().Name,
+		Program:   l.Program().Name,
+		ProgramID: l.Program().ID,
+		Method:    l.method,
+	}
+	if l.cost != nil {
+		r.Added, r.Floor = &l.cost.Added, &l.cost.Floor
+	}
+	r.count(i, l.perCPU)
+	return r
+}
+
+// count fills in the interval and what was measured.
+func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
+	rates := meter.NewLatencyRates(i)
+	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: i.Now.Since(&i.Before), Took: i.Took})
+	r.first = i.Before.Total().Count == 0
+	r.intervalKeys = newIntervalKeys(i)
+	r.Lost = i.Now.Lost
+	r.total = i.Now.Total()
+	r.Total = newRunTimes(rates.Total, lately.Total)
+	r.Verdicts = make(map[string]runTimes)
+	for v, times := range rates.Verdicts {
+		if times.Runs > 0 {
+			r.Verdicts[verdictName(v)] = newRunTimes(times, lately.Verdicts[v])
+		}
+	}
+	if perCPU {
+		for cpu, times := range rates.CPUs {
+			if times.Runs > 0 {
+				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, newRunTimes(times, lately.CPUs[cpu])})
+			}
+		}
+	}
+	r.Histogram = []timeRange{} // never null in JSON
+	for _, one := range r.total.Ranges(jsonSteps) {
+		if one.Runs > 0 {
+			r.Histogram = append(r.Histogram, timeRange(one))
+		}
+	}
+}
+
+// jsonSteps is how many ranges JSON has in each power of two.
+const jsonSteps = 4
+
+func (r *latencyReport) object() any { return r }
+
+func (r *latencyReport) writeTable(w io.Writer) {
+	t := newTimesTable("VERDICT")
+	r.addVerdicts(t, func(rt runTimes) runTimes { return rt })
+	if !r.first {
+		t.addTitles("INTERVAL")
+		r.addVerdicts(t, func(rt runTimes) runTimes { return *rt.Interval })
+	}
+	t.write(w)
+	if r.CPUs != nil {
+		t := newTimesTable("CPU")
+		for _, c := range r.CPUs {
+			c.addTo(t, strconv.Itoa(c.CPU))
+		}
+		t.write(w)
+	}
+	if r.Added != nil {
+		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s of a program that does nothing\n",
+			brief(*r.Added), brief(*r.Floor))
+	}
+	if r.Lost > 0 {
+		fmt.Fprintf(w, "%d measurements did not get through the ring; they are counted here\n", r.Lost)
+	}
+	r.draw(w)
+}
+
+// addVerdicts adds a line for each verdict that has runs, and one for all.
+func (r *latencyReport) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
+	for v := range (meter.LatencyCounts{}).Verdicts {
+		all, ok := r.Verdicts[verdictName(v)]
+		if !ok {
+			continue
+		}
+		if times := of(all); times.Runs > 0 {
+			times.addTo(t, verdictName(v))
+		}
+	}
+	total := of(r.Total)
+	total.addTo(t, "total")
+}
+
+// A timesTable has lines of run times.
+type timesTable struct{ table }
+
+func newTimesTable(of string) *timesTable {
+	t := &timesTable{}
+	t.addTitles(of)
+	return t
+}
+
+func (t *timesTable) addTitles(of string) {
+	t.add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+}
+
+func (rt *runTimes) addTo(t *timesTable, of string) {
+	cells := []string{of, fmt.Sprint(rt.Runs), scaled(rt.Rate)}
+	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
+		cell := "-"
+		if rt.Runs > 0 {
+			cell = brief(d)
+		}
+		cells = append(cells, cell)
+	}
+	t.add(cells...)
+}
+
+const (
+	maxBars  = 20 // lines of a histogram: with the table above it, it fits onto a terminal
+	barWidth = 50
+)
+
+// draw draws the histogram.
+func (r *latencyReport) draw(w io.Writer) {
+	if r.total.Count == 0 {
+		return
+	}
+	bars := r.total.FewRanges(maxBars)
+	var most uint64
+	for _, b := range bars {
+		most = max(most, b.Runs)
+	}
+	t := table{}
+	t.add("FROM", "TO", "RUNS", "")
+	for _, b := range bars {
+		t.add(brief(b.From), brief(b.To), fmt.Sprint(b.Runs), bar(b.Runs, most))
+	}
+	t.write(w)
+}
+
+// bar shows n out of most. It is never empty where n is not 0. It has spaces at its end, because
+// the table aligns its columns to the right.
+func bar(n, most uint64) string {
+	length := int(math.Ceil(barWidth * float64(n) / float64(max(most, n, 1))))
+	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)
+}
+
+// brief is a time in at most seven characters.
+func brief(d time.Duration) string {
+	ns := float64(d.Nanoseconds())
+	switch {
+	case d < 10*time.Microsecond:
+		return fmt.Sprintf("%dns", d.Nanoseconds())
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.1fus", ns/1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.1fms", ns/1e6)
+	}
+	return fmt.Sprintf("%.1fs", ns/1e9)
+}
+
+// runtimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
+type runtimeReport struct {
+	intervalKeys
+	Interface    string        `json:"interface"`
+	Program      string        `json:"program"`
+	ProgramID    uint32        `json:"program_id"`
+	Method       string        `json:"method"` // "kernel-stats"
+	Runs         uint64        `json:"runs"`
+	Rate         float64       `json:"runs_per_s"`
+	Sum          time.Duration `json:"sum_ns"`
+	Mean         time.Duration `json:"mean_ns"`          // since the start
+	IntervalMean time.Duration `json:"interval_mean_ns"` // in the interval; 0 if no run
+}
+
+func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *runtimeReport {
+	return &runtimeReport{
+		intervalKeys: newIntervalKeys(i),
+		Interface:    m.Interface().Name,
+		Program:      m.Program().Name,
+		ProgramID:    m.Program().ID,
+		Method:       byKernel,
+		Runs:         i.Now.Runs,
+		Rate:         meter.PerSecond(i.Before.Runs, i.Now.Runs, i.Took),
+		Sum:          i.Now.Time,
+		Mean:         i.Now.Mean(meter.RuntimeCounts{}),
+		IntervalMean: i.Now.Mean(i.Before),
+	}
+}
+
+func (r *runtimeReport) object() any { return r }
+
+func (r *runtimeReport) writeTable(w io.Writer) {
+	t := table{}
+	t.add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
+	lately := "-"
+	if r.IntervalMean > 0 {
+		lately = brief(r.IntervalMean)
+	}
+	t.add(shorten(r.Program, 40), fmt.Sprint(r.Runs), scaled(r.Rate), brief(r.Mean), lately)
+	t.write(w)
+}

@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/version"
+)
+
+func newManual() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "man [command]",
+		Short: "Print a manual page, or write all of them",
+		Long: "man prints the manual page of xdpcap, or of one of its commands, as man(1) formats it. --dir\n" +
+			"writes all pages into the directories man7 and man8 below another, from where man -M reads them.",
+		Example: "  xdpcap man | man -l -\n  xdpcap man stats | man -l -\n  xdpcap man --dir /usr/local/share/man",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pages := manual(cmd.Root())
+			if dir != "" {
+				return writePages(dir, pages)
+			}
+			name := strings.Join(append([]string{cmd.Root().Name()}, args...), "-")
+			i := slices.IndexFunc(pages, func(p page) bool { return p.name == name })
+			if i < 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			_, err := cmd.OutOrStdout().Write(pages[i].text())
+			return explainPrint(err)
+		},
+	}
+	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+		nameVar(f, &dir, "dir", "", "write all pages below this `directory`")
+	})
+	cmd.RegisterFlagCompletionFunc("dir", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	})
+	return cmd
+}
+
+// A page is a manual page. It is made of what the help of its command has.
+type page struct {
+	cmd     *cobra.Command
+	name    string // "xdpcap-stats"
+	section int    // 8 for commands, 7 for what is about files and words
+	all     []page
+}
+
+// manual has a page for each command and topic, xdpcap's own first.
+func manual(root *cobra.Command) (pages []page) {
+	pages = []page{{cmd: root, name: root.Name(), section: 8}}
+	for _, c := range root.Commands() {
+		p := page{cmd: c, name: root.Name() + "-" + c.Name(), section: 8}
+		switch {
+		case c.IsAdditionalHelpTopicCommand():
+			p.section = 7
+		case c.Hidden || c.Name() == "help" || c.Name() == "completion":
+			continue
+		}
+		pages = append(pages, p)
+	}
+	for i := range pages {
+		pages[i].all = pages
+	}
+	return pages
+}
+
+func writePages(dir string, pages []page) error {
+	for _, p := range pages {
+		file := filepath.Join(dir, fmt.Sprintf("man%d", p.section), fmt.Sprintf("%s.%d", p.name, p.section))
+		err := os.MkdirAll(filepath.Dir(file), 0o755)
+		if err == nil {
+			err = os.WriteFile(file, p.text(), 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("write a manual page: %w", err)
+		}
+	}
+	return nil
+}
+
+// text is the page in the language of man(7).
+func (p page) text() []byte {
+	var r roff
+	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+version.String(), "xdpcap manual")
+	r.WriteString(".ad l\n.nh\n") // neither stretched nor hyphenated: both garble what is to be typed
+	r.macro("SH", "NAME")
+	r.line(p.name + " - " + strings.ToLower(p.cmd.Short[:1]) + p.cmd.Short[1:])
+	if p.cmd.Runnable() {
+		r.macro("SH", "SYNOPSIS")
+		r.line(p.cmd.UseLine())
+	}
+	r.macro("SH", "DESCRIPTION")
+	r.prose(p.cmd.Long)
+	if !p.cmd.HasParent() {
+		p.writeCommands(&r)
+	}
+	p.writeFlags(&r)
+	if !p.cmd.HasParent() {
+		writePeerFlags(&r)
+	}
+	if p.cmd.Runnable() {
+		about := notes
+		if !p.cmd.HasParent() {
+			about = append([]note{sentNote}, notes...)
+		}
+		for _, n := range about {
+			r.macro("SH", strings.ToUpper(n.title))
+			r.line(n.text)
+		}
+		r.macro("SH", "EXAMPLES")
+		r.prose(p.cmd.Example)
+	}
+	r.macro("SH", "SEE ALSO")
+	r.line(p.seeAlso())
+	return r.Bytes()
+}
+
+func (p page) writeCommands(r *roff) {
+	r.macro("SH", "COMMANDS")
+	for _, other := range p.all[1:] {
+		r.macro("TP")
+		r.line(fmt.Sprintf("%s(%d)", other.name, other.section))
+		r.line(other.cmd.Short + ".")
+	}
+}
+
+func (p page) writeFlags(r *roff) {
+	groups := flagGroups(p.cmd.LocalFlags())
+	if !p.cmd.Runnable() || len(groups) == 0 {
+		return
+	}
+	r.macro("SH", "OPTIONS")
+	for _, g := range groups {
+		r.macro("SS", g.title)
+		g.flags.VisitAll(func(f *pflag.Flag) {
+			value, usage := pflag.UnquoteUsage(f)
+			if f.Value.Type() == "count" {
+				value = ""
+			}
+			if !slices.Contains([]string{"", "0", "false", "[]"}, f.DefValue) {
+				usage += " (default " + f.DefValue + ")"
+			}
+			r.macro("TP")
+			r.flag(f.Shorthand, f.Name, value, f.NoOptDefVal != "")
+			r.line(usage)
+		})
+	}
+}
+
+func writePeerFlags(r *roff) {
+	n := peerNote()
+	r.macro("SH", strings.ToUpper(n.title))
+	r.line("These are known, so that habits and scripts find what they need. Where the tools differ, a letter has tcpdump's meaning.")
+	for _, accepted := range []bool{true, false} {
+		r.macro("SS", map[bool]string{true: "Accepted, because they change nothing", false: "Refused, and what to do instead"}[accepted])
+		for _, p := range peerFlags {
+			if (p.accepted != "") != accepted {
+				continue
+			}
+			r.macro("TP")
+			r.flag(p.letter, p.name, p.value, false)
+			r.line(p.says())
+		}
+	}
+}
+
+// seeAlso are the other pages, for xdpcap's own, and that one for the others.
+func (p page) seeAlso() string {
+	also := []string{"pcap-filter(7)", "tcpdump(8)", "wireshark(1)", "bpftool(8)"}
+	if p.cmd.HasParent() {
+		return strings.Join(append([]string{"xdpcap(8)"}, also...), ", ")
+	}
+	var names []string
+	for _, other := range p.all[1:] {
+		names = append(names, fmt.Sprintf("%s(%d)", other.name, other.section))
+	}
+	return strings.Join(append(names, also...), ", ")
+}
+
+// A roff is text in the language of man(7).
+type roff struct{ bytes.Buffer }
+
+// escaped is text as roff prints it: a hyphen would become another character than the one that
+// people type.
+var escaped = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
+
+func (r *roff) macro(name string, arguments ...string) {
+	r.WriteString("." + name)
+	for _, a := range arguments {
+		fmt.Fprintf(r, " \"%s\"", strings.ReplaceAll(escaped.Replace(a), `"`, `\(dq`))
+	}
+	r.WriteByte('\n')
+}
+
+// line writes a line of text. A dot at its beginning would be a macro.
+func (r *roff) line(text string) {
+	text = escaped.Replace(text)
+	if strings.HasPrefix(text, ".") {
+		text = `\&` + text
+	}
+	r.WriteString(text + "\n")
+}
+
+// flag writes how a flag is given.
+func (r *roff) flag(letter, name, value string, optional bool) {
+	var forms []string
+	if letter != "" {
+		forms = append(forms, `\fB`+escaped.Replace("-"+letter)+`\fR`)
+	}
+	if name != "" {
+		forms = append(forms, `\fB`+escaped.Replace("--"+name)+`\fR`)
+	}
+	text := strings.Join(forms, ", ")
+	switch {
+	case value == "":
+	case optional:
+		text += `[=\fI` + escaped.Replace(value) + `\fR]`
+	default:
+		text += ` \fI` + escaped.Replace(value) + `\fR`
+	}
+	r.WriteString(text + "\n")
+}
+
+// prose writes paragraphs. Indented lines stay as they are.
+func (r *roff) prose(text string) {
+	verbatim := false
+	set := func(on bool) {
+		if on != verbatim {
+			r.macro(map[bool]string{true: "EX", false: "EE"}[on])
+		}
+		verbatim = on
+	}
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case line == "":
+			set(false)
+			r.macro("PP")
+		case strings.HasPrefix(line, "  "):
+			set(true)
+			r.line(line)
+		default:
+			set(false)
+			r.line(line)
+		}
+	}
+	set(false)
+}

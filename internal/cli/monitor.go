@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// monitorOptions are the flags of the command monitor.
+type monitorOptions struct {
+	counterOptions
+	interfaces []string
+	program    string
+	redirects  bool
+	record     recordLimit
+}
+
+const monitorHelp = `monitor counts what the kernel's xdp tracepoints report: redirects that fail, by error; exceptions,
+by verdict; bulks that leave through devmaps, cpumaps and the verdict tx; memory models; attachments
+that fail. It attaches nothing to an interface. CPU:to is the CPU of the event and, for
+cpumap-enqueue, the one that the packets go to. pps counts packets that went on, and events where
+there are no packets; drop-pps those that were lost; the number in brackets, events since the start.
+
+With -i, events that tell no interface are restricted by what they tell: those of cpumaps to the
+maps of the interface's program, memory to what was connected since the start, failed attachments
+to the network namespace.`
+
+const monitorExamples = `  xdpcap monitor                                all events of this machine, per second
+  xdpcap monitor -i eth0 --redirects --per-cpu  one interface, each CPU, also what succeeds
+  xdpcap monitor --record                       single events, a line each
+  xdpcap monitor --record 20                    twenty of them
+  xdpcap monitor --listen :9432 --json          for Prometheus and a script`
+
+func newMonitor() *cobra.Command {
+	var o monitorOptions
+	cmd := &cobra.Command{
+		Use:     "monitor [flags]",
+		Short:   "Count the events of the kernel's xdp tracepoints",
+		Long:    monitorHelp,
+		Example: monitorExamples,
+		Args:    o.record.arguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.record.given {
+				return runRecord(&o, cmd.Flags().Changed)
+			}
+			return runMonitor(&o)
+		},
+	}
+	f := cmd.Flags()
+	addGroup(f, "Which events", o.eventFlags)
+	o.addFlags(f)
+	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	return cmd
+}
+
+func (o *monitorOptions) eventFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "only events of this `interface`")
+	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
+	f.BoolVar(&o.redirects, "redirects", false, "count successful redirects, too: costs time for every packet")
+	f.Var(&o.record, "record", "print single events, a line each; with a number end after `N` of them")
+	f.Lookup("record").NoOptDefVal = noLimit
+}
+
+func runMonitor(o *monitorOptions) error {
+	interfaces := o.interfaces
+	if len(interfaces) == 0 {
+		interfaces = []string{""}
+	}
+	return runCounters(&o.counterOptions, guard{}, interfaces, func(iface string) (*counters[meter.EventCounts], error) {
+		m, err := openMonitor(o, iface)
+		if err != nil {
+			return nil, err
+		}
+		return &counters[meter.EventCounts]{
+			openMeter: m,
+			metrics:   monitorMetrics(m),
+			newReport: func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
+		}, nil
+	})
+}
+
+// A monitor is open tracepoints, and what they are restricted to.
+type monitor struct {
+	*meter.Tracepoints
+	o     *monitorOptions
+	iface *xdp.Interface // nil: all
+}
+
+// openMonitor opens the tracepoints for the events of one interface, or of all for "".
+func openMonitor(o *monitorOptions, iface string) (*monitor, error) {
+	m := &monitor{o: o}
+	options := meter.TracepointOptions{Program: o.program, Redirects: o.redirects, Record: o.record.given}
+	if iface != "" {
+		ifi, err := xdp.InterfaceByName(iface)
+		if err != nil {
+			return nil, err
+		}
+		m.iface, options.Interface = &ifi, &ifi
+	}
+	var err error
+	if m.Tracepoints, err = meter.OpenTracepoints(options); err != nil {
+		return nil, err
+	}
+	if o.verbose > 0 {
+		m.nameAbsent(stderr)
+	}
+	return m, nil
+}
+
+func (m *monitor) nameAbsent(w io.Writer) {
+	for _, a := range m.Absent() {
+		say(w, "tracepoint %s is not counted: %s", a.Tracepoint, a.Reason)
+	}
+}
+
+// String says what is counted: "xdp tracepoints of eth0, program lb (id 7)".
+func (m *monitor) String() string {
+	s := "xdp tracepoints"
+	if m.iface != nil {
+		s += " of " + m.iface.Name
+	}
+	if m.o.program != "" {
+		s += fmt.Sprintf(", program %v", m.Program())
+	}
+	return s
+}
+
+// checkRecord refuses flags that have no effect on single events.
+func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
+	if len(o.interfaces) > 1 {
+		return errors.New("--record prints the events of one interface or of all: give one -i or none")
+	}
+	for _, flag := range []string{"interval", "count", "per-cpu", "listen", "quiet"} {
+		if given(flag) {
+			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)
+		}
+	}
+	return nil
+}
+
+// monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
+func monitorMetrics(m *monitor) metricSet[meter.EventCounts] {
+	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
+	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
+	if m.o.perCPU {
+		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
+	}
+	set := metricSet[meter.EventCounts]{labels: make(map[string]string)}
+	if m.iface != nil {
+		set.labels["interface"] = m.iface.Name
+	}
+	if m.o.program != "" {
+		set.labels["program"] = m.o.program
+	}
+	add := func(name, help string, labels []string, values func(meter.EventCounts, sendValue)) {
+		set.all = append(set.all, metric[meter.EventCounts]{
+			name: "xdpcap_tracepoint_" + name + "_total", help: help, labels: labels, values: values,
+		})
+	}
+	add("events", "Events of the xdp tracepoints; of bulks, their number.", byCase,
+		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
+	add("packets", "Packets that went on, by the xdp tracepoints.", byCase,
+		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
+	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
+		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
+	add("cpumap_sched", "Bulks before which a cpumap's thread had slept or made way.", byMap,
+		m.o.ofKthreads(func(n meter.EventCount, send sendValue) { send(float64(n.Sched)) }))
+	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
+		m.o.ofKthreads(func(n meter.EventCount, send sendValue) {
+			send(float64(n.Passed), xdp.Pass.String())
+			send(float64(n.Dropped), xdp.Drop.String())
+			send(float64(n.Redirected), xdp.Redirect.String())
+		}))
+	add("missed", "Events that are in no other metric: there were too many different ones.", nil,
+		func(c meter.EventCounts, send sendValue) { send(float64(c.Missed)) })
+	return set
+}
+
+// ofCases sends one value of every case.
+func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, sendValue) {
+	return func(counts meter.EventCounts, send sendValue) {
+		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
+			send(float64(value(n)), append(caseLabels(c), cpu...)...)
+		})
+	}
+}
+
+// ofKthreads sends the values of every cpumap's thread. values need not send the labels that all
+// have.
+func (o *monitorOptions) ofKthreads(values func(meter.EventCount, sendValue)) func(meter.EventCounts, sendValue) {
+	return func(counts meter.EventCounts, send sendValue) {
+		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
+			if c.Event != meter.CPUMapKthread {
+				return
+			}
+			values(n, func(value float64, labels ...string) {
+				send(value, append(append(labels, mapLabel(c)), cpu...)...)
+			})
+		})
+	}
+}
+
+// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU that
+// had such an event, and its number.
+func (o *monitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
+	for c, perCPU := range counts.Cases {
+		if !o.perCPU {
+			f(c, meter.SumEvents(perCPU))
+			continue
+		}
+		for cpu, n := range perCPU {
+			if n.Events == 0 {
+				continue
+			}
+			f(c, n, strconv.Itoa(cpu))
+		}
+	}
+}
+
+func caseLabels(c meter.Case) []string {
+	e := newEventCase(c)
+	if c.Event == meter.AttachFailed {
+		e.Reason = e.Message
+	}
+	toCPU := ""
+	if e.ToCPU != nil {
+		toCPU = strconv.Itoa(*e.ToCPU)
+	}
+	return []string{e.Event, e.Reason, e.From, e.To, mapLabel(c), toCPU}
+}
+
+func mapLabel(c meter.Case) string {
+	if c.MapID == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(c.MapID), 10)
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// A recordLimit is the value of --record: that it was given, and perhaps how many events to print.
+// The number may also be an argument by itself, because pflag takes the value of a flag that need
+// not have one only behind an equals sign.
+type recordLimit struct {
+	given  bool
+	events uint64 // 0 = until a signal
+}
+
+// noLimit is what pflag hands to Set where the flag has no value.
+const noLimit = "all"
+
+func (r *recordLimit) Set(text string) (err error) {
+	r.given, r.events = true, 0
+	if text != noLimit {
+		r.events, err = strconv.ParseUint(text, 10, 64)
+		if err != nil || r.events == 0 {
+			return errors.New("must be a whole number of at least 1, or be omitted")
+		}
+	}
+	return nil
+}
+
+func (r *recordLimit) String() string { return "" }
+
+func (r *recordLimit) Type() string { return "events" }
+
+// arguments takes the number behind --record.
+func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
+	if !r.given || r.events > 0 || len(args) != 1 {
+		return noArguments(cmd, args)
+	}
+	if err := r.Set(args[0]); err != nil {
+		return fmt.Errorf("--record %s: %w", args[0], err)
+	}
+	return nil
+}
+
+// runRecord is monitor --record. It prints single events until there were as many as asked for.
+func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
+	if err := o.checkRecord(given); err != nil {
+		return err
+	}
+	if err := checkPrints(); err != nil {
+		return err
+	}
+	ctx, err := begin(guard{})
+	if err != nil {
+		return err
+	}
+	iface := ""
+	if len(o.interfaces) > 0 {
+		iface = o.interfaces[0]
+	}
+	m, err := openMonitor(o, iface)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := m.Close(); err == nil {
+			err = closing
+		}
+	}()
+	if err := enterCounters(o.keep, false, m.Capabilities()); err != nil {
+		return err
+	}
+	ctx, cancel := forDuration(ctx, o.duration)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { m.Stop() })()
+	say(stderr, "listening on %v", m)
+	if err := m.record(os.Stdout, o.record.events); err != nil {
+		return err
+	}
+	c, err := m.Read()
+	if err == nil && c.Lost > 0 {
+		say(stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
+	}
+	return err
+}
+
+// record prints events until there have been so many, or the tracepoints are stopped. 0 is no
+// limit.
+func (m *monitor) record(w io.Writer, events uint64) error {
+	for n := uint64(0); events == 0 || n < events; n++ {
+		r, err := m.Next()
+		if errors.Is(err, os.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line := newRecordLine(r)
+		if m.o.json {
+			err = json.NewEncoder(w).Encode(line)
+		} else {
+			_, err = fmt.Fprintln(w, line.text(r.Case.Event))
+		}
+		if err != nil {
+			return explainPrint(err)
+		}
+	}
+	return nil
+}
+
+// recordLine is an event as --record --json prints it.
+type recordLine struct {
+	Time time.Time `json:"time"`
+	CPU  int       `json:"cpu"`
+	EventCase
+	Packets  uint64  `json:"packets"`
+	Drops    uint64  `json:"drops"`
+	Program  uint32  `json:"program,omitempty"`   // id
+	Index    *uint32 `json:"index,omitempty"`     // redirects: the target's interface or map entry
+	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: what the program returned
+	MemoryID uint32  `json:"memory_id,omitempty"` // mem_*
+	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: it had slept or made way
+}
+
+func newRecordLine(r meter.Record) recordLine {
+	l := recordLine{
+		Time:      r.Time.UTC(),
+		CPU:       r.CPU,
+		EventCase: newEventCase(r.Case),
+		Packets:   r.Count.Packets,
+		Drops:     r.Count.Drops,
+		Program:   r.Program,
+		MemoryID:  r.MemoryID,
+	}
+	switch r.Case.Event {
+	case meter.Redirect, meter.RedirectErr:
+		l.Index = &r.Index
+	case meter.Exception:
+		l.Verdict = &r.Verdict
+	case meter.CPUMapKthread:
+		sched := r.Count.Sched > 0
+		l.Sched = &sched
+	}
+	return l
+}
+
+// text is the event as a line.
+func (l *recordLine) text(event meter.Event) string {
+	s := fmt.Sprintf("%s cpu %d %s", l.Time.Local().Format("15:04:05.000000"), l.CPU, l.Event)
+	if l.ToCPU != nil {
+		s += fmt.Sprintf(" to cpu %d", *l.ToCPU)
+	}
+	if w := l.words(event); w != "" {
+		s += " " + w
+	}
+	if l.Index != nil {
+		s += fmt.Sprintf(" to %d", *l.Index)
+	}
+	if l.Verdict != nil {
+		s += fmt.Sprintf(" verdict %d", *l.Verdict)
+	}
+	if l.MemoryID != 0 {
+		s += fmt.Sprintf(" id %d", l.MemoryID)
+	}
+	if l.Packets+l.Drops > 1 {
+		s += fmt.Sprintf(" packets %d drops %d", l.Packets, l.Drops)
+	}
+	if l.Program != 0 {
+		s += fmt.Sprintf(" program %d", l.Program)
+	}
+	return shorten(printable(s), maxColumns)
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// monitorReport is what monitor prints: as a table, or with --json as this object.
+type monitorReport struct {
+	intervalKeys
+	Interface string       `json:"interface,omitempty"`
+	Program   uint32       `json:"program,omitempty"` // id
+	Events    []eventRates `json:"events"`            // the cases that occurred
+	Missed    uint64       `json:"missed"`            // events beyond the largest number of cases
+	Forgotten uint64       `json:"forgotten"`         // events of cases that made room for others
+
+	all []meter.Event // those that can occur on this kernel
+}
+
+// eventRates are the counters of one case: cumulative, and rates over the interval.
+type eventRates struct {
+	EventCase
+	CPU *int `json:"cpu,omitempty"` // with --per-cpu; the object without is the sum
+	eventSums
+	EventRate  float64 `json:"events_per_s"`
+	PacketRate float64 `json:"packets_per_s"`
+	DropRate   float64 `json:"drops_per_s"`
+
+	counted meter.EventRate // everything that was counted; the keys show a part of it
+}
+
+// eventSums are cumulative.
+type eventSums struct {
+	Count   uint64 `json:"count"` // events
+	Packets uint64 `json:"packets"`
+	Drops   uint64 `json:"drops"`
+
+	// Of cpumap_kthread: bulks before which the thread had slept or made way, and the verdicts of
+	// the program in the map.
+	Sched      uint64 `json:"sched,omitempty"`
+	Passed     uint64 `json:"passed,omitempty"`
+	Dropped    uint64 `json:"dropped,omitempty"`
+	Redirected uint64 `json:"redirected,omitempty"`
+}
+
+func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorReport {
+	r := &monitorReport{
+		intervalKeys: newIntervalKeys(i),
+		Events:       []eventRates{},
+		Missed:       i.Now.Missed,
+		Forgotten:    i.Now.Forgotten,
+		all:          m.Events(),
+	}
+	if m.iface != nil {
+		r.Interface = m.iface.Name
+	}
+	r.Program = m.Program().ID
+	for _, e := range meter.EventRates(i, m.o.perCPU) {
+		r.Events = append(r.Events, newEventRates(e))
+	}
+	return r
+}
+
+func newEventRates(e meter.EventRate) eventRates {
+	n := e.Count
+	r := eventRates{
+		EventCase:  newEventCase(e.Case),
+		eventSums:  eventSums{n.Events, n.Packets, n.Drops, n.Sched, n.Passed, n.Dropped, n.Redirected},
+		EventRate:  e.Events,
+		PacketRate: e.Packets,
+		DropRate:   e.Drops,
+		counted:    e,
+	}
+	if e.CPU != meter.AllCPUs {
+		r.CPU = &e.CPU
+	}
+	return r
+}
+
+func (r *monitorReport) object() any { return r }
+
+const (
+	monitorLine  = "%-15s %-9s %12s %12s  %s"
+	extraColumns = maxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
+)
+
+// writeTable writes a line for each event that can occur, also for those that did not.
+func (r *monitorReport) writeTable(w io.Writer) {
+	print := func(cells ...any) {
+		fmt.Fprintln(w, strings.TrimRight(shorten(fmt.Sprintf(monitorLine, cells...), maxColumns), " "))
+	}
+	print("XDP-event", "CPU:to", "pps", "drop-pps", "extra-info")
+	for _, event := range r.all {
+		idle := true
+		for _, e := range r.Events {
+			if e.counted.Case.Event == event {
+				idle = false
+				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropRate), e.extra())
+				if v := e.verdicts(); v != "" {
+					print("", "", "", "", v)
+				}
+			}
+		}
+		if idle {
+			print(eventNames[event].table, "total", "0", "0", idleWords[event])
+		}
+	}
+	if r.Missed > 0 {
+		print("missed", "total", "", "", fmt.Sprintf("[%d] too many kinds of events: use -i", r.Missed))
+	}
+	if r.Forgotten > 0 {
+		print("forgotten", "total", "", "", fmt.Sprintf("[%d] of kinds that made room for others: use -i", r.Forgotten))
+	}
+}
+
+// idleWords tell apart the two events that have the same name in the table.
+var idleWords = map[meter.Event]string{meter.Redirect: "Success", meter.RedirectErr: "Error"}
+
+func (e *eventRates) where() string {
+	where := "total"
+	if e.CPU != nil {
+		where = strconv.Itoa(*e.CPU)
+	}
+	if e.ToCPU != nil {
+		where += ":" + strconv.Itoa(*e.ToCPU)
+	}
+	return where
+}
+
+// pps is the cell of packets per second. For events that are not about packets it has the rate of
+// the events.
+func (e *eventRates) pps() string {
+	switch e.counted.Case.Event {
+	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
+		return plain(e.EventRate)
+	}
+	return plain(e.PacketRate)
+}
+
+// extra is the last column: the words of the case, cut where they are too long, and the numbers
+// that come behind them.
+func (e *eventRates) extra() string {
+	behind := fmt.Sprintf("[%d]", e.Count)
+	if e.counted.Case.Event == meter.CPUMapKthread {
+		behind = "sched/s " + plain(e.counted.Sched) + " " + behind
+	}
+	switch e.counted.Case.Event {
+	case meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue, meter.CPUMapKthread:
+		if e.counted.Events > 0 {
+			behind = fmt.Sprintf("bulk-avg %.2f ", e.counted.PacketsPerEvent) + behind
+		}
+	}
+	if words := e.words(e.counted.Case.Event); words != "" {
+		return shorten(printable(words), extraColumns-1-len(behind)) + " " + behind
+	}
+	return behind
+}
+
+// verdicts is a second line for a cpumap whose entry has a program: how often that program returned
+// which verdict. It is empty for everything else.
+func (e *eventRates) verdicts() string {
+	if e.Passed+e.Dropped+e.Redirected == 0 {
+		return ""
+	}
+	return fmt.Sprintf("pass/s %s drop/s %s redirect/s %s",
+		plain(e.counted.Passed), plain(e.counted.Dropped), plain(e.counted.Redirected))
+}
+
+// plain is a rate without a prefix. It has one decimal below 10 and none above.
+func plain(rate float64) string {
+	if rate > 0 && rate < 10 {
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(rate, 'f', 0, 64)
+}

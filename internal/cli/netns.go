@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// netnsFlag defines the flag for the network namespace that a command works in.
+func netnsFlag(f *pflag.FlagSet) {
+	nameVar(f, new(string), "netns", "",
+		"work in this network `namespace`: a name of ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
+}
+
+// enterNetns makes the whole process work in the network namespace that --netns names, if it does.
+// setns(2) moves one thread, and goroutines run on any. So the process executes itself again from
+// the thread that was moved, and finds itself there the second time. Its mount namespace stays the
+// caller's: files are opened there. It is called before anything else is opened or attached.
+func enterNetns(f *pflag.FlagSet) error {
+	flag := f.Lookup("netns")
+	if flag == nil || !flag.Changed {
+		return nil
+	}
+	name := flag.Value.String()
+	target, err := openNetns(name)
+	if err != nil {
+		return fmt.Errorf("--netns %s: %w", name, err)
+	}
+	defer target.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("--netns %s: open this process's own namespace: %w", name, err)
+	}
+	defer own.Close()
+	if own.Equal(target) {
+		return nil
+	}
+	switch err := netns.Set(target); {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("--netns %s: enter it: %w: that takes CAP_SYS_ADMIN", name, err)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("--netns %s: this is no network namespace", name)
+	case err != nil:
+		return fmt.Errorf("--netns %s: enter it: %w", name, err)
+	}
+	return fmt.Errorf("--netns %s: start again in it: %w", name, executeAgain())
+}
+
+// openNetns finds a namespace by its name, a process in it, or its path. As with ip(8), what is the
+// name of one is no process id.
+func openNetns(name string) (netns.NsHandle, error) {
+	if strings.Contains(name, "/") {
+		return netns.GetFromPath(name)
+	}
+	ns, err := netns.GetFromName(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ns, err
+	}
+	pid, err := strconv.Atoi(name)
+	if err != nil || pid < 1 {
+		return ns, errors.New("there is no namespace of this name: see ip netns, or give a process id or a path")
+	}
+	ns, err = netns.GetFromPid(pid)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ns, errors.New("there is no process with this id, and no namespace of this name")
+	case errors.Is(err, fs.ErrPermission):
+		return ns, fmt.Errorf("look at the process: %w: that takes CAP_SYS_PTRACE", err)
+	}
+	return ns, err
+}
+
+// executeAgain replaces the process by a new one of the same program and arguments. It returns only
+// where that fails. A signal to end kills the process from here on: nothing is attached yet.
+func executeAgain() error {
+	letSignalsKill()
+	path, err := os.Executable()
+	if err == nil {
+		err = unix.Exec(path, os.Args, os.Environ())
+	}
+	// The file may be out of reach, but not its contents. What tools show as the process's name is
+	// "exe" then.
+	if unix.Exec("/proc/self/exe", os.Args, os.Environ()) != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package cli
+
+// The objects that --json prints, by which others decode them.
+type (
+	Summary       = summary
+	SourceSummary = sourceSummary
+	OutputSummary = outputSummary
+	StatsReport   = statsReport
+	CountReport   = countReport
+	FlowOverflow  = flowOverflow
+	MonitorReport = monitorReport
+	RecordLine    = recordLine
+	LatencyReport = latencyReport
+	RuntimeReport = runtimeReport
+	EventLine     = eventLine
+	BenchReport   = benchReport
+	ProgramReport = programReport
+	ReadReport    = readReport
+	InterfaceKeys = interfaceKeys
+	IntervalKeys  = intervalKeys
+	Rate          = rate
+	FlowRate      = flowRate
+	FlowKeys      = flowKeys
+	EstimateKeys  = estimateKeys
+	SFlowSummary  = sflowSummary
+	LineFormat    = lineFormat
+)
+
+// NewPrinter returns the output that prints a line for each packet.
+var NewPrinter = newPrinter

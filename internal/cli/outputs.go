@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/version"
+)
+
+// outputOptions are the flags about where packets go, and how many of them, as the capture and read
+// have them.
+type outputOptions struct {
+	writes   nameList
+	targets  []target // what the writes name
+	write    string   // which of them the flags about files mean: a file with a name, else "-"
+	format   string
+	print    bool
+	count    uint64
+	duration time.Duration
+	unbuffer bool
+	unnamed  bool // files do not name the command line
+
+	rotate  rotationOptions
+	series  *capture.Rotation // nil = one file
+	sflow   sflowOptions
+	live    liveOptions
+	sandbox sandboxOptions
+}
+
+func (o *outputOptions) fileFlags(f *pflag.FlagSet) {
+	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat it for several")
+	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst after that compress)")
+	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+}
+
+// laterFile is the file that others are made besides once packets come: those of a series. "" =
+// what is written is open by then.
+func (o *outputOptions) laterFile() string {
+	if o.series == nil {
+		return ""
+	}
+	return o.rotate.lasting(o.write)
+}
+
+// madeFiles are the files that are made at the start, or others in their directories.
+func (o *outputOptions) madeFiles() (files []string) {
+	for _, name := range o.files() {
+		files = append(files, o.rotate.lasting(name))
+	}
+	if path, ok := localPath(o.live.serve); ok {
+		files = append(files, path+"~") // beside the socket, where an earlier one may be
+	}
+	return files
+}
+
+// commandLine is what files say of how they came about; "" where they are to say nothing.
+func (o *outputOptions) commandLine() string {
+	if o.unnamed {
+		return ""
+	}
+	return commandLine(os.Args)
+}
+
+// writer returns the options for writing a file.
+func (o *outputOptions) writer(t *target) capture.WriterOptions {
+	return capture.WriterOptions{
+		Format:      t.format,
+		Compression: t.compression,
+		Application: "xdpcap " + version.String(),
+		CommandLine: o.commandLine(),
+		Immediate:   o.unbuffer,
+	}
+}
+
+// destinations are where packets go, and what is told of finished files.
+type destinations struct {
+	flags  *outputOptions
+	writer func(*target) capture.WriterOptions
+	notice func(error) // does not wait
+
+	opened   []destination
+	outputs  []namedOutput  // with the recorder, in the order of -w
+	finished *finishedFiles // nil where nothing is to be told of finished files
+}
+
+// openTarget opens what a -w names.
+func (d *destinations) openTarget(ctx context.Context, t *target) (destination, error) {
+	if t.url == nil {
+		return d.openFile(ctx, t)
+	}
+	opened, err := schemes[t.url.Scheme](t.url, d.flags, d.notice)
+	if err != nil {
+		return nil, fmt.Errorf("-w %s: %w", t.name, err)
+	}
+	return opened, nil
+}
+
+// openServer listens where --serve says.
+func (d *destinations) openServer() error {
+	live := &d.flags.live
+	if live.serve == "" {
+		return nil
+	}
+	server, name, err := openServer(live, d.writer(&target{}))
+	if err != nil {
+		return err
+	}
+	d.add(name, server)
+	if server.open {
+		d.notice(fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", live.serve))
+	}
+	return nil
+}
+
+// add adds a destination that is open.
+func (d *destinations) add(name string, opened destination) {
+	d.opened = append(d.opened, opened)
+	d.outputs = append(d.outputs, namedOutput{opened, name})
+	all := slices.Clone(d.opened)
+	written.destinations.Store(&all)
+}
+
+// givers are what is given to whom the process becomes.
+func (d *destinations) givers() (all []giver) {
+	for _, opened := range d.opened {
+		if g, ok := opened.(giver); ok {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// close releases what End has not, or what was never begun.
+func (d *destinations) close() error {
+	var errs []error
+	for _, opened := range d.opened {
+		errs = append(errs, opened.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// watchFiles lets what is to be told of finished files be told, and the output of commands go to a
+// file; nil = nowhere.
+func (d *destinations) watchFiles(output *os.File) (err error) {
+	series, rotate := d.flags.series, &d.flags.rotate
+	if series == nil {
+		return nil
+	}
+	err = d.flags.sandbox.as(func() (err error) {
+		d.finished, err = newFinishedFiles(rotate, output, d.notice)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	series.Finished = func(path string) {
+		if rotate.printFiles {
+			d.finished.print(path)
+		}
+		if rotate.command != "" {
+			d.finished.run(path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// lineFormat is how the lines of packets look.
+type lineFormat struct {
+	dissect.Options
+	color bool // colour verdicts
+}
+
+// packetLines turns packets of some sources into lines, wherever packets and sources come from.
+type packetLines struct {
+	more      func(from int) []capture.Source // nil = there are no others
+	sources   []capture.Source
+	labels    []string // of the sources
+	several   bool     // there are different ones
+	format    lineFormat
+	dissector *dissect.Dissector
+	origin    []byte // of the last packet
+
+	outletName func(capture.Outlet) string // nil = no packet has one
+}
+
+func newPacketLines(d *capture.Description, f lineFormat) *packetLines {
+	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName}
+	l.add(d.Sources)
+	return l
+}
+
+// add adds sources.
+func (l *packetLines) add(sources []capture.Source) {
+	for i := range sources {
+		label := printable(originLabel(&sources[i]))
+		l.several = l.several || len(l.labels) > 0 && label != l.labels[0]
+		l.sources, l.labels = append(l.sources, sources[i]), append(l.labels, label)
+	}
+}
+
+// look adds the sources that there are by now. It is called before packets are appended.
+func (l *packetLines) look() {
+	if l.more != nil {
+		l.add(l.more(len(l.sources)))
+	}
+}
+
+// originLabel names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
+// path.
+func originLabel(s *capture.Source) string {
+	if s.Hook != capture.Entry && s.Hook != capture.Exit {
+		return s.Label()
+	}
+	return s.Name + ":" + s.Target.Name + "@" + s.Hook.String()
+}
+
+// append appends a packet's line to dst, with the newline at its end.
+func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
+	s := &l.sources[p.Source]
+	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), runTime: p.RunTime, weight: p.Weight}
+	if _, known := s.IDOf(p); known {
+		o.known |= pcapng.HasID
+	}
+	if _, known := s.QueueOf(p); known {
+		o.known |= pcapng.HasQueue
+	}
+	verdict, decided := s.VerdictOf(p)
+	if decided {
+		o.verdict, o.known = verdict, o.known|pcapng.HasVerdict
+	}
+	if l.several || decided {
+		o.label = l.labels[p.Source]
+	}
+	if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
+		o.to = l.outletName(p.To)
+	}
+	if p.HashKind != capture.NoHash {
+		o.hash, o.soft, o.known = p.Hash, p.HashKind == capture.SoftwareHash, o.known|pcapng.HasHash
+	}
+	l.origin = l.format.appendOrigin(l.origin[:0], &o)
+	return l.appendPlain(dst, p, l.origin)
+}
+
+// appendPlain appends a packet's line with this origin.
+func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
+	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
+	if s := &l.sources[p.Source]; !s.IsEthernet() {
+		line.LinkLayer = pcapng.LinkTypeName(s.LinkType())
+	}
+	return l.dissector.AppendLine(dst, line)
+}
+
+// A packetOrigin is what a line may tell of where its packet comes from.
+type packetOrigin struct {
+	label       string // "" = it is evident
+	queue       uint32
+	verdict     capture.Verdict
+	id, dropped uint64
+	gsoSize     int    // 0 = it is no GSO packet, or that is not known
+	runTime     uint32 // of the traced program, in ns; 0 = not known
+	weight      uint32 // packets that it stands for; only for -v
+	hash        uint32
+	soft        bool          // the hash is software's
+	known       pcapng.Fields // which of queue, id, verdict and hash
+	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
+}
+
+// appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
+// With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
+// what was lost before the packet, how many packets it stands for, how large the segments are that
+// it is to be cut into, and how long the traced program ran.
+func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
+	b = append(b, o.label...)
+	if o.known&pcapng.HasVerdict != 0 {
+		name, code := strings.ToUpper(o.verdict.String()), verdictColors[o.verdict]
+		if o.to != "" {
+			name += " to " + printable(o.to)
+		}
+		if f.color && code != "" {
+			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
+		} else {
+			b = fmt.Appendf(b, "[%s]", name)
+		}
+	}
+	if f.Verbose == 0 {
+		return b
+	}
+	before, start := " (", len(b)
+	if start == 0 {
+		before = "("
+	}
+	add := func(format string, n uint64) {
+		b = fmt.Appendf(append(b, before...), format, n)
+		before = ", "
+	}
+	if o.known&pcapng.HasQueue != 0 {
+		add("queue %d", uint64(o.queue))
+	}
+	if o.known&pcapng.HasID != 0 {
+		add("id %d", o.id)
+	}
+	if o.known&pcapng.HasHash != 0 {
+		add("hash 0x%08x", uint64(o.hash))
+		if o.soft {
+			b = append(b, " by software"...)
+		}
+	}
+	if o.dropped > 0 {
+		add("%d lost before", o.dropped)
+	}
+	if o.weight > 1 {
+		add("weight %d", uint64(o.weight))
+	}
+	if o.gsoSize > 0 {
+		add("GSO size %d", uint64(o.gsoSize))
+	}
+	if o.runTime > 0 {
+		add("ran %d ns", uint64(o.runTime))
+	}
+	if len(b) > start {
+		b = append(b, ')')
+	}
+	return b
+}
+
+// verdictColors are the colours of the verdicts, as ECMA-48 numbers them.
+var verdictColors = map[capture.Verdict]string{
+	capture.Aborted:  "1;31", // bold red
+	capture.Drop:     "31",   // red
+	capture.Pass:     "32",   // green
+	capture.Tx:       "36",   // cyan
+	capture.Redirect: "34",   // blue
+}

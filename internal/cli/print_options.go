@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/xdpcap/xdpcap/internal/dissect"
+)
+
+// printOptions are the flags that say how packets are printed. They mean what tcpdump's mean.
+type printOptions struct {
+	verbose, hex, hexASCII, ascii, time int // how often the flag was given
+
+	quiet, linkLevel, number, lengths bool
+}
+
+func (o *printOptions) flags(f *pflag.FlagSet) {
+	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv, -vvv: still more")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
+	f.BoolVarP(&o.linkLevel, "link-level", "e", false, "print the Ethernet header and its tags")
+	f.CountVarP(&o.hex, "hex", "x", "print the packet's bytes, too; -xx: and those of the Ethernet header")
+	f.CountVarP(&o.hexASCII, "hex-ascii", "X", "print its bytes and characters; -XX: and those of the Ethernet header")
+	f.CountVarP(&o.ascii, "ascii", "A", "print its characters; -AA: and those of the Ethernet header")
+	f.CountVarP(&o.time, "time-format", "t",
+		"print no time; -tt: in seconds since 1970; -ttt: since the line before; -tttt: with the date; -ttttt: since the first line")
+	f.BoolVarP(&o.number, "number", "#", false, "print the packet's number")
+	f.BoolVar(&o.lengths, "lengths", false, "print how many bytes were kept of the packet, and how many it had")
+	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
+}
+
+// format returns how lines look. As in tcpdump, -X counts before -x, and that before -A.
+func (o *printOptions) format(color bool) lineFormat {
+	f := lineFormat{color: color, Options: dissect.Options{
+		Verbose:   o.verbose,
+		Quiet:     o.quiet,
+		LinkLevel: o.linkLevel,
+		Number:    o.number,
+		Lengths:   o.lengths,
+		Time:      dissect.TimeFormat(min(o.time, int(dissect.SinceFirst))),
+	}}
+	switch {
+	case o.hexASCII > 0:
+		f.Dump = dissect.HexASCIIDump
+	case o.hex > 0:
+		f.Dump = dissect.HexDump
+	case o.ascii > 0:
+		f.Dump = dissect.ASCIIDump
+	}
+	f.DumpLinkLevel = cmp.Or(o.hexASCII, o.hex, o.ascii) > 1
+	return f
+}
+
+// colored tells whether lines to this file have colours: on a terminal that knows them, unless
+// NO_COLOR is set (see no-color.org).
+func colored(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// A printer is an output that prints a line for each packet.
+type printer struct {
+	out     io.Writer
+	check   func() error // finds out that nobody reads the lines any more
+	format  lineFormat
+	packets *packetLines     // nil until Begin
+	lines   []byte           // collected, and not printed yet
+	queued  []printedLine    // the packets of these lines
+	taken   capture.Accounts // Captured and Bytes: what was printed
+	err     error
+}
+
+// printedLine is where a packet's line ends, and what the packet adds to the accounts.
+type printedLine struct {
+	end, bytes, source int
+}
+
+const printSize = 64 << 10 // bytes of lines that are collected at most
+
+// newPrinter collects lines for out until Flush is called or there are many. Flush also calls
+// check.
+func newPrinter(out io.Writer, check func() error, f lineFormat) *printer {
+	return &printer{out: out, check: check, format: f}
+}
+
+func (p *printer) Begin(d capture.Description) error {
+	p.packets = newPacketLines(&d, p.format)
+	return nil
+}
+
+func (p *printer) Write(packets []capture.Packet) error {
+	p.packets.look()
+	for i := range packets {
+		packet := &packets[i]
+		p.lines = p.packets.append(p.lines, packet)
+		p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: int(packet.Source)})
+		if len(p.lines) >= printSize {
+			if err := p.print(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Flush prints the lines. After an error, which every later call returns, nothing is printed.
+func (p *printer) Flush() error {
+	if err := p.print(); err != nil {
+		return err
+	}
+	p.fail(p.check())
+	return p.err
+}
+
+// fail notes an error of the output.
+func (p *printer) fail(err error) {
+	if err != nil {
+		p.err = outfile.WriteError(stdoutName, err)
+	}
+}
+
+// print hands the lines to the output, and counts the packets of those that it took.
+func (p *printer) print() error {
+	if p.err != nil || len(p.lines) == 0 {
+		return p.err
+	}
+	n, err := p.out.Write(p.lines)
+	p.fail(err)
+	for len(p.taken) < len(p.packets.sources) {
+		p.taken = append(p.taken, capture.Account{})
+	}
+	for _, line := range p.queued {
+		if line.end > n {
+			break
+		}
+		p.taken[line.source].Captured++
+		p.taken[line.source].Bytes += uint64(line.bytes)
+	}
+	p.lines, p.queued = p.lines[:0], p.queued[:0]
+	return p.err
+}
+
+// End counts packets whose lines could not be printed as lost.
+func (p *printer) End(final capture.Accounts) (capture.Accounts, error) {
+	err := p.print()
+	return final.Delivered(p.taken), err
+}

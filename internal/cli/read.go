@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// readOptions are the flags of read.
+type readOptions struct {
+	outputOptions
+	filter   filterOptions
+	json     bool
+	stats    bool
+	printing printOptions
+
+	files []string
+	lines bool // the packets are printed as lines of JSON
+}
+
+const readHelp = `read prints the packets of capture files as the capture prints them: with verdicts and, by -v, with
+receive queues, ids and losses. It takes files of xdpcap and of other programs: pcapng and pcap,
+also compressed by gzip or zstd, whatever they are called; - is standard input. Several files become
+one sequence by time; what is out of order within a file stays so.
+
+Words after the files are a filter. An argument is a file as long as it is one, or has the name of
+a capture file, and the first one always is; -- between files and filter says it in any case.
+A file with the name of a word of filters is given as ./tcp.
+
+-w writes what matches to a file and keeps all that is known of it: options and blocks of pcapng are
+copied as they stand, also those that xdpcap does not know. --format json, or a name that ends in
+.json or .jsonl, has the lines that a capture makes with it; they can be printed, too. A file that was cut off, as after a
+capture that was killed, is read up to its last whole block; that is said, and the exit status is 1.`
+
+const readExamples = `  xdpcap read out.pcapng                        print it
+  xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
+                                                two files by time, what matches
+  xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
+  xdpcap read --stats out.pcapng                the account, gaps, verdicts, flows and rates
+  xdpcap read --json out.pcapng | jq -r 'select(.verdict == "drop") | .line'
+  xdpcap read --format json tcp://127.0.0.1:19000 | jq .community_id
+                                                a live stream as lines for other programs
+  ssh host sudo xdpcap -i eth0 -w - | xdpcap read -`
+
+func newRead() *cobra.Command {
+	var o readOptions
+	cmd := &cobra.Command{
+		Use:     "read [flags] FILE... [filter]",
+		Short:   "Print, filter and merge capture files",
+		Long:    readHelp,
+		Example: readExamples,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files, o.filter.words = splitArguments(args, cmd.ArgsLenAtDash())
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	addGroup(f, "Which packets", func(f *pflag.FlagSet) {
+		o.filter.flags(f)
+		f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
+	})
+	addGroup(f, "Output", func(f *pflag.FlagSet) {
+		o.fileFlags(f)
+		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which without -w is printed (default by its suffix, and pcapng)"
+		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
+		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
+		o.sflow.agentFlag(f)
+	})
+	addGroup(f, "Long captures", o.rotate.flags)
+	addGroup(f, "Live streams", o.live.flags)
+	addGroup(f, "Lines", o.printing.flags)
+	addGroup(f, "Privileges", o.sandbox.flags)
+	// What a capture counts, prints and writes, and how much, is nothing for a command that reads
+	// what it has written: --stats is another flag there, and --print has read refuse --stats.
+	f.VisitAll(func(flag *pflag.Flag) {
+		switch flag.Annotations[groupKey][0] {
+		case "Output", "Long captures":
+			flag.Annotations[typedKey] = []string{"true"}
+		}
+	})
+	for _, name := range []string{"packet-count", "serve"} {
+		f.Lookup(name).Annotations[typedKey] = []string{"true"}
+	}
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// check finds what is wrong with the flags before a file is opened.
+func (o *readOptions) check(given func(flag string) bool) (err error) {
+	switch {
+	case len(o.files) == 0:
+		return errors.New("which file? xdpcap read FILE; - is standard input")
+	case o.count == 0 && given("packet-count"):
+		return errors.New("-c 0: must be at least 1")
+	case o.print && o.stats:
+		return errors.New("--stats is printed instead of packets: omit --print")
+	}
+	if err := o.readTargets(given); err != nil {
+		return err
+	}
+	o.lines = given("format") && o.format == capture.JSON.String() && (len(o.writes) == 0 || o.writesStdout())
+	prints := o.print || o.json || o.stats
+	switch {
+	case o.writesStdout() && prints:
+		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
+	case o.lines && prints:
+		return errors.New("--format json and what else is printed both need standard output: write to a file, or do not print")
+	case o.rotate.printFiles && (o.json || o.stats):
+		return errors.New("--print-files and what else is printed both need standard output: choose one")
+	case given("sflow-agent") && !o.writesTo(sflowScheme):
+		return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
+	case given("sflow-agent"):
+		if err := o.sflow.readAgent(); err != nil {
+			return err
+		}
+	}
+	if o.series, err = o.rotation(given); err != nil || o.series == nil || o.series.Period == 0 {
+		return err
+	}
+	// Files begin and end by the times of packets. With -G the first packet begins the periods.
+	o.series.Stamped = true
+	if o.rotate.every > 0 {
+		o.series.FromFirst = true
+	}
+	return nil
+}
+
+// run does what the command line says.
+func (o *readOptions) run(cmd *cobra.Command) error {
+	if err := o.filter.read(); err != nil {
+		return err
+	}
+	if o.filter.dump > 0 {
+		return o.filter.print(cmd.OutOrStdout(), 0, false)
+	}
+	if err := o.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	match, err := o.filter.matcher()
+	if err != nil {
+		return explainWords(err, o.filter.words)
+	}
+	ctx, err := begin(guard{})
+	if err != nil {
+		return err
+	}
+	if err := o.sandbox.plan(o.laterFile(), o.madeFiles()...); err != nil {
+		return err
+	}
+	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.live.tls}}
+	return r.run(ctx)
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"net/netip"
+
+	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// flowKeys are those of a flow: one direction of a conversation, as in count --flows. Where there
+// is none, all are missing.
+type flowKeys struct {
+	Family          string `json:"family,omitempty"`
+	Protocol        string `json:"protocol,omitempty"`
+	Source          string `json:"source,omitempty"`
+	SourcePort      uint16 `json:"source_port,omitempty"` // 0 = none
+	Destination     string `json:"destination,omitempty"`
+	DestinationPort uint16 `json:"destination_port,omitempty"`
+}
+
+func newFlowKeys(f meter.Flow) flowKeys {
+	return flowKeys{
+		Family:          f.Class.Family(),
+		Protocol:        f.Class.Protocol(),
+		Source:          f.Source.Addr().String(),
+		SourcePort:      f.Source.Port(),
+		Destination:     f.Destination.Addr().String(),
+		DestinationPort: f.Destination.Port(),
+	}
+}
+
+// frameFlow finds the flow of an Ethernet frame: its IP addresses behind any VLAN tags, the
+// protocol behind extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have
+// no ports, so that all of them are in one flow. It is false where there is no IP header.
+func frameFlow(frame []byte) (flow meter.Flow, ok bool) {
+	var h headers.Headers
+	if !headers.Parse(frame, &h) || h.Family == 0 {
+		return flow, false
+	}
+	class := meter.IPv4(h.Protocol)
+	if h.Family == 6 {
+		class = meter.IPv6(h.Protocol)
+	}
+	from, to := h.Ports()
+	return meter.Flow{Class: class, Source: netip.AddrPortFrom(h.Source, from), Destination: netip.AddrPortFrom(h.Destination, to)}, true
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// FuzzReadSinks hands any bytes, as a hostile server may send them, to everything that read makes
+// of packets. Nothing panics; objects and lines of JSON are JSON, and text has no control
+// characters.
+func FuzzReadSinks(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte, verbose bool) {
+		var text, objects, lines, stats bytes.Buffer
+		format := lineFormat{}
+		if verbose {
+			format.Verbose = 3
+		}
+		read := func(merged bool, outputs func(*capture.FileInput) []capture.Output) {
+			files := []capture.InputFile{{Name: "tcp://host:1", In: bytes.NewReader(data)}}
+			if merged {
+				files = append(files, capture.InputFile{Name: "b", In: bytes.NewReader(data)})
+			}
+			in, err := capture.NewFileInput(files, capture.FileInputOptions{})
+			if err == nil {
+				capture.Run(context.Background(), in, outputs(in)...) // what is damaged is an error
+			}
+		}
+		for _, merged := range []bool{false, true} {
+			read(merged, func(in *capture.FileInput) []capture.Output {
+				return []capture.Output{
+					newPrinter(&text, func() error { return nil }, format),
+					capture.NewWriter(&objects, capture.WriterOptions{Format: capture.JSON, MoreJSON: newReadObjects(in, format, true).append}),
+					capture.NewWriter(&lines, capture.WriterOptions{Format: capture.JSON}),
+					capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAPNG}),
+					&readStats{input: in, json: true, out: &stats, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally)},
+				}
+			})
+			read(merged, func(in *capture.FileInput) []capture.Output { // a pcap file has one link type
+				return []capture.Output{capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAP})}
+			})
+		}
+		for _, b := range [][]byte{objects.Bytes(), lines.Bytes(), stats.Bytes()} {
+			for line := range bytes.Lines(b) {
+				if !json.Valid(line) || !utf8.Valid(line) {
+					t.Errorf("%q", line)
+				}
+			}
+		}
+		for line := range bytes.Lines(text.Bytes()) {
+			for _, r := range string(bytes.TrimSuffix(line, []byte("\n"))) {
+				if r < ' ' && r != '\t' || r == 0x7f {
+					t.Errorf("%q", line)
+					break
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/dissect"
+)
+
+// readObjects makes what a line of read --json has besides the keys of --format json.
+type readObjects struct {
+	lines *packetLines
+	files bool // name the file of each packet
+	n     uint64
+	text  []byte
+}
+
+// newReadObjects returns what adds keys to the lines about an input's packets.
+func newReadObjects(in *capture.FileInput, f lineFormat, files bool) *readObjects {
+	f.Number, f.Time = false, dissect.NoTime
+	d := in.Description()
+	return &readObjects{lines: newPacketLines(&d, f), files: files}
+}
+
+// append appends number, file, link_type, comments and line.
+func (o *readObjects) append(b []byte, p *capture.Packet) []byte {
+	o.lines.look()
+	o.n++
+	s := &o.lines.sources[p.Source]
+	b = strconv.AppendUint(append(b, `,"number":`...), o.n, 10)
+	if o.files {
+		b = appendJSON(append(b, `,"file":`...), s.File)
+	}
+	if !s.IsEthernet() {
+		b = strconv.AppendUint(append(b, `,"link_type":`...), uint64(s.LinkType()), 10)
+	}
+	if comments := p.Comments(); comments != nil {
+		b = appendJSON(append(b, `,"comments":`...), comments)
+	}
+	o.text = o.lines.appendPlain(o.text[:0], p, nil)
+	return appendJSON(append(b, `,"line":`...), string(bytes.TrimSpace(o.text)))
+}
+
+// appendJSON appends a text or texts, in which what is no UTF-8 becomes U+FFFD.
+func appendJSON(b []byte, v any) []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil { // never: texts can always be written
+		return append(b, "null"...)
+	}
+	return append(b, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
+}

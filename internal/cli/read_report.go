@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// A readReport is what read --stats prints. Bytes are those that packets had before they were cut.
+type readReport struct {
+	From       *time.Time          `json:"from"` // of the first packet; null = there is none
+	To         *time.Time          `json:"to"`
+	Duration   float64             `json:"duration_s"` // what the rates are over
+	Total      readRate            `json:"total"`
+	Interfaces []interfaceRate     `json:"interfaces"`
+	Verdicts   map[string]readRate `json:"verdicts,omitempty"`
+	Flows      []readFlowRate      `json:"flows"` // the largest
+	Overflow   *readRate           `json:"flow_overflow,omitempty"`
+
+	// NotEstimated is what the estimates leave out, in words.
+	NotEstimated []string `json:"not_estimated,omitempty"`
+}
+
+type interfaceRate struct {
+	Interface string `json:"interface"`
+	Hook      string `json:"hook,omitempty"`
+	Program   string `json:"program,omitempty"`
+	readRate
+	Gaps       uint64       `json:"gaps"` // places where packets are missing
+	LostInGaps uint64       `json:"lost_in_gaps"`
+	Account    *fileAccount `json:"account,omitempty"` // from the file's statistics
+	label      string
+}
+
+type readFlowRate struct {
+	flowKeys
+	readRate
+}
+
+// A fileAccount is what files say of an interface. A number that they do not have is missing.
+type fileAccount struct {
+	Seen        *uint64 `json:"seen,omitempty"`
+	FilteredOut *uint64 `json:"filtered_out,omitempty"`
+	NotSampled  *uint64 `json:"not_sampled,omitempty"` // or invalid: files do not tell them apart
+	Lost        *uint64 `json:"lost,omitempty"`
+	NotTaken    *uint64 `json:"not_taken,omitempty"`
+	Captured    *uint64 `json:"captured,omitempty"`
+}
+
+// newFileAccount adds up what several files say. It is nil where they say nothing.
+func newFileAccount(all []capture.FileStatistics) *fileAccount {
+	if len(all) == 0 {
+		return nil
+	}
+	sum := func(of func(*capture.FileStatistics) *uint64) *uint64 {
+		total := uint64(0)
+		for i := range all {
+			n := of(&all[i])
+			if n == nil {
+				return nil
+			}
+			total += *n
+		}
+		return &total
+	}
+	matched := sum(func(s *capture.FileStatistics) *uint64 { return s.Matched })
+	dropped := sum(func(s *capture.FileStatistics) *uint64 { return s.Dropped })
+	a := &fileAccount{
+		Seen:     sum(func(s *capture.FileStatistics) *uint64 { return s.Seen }),
+		Lost:     sum(func(s *capture.FileStatistics) *uint64 { return s.Lost }),
+		Captured: sum(func(s *capture.FileStatistics) *uint64 { return s.Captured }),
+	}
+	a.FilteredOut, a.NotTaken = difference(a.Seen, matched), difference(a.Lost, dropped)
+	a.NotSampled = difference(difference(matched, a.Lost), a.Captured)
+	return a
+}
+
+// difference is nil where a number is not known, or less than the other: a file of another program
+// may count something else.
+func difference(a, b *uint64) *uint64 {
+	if a == nil || b == nil || *a < *b {
+		return nil
+	}
+	d := *a - *b
+	return &d
+}
+
+func (a *fileAccount) String() string {
+	number := func(n *uint64) string {
+		if n == nil {
+			return "?"
+		}
+		return strconv.FormatUint(*n, 10)
+	}
+	return fmt.Sprintf("%s seen = %s filtered out + %s not sampled + %s lost + %s captured",
+		number(a.Seen), number(a.FilteredOut), number(a.NotSampled), number(a.Lost), number(a.Captured))
+}
+
+func (r *readReport) writeTable(w io.Writer) {
+	if r.From != nil {
+		const stamp = "2006-01-02 15:04:05.000000"
+		fmt.Fprintf(w, "%s to %s, %.6f s\n", r.From.Local().Format(stamp), r.To.Local().Format(stamp), r.Duration)
+	}
+	t := &table{}
+	t.add(append([]string{"INTERFACE"}, append(rateColumns, "GAPS", "LOST IN THEM")...)...)
+	var gaps, lost uint64
+	for _, i := range r.Interfaces {
+		t.add(append(i.row(shortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
+		gaps, lost = gaps+i.Gaps, lost+i.LostInGaps
+	}
+	t.add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
+	t.write(w)
+	r.verdictTable(w)
+	r.estimateTable(w)
+	r.flowTable(w)
+	for _, i := range r.Interfaces {
+		if i.Account != nil {
+			fmt.Fprintf(w, "%s: %v\n", i.label, i.Account)
+		}
+	}
+}
+
+// verdictOrder is that of tables.
+var verdictOrder = []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"}
+
+func (r *readReport) verdictTable(w io.Writer) {
+	if r.Verdicts == nil {
+		return
+	}
+	t := &table{}
+	t.add(append([]string{"VERDICT"}, rateColumns...)...)
+	for _, name := range verdictOrder {
+		if v, ok := r.Verdicts[name]; ok {
+			t.add(v.row(name)...)
+		}
+	}
+	t.write(w)
+}
+
+func (r *readReport) flowTable(w io.Writer) {
+	if len(r.Flows) == 0 {
+		return
+	}
+	t := &table{left: 2}
+	if r.Total.Estimate != nil {
+		r.estimateFlows(t)
+		t.write(w)
+		r.overflowLine(w)
+		return
+	}
+	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
+	for _, f := range r.Flows {
+		t.add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), scaled(float64(f.Bytes)), scaled(f.BPS))
+	}
+	t.write(w)
+	r.overflowLine(w)
+}
+
+func (r *readReport) overflowLine(w io.Writer) {
+	if o := r.Overflow; o != nil {
+		fmt.Fprintf(w, "%d packets, %d bytes of flows that came when %d others were known\n", o.Packets, o.Bytes, maxReadFlows)
+	}
+}

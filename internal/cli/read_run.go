@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/version"
+)
+
+// A readRun is one reading from its flags to its end.
+type readRun struct {
+	o       *readOptions
+	match   *matcher // nil = all packets
+	inputs  *readInputs
+	stats   *readStats        // nil without --stats
+	passed  map[uint16]uint64 // packets by link type that no filter can be applied to
+	noticed []string
+	telling sync.Mutex
+	memory  uint64   // bytes that were available before the sandbox
+	decoded *decoded // nil = no output tells what packets are
+	destinations
+}
+
+// run reads until the end, the limit or a signal. What was read before an error of a file is
+// printed and written all the same.
+func (r *readRun) run(ctx context.Context) error {
+	defer r.inputs.close()
+	if err := r.inputs.open(r.o.files); err != nil {
+		return unlessEnded(ctx, err)
+	}
+	ctx, cancel := forDuration(ctx, r.o.duration)
+	defer cancel()
+	r.destinations = destinations{flags: &r.o.outputOptions, writer: r.writer, notice: r.tell}
+	if err := r.openOutputs(ctx); err != nil {
+		return errors.Join(err, r.destinations.close())
+	}
+	r.memory = machine.AvailableMemory().Bytes
+	if err := r.enterSandbox(); err != nil {
+		return err
+	}
+	in, err := capture.NewFileInput(r.inputs.files, r.options())
+	if err != nil || ctx.Err() != nil {
+		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
+	}
+	defer in.Close()
+	outputs, err := r.allOutputs(in)
+	if err == nil {
+		_, err = capture.Run(ctx, in, outputs...)
+	}
+	if r.finished != nil {
+		r.finished.wait(r.tell)
+	}
+	for _, notice := range r.notices() {
+		say(stderr, "%s", notice)
+	}
+	return lasting(err)
+}
+
+// tell prints a notice at once. Any goroutine may call it.
+func (r *readRun) tell(err error) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	say(stderr, "%s", withRemedy(err.Error(), err))
+}
+
+// unlessEnded leaves out the error that a signal came while an input had not said what it is.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// options are those for reading.
+func (r *readRun) options() capture.FileInputOptions {
+	o := capture.FileInputOptions{Count: r.o.count, Memory: r.memory, Notice: func(err error) {
+		if !errors.Is(err, unix.EPIPE) {
+			r.noticed = append(r.noticed, err.Error())
+		}
+	}}
+	if r.match != nil {
+		o.Match = r.matches
+	}
+	if r.o.stats {
+		r.stats = newReadStats(r.o.json)
+		o.Section = r.stats.drawn.section
+	}
+	return o
+}
+
+// matches tells whether the filter takes a packet.
+func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
+	if s.IsEthernet() {
+		direction, _ := s.DirectionOf(p)
+		return r.match.takes(p.Data, p.WireLen, direction == capture.Out)
+	}
+	r.passed[s.LinkType()]++
+	return false
+}
+
+// writer returns the options for writing what -w names.
+func (r *readRun) writer(t *target) capture.WriterOptions {
+	return capture.WriterOptions{
+		Format: t.format, Compression: t.compression, Application: "xdpcap " + version.String(),
+		Refuse: func(file os.FileInfo) error {
+			if r.inputs.has(file) {
+				return inputError{t.name}
+			}
+			return nil
+		},
+	}
+}
+
+// openOutputs opens where packets are written to. Nothing is written before there is something to
+// write.
+func (r *readRun) openOutputs(ctx context.Context) error {
+	if err := r.watchFiles(os.Stderr); err != nil {
+		return err
+	}
+	r.o.adopt()
+	for i := range r.o.targets {
+		t := &r.o.targets[i]
+		if t.isStdout() && r.o.lines {
+			continue // it is printed
+		}
+		d, err := r.openTarget(ctx, t)
+		if err != nil {
+			return err
+		}
+		r.add(t.name, d)
+	}
+	return r.openServer()
+}
+
+// enterSandbox gives up privileges before anything is read: whoever made the files may have made
+// them to harm what reads them.
+func (r *readRun) enterSandbox() error {
+	if box := r.o.sandbox.box; box != nil && (len(r.opened) > 0 || r.o.json || r.o.lines) {
+		r.o.outputNeeds(box)
+	}
+	return r.o.sandbox.enter(r.givers()...)
+}
+
+// leaveEmpty leaves files that are whole where no input has come, or none that can be read: this
+// process may not remove them any more. One that was there before stays as it was.
+func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
+	var files []capture.Output
+	for _, d := range r.opened {
+		if f, ok := d.(*capture.File); ok && (err == nil || f.IsNew()) {
+			files = append(files, f)
+		} else {
+			d.Close()
+		}
+	}
+	none, failed := capture.NewFileInput(nil, capture.FileInputOptions{Memory: r.memory})
+	if failed == nil {
+		_, failed = capture.Run(context.WithoutCancel(ctx), none, files...)
+	}
+	return errors.Join(err, lasting(failed))
+}
+
+// allOutputs are where the packets go: first what -w names, in its order.
+func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err error) {
+	o := r.o
+	for _, out := range r.outputs {
+		if server, ok := out.liveOutput.(*liveServer); ok {
+			say(stderr, "packets for whoever connects to %s%s", out.name, server.where)
+		}
+		if r.isJSON(out.name) {
+			all = append(all, r.decode(out.liveOutput))
+		} else {
+			all = append(all, out.liveOutput)
+		}
+	}
+	switch {
+	case o.stats:
+		r.stats.input = in
+		all = append(all, r.decode(printed{r.stats}))
+	case o.json || o.lines:
+		options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName}
+		if o.json {
+			options.MoreJSON = newReadObjects(in, o.printing.format(false), len(o.files) > 1).append
+		}
+		lines, err := capture.NewFile(os.Stdout, options)
+		if err != nil {
+			return nil, err
+		}
+		if o.json { // which has each packet's link type
+			return append(all, printed{lines}), nil
+		}
+		all = append(all, r.decode(printed{lines}))
+	case len(r.outputs) == 0 || o.print:
+		all = append(all, r.decode(printed{newPrinter(stdout{}, checkStdout, o.printing.format(colored(os.Stdout)))}))
+	}
+	return all, nil
+}
+
+// isJSON tells whether a -w is a file of lines of JSON.
+func (r *readRun) isJSON(name string) bool {
+	return slices.ContainsFunc(r.o.targets, func(t target) bool { return t.name == name && t.url == nil && t.format == capture.JSON })
+}
+
+// decode lets the packets be counted that an output does not decode. All outputs have the same
+// packets, so the first one that decodes counts for the others.
+func (r *readRun) decode(out capture.Output) capture.Output {
+	if r.decoded != nil {
+		return out
+	}
+	r.decoded = &decoded{Output: out}
+	return r.decoded
+}
+
+// notices are what should be known of the reading besides its result.
+func (r *readRun) notices() (all []string) {
+	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
+		all = append(all, fmt.Sprintf("passed over %s of %s: filters are for Ethernet", packets(r.passed[typ]), pcapng.LinkTypeName(typ)))
+	}
+	all = append(all, r.noticed...)
+	if r.decoded != nil {
+		all = append(all, r.decoded.notices()...)
+	}
+	return all
+}
+
+// lasting lets the error of a closed pipe be said: what goes through it is a file, which is not
+// whole then.
+func lasting(err error) error {
+	if errors.Is(err, unix.EPIPE) {
+		return errors.New(err.Error())
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// recorderOptions are the flags of the flight recorder.
+type recorderOptions struct {
+	size  size
+	post  time.Duration
+	words []string // --trigger
+
+	interval time.Duration // between triggers
+	limits   capture.Rotation
+
+	triggers     []capture.Trigger
+	needsVerdict bool // a trigger is about one
+	atEnd        bool
+}
+
+func (o *recorderOptions) flags(f *pflag.FlagSet) {
+	o.size = size{unit: 1}
+	f.Var(&o.size, "ring", "keep the last packets in memory of this `size`, 256M, and write them to -w when something happens, or on SIGUSR2")
+	f.StringArrayVar(&o.words, "trigger", nil, "what happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a `filter`; repeat it for several")
+	durationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger only count others for this `time`")
+	durationVar(f, &o.post, "post", 0, "write what follows within this `time`, too")
+}
+
+// limitsRecordings are the flags about several files that a recorder has, too.
+var limitsRecordings = map[string]bool{"file-count": true, "max-bytes": true, "min-free": true}
+
+// checkRecorder finds what is wrong with the flags; given tells which were set.
+func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
+	o, write := &c.recorder, c.write
+	switch {
+	case !given("ring") && given("trigger"):
+		return errors.New("--trigger: nothing is kept in memory: add --ring SIZE")
+	case !given("ring") && given("post"):
+		return errors.New("--post: nothing is kept in memory: add --ring SIZE")
+	case !given("ring") && given("trigger-interval"):
+		return errors.New("--trigger-interval: nothing is kept in memory: add --ring SIZE")
+	case !given("ring"):
+		return nil
+	case o.size.bytes < capture.MinRecorder:
+		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), capture.MinRecorder>>20)
+	case write == "" || isStdout(write):
+		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
+	case len(c.files()) > 1:
+		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.files()))
+	}
+	if flag := givenRotation(func(flag string) bool { return given(flag) && !limitsRecordings[flag] }); flag != "" {
+		return fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
+	}
+	if err := c.rotate.checkFileCount(given); err != nil {
+		return err
+	}
+	var stop capture.Rotation
+	if err := c.autostop(&stop); err != nil {
+		return err
+	}
+	if stop.Files > 0 || stop.Size > 0 {
+		return errors.New("-a files, -a filesize and --ring: each trigger makes a file: choose one")
+	}
+	o.limits = capture.Rotation{Keep: int(c.rotate.files), MaxBytes: c.rotate.maxBytes.bytes, MinFree: c.rotate.minFree.bytes}
+	for _, text := range o.words {
+		if strings.TrimSpace(text) == "end" {
+			o.atEnd = true
+			continue
+		}
+		t, needsVerdict, err := parseTrigger(text, c.filter.vlanAware)
+		if err != nil {
+			return fmt.Errorf("--trigger: %w", err)
+		}
+		o.triggers = append(o.triggers, t)
+		o.needsVerdict = o.needsVerdict || needsVerdict
+	}
+	return nil
+}
+
+// openRecorder makes the recorder, and looks whether it will be able to make files.
+func (r *captureRun) openRecorder() (err error) {
+	if err := r.o.sandbox.try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.write)) }); err != nil {
+		return fmt.Errorf("-w: %w", err)
+	}
+	limits, after := r.o.recorder.limits, 0
+	if limits.Keep > 0 {
+		limits.Left, after = earlierRecordings(r.o.write)
+	}
+	names := fileNames(r.o.write, after)
+	r.recorder, err = capture.NewRecorder(capture.RecorderOptions{
+		Size:     int(r.o.recorder.size.bytes),
+		Post:     r.o.recorder.post,
+		Interval: r.o.recorder.interval,
+		Triggers: r.o.recorder.triggers,
+		AtEnd:    r.o.recorder.atEnd,
+		Open: func() (*capture.File, string, error) {
+			name, options := names(), r.writer(r.o.file())
+			options.StatisticsInterval = 0 // a recording's are about its packets, which are there at once
+			series := limits
+			series.Path = func(capture.Place) string { return name }
+			file, err := openOutput(name, &series, true, options)
+			written.recorded.Store(file)
+			return file, name, err
+		},
+		Done: func(done capture.Recording) { r.notices.add(recorded{done}) },
+	})
+	if err != nil {
+		return fmt.Errorf("--ring: %w", err)
+	}
+	return nil
+}
+
+// A recorded is the notice of a recording.
+type recorded struct{ capture.Recording }
+
+func (r recorded) Error() string {
+	further := ""
+	if r.Further > 0 {
+		further = fmt.Sprintf(", and %d triggers while they were written", r.Further)
+	}
+	return fmt.Sprintf("%s: %s recorded because of: %s, at %s%s",
+		r.File, packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)
+}
+
+// splitRecording takes a path apart, where the number of a recording stands before the suffix.
+func splitRecording(path string) (dir, stem, suffix string) {
+	dir, name := filepath.Split(path)
+	if i := strings.IndexByte(name[1:], '.'); i >= 0 {
+		return dir, name[:i+1], name[i+1:]
+	}
+	return dir, name, ""
+}
+
+// fileNames returns the names of one file after the other: FILE-1, FILE-2, where the first number
+// is above a given one. A file that is there already, from a recorder before, keeps its name.
+func fileNames(path string, after int) func() string {
+	dir, stem, suffix := splitRecording(path)
+	n := after
+	return func() string {
+		for {
+			n++
+			next := fmt.Sprintf("%s%s-%d%s", dir, stem, n, suffix)
+			if _, err := os.Lstat(next); errors.Is(err, os.ErrNotExist) {
+				return next
+			}
+		}
+	}
+}
+
+// earlierRecordings returns the files of recorders before, the oldest first, and their largest
+// number.
+func earlierRecordings(path string) (paths []string, largest int) {
+	dir, stem, suffix := splitRecording(path)
+	left := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))
+	for _, f := range left {
+		largest = max(largest, f.number)
+	}
+	return pathsOf(left), largest
+}
+
+// A recorderOutput is the recorder as one of the capture's outputs.
+type recorderOutput struct{ *capture.Recorder }
+
+// Accounts are the session's: what is in memory, or was, is captured, since nobody knows before the
+// end what will have been recorded.
+func (r recorderOutput) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	return session()
+}
+
+// summarize adds what became of the triggers.
+func (r recorderOutput) summarize(s *outputSummary) {
+	recordings, passedOver := r.Recordings()
+	s.Recordings, s.TriggersPassedOver = &recordings, passedOver
+}
+
+// triggerBySignal lets SIGUSR2 trigger the recorder until the returned function is called.
+func (r *captureRun) triggerBySignal() (stop func()) {
+	asked, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(asked, unix.SIGUSR2)
+	go func() {
+		for {
+			select {
+			case <-asked:
+				r.recorder.Trigger("SIGUSR2")
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(asked)
+		close(done)
+	}
+}

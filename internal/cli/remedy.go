@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// remedies name the flags and commands that help against each kind of error, because the packages
+// that find the errors do not know the command line. The first row that an error matches counts: a
+// command's own remedy stands before the general one for a kernel that refuses tracing.
+var remedies = []struct {
+	kind  error
+	words string
+	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
+}{
+	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
+	{kind: xdp.ErrHidden, words: "start again, with --no-sandbox to go on when a dispatcher is exchanged"},
+	{kind: capture.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
+	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
+	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
+	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
+	{kind: xdp.ErrNotAll, words: "name it with -i, and for a capture of several repeat -i", join: "; "},
+	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
+	{kind: xdp.ErrNoProgram, words: "omit --rx-capture and --program to capture at its XDP hook"},
+	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},
+	{kind: xdp.ErrOtherProgram, words: "--program also takes the id of one that runs elsewhere"},
+	{kind: xdp.ErrReplaced, words: "trace that one, with --program and its id"},
+	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
+	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
+	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
+	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring"},
+	{kind: capture.ErrPerfRefused, words: "--transport ring does without perf events", join: "; "},
+	{kind: support.ErrBufferTooLarge, words: "a smaller -B"},
+	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
+	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
+	{kind: capture.ErrNoClock, words: "-j adapter_unsynced has the card's stamps as they are", join: "; "},
+	{kind: capture.ErrNoStamp, words: "omit -j"},
+	{kind: capture.ErrTraced, words: "omit --sink and --xdp-mode"},
+	{kind: meter.ErrNothingToMeasure, words: "measure xdpcap's own with --builtin", join: ", or "},
+	{kind: meter.ErrOccupied, words: "omit --builtin to measure that program", join: "; "},
+	{kind: meter.ErrNotMeasurable, words: "see the mean run time with --kernel-stats, or measure xdpcap's own program with --builtin", join: "; or "},
+	{kind: meter.ErrNotCountable, words: "detach that program, and xdpcap brings one of its own", join: "; or "},
+	{kind: meter.ErrProgramDecides, words: "omit --action to count its verdicts"},
+	{kind: meter.ErrNoVerdict, words: "omit --verdict"},
+	{kind: meter.ErrRunsProgram, words: "measure that one with --program and its id, instead of -i", join: "; "},
+	{kind: meter.ErrNoTraffic, words: "let another machine send, choose a longer --duration, or omit -i", join: "; "},
+	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
+	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
+	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
+	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
+}
+
+// withRemedy adds to text what helps against an error: to the error's own text, or to the remedy of
+// a check. The text stays as it is where nothing on the command line helps.
+func withRemedy(text string, err error) string {
+	for _, r := range remedies {
+		switch {
+		case !errors.Is(err, r.kind):
+			continue
+		case text == "":
+			return r.words
+		case r.join == "":
+			return text + ": " + r.words
+		}
+		return text + r.join + r.words
+	}
+	return text
+}
+
+// addRemedies completes the remedies of a report's checks.
+func addRemedies(r *support.Report) {
+	checks := func(cs support.Checks) {
+		for i := range cs {
+			cs[i].Remedy = withRemedy(cs[i].Remedy, cs[i].Kind)
+		}
+	}
+	checks(r.Kernel.Checks)
+	checks(r.Features)
+	if r.Interface == nil {
+		return
+	}
+	for _, c := range []*support.Check{&r.Interface.Native, &r.Interface.Frags} {
+		c.Remedy = withRemedy(c.Remedy, c.Kind)
+	}
+	if p := r.Interface.Program; p != nil {
+		p.Traceable.Remedy = withRemedy(p.Traceable.Remedy, p.Traceable.Kind)
+	}
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// announce says on stderr that packets are being captured, and how.
+func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandboxOptions, verbose bool) {
+	for _, src := range sources {
+		switch {
+		case src.Hook == capture.TailCall:
+			say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
+		case src.Hook == capture.Entry || src.Hook == capture.Exit:
+			say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, targetOf(src), src.Hook)
+		case src.Mode == capture.Generic && o.Mode == capture.Auto:
+			say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
+		}
+	}
+	if verbose {
+		for _, src := range sources {
+			if src.Attached != "" {
+				say(out, "%s: what it sends is seen by %s", src.Name, src.Attached)
+			}
+		}
+		say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
+		say(out, "privileges: %v", privileges)
+	}
+	say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
+		labels(sources), modes(sources), o.SnapLen)
+}
+
+// targetOf names the program that is traced and, where it is that of another xdpcap, who that is.
+func targetOf(src capture.Source) string {
+	if src.TargetOwner == "" {
+		return src.Target.String()
+	}
+	return src.Target.String() + " of " + src.TargetOwner
+}
+
+// driverOf names the driver of an interface, or the interface alone where it has none, as loopback.
+func driverOf(src capture.Source) string {
+	if src.Driver == "" {
+		return src.Name
+	}
+	return "driver " + src.Driver + " of " + src.Name
+}
+
+func labels(sources []capture.Source) string {
+	var labels []string
+	for _, src := range sources {
+		labels = append(labels, src.Label())
+	}
+	return strings.Join(labels, ",")
+}
+
+// modes are the different ways in which the sources are captured: XDP native, generic, entry or
+// exit, and egress.
+func modes(sources []capture.Source) string {
+	var all, xdp []string
+	for _, src := range sources {
+		mode := src.Mode.String()
+		if src.Hook != capture.XDP {
+			mode = src.Hook.String()
+		}
+		if src.Hook != capture.Egress && !slices.Contains(xdp, mode) {
+			xdp = append(xdp, mode)
+		}
+	}
+	if xdp != nil {
+		all = append(all, "XDP "+strings.Join(xdp, ","))
+	}
+	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.Egress }) {
+		all = append(all, capture.Egress.String())
+	}
+	return strings.Join(all, " and ")
+}
+
+func packets(n uint64) string {
+	if n == 1 {
+		return "1 packet"
+	}
+	return fmt.Sprintf("%d packets", n)
+}
+
+// writeCounts prints tcpdump's three lines and the whole account.
+func writeCounts(out io.Writer, a capture.Account) {
+	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
+		packets(a.Captured), packets(a.Matched()), packets(a.Dropped()))
+	say(out, "%s", a.Equation())
+	if a.NotRecorded > 0 {
+		say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
+	}
+	if a.NotTaken > 0 {
+		say(out, "%d of the lost packets were not taken by the output", a.NotTaken)
+	}
+}
+
+const liveInterval = time.Second
+
+// A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
+// session's notices and, where live, keeps a line of counts on the terminal. All of that is done by
+// a goroutine of its own, so that packets never wait for somebody to read stderr.
+type reporter struct {
+	*captureRun
+	live bool
+
+	stop, finished chan struct{}
+}
+
+func (r *reporter) start() {
+	r.stop, r.finished = make(chan struct{}), make(chan struct{})
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGUSR1)
+	go func() {
+		defer close(r.finished)
+		defer signal.Stop(asked)
+		if r.exporter != nil {
+			say(r.text, "%v", r.exporter)
+		}
+		if r.o.printing.verbose > 0 {
+			announceCards(r.text, r.session)
+		}
+		for _, out := range r.outputs {
+			if server, ok := out.liveOutput.(*liveServer); ok {
+				say(r.text, "packets for whoever connects to %s%s", out.name, server.where)
+			}
+		}
+		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)
+		r.report(asked)
+	}()
+}
+
+// end joins the goroutine, so that nothing is printed after it.
+func (r *reporter) end() {
+	close(r.stop)
+	<-r.finished
+}
+
+func (r *reporter) report(asked <-chan os.Signal) {
+	var tick <-chan time.Time
+	if r.live {
+		ticker := time.NewTicker(liveInterval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	var before uint64
+	for {
+		select {
+		case <-r.stop:
+			for len(r.notices.come) > 0 {
+				r.note(<-r.notices.come)
+			}
+			r.clear()
+			return
+		case <-asked:
+			r.clear()
+			r.printCounts()
+		case err := <-r.notices.come:
+			r.clear()
+			r.note(err)
+		case <-look.C:
+			if err := r.companions.follow(); err != nil {
+				r.clear()
+				r.note(err)
+			}
+		case <-tick:
+			if all, err := r.accountsNow(); err == nil {
+				a := all[0].Total()
+				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, sizeOf(r.opened)))
+				before = a.Captured
+			}
+		}
+	}
+}
+
+// clear takes the live line away.
+func (r *reporter) clear() {
+	if r.live {
+		fmt.Fprint(r.text, "\r\x1b[K")
+	}
+}
+
+// note prints a notice, and keeps it for the object of --json, unless there were many like it.
+func (r *reporter) note(err error) {
+	out, text := r.text, withRemedy(err.Error(), err)
+	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
+		text += "; " + lossRemedy(loss, r.session.Options(), r.prints())
+		if r.losses != nil {
+			out = r.losses
+		}
+	}
+	if told, ok := r.notices.fold(text); ok {
+		say(out, "%s", told)
+	}
+}
+
+func liveLine(a capture.Account, lately uint64, size int64) string {
+	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %sB written",
+		a.Seen, a.Captured, a.Lost, scaled(float64(lately)/liveInterval.Seconds()), scaled(float64(size)))
+}
+
+// scaled is x with three digits or so and a decimal prefix.
+func scaled(x float64) string {
+	for _, prefix := range []string{"", "k", "M", "G"} {
+		if x < 1000 {
+			return strconv.FormatFloat(x, 'f', min(1, len(prefix)), 64) + " " + prefix
+		}
+		x /= 1000
+	}
+	return strconv.FormatFloat(x, 'f', 1, 64) + " T"
+}

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-strftime"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// rotationOptions are the flags about several files, and about what becomes of them: -C, -G, -W and
+// -z are tcpdump's, -a and -b dumpcap's.
+type rotationOptions struct {
+	size   size
+	every  time.Duration
+	files  uint64
+	ends   []string // -a
+	begins []string // -b
+
+	maxBytes, minFree size
+
+	atomic, printFiles bool
+	noOverwrite        bool
+	command            string
+
+	firstNumber int // how many numbers a ring passes over, because earlier runs have used them
+}
+
+func (o *rotationOptions) flags(f *pflag.FlagSet) {
+	o.size = size{unit: 1e6}
+	o.maxBytes, o.minFree = size{unit: 1}, size{unit: 1}
+	f.VarP(&o.size, "file-size", "C", "begin the next file when one has this many million bytes: FILE1, FILE2, ...; `size` in bytes with a suffix: 100M")
+	f.VarP((*duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; -w has a time as strftime(3) writes it: %F_%T.pcapng")
+	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C overwrite the oldest of `N` files, with --ring remove it; with -G end after N files")
+	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as dumpcap: the next file, FILE_00001_TIME, by `key:value`: filesize:kB, duration:s, interval:s, packets:N; files:N keeps N")
+	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as dumpcap: end by `key:value`: duration:s, filesize:kB, files:N, packets:N")
+	f.Var(&o.maxBytes, "max-bytes", "all files have at most this `size`; then end, or where -W or -b files keeps a ring, remove the oldest")
+	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or remove the oldest of the ring")
+	f.BoolVar(&o.atomic, "atomic", false, "a file is called FILE.partial until it is finished")
+	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "write over no file that is there already, but those of the same ring")
+	nameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
+	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
+}
+
+// rotationFlags are the flags that ask for several files by themselves. -a does so only with some
+// of its values.
+var rotationFlags = []struct{ name, shown string }{
+	{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
+	{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
+}
+
+// givenRotation returns the first of the rotation's flags that was given, as messages name it, or
+// "". given tells which flags were set.
+func givenRotation(given func(flag string) bool) string {
+	for _, flag := range rotationFlags {
+		if given(flag.name) {
+			return flag.shown
+		}
+	}
+	return ""
+}
+
+// rotation is what the flags ask for, for files that are called by path; nil = one file, as it
+// comes. given tells which flags were set.
+func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotation, error) {
+	r := &o.rotate
+	asked := givenRotation(given)
+	rotation := &capture.Rotation{
+		Size:     r.size.bytes,
+		Period:   r.every,
+		MaxBytes: r.maxBytes.bytes,
+		MinFree:  r.minFree.bytes,
+		Atomic:   r.atomic,
+	}
+	if err := o.autostop(rotation); err != nil {
+		return nil, err
+	}
+	if len(r.ends) > 0 && (rotation.Files > 0 || rotation.Size > r.size.bytes) {
+		asked = cmp.Or(asked, "-a")
+	}
+	if err := r.ringBuffer(rotation); err != nil {
+		return nil, err
+	}
+	tcpdumps := given("file-size") || given("rotate-seconds") || given("file-count")
+	if err := r.checkFileCount(given); err != nil {
+		return nil, err
+	}
+	rotates := rotation.Size > 0 || rotation.Packets > 0 || rotation.Period > 0
+	switch {
+	case asked == "":
+		return nil, nil
+	case o.write == "":
+		return nil, fmt.Errorf("%s: there is no file: add -w FILE", asked)
+	case len(o.files()) > 1:
+		return nil, fmt.Errorf("%s: -w names %d files: choose one that goes on in others", asked, len(o.files()))
+	case isStdout(o.write):
+		return nil, fmt.Errorf("%s: standard output is one file, with no end: write to a file with -w FILE", asked)
+	case given("file-size") && r.size.bytes == 0:
+		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
+	case r.every%time.Second != 0:
+		return nil, fmt.Errorf("-G %v: must be whole seconds", r.every)
+	case given("file-count") && r.size.bytes == 0 && r.every == 0:
+		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
+	case tcpdumps && len(r.begins) > 0:
+		return nil, errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
+	case rotation.Keep > 0 && !rotates:
+		return nil, errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case rotation.Files > 1 && !rotates:
+		return nil, errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case r.printFiles && o.writesStdout():
+		return nil, errors.New("--print-files and -w - both need standard output: choose one")
+	case r.printFiles && o.print:
+		return nil, errors.New("--print-files and --print both need standard output: choose one")
+	}
+	o.name(rotation)
+	if rotation.Keep > 0 {
+		if err := r.checkCompressor(o.write); err != nil {
+			return nil, err
+		}
+	}
+	return rotation, nil
+}
+
+// compressors are the suffixes of the files that commands make of the one they are given.
+var compressors = map[string]string{
+	"gzip": ".gz", "pigz": ".gz", "zstd": ".zst", "zstdmt": ".zst", "bzip2": ".bz2", "pbzip2": ".bz2", "lbzip2": ".bz2",
+	"xz": ".xz", "pixz": ".xz", "lzma": ".lzma", "lz4": ".lz4", "lzop": ".lzo", "compress": ".Z",
+}
+
+// checkCompressor refuses a command whose files a ring would not know, and so never remove.
+func (r *rotationOptions) checkCompressor(path string) error {
+	suffix, ok := compressors[filepath.Base(r.command)]
+	if !ok {
+		return nil
+	}
+	instead := "omit -z"
+	if _, _, compression := outfile.SplitName(path); compression == "" {
+		better := suffix
+		if better != ".gz" {
+			better = ".zst"
+		}
+		instead = fmt.Sprintf("say -w %s%s, which compresses packets as they are written", path, better)
+	}
+	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s",
+		r.command, suffix, instead)
+}
+
+// checkFileCount finds what is wrong with -W.
+func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
+	switch {
+	case given("file-count") && r.files == 0:
+		return errors.New("-W 0: must be at least 1")
+	case r.files > 1e6:
+		return fmt.Errorf("-W %d: must be at most a million", r.files)
+	}
+	return nil
+}
+
+// name sets how the files are called, and with tcpdump's flags how many there are.
+func (o *outputOptions) name(rotation *capture.Rotation) {
+	r := &o.rotate
+	switch {
+	case len(r.begins) > 0:
+		rotation.Path = r.dumpcapName(o.write)
+		return
+	case r.every > 0:
+		rotation.Origin = time.Now().Truncate(time.Second)
+		if rotation.Files == 0 && r.size.bytes == 0 {
+			rotation.Files = int(r.files)
+		}
+	case r.size.bytes > 0:
+		rotation.Keep = int(r.files)
+	}
+	rotation.Path = r.tcpdumpName(o.write)
+}
+
+// tcpdumpName returns tcpdump's names: with -G a time, and with -C a number, with as many digits
+// as -W needs, from 0 on, which is left out where there is no -W. A number stands before .gz or
+// .zst, as it does with tcpdump -z gzip.
+func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
+	digits := r.digits()
+	return func(p capture.Place) string {
+		name := path
+		if r.every > 0 {
+			name = strftime.Format(path, p.Period.Local())
+		}
+		n := r.firstNumber + p.InPeriod
+		if r.files > 0 {
+			n %= int(r.files)
+		}
+		if r.size.bytes == 0 || n == 0 && digits == 0 {
+			return name
+		}
+		stem, format, compression := outfile.SplitName(name)
+		return fmt.Sprintf("%s%s%0*d%s", stem, format, digits, n, compression)
+	}
+}
+
+// digits is how many digits tcpdump's numbers have; 0 = as many as they need.
+func (r *rotationOptions) digits() (digits int) {
+	for n := int(r.files) - 1; n > 0; n /= 10 {
+		digits++
+	}
+	return digits
+}
+
+// lasting is a path in the directory in which all files of this name are: the name of a directory
+// may change, too, with the time in it.
+func (r *rotationOptions) lasting(path string) string {
+	if r.every == 0 {
+		return path
+	}
+	for dir := filepath.Dir(path); strings.Contains(dir, "%"); dir = filepath.Dir(dir) {
+		path = dir
+	}
+	return path
+}
+
+// dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
+func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
+	stem, format, compression := outfile.SplitName(path)
+	return func(p capture.Place) string {
+		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+1, p.Began.Local().Format("20060102150405"), format, compression)
+	}
+}
+
+// autostop takes what -a asks for.
+func (o *outputOptions) autostop(rotation *capture.Rotation) error {
+	for _, text := range o.rotate.ends {
+		c, err := parseCriterion("-a", text, map[string]string{
+			"duration": "seconds", "filesize": "kB", "files": "files", "packets": "packets",
+		})
+		if err != nil {
+			return err
+		}
+		switch c.key {
+		case "duration":
+			if d := c.duration(); o.duration == 0 || d < o.duration {
+				o.duration = d
+			}
+		case "packets":
+			if n := c.whole(); o.count == 0 || n < o.count {
+				o.count = n
+			}
+		case "files":
+			rotation.Files = int(c.whole())
+		case "filesize":
+			rotation.Size = int64(c.whole()) * 1000
+			if len(o.rotate.begins) == 0 && rotation.Files == 0 {
+				rotation.Files = 1
+			}
+		}
+	}
+	return nil
+}
+
+// ringBuffer takes what -b asks for.
+func (r *rotationOptions) ringBuffer(rotation *capture.Rotation) error {
+	for _, text := range r.begins {
+		c, err := parseCriterion("-b", text, map[string]string{
+			"duration": "seconds", "interval": "seconds", "filesize": "kB", "files": "files", "packets": "packets",
+			"printname": "stdout",
+		})
+		if err != nil {
+			return err
+		}
+		switch c.key {
+		case "duration", "interval":
+			if rotation.Period != 0 {
+				return errors.New("-b duration and -b interval: choose one, once")
+			}
+			rotation.Period = c.duration()
+			if c.key == "interval" {
+				if rotation.Period%time.Second != 0 {
+					return fmt.Errorf("-b %s: must be whole seconds", text)
+				}
+				rotation.Origin = time.Unix(0, 0)
+			}
+		case "filesize":
+			rotation.Size = int64(c.whole()) * 1000
+		case "packets":
+			rotation.Packets = c.whole()
+		case "files":
+			rotation.Keep = int(c.whole())
+		case "printname":
+			r.printFiles = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// runCapture is the default command, from its flags to its closing lines or object. A mistake in
+// the flags is an error with which it ends at once.
+func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
+	r := &captureRun{o: o, text: stderr, notices: newNotices()}
+	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.add}
+	if err := o.json.conflict(o); err != nil {
+		return errors.Join(mistake, err)
+	}
+	if o.json.given && o.json.descriptor() == unix.Stderr {
+		r.text = io.Discard
+	}
+	if o.extcap.capture {
+		r.text, r.losses = io.Discard, stderr
+	}
+	if err = mistake; err == nil {
+		err = r.run(cmd)
+	}
+	if o.json.given && !r.opening {
+		// What is wrong with the flags may be what says whom the capture becomes.
+		err = errors.Join(err, r.openObjects(o.sandbox.opener().OpenDirect))
+	}
+	if r.objects == nil {
+		return err
+	}
+	if faulty := new(filter.Error); errors.As(err, &faulty) {
+		err = o.json.explain(o.filter.words, err)
+	}
+	if failed := r.printSummary(r.accounts, err); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// A captureRun is one capture from its flags to its closing lines or object.
+type captureRun struct {
+	o       *captureOptions
+	text    io.Writer // for messages: stderr, or nothing where the objects of --json go there
+	losses  io.Writer // for the notice of a loss; nil where text has it
+	objects *console  // nil without --json, and before it is open
+	opening bool      // whether that was tried
+
+	exporter *exporter        // nil without --listen
+	session  *capture.Session // nil until the capture has begun
+	started  time.Time
+	recorder *capture.Recorder  // that writes files in place of -w's; nil without --ring
+	accounts []capture.Accounts // of the outputs, at the end
+	destinations
+	notices *notices
+
+	companions companions
+	counted    companionReports // what companions had at the end, or when somebody asked last
+}
+
+// run sets the accounts, unless an error kept the capture from beginning.
+func (r *captureRun) run(cmd *cobra.Command) (err error) {
+	if err := r.o.readFilter(cmd); err != nil {
+		return err
+	}
+	if err := r.o.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if err := r.plan(); err != nil {
+		return err
+	}
+	g := guard{interfaces: r.o.interfaces, yes: r.o.yes}
+	if r.o.sink {
+		g.flag = "--sink"
+	}
+	ctx, err := begin(g)
+	if err != nil {
+		return err
+	}
+	r.companions = companions{options: &r.o.companions, exits: make(map[string]capture.Companions)}
+	defer r.companions.close() // behind everything that reads them
+	if r.exporter, err = newExporter(r.o.listen); err != nil {
+		return err
+	}
+	defer r.exporter.close()
+	defer r.closeOutputs()
+	opening, opened := forDuration(ctx, r.o.duration) // the reader of a FIFO may never come
+	err = r.openOutputs(opening)
+	if opened(); err != nil {
+		return err
+	}
+	if r.prints() {
+		if err := checkNotClosed("packets", "-w /dev/null"); err != nil {
+			return fmt.Errorf("print packets: %w", err)
+		}
+	}
+	if r.o.rotate.printFiles {
+		if err := checkNotClosed("names", ">/dev/null"); err != nil {
+			return fmt.Errorf("--print-files: %w", err)
+		}
+	}
+	if r.recorder != nil {
+		defer r.triggerBySignal()()
+	}
+	options := r.o.session()
+	options.Notice = r.notices.add
+	if !r.o.companions.isNone() {
+		options.Companions = r.companions.join
+	}
+	if r.session, err = capture.Open(options); err != nil {
+		return err
+	}
+	defer r.session.Close()
+	r.started = time.Now()
+	r.companions.began = r.started
+	if err := r.enterSandbox(); err != nil {
+		return err
+	}
+	if err := r.o.json.begin(); err != nil {
+		return err
+	}
+	own := newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))
+	r.exporter.serve(newRegistry(append(r.companions.collectors(), own)...))
+	return r.follow(ctx)
+}
+
+// laterFile is outputOptions.laterFile, with the files of a recorder.
+func (o *captureOptions) laterFile() string {
+	if o.recorder.size.bytes > 0 {
+		return o.rotate.lasting(o.write)
+	}
+	return o.outputOptions.laterFile()
+}
+
+// plan decides whom the capture becomes, and opens the file of --json as that user.
+func (r *captureRun) plan() error {
+	files := append(r.o.madeFiles(), r.o.json.path())
+	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
+		return err
+	}
+	return r.openObjects(r.o.sandbox.opener().Open)
+}
+
+// openObjects opens where the objects of --json go, by a function of an outfile.Opener.
+func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
+	r.opening = true
+	r.objects, err = r.o.json.open(by)
+	return err
+}
+
+// openOutputs opens where packets are written to.
+func (r *captureRun) openOutputs(ctx context.Context) error {
+	if r.o.extcap.capture {
+		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&target{}), &r.o.sandbox)
+		if err == nil {
+			r.add(r.o.extcap.fifo, fifo)
+		}
+		return err
+	}
+	output := os.Stderr
+	if r.text != stderr {
+		output = nil // it has JSON objects and errors only
+	}
+	if err := r.watchFiles(output); err != nil {
+		return err
+	}
+	r.o.adopt()
+	for i := range r.o.targets {
+		t := &r.o.targets[i]
+		if r.o.recorder.size.bytes > 0 && t.isFile() {
+			if err := r.openRecorder(); err != nil {
+				return err
+			}
+			r.outputs = append(r.outputs, namedOutput{recorderOutput{r.recorder}, t.name})
+			continue
+		}
+		d, err := r.openTarget(ctx, t)
+		if err != nil {
+			return err
+		}
+		r.add(t.name, d)
+	}
+	return r.openServer()
+}
+
+// closeOutputs releases what End has not, or what was never begun.
+func (r *captureRun) closeOutputs() {
+	r.destinations.close()
+	if r.recorder != nil {
+		r.recorder.Close()
+	}
+}
+
+// enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
+// at.
+func (r *captureRun) enterSandbox() error {
+	if r.session.SetCards() {
+		r.o.sandbox.keepNetAdmin("put back how the card stamps packets")
+	}
+	made := append(r.givers(), &r.o.json)
+	perf := r.session.Options().Transport == capture.TransportPerf
+	for _, src := range r.session.Sources() {
+		if src.NetAdmin {
+			r.o.sandbox.keepNetAdmin("remove the filter of clsact")
+		}
+		perf = perf || src.Target.ID != 0 // tracers send packets in several buffers by perf
+	}
+	if box := r.o.sandbox.box; box != nil {
+		r.o.sandboxNeeds(box)
+		if perf {
+			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
+		}
+	}
+	return r.o.sandbox.enter(made...)
+}
+
+// follow captures until the session ends, and ends the messages about it.
+func (r *captureRun) follow(ctx context.Context) (err error) {
+	reporter := r.reporter()
+	reporter.start()
+	ctx, cancel := forDuration(ctx, r.o.duration)
+	defer cancel()
+	all, err := r.session.Run(ctx, r.allOutputs()...)
+	reporter.end() // the files are whole before this waits for a reader of stderr
+	r.accounts = all
+	counting := r.count()
+	if r.objects == nil {
+		r.writeAccounts(r.accounts)
+	}
+	if r.finished != nil {
+		r.finished.wait(reporter.note)
+	}
+	if n := r.notices.left(); n > 0 {
+		say(r.text, "%d more notices were not told, because there were many like them", n)
+	}
+	return errors.Join(err, counting)
+}
+
+// printCounts prints the counts so far.
+func (r *captureRun) printCounts() {
+	all, err := r.accountsNow()
+	err = errors.Join(err, r.count())
+	switch {
+	case err != nil:
+	case r.objects != nil:
+		r.printSummary(all, nil)
+	default:
+		r.writeAccounts(all)
+	}
+}
+
+// writeAccounts prints the accounts of the outputs.
+func (r *captureRun) writeAccounts(all []capture.Accounts) {
+	writeCounts(r.text, all[0].Total())
+	writeStamps(r.text, r.session, all[0])
+	r.writeOutputs(all)
+	r.writeCompanions()
+}
+
+// accountsNow are the accounts of the outputs so far. What prints packets, or only counts them, has
+// what the session has.
+func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
+	for _, out := range r.outputs {
+		own, err := out.Accounts(r.session.Accounts)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, own)
+	}
+	if all == nil {
+		own, err := r.session.Accounts()
+		return []capture.Accounts{own}, err
+	}
+	return all, nil
+}
+
+// count reads what is counted beside the packets.
+func (r *captureRun) count() (err error) {
+	r.counted, err = r.companions.reports()
+	return err
+}
+
+// writeCompanions prints what count has read.
+func (r *captureRun) writeCompanions() {
+	for _, table := range r.counted.tables {
+		fmt.Fprintf(r.text, "\n%s", table)
+	}
+}
+
+// writer returns the options for writing a file, whose statistics have what is counted, too.
+func (r *captureRun) writer(t *target) capture.WriterOptions {
+	w := r.o.writer(t)
+	if !r.o.companions.isNone() {
+		w.StatisticsInterval = r.o.sflow.counterInterval
+		w.Comments = func(source int) []string {
+			all := r.session.Sources()
+			return r.companions.comments(all[source], all)
+		}
+	}
+	return w
+}
+
+// allOutputs are where the packets go: first what -w names, in its order.
+func (r *captureRun) allOutputs() (outputs []capture.Output) {
+	for _, out := range r.outputs {
+		outputs = append(outputs, out.liveOutput)
+	}
+	if r.prints() {
+		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
+	}
+	if r.o.account {
+		outputs = append(outputs, accountOnly{})
+	}
+	return outputs
+}
+
+// prints tells whether the packets are printed.
+func (r *captureRun) prints() bool {
+	return r.o.print || len(r.outputs) == 0 && !r.o.account
+}
+
+// reporter keeps a line of counts on a terminal that is not used otherwise.
+func (r *captureRun) reporter() *reporter {
+	live := len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
+	return &reporter{captureRun: r, live: live}
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// liveOptions are the flags about streams of packets that go over TCP while the capture runs.
+type liveOptions struct {
+	serve string // address, "" = none
+	tls   tlsOptions
+}
+
+func (o *liveOptions) flags(f *pflag.FlagSet) {
+	nameVar(f, &o.serve, "serve", "", "hand packets to whoever connects to this `address`, as wireshark -i TCP@HOST:PORT does; :PORT is 127.0.0.1:PORT, unix:PATH a socket for its owner alone; without TLS anybody who can reach an address gets all")
+	o.tls.flags(f)
+}
+
+// isLocal tells whether clients come by a socket in the file system.
+func (o *liveOptions) isLocal() bool {
+	_, ok := localPath(o.serve)
+	return ok
+}
+
+// A liveServer is the destination of --serve.
+type liveServer struct {
+	*capture.Server
+	local *localListener // nil = it listens on an address
+	where string         // what is said of who may connect
+	open  bool           // anybody who reaches the address may
+}
+
+// openServer listens before anything is attached, and before the process becomes another user.
+func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, error) {
+	config, err := o.tls.config()
+	if err != nil {
+		return nil, "", err
+	}
+	if path, ok := localPath(o.serve); ok {
+		l, err := listenLocal(path)
+		if err != nil {
+			return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
+		}
+		return &liveServer{Server: capture.NewServer(l, nil, w), local: l, where: ", which its owner alone may do"}, o.serve, nil
+	}
+	host, port, err := net.SplitHostPort(o.serve)
+	if err != nil {
+		return nil, "", fmt.Errorf("--serve %s: must be HOST:PORT, :PORT or unix:PATH", o.serve)
+	}
+	if config != nil && o.tls.cert == "" {
+		return nil, "", errors.New("--serve with --tls-ca: add --tls-cert and --tls-key, by which clients know this side")
+	}
+	s := &liveServer{}
+	if host == "" {
+		host, s.where = "127.0.0.1", " from this machine: "+o.serve+" names no address"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
+	}
+	s.Server = capture.NewServer(l, config, w)
+	s.open = !l.Addr().(*net.TCPAddr).IP.IsLoopback() && (config == nil || config.ClientAuth != tls.RequireAndVerifyClientCert)
+	return s, "tcp://" + l.Addr().String(), nil
+}
+
+// Give gives the socket in the file system, if there is one, to whom the process becomes.
+func (s *liveServer) Give(uid, gid int) error {
+	if s.local == nil {
+		return nil
+	}
+	return s.local.Give(uid, gid)
+}
+
+func (s *liveServer) summarize(o *outputSummary) {
+	a := s.Account()
+	o.Clients, o.ClientsRefused, o.ClientsLost = &a.Clients, a.Refused, a.Lost
+}
+
+// streamAddress returns the HOST:PORT of a URL, and how TLS is to be spoken there; nil = not.
+func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Config, err error) {
+	if _, _, err := net.SplitHostPort(u.Host); err != nil || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" {
+		return "", nil, errors.New("must be tcp://HOST:PORT")
+	}
+	config, err = o.config()
+	return u.Host, config, err
+}
+
+// dialStream connects to where packets are read from.
+func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error) {
+	if path, ok := localPath(u.String()); ok {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}
+	address, config, err := streamAddress(u, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case config != nil:
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// openSender connects to what -w tcp://HOST:PORT names.
+func openSender(u *url.URL, o *outputOptions, notice func(error)) (destination, error) {
+	address, config, err := streamAddress(u, &o.live.tls)
+	if err != nil {
+		return nil, err
+	}
+	s, err := capture.NewSender(address, config, notice, o.writer(&target{}))
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// localScheme is how the address of a socket in the file system begins, for --serve and read.
+const localScheme = "unix:"
+
+// localPath returns the path of such an address.
+func localPath(address string) (path string, ok bool) { return strings.CutPrefix(address, localScheme) }
+
+// maxLocalPath is how many bytes the path of a socket may have (unix(7)).
+const maxLocalPath = 107
+
+// lockPatience is how long to wait for another process that makes a socket in the same directory.
+const lockPatience = time.Second
+
+// A localListener is a socket in the file system, which its owner alone may connect to. It removes
+// the socket when it is closed.
+type localListener struct {
+	*net.UnixListener
+	dir   *os.File
+	name  string // in the directory
+	inode uint64
+	once  sync.Once
+}
+
+// listenLocal makes a socket. It takes the place of one that nobody listens on any more, and of
+// nothing else. The directory is locked meanwhile, so that of two processes which find such a
+// leftover one does not remove the other's socket.
+func listenLocal(path string) (_ *localListener, err error) {
+	if path == "" || len(path) > maxLocalPath {
+		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxLocalPath)
+	}
+	l := &localListener{name: filepath.Base(path)}
+	if l.dir, err = os.Open(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.dir.Close()
+		}
+	}()
+	if err := lockDirectory(l.dir); err != nil {
+		return nil, err
+	}
+	defer unix.Flock(int(l.dir.Fd()), unix.LOCK_UN)
+	if err := l.removeLeftover(path); err != nil {
+		return nil, err
+	}
+	made := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		// bind(2) makes the file with the mode that the socket has.
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+	}}
+	listener, err := made.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l.UnixListener = listener.(*net.UnixListener)
+	l.SetUnlinkOnClose(false)
+	info, err := l.stat()
+	if err != nil {
+		listener.Close()
+		return nil, err
+	}
+	l.inode = info.Ino
+	return l, nil
+}
+
+func lockDirectory(dir *os.File) error {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return os.NewSyscallError("flock", err)
+		}
+	}
+}
+
+// stat looks at what has the name, and follows no link.
+func (l *localListener) stat() (info unix.Stat_t, err error) {
+	err = unix.Fstatat(int(l.dir.Fd()), l.name, &info, unix.AT_SYMLINK_NOFOLLOW)
+	return info, err
+}
+
+// removeLeftover removes a socket that nobody listens on.
+func (l *localListener) removeLeftover(path string) error {
+	info, err := l.stat()
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode&unix.S_IFMT != unix.S_IFSOCK:
+		return errors.New("there is something else than a socket: choose another name")
+	}
+	conn, err := net.DialTimeout("unix", path, lockPatience)
+	switch {
+	case err == nil:
+		conn.Close()
+		fallthrough
+	case !errors.Is(err, unix.ECONNREFUSED):
+		return errors.New("another process listens there: choose another name, or end that one")
+	}
+	return unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
+}
+
+// Give gives the socket to a user.
+func (l *localListener) Give(uid, gid int) error {
+	return unix.Fchownat(int(l.dir.Fd()), l.name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Close closes the socket, and removes its file unless another one is there now. Where that is
+// forbidden, the next one to listen there removes it.
+func (l *localListener) Close() error {
+	err := l.UnixListener.Close()
+	l.once.Do(func() {
+		if info, failed := l.stat(); failed == nil && info.Ino == l.inode {
+			unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
+		}
+		l.dir.Close()
+	})
+	return err
+}

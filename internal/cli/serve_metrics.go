@@ -1,0 +1,31 @@
+package cli
+
+import "github.com/xdpcap/xdpcap/capture"
+
+// clientMetrics are about the clients of --serve, and missing without it.
+func clientMetrics() (all []metric[captureReading]) {
+	for _, m := range []struct {
+		name, help string
+		gauge      bool
+		of         func(*capture.ServerAccount) float64
+	}{
+		{"xdpcap_connected_clients", "Clients of --serve that there are.", true,
+			func(a *capture.ServerAccount) float64 { return float64(a.Connected) }},
+		{"xdpcap_clients_total", "Connections that --serve has let in.", false,
+			func(a *capture.ServerAccount) float64 { return float64(a.Clients) }},
+		{"xdpcap_clients_refused_total", "Connections that --serve has not let in: there were as many as it has room for, or their TLS handshake failed.", false,
+			func(a *capture.ServerAccount) float64 { return float64(a.Refused) }},
+		{"xdpcap_clients_lost_packets_total", "Packets that clients of --serve were too slow for, of all of them together.", false,
+			func(a *capture.ServerAccount) float64 { return float64(a.Lost) }},
+	} {
+		all = append(all, metric[captureReading]{
+			name: m.name, help: m.help, gauge: m.gauge,
+			values: func(c captureReading, send sendValue) {
+				if c.clients != nil {
+					send(m.of(c.clients))
+				}
+			},
+		})
+	}
+	return all
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// A setting is the value of a flag that stands in a file or in the environment.
+type setting struct {
+	flag, value string
+	from        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"
+}
+
+// systemSettings is the file for all users of the machine; tests have another.
+var systemSettings = "/etc/xdpcap.conf"
+
+// settingsPrefix begins the names of environment variables.
+const settingsPrefix = "XDPCAP_"
+
+// settingsFileVariable names a file to read instead of the others.
+const settingsFileVariable = settingsPrefix + "CONFIG"
+
+// settingsFiles are the files that are read: what a later one sets counts. A binary with
+// capabilities that its caller does not have reads the machine's alone.
+func settingsFiles() []string {
+	if privilege.SecureExecution() {
+		return []string{systemSettings}
+	}
+	if file := os.Getenv(settingsFileVariable); file != "" {
+		return []string{file}
+	}
+	files := []string{systemSettings}
+	if dir, err := os.UserConfigDir(); err == nil { // an error: there is no home
+		files = append(files, filepath.Join(dir, "xdpcap", "config"))
+	}
+	return files
+}
+
+// readSettings returns what is set, without what something that counts more sets, too: the
+// environment counts more than the user's file, and that more than the machine's. A list has an
+// element for each of its lines in a file. The flags are those of all commands. The notices are
+// about what is not obeyed.
+func readSettings(flags []string) (all []setting, notices []string, err error) {
+	replace := func(by []setting) {
+		all = slices.DeleteFunc(all, func(s setting) bool {
+			return slices.ContainsFunc(by, func(b setting) bool { return b.flag == s.flag })
+		})
+		all = append(all, by...)
+	}
+	for _, file := range settingsFiles() {
+		in, err := readSettingsFile(file, flags)
+		named := file == os.Getenv(settingsFileVariable)
+		switch {
+		// Under sudo, $HOME may be that of another user, whose files are closed to this one.
+		case !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
+			continue
+		case !named && errors.Is(err, errNotTrusted):
+			notices = append(notices, err.Error())
+			continue
+		case err != nil:
+			return nil, notices, err
+		}
+		replace(in)
+	}
+	if name := settingsFileVariable; os.Getenv(name) != "" && privilege.SecureExecution() {
+		notices = append(notices, notObeyed(name))
+	}
+	for _, flag := range flags {
+		value, variable := os.Getenv(variableOf(flag)), variableOf(flag)
+		switch {
+		case value == "":
+		case privilege.SecureExecution():
+			notices = append(notices, notObeyed(variable))
+		case isPowerful(flag):
+			return nil, notices, powerfulError(flag, variable)
+		default:
+			replace([]setting{{flag, value, variable}})
+		}
+	}
+	return all, notices, nil
+}
+
+// notObeyed says that a binary with capabilities of its own takes nothing from the environment.
+func notObeyed(variable string) string {
+	return variable + " is not obeyed, since xdpcap has capabilities that its caller has not: give flags instead"
+}
+
+// variableOf is the environment variable for a flag.
+func variableOf(flag string) string {
+	return settingsPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// maxSettings is how many bytes a file of settings may have: far more than all flags take.
+const maxSettings = 1 << 20
+
+// readSettingsText reads a regular file. /dev/null is an empty one; any other device, and a fifo,
+// could go on for ever or never begin.
+func readSettingsText(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settings: %w", err)
+	case isNull(info):
+		return nil, nil
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("settings: %s is no regular file: write them into one", path)
+	}
+	if err := checkTrust(path, info); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settings: %w", err)
+	case len(text) > maxSettings:
+		return nil, fmt.Errorf("settings: %s has more than %d bytes: it is no file of settings", path, maxSettings)
+	}
+	return text, nil
+}
+
+// isNull tells whether a file is /dev/null, by whichever name.
+func isNull(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
+}
+
+// readSettingsFile reads lines of the form "flag = value". Empty lines, and those that begin with
+// #, are comments.
+func readSettingsFile(path string, flags []string) (all []setting, err error) {
+	text, err := readSettingsText(path)
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		from := fmt.Sprintf("%s:%d", path, number)
+		name, value, ok := strings.Cut(line, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
+		case !slices.Contains(flags, name):
+			return nil, fmt.Errorf("%s: no command has a flag --%s", from, name)
+		case isPowerful(name) && !isOfMachine(path):
+			return nil, powerfulError(name, from)
+		}
+		all = append(all, setting{name, value, from})
+	}
+	return all, nil
+}

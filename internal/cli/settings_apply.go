@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// settableFlags are the names of the flags that can be set: those of all commands, but no other
+// tool's.
+func settableFlags(root *cobra.Command) (names []string) {
+	for _, c := range commandsOf(root) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if settable(f) && !slices.Contains(names, f.Name) {
+				names = append(names, f.Name)
+			}
+		})
+	}
+	slices.Sort(names)
+	return names
+}
+
+// commandsOf returns the capture, which is the command without a name, and then all others.
+func commandsOf(root *cobra.Command) []*cobra.Command {
+	return append([]*cobra.Command{root}, root.Commands()...)
+}
+
+func settable(f *pflag.Flag) bool {
+	return f != nil && f.Annotations[groupKey] != nil && f.Annotations[typedKey] == nil
+}
+
+// typedKey is the annotation of a flag that only the command line can set, because a setting of
+// that name is meant for another command.
+const typedKey = "typed"
+
+// applySettings sets the flags of a command that its command line has not, nor anything that takes
+// their place. hears tells for which flags the command takes settings.
+func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
+	all, notices, err := readSettings(settableFlags(cmd.Root()))
+	if err != nil {
+		return err
+	}
+	tellUntrusted(cmd, notices)
+	given := make(map[string]bool)
+	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	for _, pair := range [][2]string{{"interface", "hook"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
+		either := given[pair[0]] || given[pair[1]] || pair[1] == "filter-file" && cmd.Flags().NArg() > 0
+		given[pair[0]], given[pair[1]] = either, either
+	}
+	for _, values := range byFlag(all) {
+		flag := cmd.Flags().Lookup(values[0].flag)
+		if !settable(flag) || given[flag.Name] || !hears(flag) {
+			continue
+		}
+		switch a := fitOf(values); {
+		case slices.Contains(a.takers, cmd.Name()):
+			if err := values.apply(cmd); err != nil {
+				return err
+			}
+		case len(a.takers) == 0:
+			return a.refusals[cmd.Name()]
+		}
+	}
+	return nil
+}
+
+// tellUntrusted prints the notices, unless stderr has objects alone, or is shown by Wireshark.
+func tellUntrusted(cmd *cobra.Command, notices []string) {
+	for _, flag := range []string{"json", "extcap-interfaces", "extcap-config", "extcap-dlts", "capture"} {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == onStderr) {
+			return
+		}
+	}
+	for _, notice := range notices {
+		say(stderr, "%s", notice)
+	}
+}
+
+// flagSettings are the values that are set for one flag, of which only a list has several.
+type flagSettings []setting
+
+// byFlag puts the settings of each flag together, in the order in which the flags come.
+func byFlag(all []setting) (flags []flagSettings) {
+	for _, s := range all {
+		at := slices.IndexFunc(flags, func(f flagSettings) bool { return f[0].flag == s.flag })
+		if at < 0 {
+			at, flags = len(flags), append(flags, nil)
+		}
+		flags[at] = append(flags[at], s)
+	}
+	return flags
+}
+
+// A fit tells which commands take the values that are set for a flag. Several commands may have a
+// flag of one name that takes different things: --sample takes auto in a capture, and only numbers
+// in bench. A setting is for those commands that take all of its values.
+type fit struct {
+	takers   []string
+	refusals map[string]error // of the others that have the flag
+	first    error            // one of refusals
+}
+
+// fitOf tries the values with all commands. It makes commands for that, which never run, because a
+// flag that refuses its second value has its first one already.
+//
+// Flags of different kinds would all take some values in one way or another: 1 is a number, and as
+// good as true for a flag without a value; two lines are a list, and for a flag with one value the
+// second of them. So where the kinds differ, a flag without a value takes true and false alone, and
+// only a list takes several.
+func fitOf(values flagSettings) fit {
+	a := fit{refusals: make(map[string]error)}
+	name, last := values[0].flag, values[len(values)-1]
+	commands := commandsOf(newRoot())
+	commands = slices.DeleteFunc(commands, func(c *cobra.Command) bool { return !settable(c.Flags().Lookup(name)) })
+	kind := func(c *cobra.Command) flagKind { return kindOf(c.Flags().Lookup(name)) }
+	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return cmp.Compare(kind(b), kind(a)) }) // lists first
+	differ, several := kind(commands[0]) != kind(commands[len(commands)-1]), false
+	for _, c := range commands {
+		flag := c.Flags().Lookup(name)
+		err := values.apply(c)
+		switch {
+		case err != nil:
+		case kind(c) == severalValues:
+			several = several || len(flag.Value.(pflag.SliceValue).GetSlice()) > 1
+		case several:
+			err = last.refused(c, fmt.Errorf("%s %s: is one of several, and it takes one", flagName(flag), last.value))
+		case kind(c) == noValue && differ && last.value != "true" && last.value != "false":
+			err = last.refused(c, fmt.Errorf("%s %s: must be true or false", flagName(flag), last.value))
+		}
+		if err == nil {
+			a.takers = append(a.takers, c.Name())
+			continue
+		}
+		a.refusals[c.Name()] = err
+		a.first = cmp.Or(a.first, err)
+	}
+	return a
+}
+
+// A flagKind is how many values a flag takes.
+type flagKind int
+
+const (
+	noValue flagKind = iota // it is there or not
+	oneValue
+	severalValues
+)
+
+func kindOf(f *pflag.Flag) flagKind {
+	if _, list := f.Value.(pflag.SliceValue); list {
+		return severalValues
+	}
+	if f.Value.Type() == "bool" {
+		return noValue
+	}
+	return oneValue
+}
+
+// apply sets the flag of a command to the values.
+func (values flagSettings) apply(c *cobra.Command) error {
+	f := c.Flags().Lookup(values[0].flag)
+	for _, s := range values {
+		value := s.value
+		if value == "true" && f.NoOptDefVal != "" {
+			value = f.NoOptDefVal // the flag without a value
+		}
+		if err := c.Flags().Set(s.flag, value); err != nil {
+			return s.refused(c, inPlainWords(err))
+		}
+	}
+	return nil
+}
+
+// refused is the error of a value that a command does not take.
+func (s setting) refused(c *cobra.Command, err error) error {
+	return fmt.Errorf("%s: %w (in %s)", s.from, err, c.CommandPath())
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// setSettings gives the test files of settings, for the machine and for the user.
+func setSettings(t *testing.T, machine, user string) {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{filepath.Join(dir, "xdpcap.conf"): machine, filepath.Join(dir, "xdpcap", "config"): user}
+	if err := os.Mkdir(filepath.Join(dir, "xdpcap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range files {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := systemSettings
+	systemSettings = filepath.Join(dir, "xdpcap.conf")
+	t.Cleanup(func() { systemSettings = was })
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	t.Setenv(settingsFileVariable, "")
+}
+
+// The command line counts more than the environment, that more than the user's file, and that more
+// than the machine's.
+func TestSettings(t *testing.T) {
+	testnet.SkipEmulated(t)
+	const machine = "# of this machine\n\ninterface = eth0\ninterface=eth1\nsnapshot-length = 64\nper-cpu = true\n"
+	for _, test := range []struct {
+		name, machine, user string
+		env                 map[string]string
+		args                string
+		want                map[string]string // the values of flags, or of "error"
+	}{
+		{"none", "", "", nil, "", map[string]string{"interface": "[]", "snapshot-length": ""}},
+		{"machine", machine, "", nil, "", map[string]string{"interface": "[eth0,eth1]", "snapshot-length": "64"}},
+		{"user", machine, "interface = eth2\n", nil, "", map[string]string{"interface": "[eth2]", "snapshot-length": "64"}},
+		{"environment", machine, "snapshot-length=32\n", map[string]string{"XDPCAP_INTERFACE": "eth3", "XDPCAP_NOSUCH": "1"}, "",
+			map[string]string{"interface": "[eth3]", "snapshot-length": "32"}},
+		{"empty", "", "interface = eth2\n", map[string]string{"XDPCAP_INTERFACE": ""}, "", map[string]string{"interface": "[eth2]"}},
+		{"command line", machine, "", map[string]string{"XDPCAP_INTERFACE": "eth3"}, "-i eth4 -s 16",
+			map[string]string{"interface": "[eth4]", "snapshot-length": "16"}},
+		{"in its place", machine, "promiscuous-mode = true\nexpression-file = x", nil, "--hook /x -p tcp",
+			map[string]string{"interface": "[]", "promiscuous-mode": "false", "expression-file": ""}},
+		{"without a value", "", "json = true\nverbose = 2\nquiet = true\n", nil, "",
+			map[string]string{"json": onStderr, "verbose": "2", "quiet": "true"}},
+		{"another command", machine, "", nil, "stats", map[string]string{"interface": "[eth0,eth1]", "per-cpu": "true"}},
+		{"bad value", "", "interface = x\npacket-count = five", nil, "",
+			map[string]string{"error": "/config:2: -c five: must be a whole number without a sign (in xdpcap)"}},
+		{"bad variable", "", "", map[string]string{"XDPCAP_COUNT": "five"}, "stats",
+			map[string]string{"error": "XDPCAP_COUNT: -c five: must be a whole number without a sign (in xdpcap stats)"}},
+		// A value is for the commands whose flag takes it.
+		{"a rate of the capture", "sample = auto\n", "", nil, "", map[string]string{"sample": "auto"}},
+		{"a rate of the capture, in bench", "sample = auto\n", "", nil, "bench", map[string]string{"sample": "1"}},
+		{"several interfaces, in bench", machine, "", nil, "bench", map[string]string{"interface": ""}},
+		{"several interfaces, in probe", machine, "", nil, "probe", map[string]string{"interface": ""}},
+		{"several programs, in stats", "program = a,b\n", "", nil, "stats", map[string]string{"program": ""}},
+		{"one program, in stats", "program = a\n", "", nil, "stats", map[string]string{"program": "a"}},
+		{"counters", "count = true\nflows = 10\n", "", nil, "", map[string]string{"count": "true", "flows": "10"}},
+		{"counters, in stats", "count = true\nflows = 10\n", "", nil, "stats", map[string]string{"count": "0"}},
+		{"counters, in bench", "count = true\nflows = 10\n", "", nil, "bench", map[string]string{"flows": "false"}},
+		{"how many reports", "count = 1\n", "", nil, "", map[string]string{"count": "false"}},
+		{"how many reports, in stats", "count = 1\n", "", nil, "stats", map[string]string{"count": "1"}},
+		{"a file of counts", "json = /tmp/counts\n", "", nil, "", map[string]string{"json": "/tmp/counts"}},
+		{"a file of counts, in read", "json = /tmp/counts\n", "", nil, "read x", map[string]string{"json": "false"}},
+		{"what a capture prints", "stats = true\nprint = true\njson = true\nformat = pcap\n", "", nil, "",
+			map[string]string{"stats": "true", "print": "true", "json": onStderr, "format": "pcap"}},
+		{"what a capture prints, in read", "stats = true\nprint = true\njson = true\nformat = pcap\n", "", nil, "read x",
+			map[string]string{"stats": "false", "print": "false", "json": "false", "format": ""}},
+		{"for no command", "sample = often\n", "", nil, "bench",
+			map[string]string{"error": "/xdpcap.conf:1: --sample often: must be a whole number without a sign (in xdpcap bench)"}},
+		{"not about this command", "sample = often\n", "", nil, "stats", map[string]string{"interval": "1s"}},
+		{"bad flag", "line-buffered = true\n", "", nil, "", map[string]string{"error": "/xdpcap.conf:1: no command has a flag --line-buffered"}},
+		{"another tool's", "immediate-mode = true\n", "", nil, "", map[string]string{"error": "no command has a flag --immediate-mode"}},
+		{"bad line", "interface eth0\n", "", nil, "", map[string]string{"error": `/xdpcap.conf:1: "interface eth0" has no =: a line is FLAG = VALUE`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			setSettings(t, test.machine, test.user)
+			for name, value := range test.env {
+				t.Setenv(name, value)
+			}
+			root := newRoot()
+			got := make(map[string]string)
+			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+				if err := applySettings(cmd, (&extcapOptions{}).hears); err != nil {
+					got["error"] = err.Error()
+				}
+				for name := range test.want {
+					if f := cmd.Flags().Lookup(name); f != nil {
+						got[name] = f.Value.String()
+					}
+				}
+				return errDone
+			}
+			root.SetArgs(strings.Fields(test.args))
+			if err := root.Execute(); err != errDone {
+				t.Fatal(err)
+			}
+			for name, want := range test.want {
+				if got[name] != want && (name != "error" || !strings.Contains(got[name], want)) {
+					t.Errorf("%s: %q, want %q", name, got[name], want)
+				}
+			}
+			if got["error"] != "" && test.want["error"] == "" {
+				t.Error(got["error"])
+			}
+		})
+	}
+}
+
+// errDone ends a command before it runs.
+var errDone = errors.New("done")
+
+// config says what is set and from where, and finds what cannot be set.
+func TestConfig(t *testing.T) {
+	testnet.SkipEmulated(t)
+	run := func() (string, error) {
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetOut(&out)
+		root.SetArgs([]string{"config"})
+		err := root.Execute()
+		return out.String(), err
+	}
+	setSettings(t, "", "")
+	out, err := run()
+	if want := "nothing is set by XDPCAP_* or in " + strings.Join(settingsFiles(), " or ") + "\n"; err != nil || out != want {
+		t.Errorf("%q, %v, want %q", out, err, want)
+	}
+	setSettings(t, "interface = eth0\nquiet = true\nflows = 10\nsample = auto\n", "interface = \x1b[1m\n")
+	t.Setenv("XDPCAP_SNAPSHOT_LENGTH", "128")
+	files := settingsFiles()
+	out, err = run()
+	want := [][]string{
+		{"FLAG", "VALUE", "FROM", "COMMANDS"},
+		{"flows", "10", files[0] + ":3", "count", "xdpcap"},
+		{"interface", `\x1b[1m`, files[1] + ":1", "bench", "count", "latency", "monitor", "probe", "stats", "xdpcap"},
+		{"quiet", "true", files[0] + ":2", "count", "latency", "monitor", "read", "stats", "xdpcap"},
+		{"sample", "auto", files[0] + ":4", "xdpcap"},
+		{"snapshot-length", "128", "XDPCAP_SNAPSHOT_LENGTH", "xdpcap"},
+	}
+	var got [][]string
+	for line := range strings.Lines(out) {
+		got = append(got, strings.Fields(line))
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	t.Setenv("XDPCAP_INTERVAL", "soon")
+	if _, err := run(); err == nil || !strings.HasPrefix(err.Error(), "XDPCAP_INTERVAL: --interval soon: must be a time") {
+		t.Errorf("a value that a command does not take: %v", err)
+	}
+	t.Setenv(settingsFileVariable, "/nosuch")
+	if _, err := run(); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
+		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
+	}
+}
+
+// Only a regular file of a reasonable size has settings: a device would be read until the memory is
+// full, and a fifo waited for. /dev/null has none, by whichever name.
+func TestSettingsFile(t *testing.T) {
+	testnet.SkipEmulated(t)
+	dir := t.TempDir()
+	null, pipe, large := filepath.Join(dir, "null"), filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
+	err := errors.Join(os.Symlink(os.DevNull, null), unix.Mkfifo(pipe, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ path, want string }{
+		{os.DevNull, "<nil>"},
+		{null, "<nil>"},
+		{"/dev/zero", "settings: /dev/zero is no regular file: write them into one"},
+		{pipe, "settings: " + pipe + " is no regular file: write them into one"},
+		{dir, "settings: " + dir + " is no regular file: write them into one"},
+		{large, "settings: " + large + " has more than 1048576 bytes: it is no file of settings"},
+	} {
+		t.Setenv(settingsFileVariable, test.path)
+		if all, _, err := readSettings(nil); len(all) > 0 || fmt.Sprint(err) != test.want {
+			t.Errorf("%s: %v, %v", test.path, all, err)
+		}
+	}
+}

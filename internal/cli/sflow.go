@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/agent"
+	"github.com/xdpcap/xdpcap/internal/sflow"
+)
+
+// sflowScheme is that of a -w that sends to an sFlow collector.
+const sflowScheme = "sflow"
+
+// defaultCounterInterval is sFlow's own.
+const defaultCounterInterval = 20 * time.Second
+
+// sflowOptions are the flags about sFlow.
+type sflowOptions struct {
+	agent           string
+	counterInterval time.Duration
+
+	address  netip.Addr // of agent; not valid = the agent's choice
+	subAgent uint32
+	header   int // bytes of a packet; 0 = the agent's choice
+}
+
+func (o *sflowOptions) flags(f *pflag.FlagSet) {
+	durationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
+	o.agentFlag(f)
+}
+
+func (o *sflowOptions) agentFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.agent, "sflow-agent", "", "the `address` by which sFlow collectors know this host, and after a comma the number of the part of it that xdpcap is (default the address towards the collector, and the first interface's index)")
+}
+
+// checkSFlow finds what is wrong with the flags; given tells which were set.
+func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
+	o := &c.sflow
+	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }
+	if !c.writesTo(sflowScheme) {
+		switch {
+		case given("sflow-agent"):
+			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
+		case given("counter-interval") && c.companions.isNone():
+			return errors.New("--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count")
+		}
+		return nil
+	}
+	if given("first") {
+		return errors.New("--first and -w sflow://: the first packets of each flow stand for no number of others that a collector could multiply by: omit --first")
+	}
+	if given("sflow-agent") {
+		if err := o.readAgent(); err != nil {
+			return err
+		}
+	}
+	if given("snapshot-length") {
+		o.header = int(c.snapLen.bytes)
+	} else if !c.print && !slices.ContainsFunc(c.targets, func(t target) bool { return !isSFlow(t) }) {
+		c.snapLen.bytes = agent.DefaultHeader
+	}
+	return nil
+}
+
+// readAgent reads the value of --sflow-agent.
+func (o *sflowOptions) readAgent() error {
+	address, number, numbered := strings.Cut(o.agent, ",")
+	var err error
+	if o.address, err = netip.ParseAddr(address); err != nil {
+		return fmt.Errorf("--sflow-agent %s: must be an IP address, and may have a number after a comma", o.agent)
+	}
+	if numbered {
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil || n == 0 {
+			return fmt.Errorf("--sflow-agent %s: %s must be a number from 1 to %d", o.agent, number, uint32(1<<32-1))
+		}
+		o.subAgent = uint32(n)
+	}
+	return nil
+}
+
+// An sflowOutput is an sFlow agent as an output of the capture.
+type sflowOutput struct{ *agent.Agent }
+
+// openSFlow finds the collector of a -w sflow://HOST[:PORT].
+func openSFlow(u *url.URL, o *outputOptions, notice func(error)) (destination, error) {
+	if u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("must be sflow://HOST or sflow://HOST:PORT, with [] around an IPv6 address")
+	}
+	a, err := agent.Open(agent.Options{
+		Collector: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), strconv.Itoa(sflow.DefaultPort))),
+		Address:   o.sflow.address,
+		SubAgent:  o.sflow.subAgent,
+		Header:    o.sflow.header,
+		Interval:  o.sflow.counterInterval,
+		Notice:    notice,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sflowOutput{a}, nil
+}
+
+// sflowSummary is what an sFlow agent has sent.
+type sflowSummary struct {
+	Datagrams        uint64 `json:"datagrams"`
+	FlowSamples      uint64 `json:"flow_samples"`
+	DiscardedSamples uint64 `json:"discarded_samples"`
+	CounterSamples   uint64 `json:"counter_samples"`
+	Refused          uint64 `json:"refused"`
+}
+
+func (o sflowOutput) summarize(s *outputSummary) {
+	c := o.Counts()
+	s.SFlow = &sflowSummary{c.Datagrams, c.Flows, c.Discards, c.Counters, c.Refused}
+}
+
+func (s *sflowSummary) String() string {
+	return fmt.Sprintf("%d datagrams with %d flow samples, %d discarded packets and %d counter samples; %d datagrams refused",
+		s.Datagrams, s.FlowSamples, s.DiscardedSamples, s.CounterSamples, s.Refused)
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// statsOptions are the flags of the command stats.
+type statsOptions struct {
+	counterOptions
+	interfaces []string
+	program    string
+	action     string
+	yes        bool
+	perQueue   bool
+	mode       string
+}
+
+const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
+its exit and left as it is, for the packets of this interface; where none runs, stats attaches one
+that does --action. A libxdp dispatcher is counted as a whole, or with --program one of those behind
+it.`
+
+const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
+  xdpcap stats -i eth0 --count 10 --json        ten objects for a script
+  xdpcap stats -i eth0 --program firewall       behind a libxdp dispatcher, what this one returns
+  xdpcap stats -i eth0 --listen :9432           for Prometheus, too
+  xdpcap stats -q --listen :9432                for Prometheus alone, on all interfaces`
+
+func newStats() *cobra.Command {
+	var o statsOptions
+	cmd := &cobra.Command{
+		Use:     "stats -i interface [flags]",
+		Short:   "Count packets and bytes per XDP verdict",
+		Long:    statsHelp,
+		Example: statsExamples,
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
+	}
+	f := cmd.Flags()
+	addGroup(f, "Where", o.whereFlags)
+	addGroup(f, "What", o.whatFlags)
+	o.addFlags(f)
+	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
+	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
+	programVar(f, &o.program)
+	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
+	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
+	modeVar(f, &o.mode)
+	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")
+	f.Lookup("direction").Hidden = true // it changes nothing
+}
+
+func (o *statsOptions) whatFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
+}
+
+func runStats(o *statsOptions) error {
+	options, err := o.actions()
+	if err != nil {
+		return err
+	}
+	g := guard{interfaces: o.interfaces, yes: o.yes}
+	if options.Verdict != xdp.Pass {
+		g.flag = "--action " + o.action
+	}
+	return runCounters(&o.counterOptions, g, o.interfaces, func(iface string) (*counters[meter.ActionCounts], error) {
+		options := options
+		options.Interface = iface
+		if o.perQueue {
+			ifi, err := xdp.InterfaceByName(iface)
+			if err != nil {
+				return nil, err
+			}
+			options.Queues = ifi.RxQueues
+		}
+		a, err := meter.OpenActions(options)
+		if err != nil {
+			return nil, err
+		}
+		return &counters[meter.ActionCounts]{
+			openMeter: a,
+			metrics:   statsMetrics(o, a.Interface().Name),
+			newReport: func(i meter.Interval[meter.ActionCounts]) report {
+				return newStatsReport(o, a.Interface().Name, i)
+			},
+		}, nil
+	})
+}
+
+// actions returns the flags as options of internal/meter, for any interface.
+func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
+	a.Program = o.program
+	if a.Verdict, err = parseAction(o.action); err != nil {
+		return a, err
+	}
+	var chosen []string
+	if a.Verdict != xdp.Pass {
+		chosen = append(chosen, "--action "+o.action)
+	}
+	if o.program != "" {
+		chosen = append(chosen, "--program")
+	}
+	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+		return a, err
+	}
+	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
+		return a, fmt.Errorf("--xdp-mode: %w", err)
+	}
+	return a, nil
+}
+
+// parseAction reads what a program shall do, by the name of the verb or of the verdict, which may
+// be written as the kernel does.
+func parseAction(name string) (xdp.Verdict, error) {
+	switch strings.TrimPrefix(strings.ToLower(name), "xdp_") {
+	case "pass":
+		return xdp.Pass, nil
+	case "drop":
+		return xdp.Drop, nil
+	case "abort", "aborted":
+		return xdp.Aborted, nil
+	}
+	return 0, fmt.Errorf("--action %q: must be pass, drop or abort", name)
+}
+
+// statsMetrics are labelled by verdict, and by what else is counted by itself.
+func statsMetrics(o *statsOptions, iface string) metricSet[meter.ActionCounts] {
+	labels := []string{"verdict"}
+	if o.perQueue {
+		labels = append(labels, "queue")
+	}
+	if o.perCPU {
+		labels = append(labels, "cpu")
+	}
+	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, sendValue) {
+		return func(c meter.ActionCounts, send sendValue) {
+			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
+		}
+	}
+	return metricSet[meter.ActionCounts]{
+		labels: map[string]string{"interface": iface},
+		all: []metric[meter.ActionCounts]{
+			{
+				name:   "xdpcap_verdict_packets_total",
+				help:   "Packets by the XDP program's verdict.",
+				labels: labels,
+				values: values(func(t meter.Tally) uint64 { return t.Packets }),
+			},
+			{
+				name:   "xdpcap_verdict_bytes_total",
+				help:   "Bytes of packets by the XDP program's verdict.",
+				labels: labels,
+				values: values(func(t meter.Tally) uint64 { return t.Bytes }),
+			},
+		},
+	}
+}
+
+// eachTally sends every tally of a snapshot with its labels. Queues and CPUs that have seen no
+// packet are left out, because there may be many of them.
+func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
+	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
+		if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
+			return
+		}
+		for i, t := range tallies {
+			send(t, append([]string{verdictName(i)}, labels...)...)
+		}
+	}
+	switch {
+	case !o.perQueue && !o.perCPU:
+		verdicts(c.Total())
+	case !o.perQueue:
+		for cpu := range c.CPUs() {
+			verdicts(c.CPU(cpu), strconv.Itoa(cpu))
+		}
+	case !o.perCPU:
+		for q := range c {
+			verdicts(c.Queue(q), queueName(c, q))
+		}
+	default:
+		for q := range c {
+			for cpu, v := range c[q] {
+				verdicts(v, queueName(c, q), strconv.Itoa(cpu))
+			}
+		}
+	}
+}
+
+// verdictDirection is the value of -Q, which is about what has verdicts.
+type verdictDirection struct{}
+
+func (verdictDirection) String() string { return capture.In.String() }
+func (verdictDirection) Type() string   { return "direction" }
+
+func (verdictDirection) Set(s string) error {
+	d, err := capture.ParseDirection(strings.ToLower(s))
+	if err == nil && d != capture.In {
+		err = refusal("nobody knows a verdict of what an interface sends, since XDP programs see what it receives: " +
+			"xdpcap count -Q " + d.String() + " counts it by protocol")
+	}
+	return err
+}

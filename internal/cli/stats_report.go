@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// statsReport is what stats prints: as a table, or with --json as this object.
+type statsReport struct {
+	intervalKeys
+	Interface string `json:"interface"`
+	VerdictRates
+	Queues []queueRates `json:"queues,omitempty"` // with --per-queue
+	CPUs   []cpuRates   `json:"cpus,omitempty"`   // with --per-cpu
+}
+
+type VerdictRates struct {
+	Verdicts map[string]rate `json:"verdicts"` // by name
+	Total    rate            `json:"total"`
+}
+
+type queueRates struct {
+	Queue string `json:"queue"`
+	VerdictRates
+}
+
+type cpuRates struct {
+	CPU int `json:"cpu"`
+	VerdictRates
+}
+
+func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.ActionCounts]) *statsReport {
+	r := &statsReport{intervalKeys: newIntervalKeys(i), Interface: iface}
+	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
+	if o.perQueue {
+		for q := range i.Now {
+			v := newVerdictRates(i.Before.Queue(q), i.Now.Queue(q), i.Took)
+			// The last one is for packets of queues beyond those that the driver named. It is shown
+			// where there are such packets.
+			if q < len(i.Now)-1 || v.Total.Packets > 0 {
+				r.Queues = append(r.Queues, queueRates{queueName(i.Now, q), v})
+			}
+		}
+	}
+	if o.perCPU {
+		for cpu := range i.Now.CPUs() {
+			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
+			r.CPUs = append(r.CPUs, cpuRates{cpu, v})
+		}
+	}
+	return r
+}
+
+func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) VerdictRates {
+	v := VerdictRates{
+		Verdicts: make(map[string]rate),
+		Total:    newRate(meter.NewRate(before.Sum(), now.Sum(), took)),
+	}
+	for i := range now {
+		v.Verdicts[verdictName(i)] = newRate(meter.NewRate(before[i], now[i], took))
+	}
+	return v
+}
+
+func queueName(c meter.ActionCounts, queue int) string {
+	if queue == len(c)-1 {
+		return "other"
+	}
+	return strconv.Itoa(queue)
+}
+
+func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
+
+func (r *statsReport) object() any { return r }
+
+func (r *statsReport) writeTable(w io.Writer) {
+	var t table
+	t.add(append([]string{"VERDICT"}, rateColumns...)...)
+	for i := range (meter.VerdictTallies{}) {
+		t.add(r.Verdicts[verdictName(i)].row(verdictName(i))...)
+	}
+	t.add(r.Total.row("total")...)
+	t.write(w)
+	if r.Queues != nil {
+		t := newSubTable("QUEUE")
+		for _, q := range r.Queues {
+			q.addTo(t, q.Queue)
+		}
+		t.write(w)
+	}
+	if r.CPUs != nil {
+		t := newSubTable("CPU")
+		for _, c := range r.CPUs {
+			c.addTo(t, strconv.Itoa(c.CPU))
+		}
+		t.write(w)
+	}
+}
+
+func newSubTable(of string) *table {
+	t := &table{left: 1}
+	t.add(append([]string{of, "VERDICT"}, rateColumns...)...)
+	return t
+}
+
+// addTo adds a row for each verdict that occurred.
+func (v VerdictRates) addTo(t *table, name string) {
+	for i := range (meter.VerdictTallies{}) {
+		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
+			t.add(r.row(name, verdictName(i))...)
+		}
+	}
+}

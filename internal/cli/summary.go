@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// A summary is what --json prints at the end and for SIGUSR1. The README documents its keys.
+type summary struct {
+	AccountKeys                 // of all sources together
+	Duration    float64         `json:"duration_s"`
+	Transport   string          `json:"transport,omitempty"`
+	Interfaces  []sourceSummary `json:"interfaces"`
+	Outputs     []outputSummary `json:"outputs,omitempty"` // where there are several
+	CompanionKeys
+	Notices        []string `json:"notices,omitempty"`
+	NoticesOmitted uint64   `json:"notices_omitted,omitempty"` // because there were many like them
+	Error          string   `json:"error,omitempty"`
+}
+
+// sourceSummary is one source with its own account.
+type sourceSummary struct {
+	Interface string `json:"interface"` // or the hook map's path
+	Hook      string `json:"hook"`
+	Mode      string `json:"mode,omitempty"` // at the hooks xdp and egress
+	Program   string `json:"program,omitempty"`
+	ProgramID uint32 `json:"program_id,omitempty"`
+
+	Clock *clockKeys `json:"clock,omitempty"` // the card's
+	AccountKeys
+}
+
+// outputSummary is what one of several outputs has taken of the packets of all sources.
+type outputSummary struct {
+	Output   string `json:"output"` // as -w has it
+	Captured uint64 `json:"captured"`
+	Bytes    uint64 `json:"bytes"`
+	NotTaken uint64 `json:"not_taken"`
+
+	Recordings         *uint64 `json:"recordings,omitempty"`           // of --ring
+	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // that made no recording
+
+	SFlow          *sflowSummary `json:"sflow,omitempty"`
+	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were let in
+	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were not let in
+	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
+}
+
+// A summarizer is a destination that adds what it knows besides to its summary.
+type summarizer interface{ summarize(*outputSummary) }
+
+// outputSummaries tell what each of several outputs has taken, and one that knows more than its
+// account. Without accounts there are none.
+func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputSummary) {
+	if accounts == nil {
+		return nil
+	}
+	for i, out := range r.outputs {
+		a := accounts[i].Total()
+		s := outputSummary{Output: out.name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
+		more, ok := out.liveOutput.(summarizer)
+		if ok {
+			more.summarize(&s)
+		}
+		if ok || len(r.outputs) > 1 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// writeOutputs prints what each of several outputs has taken.
+func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
+	for _, s := range r.outputSummaries(accounts) {
+		say(r.text, "%s", s)
+	}
+}
+
+func (s outputSummary) String() string {
+	text := fmt.Sprintf("%s: %s captured, %d not taken", printable(s.Output), packets(s.Captured), s.NotTaken)
+	if s.Recordings != nil {
+		text += fmt.Sprintf("; %d recordings, %d further triggers", *s.Recordings, s.TriggersPassedOver)
+	}
+	if s.SFlow != nil {
+		text += fmt.Sprintf("; %s", s.SFlow)
+	}
+	if s.Clients != nil {
+		text += fmt.Sprintf("; %d clients, which lost %d packets, %d clients refused", *s.Clients, s.ClientsLost, s.ClientsRefused)
+	}
+	return text
+}
+
+type AccountKeys struct {
+	Seen        uint64 `json:"seen"`
+	FilteredOut uint64 `json:"filtered_out"`
+	NotSampled  uint64 `json:"not_sampled"`
+	NotRecorded uint64 `json:"not_recorded"`
+	Lost        uint64 `json:"lost"`
+	NotTaken    uint64 `json:"not_taken"`
+	Invalid     uint64 `json:"invalid"`
+	Captured    uint64 `json:"captured"`
+	Bytes       uint64 `json:"bytes"`
+	Unstamped   uint64 `json:"unstamped,omitempty"`
+	Unexplained int64  `json:"unexplained,omitempty"`
+}
+
+func newAccountKeys(a capture.Account) AccountKeys {
+	return AccountKeys{
+		Seen:        a.Seen,
+		FilteredOut: a.FilteredOut,
+		NotSampled:  a.NotSampled,
+		NotRecorded: a.NotRecorded,
+		Lost:        a.Lost,
+		NotTaken:    a.NotTaken,
+		Invalid:     a.Invalid,
+		Captured:    a.Captured,
+		Bytes:       a.Bytes,
+		Unstamped:   a.Unstamped,
+		Unexplained: a.Unexplained,
+	}
+}
+
+func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
+	s := sourceSummary{Interface: src.Name, Hook: src.Hook.String(), AccountKeys: newAccountKeys(a)}
+	switch src.Hook {
+	case capture.XDP:
+		s.Mode = src.Mode.String()
+	case capture.Egress:
+		s.Mode = src.Attached
+	}
+	s.Program, s.ProgramID = src.Target.Name, src.Target.ID
+	return s
+}
+
+// printSummary prints the object of --json, with the accounts of the outputs. Without them, all
+// numbers in it are 0.
+func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
+	var accounts capture.Accounts
+	if len(all) > 0 {
+		accounts = all[0]
+	}
+	s := summary{Interfaces: []sourceSummary{}, Outputs: r.outputSummaries(all), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
+	if r.session != nil {
+		s.Duration = time.Since(r.started).Seconds()
+		s.Transport = r.session.Options().Transport.String()
+		clocks := r.session.CardClocks()
+		for i, src := range r.session.Sources() {
+			var own capture.Account
+			if i < len(accounts) {
+				own = accounts[i]
+			}
+			one := newSourceSummary(&src, own)
+			one.Clock = newClockKeys(clocks[i])
+			s.Interfaces = append(s.Interfaces, one)
+		}
+	}
+	s.AccountKeys = newAccountKeys(accounts.Total())
+	s.CompanionKeys = r.counted.CompanionKeys
+	if failed != nil {
+		s.Error = strings.Join(messages(failed), "; ")
+	}
+	if err := r.o.json.begin(); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(r.objects).Encode(s); err != nil {
+		return fmt.Errorf("--json=%s: %w", r.o.json.file, err)
+	}
+	return nil
+}

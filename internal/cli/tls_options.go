@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// tlsOptions are the flags of TLS, for --serve and tcp:// alike.
+type tlsOptions struct{ cert, key, ca string }
+
+func (o *tlsOptions) flags(f *pflag.FlagSet) {
+	nameVar(f, &o.cert, "tls-cert", "", "TLS for --serve and tcp://: the certificates of this side, a PEM `file`")
+	nameVar(f, &o.key, "tls-key", "", "the key of the first of these certificates, a PEM `file`")
+	nameVar(f, &o.ca, "tls-ca", "", "who must have signed the certificate of the other side, a PEM `file`; with --serve no client comes in without one")
+}
+
+// asked tells whether there is to be TLS.
+func (o *tlsOptions) asked() bool { return o.cert != "" || o.key != "" || o.ca != "" }
+
+// config reads the files. It is nil where there is no TLS.
+func (o *tlsOptions) config() (*tls.Config, error) {
+	if !o.asked() {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS13}
+	if (o.cert == "") != (o.key == "") {
+		return nil, errors.New("--tls-cert and --tls-key: one needs the other")
+	}
+	if o.cert != "" {
+		pair, err := loadKeyPair(o.cert, o.key)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.cert, o.key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	if o.ca == "" {
+		return c, nil
+	}
+	text, err := readInput(o.ca)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	c.RootCAs = x509.NewCertPool()
+	if !c.RootCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--tls-ca %s: there is no certificate in it", o.ca)
+	}
+	c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert
+	return c, nil
+}
+
+// loadKeyPair reads certificates and the key of the first. A signal ends the wait for a pipe.
+func loadKeyPair(cert, key string) (tls.Certificate, error) {
+	certText, err := readInput(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyText, err := readInput(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certText, keyText)
+}

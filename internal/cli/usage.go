@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// groupKey is the annotation of a flag that says in which group it stands.
+const groupKey = "group"
+
+// addGroup adds flags to those of a command, below a title in its help. Groups and flags are shown
+// in the order in which they are added.
+func addGroup(all *pflag.FlagSet, title string, define func(f *pflag.FlagSet)) {
+	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	f.SortFlags, all.SortFlags = false, false
+	define(f)
+	f.VisitAll(func(flag *pflag.Flag) {
+		flag.Annotations = map[string][]string{groupKey: {title}}
+		all.AddFlag(flag)
+	})
+}
+
+// A flagGroup are the flags that the help shows below a title.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// flagGroups returns the flags that are not hidden. Those that cobra adds have no group of their
+// own, and come last.
+func flagGroups(all *pflag.FlagSet) (groups []flagGroup) {
+	const other = "Other"
+	add := func(flag *pflag.Flag, title string) {
+		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.title == title })
+		if i < 0 {
+			i = len(groups)
+			f := pflag.NewFlagSet(title, pflag.ContinueOnError)
+			f.SortFlags = false
+			groups = append(groups, flagGroup{title, f})
+		}
+		groups[i].flags.AddFlag(flag)
+	}
+	for _, grouped := range []bool{true, false} {
+		all.VisitAll(func(flag *pflag.Flag) {
+			title, ok := flag.Annotations[groupKey]
+			switch {
+			case flag.Hidden || ok != grouped:
+			case ok:
+				add(flag, title[0])
+			default:
+				add(flag, other)
+			}
+		})
+	}
+	return groups
+}
+
+// usageWidth is how many columns the help takes at most.
+const usageWidth = 100
+
+// flagUsages lists flags for the help, below the titles of their groups.
+func flagUsages(all *pflag.FlagSet) string {
+	var b strings.Builder
+	groups := flagGroups(all)
+	for _, g := range groups {
+		if len(groups) > 1 {
+			b.WriteString("\n " + g.title + ":\n")
+		}
+		b.WriteString(g.flags.FlagUsagesWrapped(usageWidth))
+	}
+	// pflag names the type of a flag that counts how often it is given, as if it took a value.
+	return countingFlag.ReplaceAllString(b.String(), "$1      ")
+}
+
+var countingFlag = regexp.MustCompile(`(?m)^(\s+-\w, --[\w-]+) count`)
+
+// setUsage makes the help of a command and of those below it.
+func setUsage(cmd *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", flagUsages)
+	t := cmd.UsageTemplate()
+	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
+		t = strings.ReplaceAll(t, flags+".FlagUsages", "flagUsages "+flags)
+	}
+	cobra.AddTemplateFunc("notes", func(c *cobra.Command) string {
+		if c.HasParent() {
+			return ""
+		}
+		return usageNotes()
+	})
+	t = strings.Replace(t, "{{if .HasHelpSubCommands}}", "{{notes .}}{{if .HasHelpSubCommands}}", 1)
+	cmd.SetUsageTemplate(t)
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// The help shows each flag of a command once, in a group, and is not wider than a terminal. It
+// shows no flag that takes no value as if it took one.
+func TestUsage(t *testing.T) {
+	for _, command := range []string{"", "stats", "count", "latency", "monitor", "bench", "interfaces", "probe", "man"} {
+		var out bytes.Buffer
+		cmd := newRoot()
+		cmd.SetOut(&out)
+		cmd.SetArgs(append(strings.Fields(command), "--help"))
+		if err := cmd.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		found, _, _ := cmd.Find(strings.Fields(command))
+		flags, _, _ := strings.Cut(out.String(), "\n\n"+peerNote().title)
+		found.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			n, want := strings.Count(flags, " --"+f.Name+" ")+strings.Count(flags, " --"+f.Name+"["), 1
+			if f.Hidden {
+				want = 0
+			}
+			if n < want || want == 0 && n > 0 {
+				t.Errorf("%s: the help has --%s %d times, want %d", command, f.Name, n, want)
+			}
+			if f.Annotations[groupKey] == nil && !f.Hidden && f.Name != "help" && f.Name != "version" {
+				t.Errorf("%s: --%s stands in no group", command, f.Name)
+			}
+		})
+		if found.Flags().Lookup("verbose") != nil && !strings.Contains(out.String(), "-v, --verbose    ") {
+			t.Errorf("%s: -v looks as if it took a value:\n%s", command, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(line); n > usageWidth+1 {
+				t.Errorf("%s: %d columns: %s", command, n, line)
+			}
+		}
+	}
+}
+
+// A list is completed behind its last comma, and what stands before that is kept.
+func TestCompleteList(t *testing.T) {
+	for typed, want := range map[string][]string{
+		"":           {"aborted", "drop", "pass", "tx", "redirect"},
+		"dr":         {"aborted", "drop", "pass", "tx", "redirect"}, // the shell chooses
+		"drop,":      {"drop,aborted", "drop,pass", "drop,tx", "drop,redirect"},
+		"tx,drop,pa": {"tx,drop,aborted", "tx,drop,pass", "tx,drop,redirect"},
+	} {
+		if diff := cmp.Diff(want, inList(xdp.VerdictNames(), typed)); diff != "" {
+			t.Errorf("%q: %s", typed, diff)
+		}
+	}
+}
+
+// One packet is no packets, as tcpdump has it, and an interface without a driver is named alone.
+func TestCountsOfOne(t *testing.T) {
+	var out bytes.Buffer
+	writeCounts(&out, capture.Account{Seen: 1, Captured: 1})
+	want := "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n" +
+		"xdpcap: 1 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 1 captured\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+	out.Reset()
+	writeCounts(&out, capture.Account{Seen: 3, Captured: 1, Unexplained: 2})
+	if want := " + 1 captured + 2 unexplained\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q does not end in %q", out.String(), want)
+	}
+	for _, test := range []struct{ driver, want string }{{"", "lo"}, {"veth", "driver veth of lo"}} {
+		if got := driverOf(capture.Source{Name: "lo", Driver: test.driver}); got != test.want {
+			t.Errorf("%q: %s", test.driver, got)
+		}
+	}
+}

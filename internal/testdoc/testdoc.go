@@ -1,0 +1,82 @@
+// Package testdoc reads the project's texts for the tests that hold them against the code.
+package testdoc
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Read returns a text of the project, which is named by its path from the root of the tree. The
+// tests about it are skipped on an emulated machine, where the texts are not, since they ask the
+// kernel for nothing.
+func Read(t *testing.T, name string) string {
+	t.Helper()
+	if testnet.Emulated() {
+		t.Skip("asks the kernel for nothing, and " + name + " is not on the emulated machine")
+	}
+	text, err := os.ReadFile(filepath.Join(root(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// root is the directory above the tested package that has go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatal("the tests do not run in a tree with go.mod: ", err)
+	return ""
+}
+
+// List reads a list of DESIGN.md: the indented lines after the line that begins with the title. A
+// line begins with a name in the first column of the list, and goes on with words; lines without a
+// name continue the one before.
+func List(t *testing.T, title string) map[string][]string {
+	t.Helper()
+	_, rest, ok := strings.Cut(Read(t, "DESIGN.md"), "\n"+title)
+	if !ok {
+		t.Fatalf("DESIGN.md has no line that begins with %q", title)
+	}
+	_, rest, _ = strings.Cut(rest, "\n\n")
+	lists, name := make(map[string][]string), ""
+	for line := range strings.Lines(rest) {
+		if !strings.HasPrefix(line, "    ") {
+			break
+		}
+		words := strings.Fields(line)
+		if !strings.HasPrefix(line, "     ") {
+			name, words = words[0], words[1:]
+		}
+		lists[name] = append(lists[name], words...)
+	}
+	return lists
+}
+
+// A Dashboard is as much of the dashboard in contrib/ as the tests look at.
+type Dashboard struct {
+	Panels []struct {
+		Type, Title string
+		Targets     []struct{ Expr string }
+	}
+}
+
+// ReadDashboard returns the dashboard in contrib/.
+func ReadDashboard(t *testing.T) (d Dashboard) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(Read(t, "contrib/grafana-xdpcap.json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
