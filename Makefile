@@ -103,7 +103,7 @@ bench: build ## measure against other tools and no capture, in 20 minutes: table
 	@$(call need,$(BENCH_PACKAGES))
 	$(GO) build -o bin/bench ./internal/tools/bench
 	$(SUDO) bin/bench -json docs/speed.json $(BIN)
-	bin/bench -from docs/speed.json -svg docs/speed.svg README.md docs/sizing.md
+	bin/bench -from docs/speed.json -svg docs/speed.svg README.md docs/speed.md docs/sizing.md
 
 # As a number of inputs (20000x), FUZZTIME takes a few seconds for each target. To end by time, Go 1.26
 # sometimes reports as a failure: "context deadline exceeded". An input that covers new code is made

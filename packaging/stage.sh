@@ -31,7 +31,8 @@ sed "s,@BINDIR@,$PREFIX/bin,; s,@DOCDIR@,$doc," packaging/xdpcap@.service > "$ro
 place 0644 "$root/unit" "$PREFIX/lib/systemd/system/xdpcap@.service"
 rm "$root/unit"
 
-for file in README.md CHANGELOG.md LICENSE docs/*; do
+# All texts, since README.md and the pages have links to each other.
+for file in *.md LICENSE docs/*; do
     place 0644 "$file" "$doc/$file"
 done
 place 0644 packaging/copyright "$doc/copyright"

@@ -52,7 +52,7 @@ func TestNamedFlagsExist(t *testing.T) {
 		return flag == "help" || flag == "version" ||
 			slices.ContainsFunc(append(root.Commands(), root), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(flag) != nil })
 	}
-	for _, name := range []string{"README.md", "DESIGN.md"} {
+	for _, name := range append(pages(t), "DESIGN.md") {
 		text := testdoc.Read(t, name)
 		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)`).FindAllStringSubmatch(text, -1) {
 			if !exists(m[1]) {

@@ -70,6 +70,11 @@ func TestInstall(t *testing.T) {
 			t.Errorf("no %s in %v", want, files)
 		}
 	}
+	for _, page := range pages(t) {
+		for _, dead := range deadLinks(t, dest+"/opt/x/share/doc/xdpcap", page) {
+			t.Errorf("%s as installed: the link to %s leads nowhere", page, dead)
+		}
+	}
 	if links, err := filepath.Glob(dest + "/usr/lib/*/wireshark/extcap/xdpcap"); err != nil || len(links) != 1 {
 		t.Errorf("extcap: %v, %v", links, err)
 	} else if path, err := filepath.EvalSymlinks(links[0]); err != nil || path != filepath.Join(dest, "opt/x/bin/xdpcap") {

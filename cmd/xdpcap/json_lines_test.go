@@ -148,7 +148,7 @@ func TestJSONFiles(t *testing.T) {
 	}
 }
 
-// Every key of a line stands in DESIGN.md and README.md.
+// Every key of a line stands in DESIGN.md and docs/json.md.
 func TestDocumentedLineKeys(t *testing.T) {
 	source := []jsonline.Source{{Interface: "a", Direction: "in", Hook: "exit", Program: "b"}}
 	frame := append([]byte{}, testnet.UDPFrame(80, 0)...)
@@ -163,11 +163,11 @@ func TestDocumentedLineKeys(t *testing.T) {
 	if diff := cmp.Diff(testdoc.List(t, "Keys of --json")["line"], got); diff != "" {
 		t.Errorf("DESIGN.md (-) and a line (+) differ: %s", diff)
 	}
-	_, table, _ := strings.Cut(testdoc.Read(t, "README.md"), "**Packets as lines of JSON**")
-	table, _, _ = strings.Cut(table, "**Watch it from Prometheus.**")
+	_, table, _ := strings.Cut(testdoc.Read(t, "docs/json.md"), "\n## Packets as lines of JSON\n")
+	table, _, _ = strings.Cut(table, "\n## ")
 	for _, key := range got {
 		if !strings.Contains(table, "`"+key+"`") {
-			t.Errorf("README.md does not have the key %s", key)
+			t.Errorf("docs/json.md does not have the key %s", key)
 		}
 	}
 }

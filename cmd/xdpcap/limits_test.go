@@ -105,8 +105,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The capabilities that README.md lists are those with which a capture and its probe work, whatever
-// perf is refused.
+// The capabilities that docs/privileges.md lists are those with which a capture and its probe
+// work, whatever perf is refused.
 func TestCapabilities(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}

@@ -71,7 +71,7 @@ func ownerOf(t *testing.T, file string) int {
 	return int(info.Uid)
 }
 
-// A capture of a user with the capabilities that README.md lists has none of them while it
+// A capture of a user with the capabilities that docs/privileges.md lists has none of them while it
 // captures, and ends as any other: with an exact account, a whole file, and nothing attached.
 func TestUnprivileged(t *testing.T) {
 	with := func(more ...uintptr) []uintptr {

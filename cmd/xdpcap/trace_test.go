@@ -447,8 +447,8 @@ func TestReplacedMain(t *testing.T) {
 }
 
 // Where a program makes a tail call, its exit is that of the program called. A tracer of the called
-// program alone sees nothing, because the call jumps past the place where tracers attach. README.md
-// says so.
+// program alone sees nothing, because the call jumps past the place where tracers attach.
+// docs/tracing.md says so.
 func TestTailCall(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

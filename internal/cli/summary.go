@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// A summary is what --json prints at the end and for SIGUSR1. The README documents its keys.
+// A summary is what --json prints at the end and for SIGUSR1. docs/json.md documents its keys.
 type summary struct {
 	AccountKeys                 // of all sources together
 	Duration    float64         `json:"duration_s"`

@@ -1,4 +1,4 @@
-// Package jsonline writes packets as JSON, one line each. README.md says what the keys mean.
+// Package jsonline writes packets as JSON, one line each. docs/json.md says what the keys mean.
 package jsonline
 
 import (

@@ -15,8 +15,9 @@ import (
 //
 // is replaced by what the function prints.
 var blocks = map[string]func(*Report, io.Writer){
-	"speed":  (*Report).printSpeed,
-	"sizing": (*Report).printSizing,
+	"summary": (*Report).printSummary,
+	"speed":   (*Report).printSpeed,
+	"sizing":  (*Report).printSizing,
 }
 
 func (r *Report) fillFile(path string) error {
@@ -55,14 +56,42 @@ func (r *Report) fill(text string) (string, error) {
 	return text, nil
 }
 
-// printSpeed prints what the README shows: the shortest and the longest usual frames.
-func (r *Report) printSpeed(out io.Writer) {
-	short, long := r.sheet(64), r.sheet(1518)
-	if short == nil || long == nil {
-		fmt.Fprint(out, "Not measured yet.\n")
+// printSummary prints what README.md shows: the highest rates without loss, and what the traffic
+// keeps beside each tool. The bounds of the machine, which copying alone measures, are omitted.
+func (r *Report) printSummary(out io.Writer) {
+	short, long, ok := r.shortAndLong(out)
+	if !ok {
 		return
 	}
+	fmt.Fprint(out, "| | 64 bytes: loses nothing up to | traffic keeps | 1518 bytes: loses nothing up to | traffic keeps |\n|---|---|---|---|---|\n")
+	for _, row := range short.Rows {
+		if row.Name == copyDropName || row.Name == copyPassName {
+			continue
+		}
+		other := long.row(row.Name)
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", row.Name, rateCell(row), percent(row.Keeps), rateCell(other), percent(other.Keeps))
+	}
+}
+
+// shortAndLong returns the tables of the shortest and the longest usual frames, after it has
+// printed where and when they were measured. It returns false if they were not.
+func (r *Report) shortAndLong(out io.Writer) (short, long *Sheet, ok bool) {
+	short, long = r.sheet(64), r.sheet(1518)
+	if short == nil || long == nil {
+		fmt.Fprint(out, "Not measured yet.\n")
+		return nil, nil, false
+	}
 	fmt.Fprintf(out, "%s\n\n", wrap(fmt.Sprintf("Measured on %s, %s:", r.Machine, r.Measured.Format("2 January 2006")), 100, ""))
+	return short, long, true
+}
+
+// printSpeed prints what docs/speed.md shows: the shortest and the longest usual frames, and what a
+// packet costs in the kernel.
+func (r *Report) printSpeed(out io.Writer) {
+	short, long, ok := r.shortAndLong(out)
+	if !ok {
+		return
+	}
 	fmt.Fprint(out, "| | 64 bytes: loses nothing up to | of XDP_DROP | traffic keeps | reader CPU "+
 		"| 1518 bytes: loses nothing up to | of XDP_DROP | traffic keeps | reader CPU |\n"+
 		"|---|---|---|---|---|---|---|---|---|\n")
@@ -128,9 +157,12 @@ func (d Drain) name() string {
 }
 
 func speedCells(r Row) string {
-	rate := mpps(r.Rate)
+	return fmt.Sprintf(" %s | %s | %s | %s", rateCell(r), percent(r.OfDrop), percent(r.Keeps), micros(r.ReaderUs))
+}
+
+func rateCell(r Row) string {
 	if r.alwaysLost() {
-		rate = "none"
+		return "none"
 	}
-	return fmt.Sprintf(" %s | %s | %s | %s", rate, percent(r.OfDrop), percent(r.Keeps), micros(r.ReaderUs))
+	return mpps(r.Rate)
 }

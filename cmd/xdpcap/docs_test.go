@@ -1,0 +1,170 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// pages are the texts for users: README.md, and what lies in docs/.
+func pages(t *testing.T) []string {
+	t.Helper()
+	if testnet.Emulated() {
+		t.Skip("asks the kernel for nothing, and the pages are not on the emulated machine")
+	}
+	found, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d pages in docs/: %v", len(found), err)
+	}
+	names := []string{"README.md"}
+	for _, path := range found {
+		names = append(names, "docs/"+filepath.Base(path))
+	}
+	return names
+}
+
+// README.md is read in a few minutes: what is longer has a page of its own in docs/.
+func TestReadmeIsShort(t *testing.T) {
+	if lines := strings.Count(testdoc.Read(t, "README.md"), "\n"); lines > 200 {
+		t.Errorf("README.md has %d lines, 200 at the most: move some to docs/", lines)
+	}
+}
+
+// code are the parts of a page in which a command line or a flag stands: indented lines that run
+// xdpcap, with those that continue them, and what is between backticks.
+func code(page string) (parts []string) {
+	var text strings.Builder
+	goesOn := false
+	for line := range strings.Lines(page) {
+		switch {
+		case !strings.HasPrefix(line, "    "):
+			text.WriteString(line)
+			goesOn = false
+		case goesOn || strings.Contains(line, "xdpcap "):
+			parts = append(parts, line)
+			goesOn = strings.HasSuffix(line, "\\\n")
+		}
+	}
+	for i, span := range strings.Split(text.String(), "`") {
+		if i%2 == 1 {
+			parts = append(parts, span)
+		}
+	}
+	return parts
+}
+
+// Every flag of every command stands in a page, as it is typed. A letter alone counts only where
+// xdpcap has it, since other programs' command lines have letters, too.
+func TestDocsNameEveryFlag(t *testing.T) {
+	named := make(map[string]bool)
+	word := regexp.MustCompile(`(?:^|[\s\[])(--?[#A-Za-z][a-z-]*)`)
+	for _, name := range pages(t) {
+		for _, part := range code(testdoc.Read(t, name)) {
+			if strings.HasPrefix(part, "-") || strings.Contains(part, "xdpcap") {
+				for _, m := range word.FindAllStringSubmatch(part, -1) {
+					named[m[1]] = true
+				}
+			}
+		}
+	}
+	root := cli.NewRoot()
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && !named["--"+f.Name] && (f.Shorthand == "" || !named["-"+f.Shorthand]) {
+				t.Errorf("no page names --%s of %s", f.Name, cmd.Name())
+			}
+		})
+	}
+}
+
+// headings returns the anchors that GitHub gives the headings of a page.
+func headings(page string) (anchors []string) {
+	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		words := notInAnchor.ReplaceAllString(strings.ToLower(m[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(words, " ", "-"))
+	}
+	return anchors
+}
+
+// linkTarget finds what a Markdown link leads to, also where its text goes over two lines.
+var linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// deadLinks looks at the links of a page below root, and returns those that lead to no file, or to
+// no heading of it.
+func deadLinks(t *testing.T, root, page string) (dead []string) {
+	t.Helper()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	path := filepath.Join(root, page)
+	for _, m := range linkTarget.FindAllStringSubmatch(read(path), -1) {
+		file, anchor, hasAnchor := strings.Cut(m[1], "#")
+		to := path
+		if file != "" {
+			to = filepath.Join(filepath.Dir(path), file)
+		}
+		if info, err := os.Stat(to); err != nil || !info.Mode().IsRegular() {
+			dead = append(dead, m[1])
+		} else if hasAnchor && !slices.Contains(headings(read(to)), anchor) {
+			dead = append(dead, m[1])
+		}
+	}
+	return dead
+}
+
+// Every link of a text leads to a file of the project, and to a heading that is there.
+func TestDocsLinks(t *testing.T) {
+	links := 0
+	for _, name := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md") {
+		for _, dead := range deadLinks(t, filepath.Join("..", ".."), name) {
+			t.Errorf("%s: the link to %s leads nowhere", name, dead)
+		}
+		links += len(linkTarget.FindAllString(testdoc.Read(t, name), -1))
+	}
+	if links < 100 {
+		t.Errorf("%d links were found in all texts", links)
+	}
+}
+
+// docs/README.md, which GitHub shows for the directory, leads to every page.
+func TestDocsListEveryPage(t *testing.T) {
+	list := testdoc.Read(t, "docs/README.md")
+	for _, name := range pages(t) {
+		page := strings.TrimPrefix(name, "docs/")
+		if page != "README.md" && !strings.Contains(list, "]("+page+")") {
+			t.Errorf("docs/README.md has no link to %s", page)
+		}
+	}
+}
+
+// The list at the top of a page has a link for each of its headings, in their order.
+func TestDocsContents(t *testing.T) {
+	for _, name := range pages(t) {
+		text := testdoc.Read(t, name)
+		if strings.HasSuffix(name, "README.md") {
+			continue
+		}
+		var listed []string
+		for _, m := range regexp.MustCompile(`(?m)^- \[.*\]\(#(.*)\)$`).FindAllStringSubmatch(text, -1) {
+			listed = append(listed, m[1])
+		}
+		if want := headings(text)[1:]; !slices.Equal(listed, want) {
+			t.Errorf("%s lists %q, and has the headings %q", name, listed, want)
+		}
+	}
+}
