@@ -303,3 +303,28 @@ func TestHelpFits(t *testing.T) {
 		}
 	}
 }
+
+// Since Linux 6.2 the sampling program calls a function of the kernel, which takes the kernel's
+// JIT: a capture without that says how to turn it on, and so does probe.
+func TestWithoutJIT(t *testing.T) {
+	if !testnet.Emulated() {
+		t.Skip("the setting is the whole machine's: only where that is emulated")
+	}
+	testnet.LeaveTo(t, "6.12")
+	const jit, remedy = "/proc/sys/net/core/bpf_jit_enable", "sysctl net.core.bpf_jit_enable=1"
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	t.Cleanup(func() { os.WriteFile(jit, []byte("1"), 0) })
+	if err := os.WriteFile(jit, []byte("0"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, transport := range []string{"perf", "ring"} {
+		status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "--transport", transport).wait()
+		if status != 1 || !strings.HasSuffix(stderr, ": "+remedy+"\n") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", transport, status, stderr)
+		}
+	}
+	out, err := runIn(t, pair.Rx, command("probe", "-i", pair.RxName, "--json"))
+	if err == nil || !strings.Contains(out, remedy) {
+		t.Errorf("probe: %v: %s", err, out)
+	}
+}

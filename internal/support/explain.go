@@ -30,11 +30,24 @@ func ExplainLoad(tried string, err error) error {
 		return fmt.Errorf("%s: %w %s: %s", tried, unix.EPERM, refused.why, refused.remedy("bpf"))
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%s: %w: %s", tried, unix.ENOMEM, addressSpace())
+	case isLogged(err, "JIT is required"):
+		return fmt.Errorf("%s: %s, without which no program can call the kernel's functions: %s", tried, jitOff, turnJITOn)
 	}
 	if version, e := features.LinuxVersionCode(); e == nil && version < oldestKernel {
 		return fmt.Errorf("%s: %w: this needs Linux 6.1 or later", tried, err)
 	}
 	return fmt.Errorf("%s: %w", tried, err)
+}
+
+const (
+	jitOff    = "the kernel's BPF JIT is off"
+	turnJITOn = "sysctl net.core.bpf_jit_enable=1"
+)
+
+// isLogged tells whether the verifier refused a program in these words.
+func isLogged(err error, words string) bool {
+	var verifier *ebpf.VerifierError
+	return errors.As(err, &verifier) && strings.Contains(strings.Join(verifier.Log, "\n"), words)
 }
 
 // ExplainBTF explains an error of reading what the kernel says about its own types. The text begins
@@ -120,9 +133,9 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	case errors.Is(err, errENOTSUPP), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, ebpf.ErrNotSupported):
 		e.Reason = "this kernel has no BPF trampolines on this machine's architecture"
 		e.Remedy = "use a newer kernel: x86-64 has them since 5.5, arm64 since 6.0"
-	case errors.As(err, &verifier) && strings.Contains(strings.Join(verifier.Log, "\n"), "JITed"):
-		e.Reason = "the kernel's BPF JIT is off"
-		e.Remedy = "sysctl net.core.bpf_jit_enable=1, then load the program again"
+	case isLogged(err, "JITed"):
+		e.Reason = jitOff
+		e.Remedy = turnJITOn + ", then load the program again"
 	default:
 		e.Reason = fmt.Sprintf("the kernel refuses fentry and fexit programs: %v", err)
 	}

@@ -86,6 +86,8 @@ func TestExplainLoad(t *testing.T) {
 		{"forbidden", ExplainLoad("load it", guess).Error(),
 			"load it: operation not permitted " + refused.why + ": " + refused.remedy("bpf")},
 		{"no memory", ExplainLoad("load it", unix.ENOMEM).Error(), "load it: cannot allocate memory: " + addressSpace()},
+		{"no JIT", ExplainLoad("load it", &ebpf.VerifierError{Cause: errENOTSUPP, Log: []string{"JIT is required for calling kernel function"}}).Error(),
+			"load it: the kernel's BPF JIT is off, without which no program can call the kernel's functions: sysctl net.core.bpf_jit_enable=1"},
 		{"another error", ExplainLoad("load it", unix.EIO).Error(), "load it: input/output error"},
 	} {
 		if test.got != test.want {

@@ -35,6 +35,9 @@ func (r *Report) features(l limits) Checks {
 		rings = ring
 	}
 	load := all("", rights, k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), k.Get("xdp_helpers"), rings)
+	if l.calls {
+		load = all("", load, k.Get("jit"))
+	}
 	trace := all("", rights, k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"))
 	target := all("", r.openPrograms(), r.target())
 	return Checks{

@@ -67,6 +67,8 @@ func TestFeatures(t *testing.T) {
 		{"no interface", func(r *Report, _ *limits) { r.Interface = nil }, true, nil},
 		{"no BTF", lacks("btf"), true, answers{FeatureBeside: lack("btf"), FeatureMonitor: lack("btf")}},
 		{"no JIT", lacks("jit"), true, answers{FeatureBeside: lack("jit")}},
+		{"no JIT, and functions of the kernel to call", func(r *Report, l *limits) { lacks("jit")(r, l); l.calls = true }, false, answers{
+			FeatureNative: lack("jit"), FeatureGeneric: lack("jit"), FeatureHook: lack("jit"), FeatureBeside: lack("jit")}},
 		{"no fentry", lacks("fentry"), true, answers{FeatureBeside: lack("fentry")}},
 		{"no fexit", lacks("fexit"), true, answers{FeatureBeside: lack("fexit")}},
 		{"no trampolines", lacks("trampolines"), true, answers{FeatureBeside: lack("trampolines")}},

@@ -137,8 +137,8 @@ func checkJIT(target *ebpf.Program) Check {
 	}
 	switch answer {
 	case No:
-		return no("jit", "BPF programs are interpreted, which is slow and cannot be traced",
-			"sysctl net.core.bpf_jit_enable=1, then load the programs again")
+		return no("jit", "BPF programs are interpreted, which is slow; they can neither be traced nor call the kernel's functions",
+			turnJITOn+", then load the programs again")
 	case Unknown:
 		return unknown("jit", "only a program that is loaded tells")
 	}

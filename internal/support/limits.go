@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -21,10 +22,11 @@ type limits struct {
 	cpus     int    // that have a ring each
 	lockable uint64 // bytes that perf lets this user lock in memory, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted, in which maps can be pinned
+	calls    bool   // captures call a function of this kernel, which programs can that its JIT compiled
 }
 
 func findLimits(ring int) limits {
-	l := limits{ring: ring, cpus: machine.CPUs(), lockable: math.MaxUint64}
+	l := limits{ring: ring, cpus: machine.CPUs(), lockable: math.MaxUint64, calls: callsKernel()}
 	var memlock unix.Rlimit
 	switch err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &memlock); {
 	case err != nil, memlock.Cur == unix.RLIM_INFINITY, has(heldOrNone(), unix.CAP_IPC_LOCK), sysctl(perfParanoid) == "-1":
@@ -39,6 +41,13 @@ func findLimits(ring int) limits {
 		l.bpfFS = unix.Statfs(bpfFS, &fs) == nil && fs.Type == unix.BPF_FS_MAGIC
 	}
 	return l
+}
+
+// callsKernel tells whether captures call a function of this kernel, bpf_cast_to_kern_ctx of Linux
+// 6.2. They do without it where it is not there.
+func callsKernel() bool {
+	version, err := features.LinuxVersionCode()
+	return err == nil && version >= 6<<16|2<<8
 }
 
 // largest returns how large rings can be that fit: of l.ring bytes, or as often as needed half of
