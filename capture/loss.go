@@ -140,8 +140,11 @@ func (w *lossWatch) look(last bool) bool {
 	switch {
 	case err != nil:
 		return true // the session's end meets the same error
-	case now.lost == 0:
-		w.before = now
+	case now.lost == 0: // or all that were lost, on a CPU that has no ring any more
+		if w.before = now; w.began != nil {
+			w.began = nil
+			s.laps.end()
+		}
 		return false
 	case w.began == nil && !last:
 		w.began = &now

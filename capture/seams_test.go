@@ -246,4 +246,12 @@ func TestLossWithoutRing(t *testing.T) {
 			t.Errorf("ring %d, %d lost: read %d, want %d; %v", step.ring, step.lost, now.lost, step.want, err)
 		}
 	}
+	// Nor does what a CPU has lost before it is found to have no ring.
+	if w.look(false); w.began == nil || !s.laps.on.Load() {
+		t.Error("nothing is measured after a loss")
+	}
+	transport.number = 0
+	if w.look(false); w.began != nil || s.laps.on.Load() {
+		t.Error("it is measured why a CPU without a ring loses packets")
+	}
 }

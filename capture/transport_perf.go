@@ -44,18 +44,20 @@ type perfTransport struct {
 	immediate bool      // each packet wakes the poller
 	size      int
 	watermark int
-	list      func() []int // the CPUs that are online
+	list      func() []int         // the CPUs that are online
+	period    func(cpu int) uint64 // for which a CPU is online: see machine.OnlinePeriod
 
 	online []int             // those that the last call of rings found
 	served map[int]*perfRing // by CPU, nil = it cannot have a ring; nil before the first call of rings
 
 	made    uint32          // rings so far
-	numbers []atomic.Uint32 // what ringOf returns
+	numbers []atomic.Uint32 // by CPU, of its ring; 0 = it has none
+	periods []atomic.Uint64 // by CPU: when its ring was made
 	shown   int             // CPUs with lower numbers have a shared ring besides: see perfRing.isShown
 }
 
 func newPerfTransport(o *Options) transport {
-	t := &perfTransport{immediate: o.Immediate, list: machine.OnlineCPUs}
+	t := &perfTransport{immediate: o.Immediate, list: machine.OnlineCPUs, period: machine.OnlinePeriod}
 	t.resize(o.Buffer)
 	return t
 }
@@ -74,6 +76,7 @@ func (t *perfTransport) prepare(*ebpf.CollectionSpec, []Source) error { return n
 func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
 	t.events = maps[samplerMapSamples]
 	t.numbers = make([]atomic.Uint32, t.events.MaxEntries())
+	t.periods = make([]atomic.Uint64, t.events.MaxEntries())
 	return nil
 }
 
@@ -84,23 +87,15 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 	late := t.served != nil
 	if !late {
 		t.served = make(map[int]*perfRing)
-	} else if slices.Equal(online, t.online) {
+	} else if !t.leave(online) && slices.Equal(online, t.online) {
 		return nil, nil
-	}
-	for _, cpu := range t.online {
-		if !slices.Contains(online, cpu) {
-			if r := t.served[cpu]; r != nil {
-				r.gone = true
-			}
-			delete(t.served, cpu)
-			t.numbers[cpu].Store(0)
-		}
 	}
 	// All CPUs are tried, since a container may be shown only some of those that are online.
 	for cpu := range int(t.events.MaxEntries()) {
 		if _, ok := t.served[cpu]; ok {
 			continue
 		}
+		t.periods[cpu].Store(t.period(cpu))
 		r, err := openPerfRing(cpu, t.size, t.watermark)
 		if errors.Is(err, unix.ENODEV) {
 			continue // the CPU is offline
@@ -126,6 +121,24 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 	return rings, nil
 }
 
+// leave gives up the rings of CPUs that were offline since the last call, also of those that are
+// online again, and tells whether there are any.
+func (t *perfTransport) leave(online []int) (some bool) {
+	for _, cpu := range t.online {
+		r := t.served[cpu]
+		if slices.Contains(online, cpu) && (r == nil || t.ringOf(cpu) != 0) {
+			continue
+		}
+		if r != nil {
+			r.gone = true
+		}
+		delete(t.served, cpu)
+		t.numbers[cpu].Store(0)
+		some = true
+	}
+	return some
+}
+
 // perfMemory is how many bytes a CPU's ring takes whose records have `size` bytes.
 func perfMemory(size int) int { return os.Getpagesize() + size }
 
@@ -147,7 +160,16 @@ func newPerfRing(meta *unix.PerfEventMmapPage, data []byte) *perfRing {
 	return &perfRing{walk: walk{size: uint64(len(data)), freed: &meta.Data_tail}, meta: meta, data: data}
 }
 
-func (t *perfTransport) ringOf(cpu int) uint32 { return t.numbers[cpu].Load() }
+func (t *perfTransport) ringOf(cpu int) uint32 {
+	number := t.numbers[cpu].Load()
+	if number == 0 {
+		return 0
+	}
+	if now, then := t.period(cpu), t.periods[cpu].Load(); now != 0 && then != 0 && now != then {
+		return 0 // the kernel has taken the event away with the CPU, which is there again
+	}
+	return number
+}
 
 func (r *perfRing) fd() int { return r.event }
 

@@ -242,15 +242,27 @@ func TestPerfTransportCPUs(t *testing.T) {
 	transport := newPerfTransport(&Options{Buffer: MinBuffer}).(*perfTransport)
 	transport.open(p.sampler.maps)
 	online := transport.list()
+	last := online[all-1]
 	for _, step := range []struct {
 		online []int
-		want   int // rings that are made
+		period uint64 // of the last CPU
+		want   int    // rings that are made
 	}{
-		{online, all}, {online, 0},
-		{online[:all-1], 1}, // at once, because the CPU has not really gone
-		{online[:all-1], 0}, {online, 0},
+		{online, 1, all}, {online, 1, 0},
+		{online[:all-1], 1, 1}, // at once, because the CPU has not really gone
+		{online[:all-1], 1, 0}, {online, 1, 0},
+		{online, 2, 1}, {online, 2, 0}, // it was offline between two looks
 	} {
 		transport.list = func() []int { return step.online }
+		transport.period = func(cpu int) uint64 {
+			if cpu == last {
+				return step.period
+			}
+			return 1
+		}
+		if made := transport.served != nil; made && (transport.ringOf(last) == 0) != (step.period == 2 && step.want == 1) {
+			t.Errorf("in the period %d the last CPU has ring %d", step.period, transport.ringOf(last))
+		}
 		rings, err := transport.rings()
 		for _, r := range rings {
 			p.cursors = append(p.cursors, newCursor(r))

@@ -4,6 +4,7 @@ package machine
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -69,6 +70,17 @@ func CPUs() int {
 func OnlineCPUs() []int {
 	list, _ := os.ReadFile("/sys/devices/system/cpu/online")
 	return parseCPUs(strings.TrimSpace(string(list)))
+}
+
+// OnlinePeriod is a number for the time that a CPU is online without a break: another one after it
+// was offline. It is 0 where the CPU is offline, or the kernel does not show its topology.
+func OnlinePeriod(cpu int) uint64 {
+	// The kernel removes the directory with the CPU, and makes a new one.
+	var dir unix.Stat_t
+	if unix.Stat(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology", cpu), &dir) != nil {
+		return 0
+	}
+	return dir.Ino
 }
 
 // PresentCPUs has the numbers of the CPUs that are there, online or not, in ascending order, or is
