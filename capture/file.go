@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -69,7 +70,29 @@ func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
 		return nil, err
 	}
 	f.present = p
+	if err := f.checkFree(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return f, nil
+}
+
+// checkFree finds a disk that has less free than is to be left free, and no file that could be
+// removed from it: nothing would be captured.
+func (f *File) checkFree() error {
+	r := &f.rotation
+	if r.MinFree == 0 || len(r.Left) > 0 {
+		return nil
+	}
+	free, err := f.present.file.Free()
+	if err == nil && free < r.MinFree {
+		err = tooFull(f.present.path, free, r.MinFree)
+	}
+	return err
+}
+
+// tooFull says that a disk has too little free.
+func tooFull(path string, free, least int64) error {
+	return fmt.Errorf("the disk of %s has %s free, and %s are to be left free", path, amount(free), amount(least))
 }
 
 // NewFile returns a File of one that is already open, such as standard output. It is not emptied,

@@ -187,7 +187,7 @@ func (f *File) rotate(at time.Time) error {
 	}
 	next := f.rotation.next(f.place, at)
 	if n := f.rotation.Files; n > 0 && next.Number >= n {
-		return errEnough("as many files as were asked for are written: %d", n)
+		return errEnough("the limit of %d files is reached", n)
 	}
 	if err := f.open(next); err != nil {
 		return fmt.Errorf("begin file %d of the capture: %w", next.Number+1, err)
@@ -332,7 +332,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {
 			room = r.MaxBytes - f.keeper.bytes()
-			err = errEnough("the files have as many bytes as were asked for at most: %d", r.MaxBytes)
+			err = errEnough("all files together have reached their limit of %s", amount(r.MaxBytes))
 		}
 		if r.MinFree > 0 {
 			free, failed := f.present.file.Free()
@@ -341,7 +341,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 			}
 			if free-r.MinFree < room {
 				room = free - r.MinFree
-				err = errEnough("%d bytes are free on the disk of %s, and %d are to be left free", free, f.present.path, r.MinFree)
+				err = errEnough("%w", tooFull(f.present.path, free, r.MinFree))
 			}
 		}
 		if room -= reserve; room >= bytes {

@@ -61,7 +61,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --verdict 5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21", []string{"17 verdicts to keep: must be at most 16"}},
 		{"-i rx0 -s -1", []string{"-s -1: must be a number, which may end in k, M or G; see xdpcap --help"}},
 		{"-i rx0 -c 0", []string{"-c 0: must be at least 1"}},
-		{"-i rx0 -c many", []string{"-c many: must be a whole number"}},
+		{"-i rx0 -c many", []string{"-c many: must be 0 or a positive whole number"}},
 		{"-i rx0 -B 100", []string{"buffer of 102400 bytes per CPU: must be 128 KiB to 1024 MiB"}},
 		{"-i rx0 -B 2G", []string{"must be 128 KiB to 1024 MiB"}},
 		{"-i rx0 --sample 0", []string{"--sample 0: must be at least 1"}},
@@ -69,12 +69,12 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --sample lost=1", []string{`--sample lost=1: "lost=1": must be a verdict and a number, as in drop=1,pass=1000; verdicts are aborted, drop, pass, tx, redirect`}},
 		{"-i rx0 --sample 7=1", []string{`"7=1": must be a verdict and a number`}},
 		{"-i rx0 --sample drop=1,drop=2", []string{"drop has two numbers"}},
-		{"-i rx0 --sample drop=x", []string{`"drop=x": must be a whole number`}},
+		{"-i rx0 --sample drop=x", []string{`"drop=x": must be 0 or a positive whole number`}},
 		{"-i rx0 --sample drop=1 --rx-capture entry,exit", []string{"--sample drop=1 and --rx-capture entry,exit: packets are chosen as they go in", "say --rx-capture exit"}},
 		{"-i rx0 --sample drop=1 -Q out", []string{"what is sent has no verdict"}},
 		{"-i rx0 --sample drop=1 --rx-capture exit -w x.pcap", []string{"in pcap a packet cannot say how many it stands for: write pcapng"}},
 		{"-i rx0 --sample auto -w x.pcap", []string{"--sample auto and -w x.pcap: in pcap a packet cannot say"}},
-		{"-i rx0 --sample automatic", []string{"--sample automatic: must be a whole number without a sign"}},
+		{"-i rx0 --sample automatic", []string{"--sample automatic: must be 0 or a positive whole number"}},
 		{"-i rx0 --duration 0s", []string{"--duration 0s: must be a time above zero"}},
 		{"-i rx0 --xdp-mode fast", []string{`XDP mode "fast": must be auto, native or generic`}},
 		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng, pcap or json`}},
@@ -173,7 +173,7 @@ func TestTracingRefused(t *testing.T) {
 	for _, args := range []string{"-i rx0 -w /dev/null", "stats -i rx0"} {
 		status, stderr = start(t, pair.Rx, nil, strings.Fields(args)...).wait()
 		if status != 1 || !strings.Contains(stderr, " of "+first.name()+": this kernel refuses") ||
-			!strings.Contains(stderr, "despite the capabilities: end the capture of another xdpcap, whose program that is, or ") {
+			!strings.Contains(stderr, "despite the capabilities: stop the xdpcap whose program that is, or ") {
 			t.Errorf("%s beside another capture: exit status %d: %s", args, status, stderr)
 		}
 	}

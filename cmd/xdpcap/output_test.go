@@ -22,7 +22,7 @@ func TestReaderGoesAway(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
-	for _, args := range [][]string{{"-w", "-"}, {}} { // packets as pcapng, and as lines
+	for _, args := range [][]string{{"-w", "-"}, {"-w", "-", "--format", "json"}} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -65,15 +65,12 @@ func TestReaderGoesAwayIdle(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"-", "/dev/stdout", pipe, ""} {
+	for _, file := range []string{"-", "/dev/stdout", pipe} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, name := []string{"-i", pair.RxName, "--json"}, "standard output"
-		if file != "" {
-			args = append(args, "-w", file)
-		}
+		args, name := []string{"-i", pair.RxName, "--json", "-w", file}, "standard output"
 		if file == pipe {
 			r.Close()
 			if r, err = os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {

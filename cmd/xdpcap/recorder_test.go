@@ -126,7 +126,7 @@ func TestRecorderSIGUSR2(t *testing.T) {
 	}
 
 	// Without a trigger there is no file.
-	p = listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file+"x", "--ring", "1M", "--json", "-c", "5")
+	p = listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file+".zst", "--ring", "1M", "--json", "-c", "5")
 	for i := range uint64(5) {
 		testnet.Send(t, pair, testnet.UDPFrame(100, i))
 	}

@@ -383,7 +383,7 @@ func TestRotationIdle(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-G", "1", "-W", strconv.Itoa(trialSeconds()), "-w", filepath.Join(dir, "%s.pcapng"), "--json")
 	status, stderr := p.wait()
 	files := readSeries(t, dir)
-	if status != 0 || len(files) != trialSeconds() || !strings.Contains(stderr, "as many files as were asked for are written") {
+	if status != 0 || len(files) != trialSeconds() || !strings.Contains(stderr, "the limit of ") {
 		t.Errorf("exit status %d, files %v: %s", status, names(files), stderr)
 	}
 	bySecond("%s.pcapng")(t, files)
@@ -435,6 +435,18 @@ func TestPostrotateCommand(t *testing.T) {
 	}
 }
 
+// A disk that has less free than is to be left free is refused before anything is attached.
+func TestMinFreeTooLarge(t *testing.T) {
+	skipEmulated(t)
+	for _, flags := range []string{"", "-C 1 -W 5", "-b files:5 -b packets:9"} {
+		args := append([]string{"-i", "none0", "-w", tempFile(t), "--min-free", "100000G"}, strings.Fields(flags)...)
+		out, err := command(args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "iB free, and 97.7 TiB are to be left free") || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", flags, err, out)
+		}
+	}
+}
+
 // A disk that is full ends the capture with whole files. --min-free ends it before, and in a ring
 // lets it go on without the oldest files.
 func TestRotationDiskFull(t *testing.T) {
@@ -448,10 +460,10 @@ func TestRotationDiskFull(t *testing.T) {
 	}{
 		{"-C 1", "out.pcapng", 1, "no space left on device"},
 		{"-C 1", "out.pcapng.zst", 1, "no space left on device"},
-		{"-C 1 --min-free 4M", "out.pcapng", 0, "and 4194304 are to be left free"},
-		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "and 4194304 are to be left free"},
-		{"-C 1 --max-bytes 5M", "out.pcapng", 0, "as many bytes as were asked for at most: 5242880"},
-		{"-C 1 --max-bytes 5M", "out.pcapng.zst", 0, "as many bytes as were asked for at most: 5242880"},
+		{"-C 1 --min-free 4M", "out.pcapng", 0, "and 4 MiB are to be left free"},
+		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "and 4 MiB are to be left free"},
+		{"-C 1 --max-bytes 5M", "out.pcapng", 0, "reached their limit of 5 MiB"},
+		{"-C 1 --max-bytes 5M", "out.pcapng.zst", 0, "reached their limit of 5 MiB"},
 		{"-C 1 -W 100 --min-free 4M", "out.pcapng", 0, ""},
 		{"-C 1 -W 100 --max-bytes 5M", "out.pcapng", 0, ""},
 		{"-b filesize:1000 -b files:100 --min-free 4M", "out.pcapng.zst", 0, ""},

@@ -46,6 +46,7 @@ type captureOptions struct {
 	json     jsonFlag
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
+	lines    bool   // packets are printed as lines of JSON
 	printing printOptions
 	extcap   extcapOptions
 	recorder recorderOptions
@@ -149,9 +150,9 @@ func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
 	modeVar(f, &o.mode)
 	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
-	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "do not do that, also with --sink")
+	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "no promiscuous mode, even with --sink")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
-	f.BoolVar(&o.yes, "yes", false, "do it also where --sink cuts this machine off")
+	f.BoolVar(&o.yes, "yes", false, "allow --sink even if it cuts off this machine")
 	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead, as the command read does")
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
 }
@@ -206,6 +207,8 @@ func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "promiscuous-mode"
 	case "program-names":
 		name = "program"
+	case "snaplen":
+		name = "snapshot-length"
 	}
 	return pflag.NormalizedName(name)
 }
@@ -215,6 +218,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if err := o.readTargets(given); err != nil {
 		return err
 	}
+	o.lines = given("format") && o.format == capture.JSON.String() && len(o.writes) == 0
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")

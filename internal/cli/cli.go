@@ -24,9 +24,7 @@ func Main(args []string) int {
 		say(stderr, "%v", err)
 		return 1
 	}
-	root := newRoot()
-	root.SetArgs(args)
-	cmd, err := root.ExecuteC()
+	cmd, err := execute(args)
 	if err == nil {
 		return 0
 	}
@@ -107,7 +105,11 @@ func newRoot() *cobra.Command {
 	cmd.SetHelpCommand(newHelp())
 	mendBashCompletion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		err = explainFlag(err, c.CommandPath()+" --help")
+		meant := unknownFlag(err, c.Flags())
+		if errors.As(meant, new(*abbreviation)) {
+			return meant // and the command line is read again
+		}
+		err = explainFlag(meant, c.CommandPath()+" --help")
 		if c != cmd {
 			return err
 		}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A destination is an output that a -w names. It is opened before anything is attached.
@@ -99,6 +102,9 @@ func (o *outputOptions) readTargets(given func(flag string) bool) error {
 			return fmt.Errorf("-w %s: is given twice", text)
 		}
 		t, err := parseTarget(text)
+		if err == nil && t.isFile() {
+			err = checkSuffix(text, given("format"))
+		}
 		if err != nil {
 			return err
 		}
@@ -115,6 +121,30 @@ func (o *outputOptions) readTargets(given func(flag string) bool) error {
 		}
 	}
 	return nil
+}
+
+// otherSuffixes end the names of other programs' compressed files and archives.
+var otherSuffixes = []string{".bz2", ".xz", ".lz4", ".lzma", ".lzo", ".z", ".zip", ".7z", ".br", ".tgz", ".tar"}
+
+// wordSuffix is a suffix that says what is in a file, unlike the number of a version or a time.
+var wordSuffix = regexp.MustCompile(`^\.[A-Za-z][A-Za-z0-9]*$`)
+
+// checkSuffix refuses a name that promises something else than the file would have. chosen says
+// that --format tells what the file is to have.
+func checkSuffix(path string, chosen bool) error {
+	stem, format, _ := outfile.SplitName(path)
+	suffix := filepath.Ext(stem)
+	at, err := os.Stat(path)
+	switch {
+	case format != "" || suffix == filepath.Base(stem) || err == nil && !at.Mode().IsRegular():
+		return nil
+	case slices.Contains(otherSuffixes, strings.ToLower(suffix)):
+		stem = strings.TrimSuffix(stem, suffix)
+		return fmt.Errorf("-w %s: xdpcap does not compress into %s: say -w %s.gz or -w %s.zst", path, suffix, stem, stem)
+	case chosen || slices.Contains(captureSuffixes, strings.ToLower(suffix)) || !wordSuffix.MatchString(suffix):
+		return nil
+	}
+	return fmt.Errorf("-w %s: no format has the suffix %s: say .pcapng, .pcap, .json or .jsonl, or --format with one of these", path, suffix)
 }
 
 // file is the target that the flags about files mean. They are refused where several are named.

@@ -52,3 +52,29 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// A name that ends in what no format is called is refused, unless --format says what is meant.
+func TestSuffixes(t *testing.T) {
+	testnet.SkipEmulated(t)
+	dir := t.TempDir()
+	for args, want := range map[string]string{
+		"-w out.pcap.bz2":                "-w out.pcap.bz2: xdpcap does not compress into .bz2: say -w out.pcap.gz or -w out.pcap.zst",
+		"-w out.xz --format pcap":        "-w out.xz: xdpcap does not compress into .xz: say -w out.gz or -w out.zst",
+		"-w d/out.txt":                   "-w d/out.txt: no format has the suffix .txt: say .pcapng, .pcap, .json or .jsonl, or --format with one of these",
+		"-w out.pcapn.gz":                "-w out.pcapn.gz: no format has the suffix .pcapn: say",
+		"-w out.txt --format pcap":       "",
+		"-w out":                         "",
+		"-w .txt":                        "",
+		"-w out.cap":                     "",
+		"-w eth0.100":                    "",
+		"-w %F.%H":                       "",
+		"-w a.b/out.PCAP.GZ":             "",
+		"-w /dev/null":                   "",
+		"-w " + dir + "/none/f.json.zst": "",
+	} {
+		_, err := rotationOf(t, args)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func expected(e *pflag.InvalidValueError) string {
 		if tooLarge {
 			return "is too large a number"
 		}
-		return "must be a whole number without a sign"
+		return "must be 0 or a positive whole number"
 	case "int", "count":
 		if tooLarge {
 			return "is too large a number"

@@ -16,10 +16,10 @@ func TestFlagErrors(t *testing.T) {
 	testnet.SkipEmulated(t)
 	// No interface has these names, so that a command which takes such a value attaches nothing.
 	for _, test := range []struct{ args, want string }{
-		{"-c -5", "-c -5: must be a whole number without a sign; see xdpcap --help"},
-		{"-c 1.5", "-c 1.5: must be a whole number without a sign; see xdpcap --help"},
+		{"-c -5", "-c -5: must be 0 or a positive whole number; see xdpcap --help"},
+		{"-c 1.5", "-c 1.5: must be 0 or a positive whole number; see xdpcap --help"},
 		{"-c 99999999999999999999", "-c 99999999999999999999: is too large a number; see xdpcap --help"},
-		{"--sample -1", "--sample -1: must be a whole number without a sign; see xdpcap --help"},
+		{"--sample -1", "--sample -1: must be 0 or a positive whole number; see xdpcap --help"},
 		{"--sample 4294967296", "--sample 4294967296: is too large a number; see xdpcap --help"},
 		{"--duration x", "--duration x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
 		{"--duration -1", "--duration -1: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
@@ -32,6 +32,10 @@ func TestFlagErrors(t *testing.T) {
 		{"--write=", `-w "": must not be empty; see xdpcap --help`},
 		{"--filter-file=", `--filter-file "": must not be empty; see xdpcap --help`},
 		{"stats --listen=", `--listen "": must not be empty; see xdpcap stats --help`},
+		{"-i none0 --duraton 1s", "unknown flag: --duraton: did you mean --duration?; see xdpcap --help"},
+		{"-i none0 --retries 1", "unknown flag: --retries; see xdpcap --help"},
+		{"read --form=json f", "unknown flag: --form: did you mean --format?"},
+		{"-i none0 --rin 1M --post 1s", "--rin is the beginning of several flags: --ring, --ring-buffer; see xdpcap --help"},
 		{"-nYe", "unknown flag: -Y in -Ye; see xdpcap --help"},
 		{"stats --interval soon", "--interval soon: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
 		{"stats -i none0 --interval 5ms", "--interval 5ms: must be at least 10ms"},
@@ -52,6 +56,21 @@ func TestFlagErrors(t *testing.T) {
 		cmd := newRoot()
 		cmd.SetArgs(strings.Fields(test.args))
 		if err := cmd.Execute(); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
+		}
+	}
+}
+
+// A flag may be abbreviated as long as no other one begins like that, before and after words.
+func TestAbbreviatedFlags(t *testing.T) {
+	testnet.SkipEmulated(t)
+	for _, test := range []struct{ args, want string }{
+		{"--interf none0 --dur=5x", "--duration 5x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
+		{"read --packet-c 0 none.pcap", "-c 0: must be at least 1"},
+		{"--snaplen 9z", "-s 9z: must be a number, which may end in k, M or G; see xdpcap --help"},
+		{"--interf none0 tcp --dur -- --dur", `--duration --: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help`},
+	} {
+		if _, err := execute(strings.Fields(test.args)); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
 		}
 	}

@@ -77,7 +77,7 @@ func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
 	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, where to attach, `mode`: native (driver), generic (stack), or auto")
 	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
-	f.BoolVar(&o.yes, "yes", false, "do it also where --drop disturbs this machine")
+	f.BoolVar(&o.yes, "yes", false, "allow --drop even if it disturbs this machine")
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
 }
 

@@ -138,7 +138,7 @@ func TestPeerFlagValues(t *testing.T) {
 		{"-i none0 -y RAW", "-y: XDP sees Ethernet frames only: say -y EN10MB"},
 		{"-i none0 -y", "-y needs a value: -y linktype; see xdpcap --help"},
 		{"-nlSKvvr f -w g tcp", ""},
-		{"-r f -i none0", "-i is nothing for files that are read with -r: omit it; see xdpcap read --help"},
+		{"-r f -i none0", "-i does not work with -r: omit it; see xdpcap read --help"},
 		{"-r", "-r needs a value: -r file; see xdpcap --help"},
 	} {
 		got := ""

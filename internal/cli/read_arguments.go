@@ -103,7 +103,7 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 		switch {
 		case f.Name == "read-file" || ok && peer.accepted != "":
 		case read.Flags().Lookup(f.Name) == nil:
-			err = fmt.Errorf("%s is nothing for files that are read with -r: omit it; see xdpcap read --help", flagName(f))
+			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", flagName(f))
 		case f.Name == "json":
 			args = append(args, "--json")
 		case isSlice(f.Value):

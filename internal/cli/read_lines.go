@@ -1,40 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
-
-// printed is an output that goes to standard output. That nobody reads it any more ends the reading
-// without an error.
-type printed struct{ capture.Output }
-
-func (o printed) Write(packets []capture.Packet) error { return endsQuietly(o.Output.Write(packets)) }
-func (o printed) Flush() error                         { return endsQuietly(o.Output.Flush()) }
-
-func (o printed) End(final capture.Accounts) (capture.Accounts, error) {
-	own, err := o.Output.End(final)
-	if errors.Is(err, unix.EPIPE) {
-		err = nil
-	}
-	return own, err
-}
-
-// endsQuietly makes of the error that nobody reads one with which the reading ends as if it was
-// asked to.
-func endsQuietly(err error) error {
-	if errors.Is(err, unix.EPIPE) {
-		return fmt.Errorf("%w: %w", capture.ErrEnough, err)
-	}
-	return err
-}
 
 // decoded is an output that tells what packets are. It counts those of which it knows no more than
 // their lengths.

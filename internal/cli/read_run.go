@@ -84,7 +84,7 @@ func unlessEnded(ctx context.Context, err error) error {
 // options are those for reading.
 func (r *readRun) options() capture.FileInputOptions {
 	o := capture.FileInputOptions{Count: r.o.count, Memory: r.memory, Notice: func(err error) {
-		if !errors.Is(err, unix.EPIPE) {
+		if !errors.Is(err, errReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
@@ -185,7 +185,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	switch {
 	case o.stats:
 		r.stats.input = in
-		all = append(all, r.decode(printed{r.stats}))
+		all = append(all, r.decode(&printed{Output: r.stats}))
 	case o.json || o.lines:
 		options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName}
 		if o.json {
@@ -196,11 +196,11 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 			return nil, err
 		}
 		if o.json { // which has each packet's link type
-			return append(all, printed{lines}), nil
+			return append(all, &printed{Output: lines}), nil
 		}
-		all = append(all, r.decode(printed{lines}))
+		all = append(all, r.decode(&printed{Output: lines}))
 	case len(r.outputs) == 0 || o.print:
-		all = append(all, r.decode(printed{newPrinter(stdout{}, checkStdout, o.printing.format(colored(os.Stdout)))}))
+		all = append(all, r.decode(&printed{Output: newPrinter(stdout{}, checkStdout, o.printing.format(colored(os.Stdout)))}))
 	}
 	return all, nil
 }

@@ -106,6 +106,11 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
 	case r.every%time.Second != 0:
 		return nil, fmt.Errorf("-G %v: must be whole seconds", r.every)
+	case r.every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.bytes > 0) && !hasTime(o.write):
+		stem, format, compression := outfile.SplitName(o.write)
+		return nil, fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
+			"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
+			r.every, o.write, stem, format, compression, r.every.Seconds())
 	case given("file-count") && r.size.bytes == 0 && r.every == 0:
 		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
 	case tcpdumps && len(r.begins) > 0:
@@ -201,6 +206,13 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 		stem, format, compression := outfile.SplitName(name)
 		return fmt.Sprintf("%s%s%0*d%s", stem, format, digits, n, compression)
 	}
+}
+
+// hasTime tells whether the name of a file changes with the time.
+func hasTime(path string) bool {
+	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	other := time.Date(2012, 11, 30, 17, 48, 59, 0, time.UTC)
+	return strftime.Format(path, one) != strftime.Format(path, other)
 }
 
 // digits is how many digits tcpdump's numbers have; 0 = as many as they need.

@@ -75,16 +75,19 @@ func TestRotationLimits(t *testing.T) {
 	}{
 		{"-C 2", capture.Rotation{Size: 2_000_000}},
 		{"-C 2M -W 9", capture.Rotation{Size: 2 << 20, Keep: 9}},
-		{"-G 60", capture.Rotation{Period: time.Minute}},
-		{"-G 1h -W 9", capture.Rotation{Period: time.Hour, Files: 9}},
-		{"-G 60 -C 1 -W 9", capture.Rotation{Period: time.Minute, Size: 1_000_000}},
+		{"-G 60 -w %T", capture.Rotation{Period: time.Minute}},
+		{"-G 1h -W 9 -w %T", capture.Rotation{Period: time.Hour, Files: 9}},
+		{"-G 60 -C 1 -W 9 -w %T", capture.Rotation{Period: time.Minute, Size: 1_000_000}},
 		{"-b filesize:5 -b files:7", capture.Rotation{Size: 5000, Keep: 7}},
 		{"-b duration:0.5 -b packets:9 -a files:3", capture.Rotation{Period: 500 * time.Millisecond, Packets: 9, Files: 3}},
 		{"-a filesize:5", capture.Rotation{Size: 5000, Files: 1}},
 		{"-b files:2 -b interval:60 -a filesize:5", capture.Rotation{Period: time.Minute, Size: 5000, Keep: 2}},
 		{"--max-bytes 3000000000 --min-free 10G --atomic", capture.Rotation{MaxBytes: 3e9, MinFree: 10 << 30, Atomic: true}},
 	} {
-		o, err := rotationOf(t, test.line+" -w out")
+		if !strings.Contains(test.line, "-w") {
+			test.line += " -w out"
+		}
+		o, err := rotationOf(t, test.line)
 		if err != nil {
 			t.Errorf("%s: %v", test.line, err)
 			continue
@@ -108,12 +111,16 @@ func TestRotationLimits(t *testing.T) {
 func TestRotationRefused(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
-		"-C 1":                             "-C: there is no file: add -w FILE",
-		"-G 5 -w -":                        "-G: standard output is one file, with no end: write to a file with -w FILE",
-		"-C 0 -w f":                        "-C 0: must be at least 1, which is a million bytes",
-		"-C 1x -w f":                       "must be a number, which may end in k, M or G",
-		"-G 0 -w f":                        "must be a time above zero",
-		"-G 1.5 -w f":                      "-G 1.5s: must be whole seconds",
+		"-C 1":        "-C: there is no file: add -w FILE",
+		"-G 5 -w -":   "-G: standard output is one file, with no end: write to a file with -w FILE",
+		"-C 0 -w f":   "-C 0: must be at least 1, which is a million bytes",
+		"-C 1x -w f":  "must be a number, which may end in k, M or G",
+		"-G 0 -w f":   "must be a time above zero",
+		"-G 1.5 -w f": "-G 1.5s: must be whole seconds",
+		"-G 60 -w d/f.pcap.gz": "-G 1m0s: -w d/f.pcap.gz has no time in it, so each file would overwrite the one before: " +
+			"say -w d/f_%F_%T.pcap.gz, or -b duration:60 instead of -G, which numbers the files",
+		"-G 60 -C 1 -w 100%%":              "-w 100%% has no time in it",
+		"-G 60 -C 1 -W 1 -w f":             "-w f has no time in it",
 		"-W 5 -w f":                        "-W: nothing says when the next file begins: add -C SIZE or -G SECONDS",
 		"-C 1 -W 0 -w f":                   "-W 0: must be at least 1",
 		"-C 1 -b packets:1 -w f":           "-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's",
@@ -141,7 +148,8 @@ func TestRotationRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q in one line", text, err, want)
 		}
 	}
-	for _, text := range []string{"-C 1 -w f -z gzip", "-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %F -z gzip", "-b packets:1 -w f -z gzip"} {
+	for _, text := range []string{"-C 1 -w f -z gzip", "-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %F -z gzip", "-b packets:1 -w f -z gzip",
+		"-G 60 -W 1 -w f", "-G 60 -w %j", "-G 60 -a files:1 -w f"} {
 		if _, err := rotationOf(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

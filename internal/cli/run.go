@@ -65,7 +65,9 @@ type captureRun struct {
 	recorder *capture.Recorder  // that writes files in place of -w's; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
 	destinations
-	notices *notices
+	printed   *printed      // nil where no packets are printed
+	jsonLines *capture.File // that they are printed by, as lines of JSON
+	notices   *notices
 
 	companions companions
 	counted    companionReports // what companions had at the end, or when somebody asked last
@@ -106,6 +108,12 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		if err := checkNotClosed("packets", "-w /dev/null"); err != nil {
 			return fmt.Errorf("print packets: %w", err)
 		}
+		if r.o.lines {
+			options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName, Immediate: r.o.unbuffer}
+			if r.jsonLines, err = capture.NewFile(os.Stdout, options); err != nil {
+				return err
+			}
+		}
 	}
 	if r.o.rotate.printFiles {
 		if err := checkNotClosed("names", ">/dev/null"); err != nil {
@@ -116,7 +124,11 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		defer r.triggerBySignal()()
 	}
 	options := r.o.session()
-	options.Notice = r.notices.add
+	options.Notice = func(err error) {
+		if !errors.Is(err, errReaderGone) {
+			r.notices.add(err)
+		}
+	}
 	if !r.o.companions.isNone() {
 		options.Companions = r.companions.join
 	}
@@ -264,10 +276,31 @@ func (r *captureRun) printCounts() {
 
 // writeAccounts prints the accounts of the outputs.
 func (r *captureRun) writeAccounts(all []capture.Accounts) {
-	writeCounts(r.text, all[0].Total())
+	total := all[0].Total()
+	writeCounts(r.text, total)
+	if why := r.afterEnd(&total); why != "" {
+		say(r.text, "the %s not sampled came after %s", packets(total.NotSampled), why)
+	}
 	writeStamps(r.text, r.session, all[0])
 	r.writeOutputs(all)
 	r.writeCompanions()
+}
+
+// afterEnd tells after which end all packets came that were not sampled; "" = sampling passed over
+// some.
+func (r *captureRun) afterEnd(a *capture.Account) string {
+	o := r.o
+	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
+		o.sample.auto || o.recorder.size.bytes > 0
+	switch {
+	case samples || a.NotSampled == 0:
+		return ""
+	case r.printed != nil && r.printed.gone:
+		return "the reader of standard output ended"
+	case o.count > 0 && a.Captured >= o.count:
+		return "-c was reached"
+	}
+	return ""
 }
 
 // accountsNow are the accounts of the outputs so far. What prints packets, or only counts them, has
@@ -318,11 +351,15 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	for _, out := range r.outputs {
 		outputs = append(outputs, out.liveOutput)
 	}
-	if r.prints() {
-		outputs = append(outputs, newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout))))
-	}
-	if r.o.account {
+	switch {
+	case r.o.account:
 		outputs = append(outputs, accountOnly{})
+	case r.prints() && r.o.lines:
+		r.printed = &printed{Output: r.jsonLines}
+		outputs = append(outputs, r.printed)
+	case r.prints():
+		r.printed = &printed{Output: newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout)))}
+		outputs = append(outputs, r.printed)
 	}
 	return outputs
 }

@@ -59,7 +59,7 @@ func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
 	programVar(f, &o.program)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
-	f.BoolVar(&o.yes, "yes", false, "do it also where --action cuts this machine off")
+	f.BoolVar(&o.yes, "yes", false, "allow --action even if it cuts off this machine")
 	modeVar(f, &o.mode)
 	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")
 	f.Lookup("direction").Hidden = true // it changes nothing

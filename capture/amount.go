@@ -1,0 +1,25 @@
+package capture
+
+import "strconv"
+
+// amount writes a number of bytes with its unit, and one digit after the point below 100, as in
+// messages: "72 GiB", "1.5 MiB", "300 bytes".
+func amount(bytes int64) string {
+	if bytes < 0 {
+		return "-" + amount(-bytes)
+	}
+	if bytes < 1<<10 {
+		return strconv.FormatInt(bytes, 10) + " bytes"
+	}
+	scaled := float64(bytes)
+	for _, unit := range []string{" KiB", " MiB", " GiB", " TiB"} {
+		if scaled /= 1 << 10; scaled < 1<<10 || unit == " TiB" {
+			digits := 0
+			if scaled < 100 && scaled != float64(int64(scaled)) {
+				digits = 1
+			}
+			return strconv.FormatFloat(scaled, 'f', digits, 64) + unit
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A reader of lines that ends, as head does, ends the capture without an error, and without a loss.
+func TestReaderEnds(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, flags := range []string{"", "--format json"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := listening(t, pair.Rx, w, append([]string{"-i", pair.RxName}, strings.Fields(flags)...)...)
+		w.Close()
+		stop := trickle(t, pair)
+		if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+			t.Error(err)
+		}
+		r.Close()
+		status, stderr := p.wait()
+		stop()
+		for _, never := range []string{"lost packets", "broken pipe", "not taken"} {
+			if status != 0 || strings.Contains(stderr, never) || !strings.Contains(stderr, " + 0 lost + 0 invalid + ") {
+				t.Errorf("%s: exit status %d: %s", flags, status, stderr)
+			}
+		}
+		if !strings.Contains(stderr, " + 0 not sampled + ") && !strings.Contains(stderr, "not sampled came after the reader of standard output ended\n") {
+			t.Errorf("%s: %s", flags, stderr)
+		}
+		checkDetached(t, pair)
+	}
+}
+
+// That the reader of lines has ended is noticed also when there are no packets.
+func TestReaderEndsIdle(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := listening(t, pair.Rx, w, "-i", pair.RxName, "--json")
+	w.Close()
+	r.Close()
+	if status, stderr := p.wait(); status != 0 || account(t, stderr).Error != "" {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+// --format json without -w prints lines of JSON.
+func TestPrintJSON(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	out, stderr := printedBy(t, pair, 3, "--format", "json", "-c", "3")
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	for _, line := range lines {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil || object["interface"] != pair.RxName {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if len(lines) != 3 {
+		t.Errorf("%d lines: %s%s", len(lines), out, stderr)
+	}
+}
+
+// What comes after -c was reached is not sampled, and the text says why.
+func TestAfterCount(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const frames uint64 = 100
+	for flags, says := range map[string]bool{"-c 1": true, "-c 1 --max-rate 1000000": false} {
+		// All packets wait in the ring until there are enough to wake the reader, or it looks.
+		_, stderr := printedBy(t, pair, frames, strings.Fields(flags)...)
+		after := strings.Contains(stderr, " packets not sampled came after -c was reached\n") ||
+			strings.Contains(stderr, " the 1 packet not sampled came after -c was reached\n")
+		if none := strings.Contains(stderr, " + 0 not sampled + "); !none && after != says {
+			t.Errorf("%s: %s", flags, stderr)
+		}
+	}
+}
+
+// printedBy is what a capture prints on standard output and stderr of so many frames, until it ends
+// by itself.
+func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) (out, stderr string) {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p := listening(t, pair.Rx, file, append([]string{"-i", pair.RxName}, args...)...)
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: 1_000_000})
+	status, stderr := p.wait()
+	text, err := os.ReadFile(file.Name())
+	if err != nil || status != 0 {
+		t.Errorf("%v: exit status %d, %v: %s", args, status, err, stderr)
+	}
+	return string(text), stderr
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// execute runs a command line. Its flags may be abbreviated as getopt_long(3) takes them, and
+// tcpdump with it: --dur means --duration, because no other flag begins like that.
+func execute(args []string) (*cobra.Command, error) {
+	for {
+		root := newRoot()
+		root.SetArgs(args)
+		cmd, err := root.ExecuteC()
+		short := (*abbreviation)(nil)
+		if !errors.As(err, &short) || !short.expand(args) {
+			return cmd, err
+		}
+	}
+}
+
+// An abbreviation is the error of a flag of which only the beginning was given.
+type abbreviation struct{ given, whole string }
+
+func (a *abbreviation) Error() string {
+	return fmt.Sprintf("unknown flag: --%s: did you mean --%s?", a.given, a.whole)
+}
+
+// expand writes the flag in full. It is false where the arguments do not have it.
+func (a *abbreviation) expand(args []string) (found bool) {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		name, value, has := strings.Cut(arg, "=")
+		if name != "--"+a.given {
+			continue
+		}
+		args[i], found = "--"+a.whole, true
+		if has {
+			args[i] += "=" + value
+		}
+	}
+	return found
+}
+
+// unknownFlag finds out what an unknown flag may mean: err is returned as it is, as an
+// abbreviation, or with a hint.
+func unknownFlag(err error, flags *pflag.FlagSet) error {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	given := unknown.GetSpecifiedName()
+	var begins []string
+	near, distance := "", 1+min(2, len(given)/4) // of short names all are near
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch {
+		case len(f.Name) == 1: // a letter of another tool
+		case strings.HasPrefix(f.Name, given):
+			begins = append(begins, "--"+f.Name)
+		default:
+			if d := editDistance(given, f.Name); !f.Hidden && d < distance {
+				near, distance = f.Name, d
+			}
+		}
+	})
+	slices.Sort(begins)
+	switch {
+	case given == "":
+	case len(begins) == 1:
+		return &abbreviation{given, strings.TrimPrefix(begins[0], "--")}
+	case len(begins) > 1:
+		return fmt.Errorf("--%s is the beginning of several flags: %s", given, strings.Join(begins, ", "))
+	case near != "":
+		return fmt.Errorf("unknown flag: --%s: did you mean --%s?", given, near)
+	}
+	return err
+}
+
+// editDistance is how many letters are to be inserted, left out or replaced to make b of a, after
+// Levenshtein.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
