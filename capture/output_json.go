@@ -2,6 +2,7 @@ package capture
 
 import (
 	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // jsonEncoder encodes one line of JSON for each packet. There is nothing besides packets.
@@ -100,7 +101,7 @@ func (e *jsonEncoder) kind(p *Packet) int {
 		return place
 	}
 	source := jsonline.Source{
-		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID, NoEthernet: !s.IsEthernet(),
+		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID, Link: link.Of(s.LinkType()),
 	}
 	if k.hasDirection {
 		source.Direction = k.direction.String()

@@ -3,14 +3,15 @@
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
-// An expression means what it means to tcpdump on an Ethernet interface. The compiler takes the
+// An expression means what it means to tcpdump on an Ethernet interface, or on packets of another
+// link type (Options.LinkType). The compiler takes the
 // steps of libpcap 1.10, and those of its optimizer, too: they decide whether a packet that ends
 // before a test's bytes still matches.
 //
 // # Differences from libpcap
 //
-//   - inbound is true and outbound is false, or the other way round with Options.Outbound: the
-//     direction of packets is known before the filter sees them.
+//   - On Ethernet and raw IP, inbound is true and outbound is false, or the other way round with
+//     Options.Outbound: the direction of packets is known before the filter sees them.
 //   - protochain, ifindex and names of Ethernet addresses (/etc/ethers), which gateway takes, too,
 //     are refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, but for
 //     protochain's program, which has a loop.
@@ -38,6 +39,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/optimise"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // DefaultSnapLen is what a matching program returns where Options do not say, tcpdump's default.
@@ -50,7 +52,16 @@ type Options struct {
 	Resolver  Resolver   // looks names up; nil = SystemResolver()
 	Outbound  bool       // the packets are sent ones: outbound is true, and inbound false
 	VLANAware bool       // match behind one or two VLAN tags, too, unless the expression names vlan
+
+	// LinkType is what the packets begin with, as the LINKTYPE_ numbers of capture files say it;
+	// 0 = 1, Ethernet. Those of KnowsLinkType can be compiled for. VLANAware is for Ethernet alone.
+	LinkType uint16
 }
+
+// KnowsLinkType tells whether expressions can be compiled for packets of a LINKTYPE_ number:
+// Ethernet (1), LINUX_SLL (113), LINUX_SLL2 (276), and IP without a header before it (101, 228, 229
+// and 12 and 14 of older files).
+func KnowsLinkType(number uint16) bool { return link.Of(number) != link.Unknown }
 
 // Compile turns an expression into a classic program. The empty expression matches every packet. A
 // faulty expression gives an *Error. Compile may be called concurrently if the Resolver may. It
@@ -103,7 +114,7 @@ func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware})
+	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: link.Of(o.LinkType)})
 	if !verbatim {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
@@ -125,6 +136,12 @@ func (o *Options) setDefaults() error {
 	}
 	if o.SnapLen == 0 {
 		o.SnapLen = DefaultSnapLen
+	}
+	if o.LinkType == 0 {
+		o.LinkType = link.Numbers[link.Ethernet]
+	}
+	if !KnowsLinkType(o.LinkType) {
+		return fmt.Errorf("no expression can be compiled for packets of link type %d", o.LinkType)
 	}
 	if n := len(o.Netmask); n != 0 && n != net.IPv4len {
 		return fmt.Errorf("netmask has %d bytes instead of %d", n, net.IPv4len)

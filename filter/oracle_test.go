@@ -27,7 +27,13 @@ func needTcpdump(tb testing.TB) {
 // says when it refuses the expression.
 func libpcap(tb testing.TB, format, expr string) (string, error) {
 	tb.Helper()
-	cmd := exec.Command("tcpdump", "-y", "EN10MB", "-s", "262144", format, "--", expr)
+	return libpcapOn(tb, "EN10MB", format, expr)
+}
+
+// libpcapOn is libpcap for packets of a link type, by tcpdump's name.
+func libpcapOn(tb testing.TB, linkType, format, expr string) (string, error) {
+	tb.Helper()
+	cmd := exec.Command("tcpdump", "-y", linkType, "-s", "262144", format, "--", expr)
 	var out, msg bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &msg
 	err := cmd.Run()

@@ -19,6 +19,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -473,24 +475,82 @@ func TestReadStats(t *testing.T) {
 	}
 }
 
-// What is not Ethernet is said not to be decoded, and no filter is applied to it.
+// What is of a link type that xdpcap does not know is neither decoded nor filtered: that is said,
+// and an error, so that a script does not take it for packets that do not match.
 func TestReadOtherLinkType(t *testing.T) {
-	b := pcapng.AppendSection(nil, &pcapng.Section{})
-	b = pcapng.AppendInterface(b, &pcapng.Interface{LinkType: 113})
-	b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 20), WireLen: 84})
-	file := writeBytes(t, b)
+	file := linkFile(t, 105, make([]byte, 84))
+	undecoded := "xdpcap: did not decode 1 packet of link type IEEE802_11 (105)\n"
 	stdout, stderr, status := runRead(t, nil, "-t", file)
-	if stdout != "link type LINUX_SLL (113), length 84: not decoded\n" || status != 0 ||
-		stderr != "xdpcap: did not decode 1 packet of link type LINUX_SLL (113): xdpcap decodes Ethernet\n" {
+	if stdout != "link type IEEE802_11 (105), length 84: not decoded\n" || status != 1 || stderr != undecoded {
 		t.Errorf("%d: %s%s", status, stdout, stderr)
 	}
-	stdout, stderr, _ = runRead(t, nil, file, "ip")
-	if stdout != "" || stderr != "xdpcap: passed over 1 packet of link type LINUX_SLL (113): filters are for Ethernet\n" {
-		t.Errorf("with a filter: %s%s", stdout, stderr)
+	stdout, stderr, status = runRead(t, nil, file, "ip")
+	if stdout != "" || status != 1 || stderr != "xdpcap: skipped 1 packet: filters do not know link type IEEE802_11 (105)\n" {
+		t.Errorf("with a filter: %d: %s%s", status, stdout, stderr)
 	}
-	_, stderr, _ = runRead(t, nil, "-w", tempFile(t)+".json", "-w", tempFile(t)+".json", "--print", file)
-	if stderr != "xdpcap: did not decode 1 packet of link type LINUX_SLL (113): xdpcap decodes Ethernet\n" {
-		t.Errorf("with several outputs: %s", stderr)
+	_, stderr, status = runRead(t, nil, "-w", tempFile(t)+".json", "-w", tempFile(t)+".json", "--print", file)
+	if stderr != undecoded || status != 1 {
+		t.Errorf("with several outputs: %d: %s", status, stderr)
+	}
+	if _, stderr, status = runRead(t, nil, "-w", tempFile(t), file); status != 0 || stderr != "" {
+		t.Errorf("into a file: %d: %s", status, stderr)
+	}
+	cooked := linkFile(t, 113, make([]byte, 84))
+	_, stderr, status = runRead(t, nil, cooked, "ether host 02:00:00:00:00:01")
+	if want := "xdpcap: skipped 1 packet: the filter cannot be applied to link type LINUX_SLL (113): packets of Linux cooked v1 have no Ethernet header"; status != 1 || !strings.HasPrefix(stderr, want) {
+		t.Errorf("%d: %s", status, stderr)
+	}
+}
+
+// linkFile writes a file of packets of a link type.
+func linkFile(t *testing.T, typ uint16, packets ...[]byte) string {
+	t.Helper()
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	b = pcapng.AppendInterface(b, &pcapng.Interface{LinkType: typ})
+	for _, data := range packets {
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Data: data, WireLen: uint32(len(data))})
+	}
+	return writeBytes(t, b)
+}
+
+// Files of `tcpdump -i any`, and those of IP without a header before it, are printed, filtered,
+// counted and written as lines of JSON, with the flow of the packet inside.
+func TestReadLinkTypes(t *testing.T) {
+	skipEmulated(t)
+	ip := testnet.UDPFrame(64, 0)[14:]
+	arp := append([]byte{0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 20)...)
+	cooked := func(etherType string, packet []byte) []byte {
+		return append([]byte("\x00\x04\x00\x01\x00\x06\x02\x00\x00\x00\x00\x01\x00\x00"+etherType), packet...)
+	}
+	cooked2 := func(etherType string, packet []byte) []byte {
+		return append([]byte(etherType+"\x00\x00\x00\x00\x00\x63\x00\x01\x04\x06\x02\x00\x00\x00\x00\x01\x00\x00"), packet...)
+	}
+	for typ, packets := range map[uint16][][]byte{
+		113: {cooked("\x08\x00", ip), cooked("\x08\x06", arp)},
+		276: {cooked2("\x08\x00", ip), cooked2("\x08\x06", arp)},
+		101: {ip},
+	} {
+		file := linkFile(t, typ, packets...)
+		for _, filter := range []string{"", "udp", "arp", "not udp", "outbound and udp", "udp port 9 or udp port 7"} {
+			words := strings.Fields(filter)
+			if typ == 101 && (filter == "arp" || strings.HasPrefix(filter, "out")) { // tcpdump refuses them
+				continue
+			}
+			want := outputOf(t, "tcpdump", append([]string{"-nSr", file}, words...)...)
+			stdout, stderr, status := runRead(t, nil, append([]string{file}, words...)...)
+			if stdout != want || stderr != "" || status != 0 {
+				t.Errorf("%d %q: exit status %d: %s%swant %s", typ, filter, status, stderr, stdout, want)
+			}
+		}
+		var h headers.Headers
+		headers.ParseLink(link.Raw, ip, &h)
+		source := fmt.Sprintf(`"source":"%s"`, h.Source)
+		if text := mustRead(t, "--format", "json", file, "udp"); !strings.Contains(text, source) || strings.Contains(text, "_mac") {
+			t.Errorf("%d: no %s in %s", typ, source, text)
+		}
+		if text := mustRead(t, "--stats", file); !strings.Contains(text, h.Source.String()+":") {
+			t.Errorf("%d: no %v in %s", typ, h.Source, text)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -90,8 +91,9 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 // appendPlain appends a packet's line with this origin.
 func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
 	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
-	if s := &l.sources[p.Source]; !s.IsEthernet() {
-		line.LinkLayer = pcapng.LinkTypeName(s.LinkType())
+	typ := l.sources[p.Source].LinkType()
+	if line.Link = link.Of(typ); line.Link == link.Unknown {
+		line.LinkName = pcapng.LinkTypeName(typ)
 	}
 	return l.dissector.AppendLine(dst, line)
 }

@@ -140,7 +140,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err := o.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
-	match, err := o.filter.matcher()
+	match, err := o.filter.matchers()
 	if err != nil {
 		return explainWords(err, o.filter.words)
 	}

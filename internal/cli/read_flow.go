@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -29,12 +30,12 @@ func newFlowKeys(f meter.Flow) flowKeys {
 	}
 }
 
-// frameFlow finds the flow of an Ethernet frame: its IP addresses behind any VLAN tags, the
+// packetFlow finds the flow of a packet: its IP addresses behind any VLAN tags, the
 // protocol behind extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have
 // no ports, so that all of them are in one flow. It is false where there is no IP header.
-func frameFlow(frame []byte) (flow meter.Flow, ok bool) {
+func packetFlow(typ link.Type, packet []byte) (flow meter.Flow, ok bool) {
 	var h headers.Headers
-	if !headers.Parse(frame, &h) || h.Family == 0 {
+	if !headers.ParseLink(typ, packet, &h) || h.Family == 0 {
 		return flow, false
 	}
 	class := meter.IPv4(h.Protocol)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -26,17 +27,17 @@ func (o *decoded) Begin(d capture.Description) error {
 func (o *decoded) Write(packets []capture.Packet) error {
 	o.sources = append(o.sources, o.more(len(o.sources))...)
 	for i := range packets {
-		if s := &o.sources[packets[i].Source]; !s.IsEthernet() {
+		if s := &o.sources[packets[i].Source]; link.Of(s.LinkType()) == link.Unknown {
 			o.other[s.LinkType()]++
 		}
 	}
 	return o.Output.Write(packets)
 }
 
-// notices are which packets were not decoded.
-func (o *decoded) notices() (all []string) {
+// unknown are the packets that were not decoded.
+func (o *decoded) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(o.other)) {
-		all = append(all, fmt.Sprintf("did not decode %s of %s: xdpcap decodes Ethernet", packets(o.other[typ]), pcapng.LinkTypeName(typ)))
+		all = append(all, fmt.Errorf("did not decode %s of %s", packets(o.other[typ]), pcapng.LinkTypeName(typ)))
 	}
 	return all
 }

@@ -13,17 +13,16 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // A readRun is one reading from its flags to its end.
 type readRun struct {
 	o       *readOptions
-	match   *matcher // nil = all packets
+	match   *matchers // nil = all packets
 	inputs  *readInputs
 	stats   *readStats        // nil without --stats
-	passed  map[uint16]uint64 // packets by link type that no filter can be applied to
+	passed  map[uint16]uint64 // packets by link type that the filter cannot be applied to
 	noticed []string
 	telling sync.Mutex
 	memory  uint64   // bytes that were available before the sandbox
@@ -60,10 +59,10 @@ func (r *readRun) run(ctx context.Context) error {
 	if r.finished != nil {
 		r.finished.wait(r.tell)
 	}
-	for _, notice := range r.notices() {
+	for _, notice := range r.noticed {
 		say(stderr, "%s", notice)
 	}
-	return lasting(err)
+	return errors.Join(append([]error{lasting(err)}, r.unknown()...)...)
 }
 
 // tell prints a notice at once. Any goroutine may call it.
@@ -100,12 +99,13 @@ func (r *readRun) options() capture.FileInputOptions {
 
 // matches tells whether the filter takes a packet.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
-	if s.IsEthernet() {
-		direction, _ := s.DirectionOf(p)
-		return r.match.takes(p.Data, p.WireLen, direction == capture.Out)
+	match, err := r.match.of(s.LinkType())
+	if err != nil {
+		r.passed[s.LinkType()]++
+		return false
 	}
-	r.passed[s.LinkType()]++
-	return false
+	direction, _ := s.DirectionOf(p)
+	return match.takes(p.Data, p.WireLen, direction == capture.Out)
 }
 
 // writer returns the options for writing what -w names.
@@ -220,14 +220,15 @@ func (r *readRun) decode(out capture.Output) capture.Output {
 	return r.decoded
 }
 
-// notices are what should be known of the reading besides its result.
-func (r *readRun) notices() (all []string) {
+// unknown are the packets that the filter or an output could not look into: what was printed does
+// not tell of them.
+func (r *readRun) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
-		all = append(all, fmt.Sprintf("passed over %s of %s: filters are for Ethernet", packets(r.passed[typ]), pcapng.LinkTypeName(typ)))
+		_, err := r.match.of(typ)
+		all = append(all, fmt.Errorf("skipped %s: %w", packets(r.passed[typ]), err))
 	}
-	all = append(all, r.noticed...)
 	if r.decoded != nil {
-		all = append(all, r.decoded.notices()...)
+		all = append(all, r.decoded.unknown()...)
 	}
 	return all
 }

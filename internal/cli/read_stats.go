@@ -10,6 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/estimate"
+	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -114,10 +115,7 @@ func (s *readStats) packet(p *capture.Packet) {
 		}
 		s.from, s.to = min(s.from, p.Time), max(s.to, p.Time)
 	}
-	if !source.IsEthernet() {
-		return
-	}
-	flow, ok := frameFlow(p.Data)
+	flow, ok := packetFlow(link.Of(source.LinkType()), p.Data)
 	if !ok {
 		return
 	}

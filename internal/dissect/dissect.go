@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket/layers"
+
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Options say what of a packet is printed. The zero value is what tcpdump prints without flags.
@@ -33,13 +35,12 @@ type Options struct {
 // A Packet is what a line is about.
 type Packet struct {
 	Time    time.Time
-	Data    []byte // from the Ethernet header on; it is only read, and not held on to
+	Data    []byte // from the header of its link type on; it is only read, and not held on to
 	WireLen int    // bytes before the packet was cut to Data
 	Origin  []byte // printed behind the time, with a space after it; nothing of it if it is empty
 
-	// LinkLayer names what the packet is instead of an Ethernet frame; "" = nothing. No header of
-	// it is decoded.
-	LinkLayer string
+	Link     link.Type
+	LinkName string // of a link.Unknown, of which no header is decoded
 }
 
 // A Dissector turns packets into lines. It belongs to one goroutine.
@@ -82,11 +83,16 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 		d.line = append(append(d.line, p.Origin...), ' ')
 	}
 	d.start, d.ended, d.net = len(d.line), false, network{}
-	header := 0
-	if p.LinkLayer == "" {
-		header = d.ether(p.Data, max(p.WireLen, len(p.Data)))
-	} else {
-		d.addf("%s, length %d: not decoded", p.LinkLayer, p.WireLen)
+	header, length := 0, max(p.WireLen, len(p.Data))
+	switch p.Link {
+	case link.Ethernet:
+		header = d.ether(p.Data, length)
+	case link.Cooked, link.Cooked2:
+		header = d.cooked(p.Data, length, p.Link)
+	case link.Raw:
+		d.raw(p.Data, length)
+	default:
+		d.addf("%s, length %d: not decoded", p.LinkName, p.WireLen)
 	}
 	if d.o.DumpLinkLevel {
 		header = 0

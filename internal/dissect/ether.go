@@ -179,7 +179,7 @@ var llcNames = map[uint8]string{0x00: "Null", 0xfe: "OSI", 0x02: "802.1B I", 0x0
 	0xf0: "NetBeui", 0xff: "Global"}
 
 // llc appends what has a length in place of an EtherType, and returns how many bytes its headers
-// have.
+// have. The addresses are nil where there are none.
 func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header int) {
 	d.proto = "llc"
 	if len(b) < 3 {
@@ -220,10 +220,15 @@ func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header
 	}
 	if !d.o.LinkLevel || rawIPX {
 		name := lookUp(llcNames, dsap, "Unknown DSAP 0x%02x")
-		if ssap == dsap {
+		switch from := lookUp(llcNames, ssap, "Unknown SSAP 0x%02x"); {
+		case src == nil && ssap == dsap:
+			d.addf("%s ", name)
+		case src == nil:
+			d.addf("%s > %s ", from, name)
+		case ssap == dsap:
 			d.addf("%s > %s %s ", src, dst, name)
-		} else {
-			d.addf("%s %s > %s %s ", src, lookUp(llcNames, ssap, "Unknown SSAP 0x%02x"), dst, name)
+		default:
+			d.addf("%s %s > %s %s ", src, from, dst, name)
 		}
 	}
 	if rawIPX {
@@ -302,7 +307,10 @@ func (d *Dissector) snap(b []byte, length int, src, dst net.HardwareAddr) bool {
 	}
 	elsewhere := oui == 0xc && name != "Unknown" && typ != 0x010c || oui == 0 && elsewhereDecoded[layers.EthernetType(typ)]
 	if !d.o.LinkLevel {
-		d.addf("%s > %s SNAP, ", src, dst)
+		if src != nil {
+			d.addf("%s > %s ", src, dst)
+		}
+		d.add("SNAP, ")
 		if oui != 0 {
 			d.addf("oui %s (0x%06x), ", lookUp(ouiNames, oui, "Unknown"), oui)
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 var (
@@ -43,13 +45,14 @@ func ip6(proto layers.IPProtocol) *layers.IPv6 {
 type packet struct {
 	name string
 	data []byte
+	link link.Type
 }
 
 // plainPackets are those whose lines must be tcpdump's own.
 func plainPackets(t testing.TB) []packet {
 	t.Helper()
 	var packets []packet
-	add := func(name string, data []byte) { packets = append(packets, packet{name, data}) }
+	add := func(name string, data []byte) { packets = append(packets, packet{name: name, data: data}) }
 	payload := func(n int) gopacket.Payload { return bytes.Repeat([]byte{0xa5}, n) }
 	opt := func(kind layers.TCPOptionKind, data ...byte) layers.TCPOption {
 		n := uint8(2 + len(data))
@@ -196,4 +199,49 @@ func plainPackets(t testing.TB) []packet {
 // badUDP is a UDP header with a wrong checksum, and n bytes of payload.
 func badUDP(n int) gopacket.Payload {
 	return append(gopacket.Payload{0x9c, 0x40, 0xc3, 0x51, 0, byte(8 + n), 0xb, 0xad}, make([]byte, n)...)
+}
+
+// cookedPackets are those of tcpdump -i any. No interface has their index.
+func cookedPackets(t testing.TB, version link.Type) (packets []packet) {
+	t.Helper()
+	ip := frame(t, true, 0x0800, ip4(17), badUDP(5))[14:]
+	rest := func(n int) string { return string(make([]byte, n)) }
+	for i, p := range []struct {
+		name, payload    string
+		typ, kind, halen uint16
+	}{
+		{"in", string(ip), 0x0800, 0, 6},
+		{"out", string(ip), 0x0800, 4, 6},
+		{"broadcast", string(frame(t, true, 0x86dd, ip6(17), badUDP(0))[14:]), 0x86dd, 1, 6},
+		{"multicast", "\x00\x01\x08\x00\x06\x04\x00\x01" + rest(20), 0x0806, 2, 6},
+		{"others", string(ip), 0x0800, 3, 8},
+		{"loopback", string(ip), 0x0800, 0, 0},
+		{"unknown type", "hello world", 0x1234, 7, 6},
+		{"unknown small type", "hello world", 3, 0, 6},
+		{"spanning tree", "\x42\x42\x03" + rest(35), 4, 0, 6},
+		{"SNAP", "\xaa\xaa\x03\x00\x00\x00\x08\x00" + string(ip), 4, 0, 6},
+		{"VLAN", "\x20\x05\x08\x00" + string(ip), 0x8100, 0, 6},
+		{"two VLANs", "\x20\x05\x81\x00\x00\x06\x08\x00" + string(ip), 0x8100, 0, 6},
+		{"VLAN of a provider", "\x20\x05\x08\x00" + string(ip), 0x88a8, 0, 6},
+	} {
+		mac := append(append([]byte{}, macA...), 0, 0)
+		data := []byte{byte(p.kind >> 8), byte(p.kind), 0, 1, byte(p.halen >> 8), byte(p.halen)}
+		data = append(append(data, mac...), byte(p.typ>>8), byte(p.typ))
+		if version == link.Cooked2 {
+			data = []byte{byte(p.typ >> 8), byte(p.typ), 0, 0, 0x7f, 0, 0, byte(i), 0, 1, byte(p.kind), byte(p.halen)}
+			data = append(data, mac...)
+		}
+		packets = append(packets, packet{p.name, append(data, p.payload...), version})
+	}
+	return packets
+}
+
+// rawPackets begin with the network's header.
+func rawPackets(t testing.TB) (packets []packet) {
+	for _, p := range plainPackets(t) {
+		if p.data[12] == 0x08 && p.data[13] == 0 || p.data[12] == 0x86 {
+			packets = append(packets, packet{p.name, p.data[14:], link.Raw})
+		}
+	}
+	return append(packets, packet{"unknown version", []byte{0, 1, 2, 3}, link.Raw})
 }

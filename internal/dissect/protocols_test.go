@@ -13,7 +13,7 @@ import (
 func protocolPackets(t testing.TB) []packet {
 	t.Helper()
 	var packets []packet
-	add := func(name string, data []byte) { packets = append(packets, packet{name, data}) }
+	add := func(name string, data []byte) { packets = append(packets, packet{name: name, data: data}) }
 	eth := func(name string, typ layers.EthernetType, b ...byte) {
 		add(name, frame(t, true, typ, gopacket.Payload(b)))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -38,7 +39,7 @@ func tcpdumpText(t *testing.T, packets []packet, snaplen int, args ...string) st
 	}
 	var file, stderr bytes.Buffer
 	w := pcapgo.NewWriter(&file)
-	if err := w.WriteFileHeader(65535, layers.LinkTypeEthernet); err != nil {
+	if err := w.WriteFileHeader(65535, layers.LinkType(link.Numbers[packets[0].link])); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range packets {
@@ -85,7 +86,8 @@ func text(packets []packet, snaplen int, o Options) string {
 	d := New(o)
 	var out []byte
 	for i, p := range packets {
-		out = d.AppendLine(out, Packet{Time: stamp(i), Data: p.data[:min(snaplen, len(p.data))], WireLen: len(p.data)})
+		data := p.data[:min(snaplen, len(p.data))]
+		out = d.AppendLine(out, Packet{Time: stamp(i), Data: data, WireLen: len(p.data), Link: p.link})
 	}
 	return string(out)
 }
@@ -126,6 +128,36 @@ func TestTcpdumpCut(t *testing.T) {
 	}
 }
 
+// TestTcpdumpLinks compares packets that begin with another header than Ethernet's, whole and cut.
+func TestTcpdumpLinks(t *testing.T) {
+	for _, packets := range [][]packet{cookedPackets(t, link.Cooked), cookedPackets(t, link.Cooked2), rawPackets(t)} {
+		for flag, o := range map[string]Options{
+			"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-eq": {LinkLevel: true, Quiet: true}, "-v": {Verbose: 1},
+			"-x": {Dump: HexDump}, "-xx": {Dump: HexDump, DumpLinkLevel: true},
+		} {
+			compareLines(t, packets, 65535, flag, o)
+		}
+		for snaplen := 64; snaplen > 0; snaplen-- {
+			compareLines(t, packets, snaplen, "-n", Options{})
+		}
+	}
+}
+
+// compareLines compares lines with tcpdump's, of which those of a packet that is cut may have less.
+func compareLines(t *testing.T, packets []packet, snaplen int, flag string, o Options) {
+	t.Helper()
+	want, got := tcpdump(t, packets, snaplen, flag), lines(packets, snaplen, o)
+	if len(want) != len(packets) || len(got) != len(packets) {
+		t.Fatalf("%s: %d packets, tcpdump printed %d, we %d", flag, len(packets), len(want), len(got))
+	}
+	for i, p := range packets {
+		before := mark.ReplaceAllString(got[i], "")
+		if cut := snaplen < len(p.data) && before != got[i] && strings.HasPrefix(want[i], before); got[i] != want[i] && !cut {
+			t.Errorf("%s %s cut to %d:\n-%s+%s", flag, p.name, snaplen, want[i], got[i])
+		}
+	}
+}
+
 var mark = regexp.MustCompile(` \[\|[a-z0-9]+\]\n$`)
 
 // TestTcpdumpForm compares what stands around the headers: times, numbers, the Ethernet header and
@@ -137,7 +169,7 @@ func TestTcpdumpForm(t *testing.T) {
 			packets = append(packets, p)
 		}
 	}
-	packets = append(packets, packet{"text", frame(t, true, 0x0800, ip4(17), badUDP(0)[:8],
+	packets = append(packets, packet{name: "text", data: frame(t, true, 0x0800, ip4(17), badUDP(0)[:8],
 		gopacket.Payload("GET /\r\n\tx \x7f\x80\ry\r\n"))})
 	for flag, o := range map[string]Options{
 		"-t": {Time: NoTime}, "-tt": {Time: UnixTime}, "-ttt": {Time: SincePrevious}, "-tttt": {Time: LocalDate},

@@ -1,10 +1,12 @@
-// Package headers finds what identifies a packet's conversation in the headers of an Ethernet
-// frame: VLANs, addresses, protocol and ports, and names for them.
+// Package headers finds what identifies a packet's conversation in its headers, mostly those of an
+// Ethernet frame: VLANs, addresses, protocol and ports, and names for them.
 package headers
 
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Protocols of IP that have ports, or a hash of their own.
@@ -39,34 +41,44 @@ type Headers struct {
 	Rest     []byte // the protocol's header and what follows; its memory is the frame's
 }
 
-// Parse reads a frame's headers. It is false where they end before the EtherType.
-func Parse(frame []byte, h *Headers) bool {
+// Parse reads the headers of an Ethernet frame. It is false where they end before the EtherType.
+func Parse(frame []byte, h *Headers) bool { return ParseLink(link.Ethernet, frame, h) }
+
+// ParseLink is Parse for a packet that begins as packets of a link type do.
+func ParseLink(typ link.Type, packet []byte, h *Headers) bool {
 	*h = Headers{}
-	for at := 12; at+2 <= len(frame); {
-		h.EtherType = binary.BigEndian.Uint16(frame[at:])
-		at += 2
-		switch h.EtherType {
-		case 0x8100, 0x88a8, 0x9100, 0x9200:
-			if at+2 > len(frame) {
-				return false
-			}
-			if h.Tags < maxVLANs {
-				h.VLANs[h.Tags] = binary.BigEndian.Uint16(frame[at:]) & 0xfff
-				h.Tags++
-			}
-			at += 2
-			continue
-		case 0x0800:
-			h.ipv4(frame[at:])
-		case 0x86dd:
-			h.ipv6(frame[at:])
-		}
-		if h.EtherType < 0x600 {
-			h.EtherType = 0
-		}
-		return true
+	etherType, size, ok := typ.Header(packet)
+	if !ok {
+		return false
 	}
-	return false
+	b := packet[size:]
+	for h.EtherType = etherType; isTag(h.EtherType); b = b[4:] {
+		if len(b) < 2 {
+			return false
+		}
+		if h.Tags < maxVLANs {
+			h.VLANs[h.Tags] = binary.BigEndian.Uint16(b) & 0xfff
+			h.Tags++
+		}
+		if len(b) < 4 {
+			return false
+		}
+		h.EtherType = binary.BigEndian.Uint16(b[2:])
+	}
+	switch h.EtherType {
+	case 0x0800:
+		h.ipv4(b)
+	case 0x86dd:
+		h.ipv6(b)
+	}
+	if h.EtherType < 0x600 {
+		h.EtherType = 0
+	}
+	return true
+}
+
+func isTag(etherType uint16) bool {
+	return etherType == 0x8100 || etherType == 0x88a8 || etherType == 0x9100 || etherType == 0x9200
 }
 
 func (h *Headers) ipv4(b []byte) {

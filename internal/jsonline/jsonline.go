@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // A Source is what all packets of a source have in common. A key whose text is "" is missing.
 type Source struct {
-	Interface  string
-	Direction  string // "in" or "out"
-	Hook       string
-	Program    string // that is traced
-	NoQueue    bool   // the receive queue of its packets is not known
-	NoID       bool   // its packets have no number
-	NoEthernet bool   // its packets do not begin with an Ethernet header, and only their lengths are told
+	Interface string
+	Direction string // "in" or "out"
+	Hook      string
+	Program   string    // that is traced
+	NoQueue   bool      // the receive queue of its packets is not known
+	NoID      bool      // its packets have no number
+	Link      link.Type // of link.Unknown only the lengths of packets are told
 }
 
 // A Packet is what the line of a packet is made of.
@@ -141,19 +142,19 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	if p.SetBack != 0 {
 		b = appendNumber(b, `,"clock_set_back_ns":`, uint64(p.SetBack))
 	}
-	if !source.NoEthernet {
-		b = e.appendHeaders(b, p.Data)
+	if source.Link != link.Unknown {
+		b = e.appendHeaders(b, source.Link, p.Data)
 	}
 	return append(b, '}', '\n')
 }
 
-func (e *Encoder) appendHeaders(b, frame []byte) []byte {
+func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
 	h := &e.h
-	if len(frame) >= 12 {
+	if typ == link.Ethernet && len(frame) >= 12 {
 		b = appendMAC(b, `,"source_mac":"`, frame[6:12])
 		b = appendMAC(b, `,"destination_mac":"`, frame[:6])
 	}
-	whole := headers.Parse(frame, h)
+	whole := headers.ParseLink(typ, frame, h)
 	if h.Tags > 0 {
 		b = append(b, `,"vlans":[`...)
 		for i, id := range h.VLANs[:h.Tags] {

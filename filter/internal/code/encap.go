@@ -65,6 +65,7 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	case g.link == linkPPP:
 		b = g.linkIs(s.At, wire.PPPMPLS)
 	default:
+		g.wantEthernet(s.At)
 		b = g.linkIs(s.At, wire.EtherMPLS)
 	}
 	if s.Has {

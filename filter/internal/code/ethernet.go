@@ -5,6 +5,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // ethernet guards a test of MAC addresses behind a Geneve header, because the header may carry
@@ -36,7 +37,11 @@ func (g *generator) mac(mac []byte, d syntax.Direction) *graph.Block {
 
 // wantEthernet refuses a test that needs an Ethernet header.
 func (g *generator) wantEthernet(t syntax.Token) {
-	if g.link != linkEthernet {
+	switch g.link {
+	case linkEthernet:
+	case linkCooked, linkCooked2, linkRaw:
+		t.Fail("", "packets of %s have no Ethernet header", link.Names[g.outer])
+	default:
 		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Options are what the expression does not say: see filter.Options.
@@ -20,6 +21,7 @@ type Options struct {
 	Netmask   []byte // 4 bytes, or none
 	Outbound  bool   // the packets are sent ones
 	VLANAware bool
+	Link      link.Type
 }
 
 // generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
@@ -30,14 +32,15 @@ type generator struct {
 	hasMask  bool
 
 	link     linkType
-	previous bool   // a Geneve header was just passed: its payload may be no Ethernet
-	linkhdr  offset // start of the link header
-	linktype offset // its type field
-	payload  offset // what follows it
-	nl       uint32 // bytes from payload to the network header
-	nosnap   uint32 // the same where there is no SNAP header
-	labels   int    // MPLS labels passed
-	verbatim bool   // has jumps inside blocks
+	outer    link.Type // what the packet begins with
+	previous bool      // a Geneve header was just passed: its payload may be no Ethernet
+	linkhdr  offset    // start of the link header
+	linktype offset    // its type field
+	payload  offset    // what follows it
+	nl       uint32    // bytes from payload to the network header
+	nosnap   uint32    // the same where there is no SNAP header
+	labels   int       // MPLS labels passed
+	verbatim bool      // has jumps inside blocks
 
 	used    [cbpf.ScratchWords]bool // scratch words that hold a result still needed
 	current int                     // the scratch word reserved last
@@ -48,6 +51,9 @@ type linkType int
 const (
 	linkEthernet linkType = iota
 	linkPPP
+	linkCooked
+	linkCooked2
+	linkRaw
 )
 
 // offset is a place in the packet: a constant, plus a scratch word if variable is set.
@@ -60,6 +66,15 @@ type offset struct {
 // newGenerator makes a generator for frames with shift bytes of VLAN tags behind their addresses.
 func newGenerator(o Options, shift uint32) *generator {
 	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3, outbound: o.Outbound}
+	g.outer = o.Link
+	switch o.Link {
+	case link.Cooked:
+		g.link, g.linktype, g.payload, g.nosnap = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
+	case link.Cooked2:
+		g.link, g.linktype, g.payload, g.nosnap = linkCooked2, offset{}, offset{constant: 20}, 0
+	case link.Raw:
+		g.link, g.linktype, g.payload, g.nosnap = linkRaw, offset{}, offset{}, 0
+	}
 	if len(o.Netmask) == 4 {
 		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
 	}
@@ -75,7 +90,7 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
 		return accept, false
 	}
 	var b *graph.Block
-	if o.VLANAware && !mentionsVLAN(root) {
+	if o.VLANAware && o.Link == link.Ethernet && !mentionsVLAN(root) {
 		b, verbatim = generateTagged(root, o)
 	} else {
 		g := newGenerator(o, 0)
@@ -147,7 +162,7 @@ func (g *generator) expr(n syntax.Expr) *graph.Block {
 func (g *generator) special(s *syntax.Special) *graph.Block {
 	switch s.At.Kind {
 	case syntax.KindDirection:
-		return always(g.outbound == (s.At.Num == 1))
+		return g.direction(s.At.Num == 1)
 	case syntax.KindLess:
 		return graph.Not(graph.New(cbpf.Jgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
 	case syntax.KindGreater:
@@ -163,6 +178,24 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 	default:
 		return g.encap(s)
 	}
+}
+
+// direction tests for packets that are sent, or for the others. A cooked header says what they are.
+func (g *generator) direction(outbound bool) *graph.Block {
+	const sent = 4
+	var b *graph.Block
+	switch g.outer {
+	case link.Cooked:
+		b = graph.New(cbpf.Jeq, sent, graph.Op(cbpf.LdAbs|cbpf.SizeH, 0))
+	case link.Cooked2:
+		b = graph.New(cbpf.Jeq, sent, graph.Op(cbpf.LdAbs|cbpf.SizeB, 10))
+	default:
+		return always(g.outbound == outbound)
+	}
+	if !outbound {
+		return graph.Not(b)
+	}
+	return b
 }
 
 // always is a test whose result is v.

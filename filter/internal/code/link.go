@@ -22,8 +22,16 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 			typ = p
 		}
 		return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
+	case g.link == linkCooked2:
+		return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
+	case g.link == linkRaw:
+		return g.versionIs(typ)
 	}
+	const cooked8023, cookedLLC = 1, 4 // types in a cooked header
 	is8023 := func() *graph.Block {
+		if g.link == linkCooked {
+			return g.equal(field{fromType, 0}, cbpf.SizeH, cookedLLC)
+		}
 		return graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
 	}
 	switch typ {
@@ -31,6 +39,12 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 		length := is8023()
 		return graph.And(length, g.equal(field{fromLLC, 0}, cbpf.SizeH, typ<<8|typ))
 	case wire.SAPIPX:
+		if g.link == linkCooked {
+			b := graph.Or(g.equal(field{fromLLC, 0}, cbpf.SizeB, wire.SAPIPX), g.snap(0, wire.EtherIPX))
+			b = graph.And(is8023(), b)
+			b = graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, cooked8023), b)
+			return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, wire.EtherIPX), b)
+		}
 		b := g.equal(field{fromLLC, 0}, cbpf.SizeB, wire.SAPIPX)
 		b = graph.Or(b, g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff))
 		b = graph.Or(g.snap(0, wire.EtherIPX), b)
@@ -45,9 +59,21 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 	}
 	if typ <= wire.MaxLength {
 		length := is8023()
-		return graph.And(length, g.equal(field{fromType, 2}, cbpf.SizeB, typ))
+		return graph.And(length, g.equal(field{fromLLC, 0}, cbpf.SizeB, typ))
 	}
 	return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
+}
+
+// versionIs tests for a version of IP where nothing comes before its header. Other types there are
+// none of.
+func (g *generator) versionIs(typ uint32) *graph.Block {
+	switch typ {
+	case wire.EtherIP:
+		return g.masked(field{fromLink, 0}, cbpf.SizeB, 0x40, 0xf0)
+	case wire.EtherIP6:
+		return g.masked(field{fromLink, 0}, cbpf.SizeB, 0x60, 0xf0)
+	}
+	return always(false)
 }
 
 // labelIs tests for a version of IP behind the bottom MPLS label. Labels have no type field, so the

@@ -1,0 +1,52 @@
+package filter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+)
+
+// Expressions become the programs that libpcap makes of them for packets which begin with a cooked
+// header or with IP, or are refused by both.
+func TestLinkTypes(t *testing.T) {
+	needTcpdump(t)
+	for name, typ := range map[string]uint16{"LINUX_SLL": 113, "LINUX_SLL2": 276, "RAW": 101} {
+		expressions := append([]string{
+			"icmp", "port 53", "inbound", "outbound", "not outbound and tcp", "vlan", "ether host 2:0:0:0:0:1", "broadcast",
+			"ether multicast", "ip multicast", "ether proto 0x88cc", "arp", "stp", "iso", "ether[2] = 1", "tcp[13] & 2 != 0", "mpls",
+			"ipx", "netbeui", "atalk", "aarp", "less 100", "llc", "ether proto 5", "pppoes and ip", "host 10.0.0.1 and udp",
+			"net 10.0.0.0/8", "ip6 host fd00::1", "icmp6[0] = 135", "portrange 5-9", "isis", "decnet host 1.1", "byte 0 = 4",
+			"geneve and tcp", "ip proto 47", "proto 47", "sctp", "src net 10.0.0.0/8 or dst port 80",
+		}, filtertest.Corners...)
+		identical := 0
+		for _, expr := range expressions {
+			want, wantErr := libpcapOn(t, name, "-ddd", expr)
+			prog, err := CompileRaw(expr, Options{LinkType: typ, Netmask: filtertest.AnyMask})
+			switch rawDirection := typ == 101 && strings.Contains(expr, "bound"); {
+			case rawDirection: // libpcap asks the socket
+			case refusedSince(err):
+			case wantErr != nil && strings.Contains(wantErr.Error(), "rejects all"):
+				if !errors.Is(err, ErrNothing) {
+					t.Errorf("%s %q: %v, want %v", name, expr, err, ErrNothing)
+				}
+			case (wantErr == nil) != (err == nil):
+				t.Errorf("%s %q: libpcap: %v\nCompileRaw: %v", name, expr, wantErr, err)
+			case err == nil:
+				if diff := cmp.Diff(want, Decimal(prog)); diff != "" {
+					t.Errorf("%s %q (-tcpdump +ours): %s", name, expr, diff)
+				}
+				identical++
+			}
+		}
+		if identical < 30 {
+			t.Errorf("%s: %d programs are libpcap's", name, identical)
+		}
+	}
+	if _, err := Compile("ip", Options{LinkType: 105}); err == nil || KnowsLinkType(105) {
+		t.Error("802.11 is known")
+	}
+}
