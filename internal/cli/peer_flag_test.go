@@ -92,7 +92,9 @@ func TestEveryFlag(t *testing.T) {
 		case "interface", "hook", "list-interfaces", "read-file":
 		case "ebpf":
 			args = append(args, "-d")
-		case "file-size", "rotate-seconds", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files", "ring":
+		case "rotate-seconds":
+			args = append(args, "-i", "none0", "-w", "%T")
+		case "file-size", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files", "ring":
 			args = append(args, "-i", "none0", "-w", "out")
 		case "trigger", "trigger-interval", "post":
 			args = append(args, "-i", "none0", "-w", "out", "--ring", "1M")
