@@ -75,9 +75,12 @@ func OnlineCPUs() []int {
 // OnlinePeriod is a number for the time that a CPU is online without a break: another one after it
 // was offline. It is 0 where the CPU is offline, or the kernel does not show its topology.
 func OnlinePeriod(cpu int) uint64 {
-	// The kernel removes the directory with the CPU, and makes a new one.
+	// The kernel removes the directory with the CPU, and makes a new one. In a container another
+	// file system may stand in for it, in which a directory's number may change at any time.
+	path := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology", cpu)
 	var dir unix.Stat_t
-	if unix.Stat(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology", cpu), &dir) != nil {
+	var system unix.Statfs_t
+	if unix.Stat(path, &dir) != nil || unix.Statfs(path, &system) != nil || system.Type != unix.SYSFS_MAGIC {
 		return 0
 	}
 	return dir.Ino

@@ -18,3 +18,14 @@ func TestCPUs(t *testing.T) {
 		t.Errorf("%d CPUs are online, and this process may use %d", n, runtime.NumCPU())
 	}
 }
+
+// The period of a CPU that stays online is one number, and a CPU that is not there has none.
+func TestOnlinePeriod(t *testing.T) {
+	first := OnlinePeriod(0)
+	if again := OnlinePeriod(0); first == 0 || again != first {
+		t.Errorf("the period of CPU 0 is %d, and then %d", first, again)
+	}
+	if p := OnlinePeriod(1 << 20); p != 0 {
+		t.Errorf("a CPU that is not there has the period %d", p)
+	}
+}
