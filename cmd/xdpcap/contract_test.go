@@ -34,7 +34,7 @@ func TestDocumentedFlags(t *testing.T) {
 			got[cmd.Name()] = append(got[cmd.Name()], name)
 		})
 	}
-	want := testdoc.List(t, "Flags of each command")
+	want := testdoc.List(t, "DESIGN.md", "Flags of each command")
 	for _, lists := range []map[string][]string{want, got} {
 		for _, flags := range lists {
 			slices.Sort(flags)
@@ -114,10 +114,10 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// Every key of every command's --json stands in DESIGN.md, and every key there is one.
+// Every key of every command's --json stands in docs/json.md, and every key there is one.
 func TestDocumentedKeys(t *testing.T) {
 	common := keysOf(reflect.TypeFor[intervalKeys]())
-	want := testdoc.List(t, "Keys of --json")
+	want := testdoc.List(t, "docs/json.md", "## Keys of --json")
 	for name, types := range map[string][]reflect.Type{
 		"capture":    {reflect.TypeFor[summary]()},
 		"stats":      {reflect.TypeFor[statsReport]()},
@@ -139,7 +139,7 @@ func TestDocumentedKeys(t *testing.T) {
 			}
 			slices.Sort(want[name])
 			if diff := cmp.Diff(want[name], got); diff != "" {
-				t.Errorf("DESIGN.md (-) and --json (+) differ: %s", diff)
+				t.Errorf("docs/json.md (-) and --json (+) differ: %s", diff)
 			}
 		})
 	}

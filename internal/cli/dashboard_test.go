@@ -40,6 +40,23 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
+// docs/metrics.md has every metric that is exported, and no other.
+func TestDocumentedMetrics(t *testing.T) {
+	documented := make(map[string]bool)
+	exported := allMetrics(t)
+	for _, name := range metricNames.FindAllString(testdoc.Read(t, "docs/metrics.md"), -1) {
+		documented[name] = true
+		if exported[name] == "" {
+			t.Errorf("docs/metrics.md has %s, which nothing exports", name)
+		}
+	}
+	for name := range exported {
+		if !documented[name] {
+			t.Errorf("docs/metrics.md does not have %s", name)
+		}
+	}
+}
+
 // metricOf is the metric to which a series belongs, or "". The series of a histogram have its name
 // and a suffix.
 func metricOf(series string, exported map[string]string) string {

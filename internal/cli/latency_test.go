@@ -75,7 +75,7 @@ func TestLatencyTable(t *testing.T) {
 	golden(t, "latency-kernel-stats.txt", out.String())
 }
 
-// The keys are those of DESIGN.md.
+// The keys are those of docs/json.md.
 func TestLatencyJSON(t *testing.T) {
 	twice := observed()
 	for v := range twice.Verdicts {

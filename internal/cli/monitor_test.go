@@ -64,7 +64,7 @@ func TestMonitorTable(t *testing.T) {
 	}
 }
 
-// The keys are those of DESIGN.md.
+// The keys are those of docs/json.md.
 func TestMonitorJSON(t *testing.T) {
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).object()); err != nil {

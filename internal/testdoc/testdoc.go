@@ -40,26 +40,26 @@ func root(t *testing.T) string {
 	return ""
 }
 
-// List reads a list of DESIGN.md: the indented lines after the line that begins with the title. A
+// List reads a list of a text: the indented lines after the line that begins with the title. A
 // line begins with a name in the first column of the list, and goes on with words; lines without a
 // name continue the one before.
-func List(t *testing.T, title string) map[string][]string {
+func List(t *testing.T, name, title string) map[string][]string {
 	t.Helper()
-	_, rest, ok := strings.Cut(Read(t, "DESIGN.md"), "\n"+title)
+	_, rest, ok := strings.Cut(Read(t, name), "\n"+title)
 	if !ok {
-		t.Fatalf("DESIGN.md has no line that begins with %q", title)
+		t.Fatalf("%s has no line that begins with %q", name, title)
 	}
 	_, rest, _ = strings.Cut(rest, "\n\n")
-	lists, name := make(map[string][]string), ""
+	lists, key := make(map[string][]string), ""
 	for line := range strings.Lines(rest) {
 		if !strings.HasPrefix(line, "    ") {
 			break
 		}
 		words := strings.Fields(line)
 		if !strings.HasPrefix(line, "     ") {
-			name, words = words[0], words[1:]
+			key, words = words[0], words[1:]
 		}
-		lists[name] = append(lists[name], words...)
+		lists[key] = append(lists[key], words...)
 	}
 	return lists
 }
