@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// pcapngEncoder encodes pcapng: DESIGN.md section 4 says what stands where.
+// pcapngEncoder encodes pcapng: docs/pcapng.md says what stands where.
 type pcapngEncoder struct {
 	d       Description
 	options WriterOptions
