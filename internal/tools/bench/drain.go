@@ -45,8 +45,12 @@ var drainages = []drainage{
 	{what: wholeName, size: longSize, rings: 1, to: inMemory},
 }
 
-// filledPart is which part of a ring is filled.
-const filledPart = 0.9
+const (
+	// filledPart is which part of a ring is filled.
+	filledPart = 0.75
+	// fewPart divides that to a few packets, which wake the process up as the others do.
+	fewPart = 8
+)
 
 // ringSize returns the bytes of a ring.
 func (d *drainage) ringSize() int {
@@ -64,28 +68,55 @@ func (d *drainage) perRing() int {
 // A draining is a drainage that is measured.
 type draining struct {
 	Drain
-	of        *program // nil: not of xdpcap
-	measure   func() (laps, error)
-	cpu, rate []float64
+	of      *program // nil: not of xdpcap
+	measure func(*laps) error
+	laps    laps
 }
 
-// Laps are the figures of the times that rings were emptied.
-type laps struct {
-	cpu, rate []float64 // ns per packet; packets per second
+// A lap is one time that rings were emptied.
+type lap struct {
 	packets   int
+	cpu, took time.Duration
+	looks     []look // at the process meanwhile; nil: took is known
 }
 
-// add adds a time of which the process needs idle without any packets: the rings were empty when it
-// had used the rest of its CPU time.
-func (l *laps) add(looks []look, idle time.Duration) {
-	if cpu := spent(looks) - idle; cpu > 0 {
-		l.addTimes(cpu, when(looks, cpu))
+// Laps are the times that rings were emptied, and those that only a few packets were in them: to
+// wake up takes the same for both.
+type laps struct {
+	all []lap
+	few []lap
+}
+
+// figures returns the CPU time per packet, as quantiles of all times, and the packets per second.
+func (l *laps) figures() (lower, middle, rate float64) {
+	if len(l.all) == 0 {
+		return 0, 0, 0
 	}
-}
-
-func (l *laps) addTimes(cpu, took time.Duration) {
-	l.cpu = append(l.cpu, float64(cpu)/float64(l.packets))
-	l.rate = append(l.rate, float64(l.packets)/took.Seconds())
+	var many, few []float64 // ns of CPU time
+	each, fewEach := float64(l.all[0].packets), 0.0
+	for _, lap := range l.all {
+		many = append(many, float64(lap.cpu)*each/float64(lap.packets))
+	}
+	for _, lap := range l.few {
+		few, fewEach = append(few, float64(lap.cpu)), float64(lap.packets)
+	}
+	cost := func(part float64) float64 {
+		return max(0, quantile(many, part)-quantile(few, part)) / (each - fewEach)
+	}
+	lower, middle = cost(0.25), cost(0.5)
+	wake := max(0, median(few)-fewEach*middle)
+	var rates []float64
+	for _, lap := range l.all {
+		took := lap.took
+		if lap.looks != nil {
+			// What is not for waking up was for the packets, and came first.
+			took = when(lap.looks, lap.cpu-time.Duration(wake))
+		}
+		if took > 0 {
+			rates = append(rates, float64(lap.packets)/took.Seconds())
+		}
+	}
+	return lower, middle, median(rates)
 }
 
 // measureDrains measures how fast packets are taken out of filled rings.
@@ -108,15 +139,15 @@ func (b *bench) measureDrains(ctx context.Context) (err error) {
 				continue
 			}
 			progress("filled rings, round %d of %d: %s, %d bytes, %s", round+1, b.fewRounds, d.What, d.Bytes, d.To)
-			some, err := d.measure()
-			if err != nil {
+			if err := d.measure(&d.laps); err != nil {
 				d.Missing = missing(ctx, err)
 			}
-			d.cpu, d.rate, d.Packets = append(d.cpu, some.cpu...), append(d.rate, some.rate...), some.packets
 		}
 	}
 	for _, d := range all {
-		d.CPUNs, d.MedianNs, d.Rate = quantile(d.cpu, 0.25), median(d.cpu), quantile(d.rate, 0.75)
+		if d.CPUNs, d.MedianNs, d.Rate = d.laps.figures(); d.Rate > 0 {
+			d.Packets = d.laps.all[0].packets
+		}
 		b.each(d.of, func(r *Report) { r.Drains = append(r.Drains, d.Drain) })
 	}
 	return nil
@@ -124,7 +155,7 @@ func (b *bench) measureDrains(ctx context.Context) (err error) {
 
 // drainings returns everything that empties rings, each beside a thread that only copies.
 func (l *lab) drainings(ctx context.Context, programs []*program, dir string) (all []*draining) {
-	add := func(p *program, what string, d *drainage, command string, measure func() (laps, error)) {
+	add := func(p *program, what string, d *drainage, command string, measure func(*laps) error) {
 		all = append(all, &draining{of: p, measure: measure, Drain: Drain{
 			What: what, Bytes: wireSize(d.size), Rings: d.rings, To: d.to, Command: command,
 		}})
@@ -133,19 +164,19 @@ func (l *lab) drainings(ctx context.Context, programs []*program, dir string) (a
 		d := &drainages[i]
 		for _, p := range programs {
 			t := p.tool(d.what, ring, xdp.Drop, append(p.runnable(), d.args...)...)
-			add(p, d.what, d, t.to(shown(d.to)).commandLine(), func() (laps, error) {
-				return l.drain(ctx, t.to(d.path(dir)), d)
+			add(p, d.what, d, t.to(shown(d.to)).commandLine(), func(all *laps) error {
+				return l.drain(ctx, t.to(d.path(dir)), d, all)
 			})
 		}
 		if d.what == wholeName {
-			add(nil, copyingName, d, "", func() (laps, error) { return copyDrain(d, d.path(dir), l.runs) })
+			add(nil, copyingName, d, "", func(all *laps) error { return copyDrain(d, d.path(dir), l.runs, all) })
 		}
 	}
 	for _, t := range named(others(), tcpdumpName, dumpcapName) {
 		for _, to := range []string{nowhere, inMemory} {
 			d := &drainage{what: t.name, size: testnet.MinFrame, rings: 1, to: to}
-			add(nil, t.name, d, t.to(shown(to)).commandLine(), func() (laps, error) {
-				return l.drainOther(ctx, t.to(d.path(dir)), d)
+			add(nil, t.name, d, t.to(shown(to)).commandLine(), func(all *laps) error {
+				return l.drainOther(ctx, t.to(d.path(dir)), d, all)
 			})
 		}
 	}
@@ -162,13 +193,13 @@ func (d *drainage) path(dir string) string {
 
 // drain measures xdpcap. Its own program fills the rings, by BPF_PROG_RUN on as many CPUs at a
 // time.
-func (l *lab) drain(ctx context.Context, t *tool, d *drainage) (all laps, err error) {
+func (l *lab) drain(ctx context.Context, t *tool, d *drainage, all *laps) (err error) {
 	if t.missing != "" {
-		return all, errors.New(t.missing)
+		return errors.New(t.missing)
 	}
 	p, err := startProcess(ctx, l.pair.Rx, t, allCPUs)
 	if err != nil {
-		return all, err
+		return err
 	}
 	defer func() {
 		_, endErr := p.end()
@@ -179,55 +210,55 @@ func (l *lab) drain(ctx context.Context, t *tool, d *drainage) (all laps, err er
 	}()
 	prog, err := l.attached()
 	if err != nil {
-		return all, err
+		return err
 	}
 	defer prog.Close()
 
 	frame, each := testnet.UDPFrame(d.size, 0), d.perRing()
-	all.packets = d.rings * each
-	var idle []float64
+	few := max(1, each/fewPart)
 	var before counts
 	for range l.runs {
-		// What it takes to be stopped and go on is no packet's.
-		looks, err := p.pauseFor(ctx, func() error { return nil })
-		if err != nil {
-			return all, err
-		}
-		idle = append(idle, float64(spent(looks)))
-		looks, err = p.pauseFor(ctx, func() error {
-			_, err := l.runOn(d.rings, prog, frame, each)
-			return err
-		})
-		if err != nil {
-			return all, err
+		for _, n := range []int{few, each} {
+			looks, err := p.pauseFor(ctx, func() error {
+				_, err := l.runOn(d.rings, prog, frame, n)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			some := lap{packets: d.rings * n, cpu: spent(looks), looks: looks}
+			if n == few {
+				all.few = append(all.few, some)
+			} else {
+				all.all = append(all.all, some)
+			}
 		}
 		now, err := p.settle(ctx)
 		if err != nil {
-			return all, err
+			return err
 		}
-		if got, want := now.taken-now.lost-before.taken+before.lost, uint64(all.packets); got != want {
-			return all, fmt.Errorf("of %d packets in its rings it took %d", want, got)
+		if got, want := now.taken-now.lost-before.taken+before.lost, uint64(d.rings*(few+each)); got != want {
+			return fmt.Errorf("of %d packets in its rings it took %d", want, got)
 		}
 		before = now
-		all.add(looks, time.Duration(median(idle)))
 	}
-	return all, ctx.Err()
+	return ctx.Err()
 }
 
 // drainOther measures another tool, once: only at its end it says how many packets there were. They
 // come as traffic, more than its ring holds.
-func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage) (all laps, err error) {
+func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage, all *laps) (err error) {
 	if t.missing != "" {
-		return all, errors.New(t.missing)
+		return errors.New(t.missing)
 	}
 	v, err := testnet.AttachReceiver(l.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
 	if err != nil {
-		return all, err
+		return err
 	}
 	defer v.Close()
 	p, err := startProcess(ctx, l.pair.Rx, t, allCPUs)
 	if err != nil {
-		return all, err
+		return err
 	}
 	if d.to != nowhere {
 		defer os.Remove(d.path(t.dir()))
@@ -239,23 +270,22 @@ func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage) (all laps, e
 	})
 	captured, endErr := p.end()
 	if err := errors.Join(err, endErr); err != nil {
-		return all, err
+		return err
 	}
 	if captured == 0 {
-		return all, errors.New("it took no packets out of its ring")
+		return errors.New("it took no packets out of its ring")
 	}
-	all.packets = int(captured)
-	all.add(looks, 0)
-	return all, nil
+	all.all = append(all.all, lap{packets: int(captured), cpu: spent(looks), looks: looks})
+	return nil
 }
 
 // copyDrain measures the least that a reader of filled rings has to do: a thread copies as much as
 // a block of the file has out of each record, and writes that. By the clock only the longer one of
 // the two counts, as if two threads did it.
-func copyDrain(d *drainage, path string, runs int) (all laps, err error) {
+func copyDrain(d *drainage, path string, runs int, all *laps) error {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return all, err
+		return err
 	}
 	defer out.Close()
 	if d.to != nowhere {
@@ -266,13 +296,12 @@ func copyDrain(d *drainage, path string, runs int) (all laps, err error) {
 	for i := range rings {
 		rings[i] = make([]byte, d.ringSize())
 	}
-	all.packets = d.rings * d.perRing()
 	chunk := make([]byte, 256<<10)
-	err = thread.Quiet(0, func() error {
-		for lap := range runs {
+	return thread.Quiet(0, func() error {
+		for run := range runs {
 			for _, ring := range rings {
 				for i := range ring {
-					ring[i] = byte(i + lap)
+					ring[i] = byte(i + run)
 				}
 			}
 			before, err := clock.ThreadTime()
@@ -305,9 +334,8 @@ func copyDrain(d *drainage, path string, runs int) (all laps, err error) {
 			if err != nil {
 				return err
 			}
-			all.addTimes(after-before, max(writing, took-writing))
+			all.all = append(all.all, lap{packets: d.rings * d.perRing(), cpu: after - before, took: max(writing, took-writing)})
 		}
 		return nil
 	})
-	return all, err
 }

@@ -90,10 +90,12 @@ func (b *bench) measureFilesIn(ctx context.Context, n *network, place, dir strin
 	path := filepath.Join(dir, "out")
 	var drop []float64
 	all := b.entrants(n, (*program).fileTools, named(others(), tcpdumpName, dumpcapName))
+	for _, e := range all {
+		e.toFile(path)
+	}
 	for round := range b.fewRounds {
 		for _, e := range all {
 			progress("%d bytes to a %s, round %d of %d: %s", wireSize(size), place, round+1, b.fewRounds, e.row.Name)
-			e.toFile(n, path)
 			e.round(ctx, load{size: size, bursts: bursts, time: burstTime, beside: e.beside})
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) && e.row.Missing == "" {
 				e.row.Missing = oneLine(err.Error())
@@ -111,10 +113,7 @@ func (b *bench) measureFilesIn(ctx context.Context, n *network, place, dir strin
 }
 
 // toFile has an entrant write to a file.
-func (e *entrant) toFile(n *network, path string) {
-	if e.isFile {
-		return
-	}
+func (e *entrant) toFile(path string) {
 	e.isFile = true
 	e.row.Command = e.tool.to(shown(onDisk)).commandLine()
 	e.tool = e.tool.to(path)

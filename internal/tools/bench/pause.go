@@ -69,10 +69,14 @@ func (p *process) pause() error {
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		return fmt.Errorf("stop it for a while: %w", err)
 	}
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED, nil)
-		if !errors.Is(err, unix.EINTR) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		var stopped unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) || stopped.Signo != 0 {
 			return err
+		}
+		if time.Now().After(deadline) {
+			return errors.New("it does not stop")
 		}
 	}
 }

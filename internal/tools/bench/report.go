@@ -75,7 +75,7 @@ type Drain struct {
 	// CPU time of the process per packet in ns: the lower quartile of many times, and the median.
 	CPUNs    float64 `json:"cpu_ns"`
 	MedianNs float64 `json:"cpu_median_ns"`
-	// Packets per second by the clock, on two CPUs: the upper quartile.
+	// Packets per second by the clock, on two CPUs: the median.
 	Rate    float64 `json:"pps"`
 	Packets int     `json:"packets"` // each time
 	Missing string  `json:"missing,omitempty"`

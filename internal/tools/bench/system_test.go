@@ -89,9 +89,10 @@ func TestCopyDrain(t *testing.T) {
 		{size: longSize, rings: 1, to: inMemory},
 	} {
 		path := d.path(t.TempDir())
-		all, err := copyDrain(&d, path, 2)
-		if err != nil || len(all.cpu) != 2 || len(all.rate) != 2 || median(all.cpu) <= 0 || median(all.rate) <= 0 {
-			t.Errorf("%+v: %+v, %v", d, all, err)
+		var all laps
+		err := copyDrain(&d, path, 2, &all)
+		if cpu, _, rate := all.figures(); err != nil || len(all.all) != 2 || cpu <= 0 || rate <= 0 {
+			t.Errorf("%+v: %v ns, %v packets/s, %v", d, cpu, rate, err)
 		}
 		if _, err := os.Stat(path); path != nowhere && err == nil {
 			t.Errorf("%s was left", path)

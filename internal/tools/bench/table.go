@@ -120,9 +120,10 @@ func (r *Report) printDrains(out io.Writer) {
 	}
 	fmt.Fprint(out, `
 The tool is stopped while its rings fill, each from a CPU, and then goes on, on two CPUs. CPU: time
-of its process per packet, the lower quartile. Rate: packets per second by the clock, the upper
-quartile. Copying alone: a thread copies each packet's bytes from as much memory, and writes them;
-its rate is that of the slower one of the two. tcpdump and dumpcap have rings of 2 MiB by default.
+of its process per packet, the lower quartile; for xdpcap, what more packets take longer than fewer.
+Rate: packets per second by the clock, the median. Copying alone: a thread copies each packet's
+bytes from as much memory, and writes them; its rate is that of the slower one of the two. tcpdump
+and dumpcap have rings of 2 MiB by default.
 `)
 }
 

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// What it takes to wake up for a few packets is not counted for the others, nor in the time until
+// the rings are empty.
+func TestLapsFigures(t *testing.T) {
+	const ms = time.Millisecond
+	// After 3 ms it has used what the packets take, and after 20 what it takes to wake up, too.
+	looks := []look{{0, 0}, {1 * ms, 0}, {2 * ms, 1 * ms}, {3 * ms, 2 * ms}, {20 * ms, 3 * ms}}
+	full := lap{packets: 1000, cpu: spent(looks), looks: looks}
+	few := lap{packets: 100, cpu: 1200 * time.Microsecond}
+	for _, test := range []struct {
+		name      string
+		laps      laps
+		cpu, rate float64 // ns per packet; packets per second
+	}{
+		{"none", laps{}, 0, 0},
+		{"nothing but packets", laps{all: []lap{full}}, 3000, 50_000},
+		{"waking up", laps{all: []lap{full, full}, few: []lap{few, few}}, 2000, 1000 / 0.003},
+		{"another number of packets", laps{all: []lap{full, {packets: 500, cpu: 1500 * time.Microsecond, looks: looks}}}, 3000, 200_000},
+		{"known time", laps{all: []lap{{packets: 1000, cpu: 5 * ms, took: 4 * ms}}}, 5000, 250_000},
+	} {
+		lower, middle, rate := test.laps.figures()
+		if lower != test.cpu || middle != test.cpu || int(rate+0.5) != int(test.rate+0.5) {
+			t.Errorf("%s: %v, %v and %v, want %v and %v", test.name, lower, middle, rate, test.cpu, test.rate)
+		}
+	}
+}
