@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -100,7 +102,7 @@ func newProgramLine(c *meter.ProgramCost) *programLine {
 
 func (r *programReport) writeTable(w io.Writer) {
 	p := xdp.Program{ID: r.ProgramID, Name: r.Program}
-	fmt.Fprintln(w, shorten(printable(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), maxColumns))
+	fmt.Fprintln(w, shorten(escape.Text(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), maxColumns))
 	t := &table{}
 	t.add("VERDICT", "PACKETS", "CHANGED", "ONCE", "REPEATED", "CYCLES", "NATIVE")
 	add := func(name string, l *programLine) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -146,7 +148,7 @@ func (b *benchReport) writeTable(w io.Writer) {
 
 // writeAttached prints what the programs take at the interface, beside what they take bare.
 func (b *benchReport) writeAttached(w io.Writer) {
-	fmt.Fprintln(w, shorten(printable(fmt.Sprintf("At %s, XDP %s, by the kernel's run-time counters", b.Interface, b.Mode)), maxColumns))
+	fmt.Fprintln(w, shorten(escape.Text(fmt.Sprintf("At %s, XDP %s, by the kernel's run-time counters", b.Interface, b.Mode)), maxColumns))
 	t := &table{}
 	t.add("VARIANT", "PACKETS", "MPPS", "NS", "SPREAD", "ADDS", "BARE ADDS", "CPU")
 	for _, l := range b.Results {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -73,7 +75,7 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "Time stamp types for %s (use option -j to set):\n", printable(name))
+		fmt.Fprintf(&b, "Time stamp types for %s (use option -j to set):\n", escape.Text(name))
 		for _, t := range types {
 			fmt.Fprintf(&b, "  %v (%s)\n", t, stampTypes[t])
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 )
 
@@ -61,7 +63,7 @@ func writeSettings(out io.Writer, all []setting) error {
 		}
 		slices.Sort(a.takers)
 		for _, s := range values {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.flag, printable(s.value), printable(s.from), strings.Join(a.takers, " "))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.flag, escape.Text(s.value), escape.Text(s.from), strings.Join(a.takers, " "))
 		}
 	}
 	return explainPrint(t.Flush())

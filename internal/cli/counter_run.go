@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -172,7 +174,7 @@ func (r *counterRun[S]) print() error {
 	var block []byte
 	if r.screen != nil {
 		for _, note := range r.notes {
-			block = append(block, printable(note)+"\n"...)
+			block = append(block, escape.Text(note)+"\n"...)
 		}
 	}
 	for _, c := range r.counted {

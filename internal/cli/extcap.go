@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -145,7 +147,7 @@ func (x *extcapOptions) listInterfaces(out io.Writer) error {
 // extcapText is a text as it can stand in a sentence of Wireshark's grammar, which has no way to
 // quote braces.
 func extcapText(s string) string {
-	return strings.NewReplacer("{", "(", "}", ")").Replace(printable(s))
+	return strings.NewReplacer("{", "(", "}", ")").Replace(escape.Text(s))
 }
 
 // filter is the expression of all filters together.

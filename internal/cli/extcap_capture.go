@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
@@ -46,7 +48,7 @@ func (o *captureOptions) explainToWireshark(err error) error {
 	}
 	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, let a group have the privileges, "+
 		"by sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
-		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, shellWord(path), shellWord(o.interfaces[0]))
+		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(o.interfaces[0]))
 }
 
 // fifoPatience is how long Wireshark may take to read from its fifo.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -92,30 +91,5 @@ func TestDurations(t *testing.T) {
 		if err := f.Set("interval", text); err == nil {
 			t.Errorf("%q was taken as %v", text, got)
 		}
-	}
-}
-
-// What a terminal would not print as it stands is escaped, and nothing else.
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"eth0":            "eth0",
-		`a "b" \c/ö日`:     `a "b" \c/ö日`,
-		"\x1b[31mred":     `\x1b[31mred`,
-		"two\nlines\ttab": `two\nlines\ttab`,
-		"\xff\u202eab":    `\xff\u202eab`,
-		"\u009b1m\x7f":    `\u009b1m\x7f`,
-	} {
-		if diff := cmp.Diff(want, printable(in)); diff != "" {
-			t.Error(diff)
-		}
-	}
-}
-
-// The command line in a file's comment can be given to a shell again.
-func TestCommandLine(t *testing.T) {
-	got := commandLine([]string{"xdpcap", "-i", "eth0", "-w", "my file", "it's", "tcp[0] & 1 != 0", "", "\x1b[1m'\\"})
-	want := `xdpcap -i eth0 -w 'my file' 'it'\''s' 'tcp[0] & 1 != 0' '' $'\x1b[1m\'\\'`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -102,7 +104,7 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {
 			p := ifi.Programs[0]
 			mode, name, id = ifi.Mode.String(), orDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", printable(ifi.Name), orDash(ifi.Driver), ifi.MTU, state, mode, name, id)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", escape.Text(ifi.Name), orDash(ifi.Driver), ifi.MTU, state, mode, name, id)
 	}
 	return t.Flush()
 }

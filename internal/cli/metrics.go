@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -144,7 +146,7 @@ func (c *collector[S]) recent() (S, error) {
 
 // labelValue makes a label of what may not be UTF-8, which Prometheus refuses: the name of an
 // interface can have any bytes. Two names are never the same label.
-func labelValue(s string) string { return printable(strings.ReplaceAll(s, `\`, `\\`)) }
+func labelValue(s string) string { return escape.Text(strings.ReplaceAll(s, `\`, `\\`)) }
 
 func labelValues(values []string) []string {
 	escaped := make([]string, len(values))

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -178,5 +180,5 @@ func (l *recordLine) text(event meter.Event) string {
 	if l.Program != 0 {
 		s += fmt.Sprintf(" program %d", l.Program)
 	}
-	return shorten(printable(s), maxColumns)
+	return shorten(escape.Text(s), maxColumns)
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -155,7 +157,7 @@ func (e *eventRates) extra() string {
 		}
 	}
 	if words := e.words(e.counted.Case.Event); words != "" {
-		return shorten(printable(words), extraColumns-1-len(behind)) + " " + behind
+		return shorten(escape.Text(words), extraColumns-1-len(behind)) + " " + behind
 	}
 	return behind
 }

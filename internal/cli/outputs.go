@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -65,7 +67,7 @@ func (o *outputOptions) commandLine() string {
 	if o.unnamed {
 		return ""
 	}
-	return commandLine(os.Args)
+	return escape.CommandLine(os.Args)
 }
 
 // writer returns the options for writing a file.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/link"
@@ -39,7 +41,7 @@ func newPacketLines(d *capture.Description, f lineFormat) *packetLines {
 // add adds sources.
 func (l *packetLines) add(sources []capture.Source) {
 	for i := range sources {
-		label := printable(originLabel(&sources[i]))
+		label := escape.Text(originLabel(&sources[i]))
 		l.several = l.several || len(l.labels) > 0 && label != l.labels[0]
 		l.sources, l.labels = append(l.sources, sources[i]), append(l.labels, label)
 	}
@@ -122,7 +124,7 @@ func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
 	if o.known&pcapng.HasVerdict != 0 {
 		name, code := strings.ToUpper(o.verdict.String()), verdictColors[o.verdict]
 		if o.to != "" {
-			name += " to " + printable(o.to)
+			name += " to " + escape.Text(o.to)
 		}
 		if f.color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)

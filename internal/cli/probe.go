@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -146,7 +148,7 @@ func (t *probeTable) row(label, answer, words string) {
 	}
 	indent := len(head)
 	line := head
-	for word := range strings.FieldsSeq(printable(words)) {
+	for word := range strings.FieldsSeq(escape.Text(words)) {
 		if len(line) > indent && len(line)+len(word)+1 > probeWidth {
 			t.WriteString(strings.TrimRight(line, " ") + "\n")
 			line = strings.Repeat(" ", indent)
@@ -238,7 +240,7 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 }
 
 func writeProbeInterface(t *probeTable, ifi *support.Interface) {
-	t.section("interface " + printable(ifi.Name))
+	t.section("interface " + escape.Text(ifi.Name))
 	t.fact("driver", orDash(ifi.Driver))
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"github.com/xdpcap/xdpcap/capture"
 )
 
@@ -131,7 +133,7 @@ func (r *readReport) estimateTable(w io.Writer) {
 		t.write(w)
 	}
 	for _, text := range r.NotEstimated {
-		fmt.Fprintf(w, "not estimated: %s\n", printable(text))
+		fmt.Fprintf(w, "not estimated: %s\n", escape.Text(text))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -25,7 +27,7 @@ type table struct {
 
 func (t *table) add(cells ...string) {
 	for i := range cells {
-		cells[i] = printable(cells[i])
+		cells[i] = escape.Text(cells[i])
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -59,7 +61,7 @@ func (t *table) write(w io.Writer) {
 // block is the table of one interval under its title.
 func (c *counters[S]) block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, shorten(printable(fmt.Sprintf("%s  %v, over %.3f s", when, c, i.Took.Seconds())), maxColumns))
+	fmt.Fprintln(&b, shorten(escape.Text(fmt.Sprintf("%s  %v, over %.3f s", when, c, i.Took.Seconds())), maxColumns))
 	c.newReport(i).writeTable(&b)
 	return b.Bytes()
 }

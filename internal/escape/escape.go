@@ -1,17 +1,18 @@
-package cli
+// Package escape makes texts safe to print: what a terminal or a shell would take for something else
+// is escaped.
+package escape
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// printable is s with everything escaped, as in a Go string, that a terminal would not print as it
+// Text is s with everything escaped, as in a Go string, that a terminal would not print as it
 // stands. The names of interfaces and files may have control characters, which would change what
 // else the terminal shows.
-func printable(s string) string {
+func Text(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
@@ -28,28 +29,23 @@ func printable(s string) string {
 	return b.String()
 }
 
-// say prints a message for the user as one line.
-func say(out io.Writer, format string, args ...any) {
-	fmt.Fprintf(out, "xdpcap: %s\n", printable(fmt.Sprintf(format, args...)))
-}
-
-// shellWord is an argument as a shell reads it.
-func shellWord(s string) string {
+// ShellWord is an argument as a shell reads it.
+func ShellWord(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_"
 	switch {
 	case s != "" && strings.Trim(s, plain) == "":
 		return s
-	case printable(s) != s:
-		return "$'" + printable(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
+	case Text(s) != s:
+		return "$'" + Text(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// commandLine is the command as a shell reads it.
-func commandLine(args []string) string {
+// CommandLine is the command as a shell reads it.
+func CommandLine(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
-		words[i] = shellWord(arg)
+		words[i] = ShellWord(arg)
 	}
 	return strings.Join(words, " ")
 }

@@ -1,0 +1,13 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
+)
+
+// say prints a message for the user as one line.
+func say(out io.Writer, format string, args ...any) {
+	fmt.Fprintf(out, "xdpcap: %s\n", escape.Text(fmt.Sprintf(format, args...)))
+}
