@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 

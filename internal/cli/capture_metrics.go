@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
 // listenVar defines the flag for the address at which a command serves its counters.
@@ -49,8 +50,8 @@ func (r *captureRun) read() (c captureReading, err error) {
 
 // captureMetrics has a counter for each number of an account, labelled by its source, and what else
 // is known of the capture.
-func captureMetrics(sources []capture.Source, transport capture.Transport, started time.Time) metricSet[captureReading] {
-	var m metricSet[captureReading]
+func captureMetrics(sources []capture.Source, transport capture.Transport, started time.Time) metrics.Set[captureReading] {
+	var m metrics.Set[captureReading]
 	for _, number := range []struct {
 		name, help string
 		of         func(capture.Account) uint64
@@ -65,48 +66,48 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 		{"captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured }},
 		{"captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes }},
 	} {
-		m.all = append(m.all, metric[captureReading]{
-			name:   "xdpcap_" + number.name + "_total",
-			help:   number.help,
-			labels: []string{"interface", "hook", "program", "program_id"},
-			values: func(c captureReading, send sendValue) {
+		m.All = append(m.All, metrics.Metric[captureReading]{
+			Name:   "xdpcap_" + number.name + "_total",
+			Help:   number.help,
+			Labels: []string{"interface", "hook", "program", "program_id"},
+			Values: func(c captureReading, send metrics.SendValue) {
 				for i, src := range sources {
 					send(float64(number.of(c.accounts[i])), src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target))
 				}
 			},
 		})
 	}
-	m.all = append(m.all,
-		metric[captureReading]{
-			name:  "xdpcap_output_file_bytes",
-			help:  "Size of the files that packets are written to, or of all files of a rotation that are there; missing without a file.",
-			gauge: true,
-			values: func(c captureReading, send sendValue) {
+	m.All = append(m.All,
+		metrics.Metric[captureReading]{
+			Name:  "xdpcap_output_file_bytes",
+			Help:  "Size of the files that packets are written to, or of all files of a rotation that are there; missing without a file.",
+			Gauge: true,
+			Values: func(c captureReading, send metrics.SendValue) {
 				if c.fileSize >= 0 {
 					send(float64(c.fileSize))
 				}
 			},
 		},
-		metric[captureReading]{
-			name:   "xdpcap_capture_start_time_seconds",
-			help:   "When the capture began, in seconds since the Unix epoch.",
-			gauge:  true,
-			values: func(_ captureReading, send sendValue) { send(float64(started.UnixNano()) / 1e9) },
+		metrics.Metric[captureReading]{
+			Name:   "xdpcap_capture_start_time_seconds",
+			Help:   "When the capture began, in seconds since the Unix epoch.",
+			Gauge:  true,
+			Values: func(_ captureReading, send metrics.SendValue) { send(float64(started.UnixNano()) / 1e9) },
 		},
-		metric[captureReading]{
-			name:   "xdpcap_capture_info",
-			help:   "How packets come from the kernel; the value is always 1.",
-			gauge:  true,
-			labels: []string{"transport"},
-			values: func(_ captureReading, send sendValue) { send(1, transport.String()) },
+		metrics.Metric[captureReading]{
+			Name:   "xdpcap_capture_info",
+			Help:   "How packets come from the kernel; the value is always 1.",
+			Gauge:  true,
+			Labels: []string{"transport"},
+			Values: func(_ captureReading, send metrics.SendValue) { send(1, transport.String()) },
 		})
-	m.all = append(m.all, outputMetrics()...)
-	m.all = append(m.all, clientMetrics()...)
+	m.All = append(m.All, outputMetrics()...)
+	m.All = append(m.All, clientMetrics()...)
 	return m
 }
 
 // outputMetrics are about each of several outputs.
-func outputMetrics() (all []metric[captureReading]) {
+func outputMetrics() (all []metrics.Metric[captureReading]) {
 	for _, number := range []struct {
 		name, help string
 		of         func(*outputSummary) uint64
@@ -115,11 +116,11 @@ func outputMetrics() (all []metric[captureReading]) {
 		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputSummary) uint64 { return s.Bytes }},
 		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputSummary) uint64 { return s.NotTaken }},
 	} {
-		all = append(all, metric[captureReading]{
-			name:   "xdpcap_output_" + number.name + "_total",
-			help:   number.help,
-			labels: []string{"output"},
-			values: func(c captureReading, send sendValue) {
+		all = append(all, metrics.Metric[captureReading]{
+			Name:   "xdpcap_output_" + number.name + "_total",
+			Help:   number.help,
+			Labels: []string{"output"},
+			Values: func(c captureReading, send metrics.SendValue) {
 				for i := range c.outputs {
 					send(float64(number.of(&c.outputs[i])), c.outputs[i].Output)
 				}

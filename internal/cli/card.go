@@ -6,12 +6,11 @@ import (
 	"io"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // cardOptions are the flags about what network cards know of packets.

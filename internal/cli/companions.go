@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -155,7 +156,9 @@ type titled[S any] struct {
 
 func (t titled[S]) String() string { return t.title }
 
-func (c *companionOf[S]) collector() prometheus.Collector { return newCollector(c.Read, c.metrics) }
+func (c *companionOf[S]) collector() prometheus.Collector {
+	return metrics.NewCollector(c.Read, c.metrics)
+}
 
 // isAbout is true for the source where the packets are counted. Where that is not recorded, it is
 // the other one of the same place.

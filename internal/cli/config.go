@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 const configHelp = `config prints which flags are set outside of the command line, to what, and from where. A flag counts

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -181,33 +182,33 @@ func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
 
 // countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
 // was.
-func countMetrics(o *countOptions, d capture.Direction, iface string) metricSet[meter.ProtocolCounts] {
+func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
 	if o.perCPU {
 		byClass = append(byClass, "cpu")
 	}
 	bySize := []string{"size"}
-	m := metricSet[counts]{labels: map[string]string{"interface": iface, "direction": d.String()}}
+	m := metrics.Set[counts]{Labels: map[string]string{"interface": iface, "direction": d.String()}}
 	if len(o.verdictNames) > 0 {
-		m.labels["verdict"] = strings.Join(o.verdictNames, ",")
+		m.Labels["verdict"] = strings.Join(o.verdictNames, ",")
 	}
-	add := func(name, help string, labels []string, values func(counts, sendValue)) {
-		m.all = append(m.all, metric[counts]{name: name, help: help, labels: labels, values: values})
+	add := func(name, help string, labels []string, values func(counts, metrics.SendValue)) {
+		m.All = append(m.All, metrics.Metric[counts]{Name: name, Help: help, Labels: labels, Values: values})
 	}
-	add("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send sendValue) {
+	add("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
 		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Packets), labels...) })
 	})
-	add("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send sendValue) {
+	add("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
 		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
 	})
 	if o.sizes {
-		add("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send sendValue) {
+		add("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
 			for i, name := range meter.SizeNames {
 				send(float64(c.Sizes[i].Packets), name)
 			}
 		})
-		add("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send sendValue) {
+		add("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
 			for i, name := range meter.SizeNames {
 				send(float64(c.Sizes[i].Bytes), name)
 			}
@@ -215,12 +216,12 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metricSet[
 	}
 	if o.flows > 0 {
 		add("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
-			func(c counts, send sendValue) { send(float64(c.Overflow.Flows)) })
+			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Flows)) })
 		add("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
-			func(c counts, send sendValue) { send(float64(c.Overflow.Bytes)) })
-		m.all = append(m.all, metric[counts]{
-			name: "xdpcap_flow_missed_bytes", gauge: true, help: "The most bytes that a flow without an entry in the table can have had.",
-			values: func(c counts, send sendValue) { send(float64(c.Overflow.Most.Bytes)) },
+			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Bytes)) })
+		m.All = append(m.All, metrics.Metric[counts]{
+			Name: "xdpcap_flow_missed_bytes", Gauge: true, Help: "The most bytes that a flow without an entry in the table can have had.",
+			Values: func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Most.Bytes)) },
 		})
 	}
 	return m

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
 // lookInterval is how often a counter command looks whether what it counts is still there.
@@ -45,7 +45,7 @@ type counted[S any] struct {
 	// Of a discovery: the interface, and what exports its counters.
 	index     int
 	name      string
-	collector *collector[S]
+	collector *metrics.Collector[S]
 }
 
 func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -20,7 +21,7 @@ import (
 type counters[S any] struct {
 	openMeter[S]
 	newReport func(meter.Interval[S]) report
-	metrics   metricSet[S]
+	metrics   metrics.Set[S]
 }
 
 // An openMeter is one of internal/meter's types.
@@ -55,11 +56,11 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 	if err != nil {
 		return err
 	}
-	exp, err := newExporter(o.listen)
+	exp, err := metrics.Listen(o.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen %s: %w", o.listen, err)
 	}
-	defer exp.close()
+	defer exp.Close()
 
 	all, err := openCounters(interfaces, open)
 	if err != nil {
@@ -78,9 +79,9 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 	if err := enterCounters(o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
-	registry := newRegistry(collectors(all)...)
-	exp.serve(registry)
-	defer exp.close() // before the counters are closed, because a scrape reads them
+	registry := metrics.NewRegistry(collectors(all)...)
+	exp.Serve(registry)
+	defer exp.Close() // before the counters are closed, because a scrape reads them
 	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
 	if exp != nil {
 		r.tell(exp.String())
@@ -91,7 +92,7 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 	if len(interfaces) == 0 {
 		r.discovery = newDiscovery(registry, open...)
 		defer func() {
-			exp.close()
+			exp.Close()
 			err = errors.Join(err, r.discovery.close(r))
 		}()
 		r.discovery.look(r)
@@ -169,7 +170,7 @@ func checkDistinct(interfaces []string) error {
 
 func collectors[S any](all []*counters[S]) (list []prometheus.Collector) {
 	for _, c := range all {
-		list = append(list, newCollector(c.Read, c.metrics))
+		list = append(list, metrics.NewCollector(c.Read, c.metrics))
 	}
 	return list
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -63,9 +62,9 @@ func (m *fakeMeter) counters() *counters[uint64] {
 	return &counters[uint64]{
 		openMeter: m,
 		newReport: func(i meter.Interval[uint64]) report { return fakeReport(i) },
-		metrics: metricSet[uint64]{all: []metric[uint64]{{
-			name: "xdpcap_fake_total", help: "Looks, by ten.",
-			values: func(now uint64, send sendValue) { send(float64(now)) },
+		metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
+			Name: "xdpcap_fake_total", Help: "Looks, by ten.",
+			Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },
 		}}},
 	}
 }
@@ -293,30 +292,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// However many scrapes there are, the counters are read ten times per second at most.
-func TestScrapesShareReadings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &fakeMeter{}
-		c := m.counters()
-		r := newRegistry(newCollector(c.Read, c.metrics))
-		for range 5 * time.Second / (20 * time.Millisecond) {
-			var scrapes sync.WaitGroup
-			for range 3 {
-				scrapes.Go(func() {
-					if families, err := r.Gather(); err != nil || len(families) != 1 {
-						t.Errorf("%v, %v", families, err)
-					}
-				})
-			}
-			scrapes.Wait()
-			time.Sleep(20 * time.Millisecond)
-		}
-		if readings := m.value.Load() / 10; readings != 50 {
-			t.Errorf("%d readings in 5 seconds, want 50", readings)
-		}
-	})
-}
-
 // --duration ends a run after whole intervals, and -q leaves the totals alone. Both print
 // everything that was counted.
 func TestCountersDuration(t *testing.T) {
@@ -344,34 +319,5 @@ func TestCountersDuration(t *testing.T) {
 				t.Errorf("%+v: %v, %d blocks, want %d, and at the end %s:\n%s", test.o, err, blocks, test.blocks, test.total, got)
 			}
 		})
-	}
-}
-
-// A scrape is answered with the counters until the exporter is closed.
-func TestCountersListen(t *testing.T) {
-	e, err := newExporter("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := (&fakeMeter{}).counters()
-	e.serve(newRegistry(newCollector(c.Read, c.metrics)))
-	defer e.close()
-	for range 2 {
-		r, err := http.Get("http://" + e.listener.Addr().String() + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(r.Body)
-		r.Body.Close()
-		if !strings.Contains(string(body), "\nxdpcap_fake_total ") || !strings.Contains(string(body), "# TYPE xdpcap_fake_total counter") {
-			t.Errorf("%s", body)
-		}
-	}
-	if _, err := newExporter(e.listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "in use; give") {
-		t.Error(err)
-	}
-	e.close()
-	if _, err := http.Get("http://" + e.listener.Addr().String() + "/metrics"); err == nil {
-		t.Error("it still listens")
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -232,9 +233,9 @@ func TestWidths(t *testing.T) {
 }
 
 // linted returns a registry with the metrics of a snapshot, which the linter has passed.
-func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registry {
+func linted[S any](t *testing.T, snapshot S, m metrics.Set[S]) *prometheus.Registry {
 	t.Helper()
-	r := newRegistry(newCollector(func() (S, error) { return snapshot, nil }, m))
+	r := metrics.NewRegistry(metrics.NewCollector(func() (S, error) { return snapshot, nil }, m))
 	problems, err := testutil.GatherAndLint(r)
 	if err != nil {
 		t.Fatal(err)
@@ -246,14 +247,14 @@ func linted[S any](t *testing.T, snapshot S, m metricSet[S]) *prometheus.Registr
 }
 
 // addMetrics notes the names and types of what a command exports.
-func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metricSet[S]) {
+func addMetrics[S any](t *testing.T, types map[string]string, snapshot S, m metrics.Set[S]) {
 	t.Helper()
 	families, err := linted(t, snapshot, m).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != len(m.all) {
-		t.Errorf("%d families of %d metrics", len(families), len(m.all))
+	if len(families) != len(m.All) {
+		t.Errorf("%d families of %d metrics", len(families), len(m.All))
 	}
 	suffixes := map[string][]string{"COUNTER": {"_total"}, "HISTOGRAM": {"_seconds"}, "GAUGE": {"_seconds", "_bytes", "_clients", "_info"}}
 	for _, f := range families {
@@ -386,7 +387,7 @@ func TestMetricNames(t *testing.T) {
 		for _, to := range names {
 			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
 		}
-		r := newRegistry(newCollector(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitor{o: &monitorOptions{}, iface: &xdp.Interface{Name: name}})))
+		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitor{o: &monitorOptions{}, iface: &xdp.Interface{Name: name}})))
 		families, err := r.Gather()
 		if err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -413,7 +414,7 @@ func TestMetricNames(t *testing.T) {
 // A snapshot that cannot be read is an error of the scrape, never a zero.
 func TestMetricsError(t *testing.T) {
 	broken := errors.New("broken")
-	r := newRegistry(newCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0")))
+	r := metrics.NewRegistry(metrics.NewCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0")))
 	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {
 		t.Errorf("%v, %v", families, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -98,7 +99,7 @@ func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
 	}
 	delete(d.refused, ifi.Index)
 	for _, c := range newCounted(opened...) {
-		c.index, c.name, c.collector = ifi.Index, ifi.Name, newCollector(c.Read, c.metrics)
+		c.index, c.name, c.collector = ifi.Index, ifi.Name, metrics.NewCollector(c.Read, c.metrics)
 		if err := d.registry.Register(c.collector); err != nil {
 			r.tell(fmt.Sprintf("%s is not exported: %v", ifi.Name, errors.Join(err, c.Close())))
 			d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
@@ -126,7 +127,7 @@ func (d *discovery[S]) drop(r *counterRun[S], one *counted[S], why string) {
 
 func (d *discovery[S]) end(c *counted[S]) error {
 	d.registry.Unregister(c.collector)
-	c.collector.end()
+	c.collector.End()
 	return c.Close()
 }
 

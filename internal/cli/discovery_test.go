@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -24,7 +25,7 @@ func TestDiscovery(t *testing.T) {
 		var ifis []xdp.Interface
 		var said strings.Builder
 		closed := 0
-		registry := newRegistry()
+		registry := metrics.NewRegistry()
 		meters := make(map[string]*fakeMeter)
 		opened := make(map[string]int)
 		d := newDiscovery(registry, func(name string) (*counters[uint64], error) {
@@ -34,7 +35,7 @@ func TestDiscovery(t *testing.T) {
 			}
 			meters[name] = &fakeMeter{name: name, began: time.Now(), closed: &closed}
 			c := meters[name].counters()
-			c.metrics.labels = map[string]string{"interface": name}
+			c.metrics.Labels = map[string]string{"interface": name}
 			return c, nil
 		})
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }

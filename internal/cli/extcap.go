@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/version"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )

@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -215,42 +216,42 @@ func openRuntime(iface string) (*counters[meter.RuntimeCounts], error) {
 	}, nil
 }
 
-func latencyMetrics(iface string) metricSet[meter.LatencyCounts] {
-	return metricSet[meter.LatencyCounts]{
-		labels: map[string]string{"interface": iface},
-		all: []metric[meter.LatencyCounts]{
+func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
+	return metrics.Set[meter.LatencyCounts]{
+		Labels: map[string]string{"interface": iface},
+		All: []metrics.Metric[meter.LatencyCounts]{
 			{
-				name:   "xdpcap_latency_seconds",
-				help:   "Run time of the XDP program by its verdict.",
-				labels: []string{"verdict"},
-				times: func(c meter.LatencyCounts, send sendTimes) {
+				Name:   "xdpcap_latency_seconds",
+				Help:   "Run time of the XDP program by its verdict.",
+				Labels: []string{"verdict"},
+				Times: func(c meter.LatencyCounts, send metrics.SendTimes) {
 					for v := range c.Verdicts {
 						send(&c.Verdicts[v], verdictName(v))
 					}
 				},
 			},
 			{
-				name:   "xdpcap_latency_lost_total",
-				help:   "Measurements that did not get through the perf ring.",
-				values: func(c meter.LatencyCounts, send sendValue) { send(float64(c.Lost)) },
+				Name:   "xdpcap_latency_lost_total",
+				Help:   "Measurements that did not get through the perf ring.",
+				Values: func(c meter.LatencyCounts, send metrics.SendValue) { send(float64(c.Lost)) },
 			},
 		},
 	}
 }
 
-func runtimeMetrics(iface string) metricSet[meter.RuntimeCounts] {
-	return metricSet[meter.RuntimeCounts]{
-		labels: map[string]string{"interface": iface},
-		all: []metric[meter.RuntimeCounts]{
+func runtimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
+	return metrics.Set[meter.RuntimeCounts]{
+		Labels: map[string]string{"interface": iface},
+		All: []metrics.Metric[meter.RuntimeCounts]{
 			{
-				name:   "xdpcap_program_runs_total",
-				help:   "Runs of the XDP program, by the kernel's counters.",
-				values: func(c meter.RuntimeCounts, send sendValue) { send(float64(c.Runs)) },
+				Name:   "xdpcap_program_runs_total",
+				Help:   "Runs of the XDP program, by the kernel's counters.",
+				Values: func(c meter.RuntimeCounts, send metrics.SendValue) { send(float64(c.Runs)) },
 			},
 			{
-				name:   "xdpcap_program_run_seconds_total",
-				help:   "Run time of the XDP program, by the kernel's counters.",
-				values: func(c meter.RuntimeCounts, send sendValue) { send(c.Time.Seconds()) },
+				Name:   "xdpcap_program_run_seconds_total",
+				Help:   "Run time of the XDP program, by the kernel's counters.",
+				Values: func(c meter.RuntimeCounts, send metrics.SendValue) { send(c.Time.Seconds()) },
 			},
 		},
 	}

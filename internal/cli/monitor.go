@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -148,22 +149,22 @@ func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 }
 
 // monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
-func monitorMetrics(m *monitor) metricSet[meter.EventCounts] {
+func monitorMetrics(m *monitor) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
 	if m.o.perCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
-	set := metricSet[meter.EventCounts]{labels: make(map[string]string)}
+	set := metrics.Set[meter.EventCounts]{Labels: make(map[string]string)}
 	if m.iface != nil {
-		set.labels["interface"] = m.iface.Name
+		set.Labels["interface"] = m.iface.Name
 	}
 	if m.o.program != "" {
-		set.labels["program"] = m.o.program
+		set.Labels["program"] = m.o.program
 	}
-	add := func(name, help string, labels []string, values func(meter.EventCounts, sendValue)) {
-		set.all = append(set.all, metric[meter.EventCounts]{
-			name: "xdpcap_tracepoint_" + name + "_total", help: help, labels: labels, values: values,
+	add := func(name, help string, labels []string, values func(meter.EventCounts, metrics.SendValue)) {
+		set.All = append(set.All, metrics.Metric[meter.EventCounts]{
+			Name: "xdpcap_tracepoint_" + name + "_total", Help: help, Labels: labels, Values: values,
 		})
 	}
 	add("events", "Events of the xdp tracepoints; of bulks, their number.", byCase,
@@ -173,21 +174,21 @@ func monitorMetrics(m *monitor) metricSet[meter.EventCounts] {
 	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
 		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
 	add("cpumap_sched", "Bulks before which a cpumap's thread had slept or made way.", byMap,
-		m.o.ofKthreads(func(n meter.EventCount, send sendValue) { send(float64(n.Sched)) }))
+		m.o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) { send(float64(n.Sched)) }))
 	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
-		m.o.ofKthreads(func(n meter.EventCount, send sendValue) {
+		m.o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) {
 			send(float64(n.Passed), xdp.Pass.String())
 			send(float64(n.Dropped), xdp.Drop.String())
 			send(float64(n.Redirected), xdp.Redirect.String())
 		}))
 	add("missed", "Events that are in no other metric: there were too many different ones.", nil,
-		func(c meter.EventCounts, send sendValue) { send(float64(c.Missed)) })
+		func(c meter.EventCounts, send metrics.SendValue) { send(float64(c.Missed)) })
 	return set
 }
 
 // ofCases sends one value of every case.
-func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, sendValue) {
-	return func(counts meter.EventCounts, send sendValue) {
+func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
+	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
 			send(float64(value(n)), append(caseLabels(c), cpu...)...)
 		})
@@ -196,8 +197,8 @@ func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter
 
 // ofKthreads sends the values of every cpumap's thread. values need not send the labels that all
 // have.
-func (o *monitorOptions) ofKthreads(values func(meter.EventCount, sendValue)) func(meter.EventCounts, sendValue) {
-	return func(counts meter.EventCounts, send sendValue) {
+func (o *monitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
+	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
 			if c.Event != meter.CPUMapKthread {
 				return

@@ -10,10 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -96,7 +97,7 @@ func TestMonitorMetrics(t *testing.T) {
 }
 
 // scraped are the lines of a scrape, one for each series.
-func scraped[S any](t *testing.T, snapshot S, m metricSet[S]) string {
+func scraped[S any](t *testing.T, snapshot S, m metrics.Set[S]) string {
 	t.Helper()
 	families, err := linted(t, snapshot, m).Gather()
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 

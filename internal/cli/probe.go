@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 

@@ -6,9 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // A readDraw is how the packets that are read were drawn, as far as estimates need it.

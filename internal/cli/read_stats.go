@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
 	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"

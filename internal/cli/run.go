@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -59,8 +60,8 @@ type captureRun struct {
 	objects *console  // nil without --json, and before it is open
 	opening bool      // whether that was tried
 
-	exporter *exporter        // nil without --listen
-	session  *capture.Session // nil until the capture has begun
+	exporter *metrics.Exporter // nil without --listen
+	session  *capture.Session  // nil until the capture has begun
 	started  time.Time
 	recorder *capture.Recorder  // that writes files in place of -w's; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
@@ -94,10 +95,10 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	r.companions = companions{options: &r.o.companions, exits: make(map[string]capture.Companions)}
 	defer r.companions.close() // behind everything that reads them
-	if r.exporter, err = newExporter(r.o.listen); err != nil {
-		return err
+	if r.exporter, err = metrics.Listen(r.o.listen); err != nil {
+		return fmt.Errorf("--listen %s: %w", r.o.listen, err)
 	}
-	defer r.exporter.close()
+	defer r.exporter.Close()
 	defer r.closeOutputs()
 	opening, opened := forDuration(ctx, r.o.duration) // the reader of a FIFO may never come
 	err = r.openOutputs(opening)
@@ -144,8 +145,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.json.begin(); err != nil {
 		return err
 	}
-	own := newCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))
-	r.exporter.serve(newRegistry(append(r.companions.collectors(), own)...))
+	own := metrics.NewCollector(r.read, captureMetrics(r.session.Sources(), r.session.Options().Transport, r.started))
+	r.exporter.Serve(metrics.NewRegistry(append(r.companions.collectors(), own)...))
 	return r.follow(ctx)
 }
 

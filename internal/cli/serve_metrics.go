@@ -1,9 +1,12 @@
 package cli
 
-import "github.com/xdpcap/xdpcap/capture"
+import (
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/metrics"
+)
 
 // clientMetrics are about the clients of --serve, and missing without it.
-func clientMetrics() (all []metric[captureReading]) {
+func clientMetrics() (all []metrics.Metric[captureReading]) {
 	for _, m := range []struct {
 		name, help string
 		gauge      bool
@@ -18,9 +21,9 @@ func clientMetrics() (all []metric[captureReading]) {
 		{"xdpcap_clients_lost_packets_total", "Packets that clients of --serve were too slow for, of all of them together.", false,
 			func(a *capture.ServerAccount) float64 { return float64(a.Lost) }},
 	} {
-		all = append(all, metric[captureReading]{
-			name: m.name, help: m.help, gauge: m.gauge,
-			values: func(c captureReading, send sendValue) {
+		all = append(all, metrics.Metric[captureReading]{
+			Name: m.name, Help: m.help, Gauge: m.gauge,
+			Values: func(c captureReading, send metrics.SendValue) {
 				if c.clients != nil {
 					send(m.of(c.clients))
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -139,7 +140,7 @@ func parseAction(name string) (xdp.Verdict, error) {
 }
 
 // statsMetrics are labelled by verdict, and by what else is counted by itself.
-func statsMetrics(o *statsOptions, iface string) metricSet[meter.ActionCounts] {
+func statsMetrics(o *statsOptions, iface string) metrics.Set[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
 		labels = append(labels, "queue")
@@ -147,25 +148,25 @@ func statsMetrics(o *statsOptions, iface string) metricSet[meter.ActionCounts] {
 	if o.perCPU {
 		labels = append(labels, "cpu")
 	}
-	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, sendValue) {
-		return func(c meter.ActionCounts, send sendValue) {
+	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, metrics.SendValue) {
+		return func(c meter.ActionCounts, send metrics.SendValue) {
 			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
 		}
 	}
-	return metricSet[meter.ActionCounts]{
-		labels: map[string]string{"interface": iface},
-		all: []metric[meter.ActionCounts]{
+	return metrics.Set[meter.ActionCounts]{
+		Labels: map[string]string{"interface": iface},
+		All: []metrics.Metric[meter.ActionCounts]{
 			{
-				name:   "xdpcap_verdict_packets_total",
-				help:   "Packets by the XDP program's verdict.",
-				labels: labels,
-				values: values(func(t meter.Tally) uint64 { return t.Packets }),
+				Name:   "xdpcap_verdict_packets_total",
+				Help:   "Packets by the XDP program's verdict.",
+				Labels: labels,
+				Values: values(func(t meter.Tally) uint64 { return t.Packets }),
 			},
 			{
-				name:   "xdpcap_verdict_bytes_total",
-				help:   "Bytes of packets by the XDP program's verdict.",
-				labels: labels,
-				values: values(func(t meter.Tally) uint64 { return t.Bytes }),
+				Name:   "xdpcap_verdict_bytes_total",
+				Help:   "Bytes of packets by the XDP program's verdict.",
+				Labels: labels,
+				Values: values(func(t meter.Tally) uint64 { return t.Bytes }),
 			},
 		},
 	}

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
-
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // A summary is what --json prints at the end and for SIGUSR1. docs/json.md documents its keys.

@@ -1,0 +1,112 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// An Exporter serves the metrics of a command over HTTP. A nil one does nothing.
+type Exporter struct {
+	listener net.Listener
+	server   *http.Server
+	finished chan struct{} // closed when the server has ended
+}
+
+// Listen listens on an address, HOST:PORT. It returns nil where that is empty.
+func Listen(address string) (*Exporter, error) {
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w; give the address of this machine and a port that is free, like 127.0.0.1:9432", err)
+	}
+	return &Exporter{listener: l}, nil
+}
+
+// Serve begins to answer scrapes.
+func (e *Exporter) Serve(g prometheus.Gatherer) {
+	if e == nil {
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
+	e.server = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ConnState:         new(connections).note,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // it would say what a stranger sent
+	}
+	e.finished = make(chan struct{})
+	go func() {
+		defer close(e.finished)
+		e.server.Serve(e.listener) // returns when closed
+	}()
+}
+
+// connections bounds the file descriptors that HTTP uses. It closes the connection on which nothing
+// has happened for longest when there are too many: a scrape takes milliseconds.
+type connections struct {
+	mu  sync.Mutex
+	all []net.Conn // in the order in which something has happened on them
+}
+
+const maxConnections = 16
+
+// note is for http.Server.ConnState.
+func (c *connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = slices.DeleteFunc(c.all, func(other net.Conn) bool { return other == conn })
+	if state == http.StateClosed || state == http.StateHijacked {
+		return
+	}
+	if c.all = append(c.all, conn); len(c.all) > maxConnections {
+		c.all[0].Close()
+		c.all = c.all[1:]
+	}
+}
+
+// Address is where it listens, as HOST:PORT.
+func (e *Exporter) Address() string { return e.listener.Addr().String() }
+
+// String says where the metrics are.
+func (e *Exporter) String() string {
+	text := fmt.Sprintf("metrics at http://%v/metrics", e.listener.Addr())
+	if a, ok := e.listener.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		text += " by every address of this machine"
+	}
+	return text
+}
+
+// Close gives a scrape a second to end, and returns when no goroutine is left. Further calls do
+// nothing.
+func (e *Exporter) Close() {
+	if e == nil {
+		return
+	}
+	if e.server == nil {
+		e.listener.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if e.server.Shutdown(ctx) != nil {
+		e.server.Close()
+	}
+	<-e.finished
+}

@@ -1,0 +1,165 @@
+// Package metrics serves what a command counts to Prometheus.
+package metrics
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// A Set is what a command exports to Prometheus. S is a snapshot of its counters.
+type Set[S any] struct {
+	Labels map[string]string // with their values; all metrics have them
+	All    []Metric[S]
+}
+
+// A Metric is one name, and how its values are found in a snapshot: by values, which makes it a
+// counter unless it is a gauge, or by times, which makes it a histogram of seconds. Each function
+// calls send once for every combination of labels that there is, with the values of the labels in
+// their order.
+type Metric[S any] struct {
+	Name, Help string
+	Labels     []string
+	Gauge      bool
+	Values     func(snapshot S, send SendValue)
+	Times      func(snapshot S, send SendTimes)
+}
+
+// SendValue sends a value of a counter or a gauge, and SendTimes one of a histogram, with the values
+// of the metric's labels.
+type (
+	SendValue func(value float64, labels ...string)
+	SendTimes func(h *meter.Histogram, labels ...string)
+)
+
+// The buckets of exported histograms are powers of two from 32 ns to 17 ms. There are few of them,
+// because each bucket of each verdict is a series that Prometheus has to store.
+const firstBucketBits, lastBucketBits = 5, 24
+
+// scrapeAge is how old the reading may be that a scrape is answered from, so that many scrapes do
+// not cost more than ten readings per second.
+const scrapeAge = 100 * time.Millisecond
+
+// A Collector hands a command's metrics to Prometheus.
+type Collector[S any] struct {
+	read    func() (S, error)
+	metrics []Metric[S]
+	descs   []*prometheus.Desc // one for each metric
+
+	mu       sync.Mutex // held while reading: scrapes that come meanwhile share what is read
+	ended    bool       // nothing is read any more
+	readAt   time.Time
+	snapshot S
+	err      error
+}
+
+// NewRegistry has the metrics of several collectors, whose constant labels differ.
+func NewRegistry(collectors ...prometheus.Collector) *prometheus.Registry {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collectors...)
+	return r
+}
+
+// NewCollector makes a collector of metrics of the snapshots that read returns. Only one goroutine
+// calls read at a time.
+func NewCollector[S any](read func() (S, error), m Set[S]) *Collector[S] {
+	c := &Collector[S]{read: read, metrics: m.All}
+	constant := make(prometheus.Labels)
+	for name, value := range m.Labels {
+		constant[name] = labelValue(value)
+	}
+	for _, one := range m.All {
+		c.descs = append(c.descs, prometheus.NewDesc(one.Name, one.Help, one.Labels, constant))
+	}
+	return c
+}
+
+// Describe is prometheus.Collector's.
+func (c *Collector[S]) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect is prometheus.Collector's. It reads a snapshot, unless the last one is not old yet.
+func (c *Collector[S]) Collect(ch chan<- prometheus.Metric) {
+	snapshot, err := c.recent()
+	if errors.Is(err, os.ErrClosed) {
+		return
+	}
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
+		return
+	}
+	for i, m := range c.metrics {
+		d := c.descs[i]
+		send := func(one prometheus.Metric, err error) {
+			if err != nil {
+				one = prometheus.NewInvalidMetric(d, err)
+			}
+			ch <- one
+		}
+		if m.Times != nil {
+			m.Times(snapshot, func(h *meter.Histogram, labels ...string) { send(newHistogram(d, h, labelValues(labels))) })
+			continue
+		}
+		kind := prometheus.CounterValue
+		if m.Gauge {
+			kind = prometheus.GaugeValue
+		}
+		m.Values(snapshot, func(value float64, labels ...string) {
+			send(prometheus.NewConstMetric(d, kind, value, labelValues(labels)...))
+		})
+	}
+}
+
+// End returns when nothing is read any more. A scrape that is under way leaves the metrics out.
+func (c *Collector[S]) End() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
+// recent returns a snapshot that is not older than scrapeAge, or os.ErrClosed after end.
+func (c *Collector[S]) recent() (S, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		var nothing S
+		return nothing, os.ErrClosed
+	}
+	if c.readAt.IsZero() || time.Since(c.readAt) >= scrapeAge {
+		c.snapshot, c.err = c.read()
+		c.readAt = time.Now()
+	}
+	return c.snapshot, c.err
+}
+
+// labelValue makes a label of what may not be UTF-8, which Prometheus refuses: the name of an
+// interface can have any bytes. Two names are never the same label.
+func labelValue(s string) string { return escape.Text(strings.ReplaceAll(s, `\`, `\\`)) }
+
+func labelValues(values []string) []string {
+	escaped := make([]string, len(values))
+	for i, v := range values {
+		escaped[i] = labelValue(v)
+	}
+	return escaped
+}
+
+func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prometheus.Metric, error) {
+	buckets := make(map[float64]uint64)
+	for b := firstBucketBits; b <= lastBucketBits; b++ {
+		// A bucket of Prometheus includes its bound, but Below counts only times below it. Times
+		// are whole nanoseconds, so the bound is one nanosecond less.
+		buckets[float64(uint64(1)<<b-1)/1e9] = h.Below(time.Duration(1) << b)
+	}
+	return prometheus.NewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets, labels...)
+}
