@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
 const configHelp = `config prints which flags are set outside of the command line, to what, and from where. A flag counts
@@ -38,7 +39,7 @@ func newConfig() *cobra.Command {
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, notices, err := readSettings(settableFlags(cmd.Root()))
+			all, notices, err := settingsFiles.Read(settableFlags(cmd.Root()))
 			if err != nil {
 				return err
 			}
@@ -48,12 +49,12 @@ func newConfig() *cobra.Command {
 	}
 }
 
-func writeSettings(out io.Writer, all []setting) error {
+func writeSettings(out io.Writer, all []settings.Setting) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settingsPrefix, strings.Join(settingsFiles(), " or "))
+		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settings.Prefix, strings.Join(settingsFiles.Paths(), " or "))
 		return explainPrint(err)
 	}
-	slices.SortStableFunc(all, func(a, b setting) int { return strings.Compare(a.flag, b.flag) })
+	slices.SortStableFunc(all, func(a, b settings.Setting) int { return strings.Compare(a.Flag, b.Flag) })
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "FLAG\tVALUE\tFROM\tCOMMANDS")
 	for _, values := range byFlag(all) {
@@ -63,7 +64,7 @@ func writeSettings(out io.Writer, all []setting) error {
 		}
 		slices.Sort(a.takers)
 		for _, s := range values {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.flag, escape.Text(s.value), escape.Text(s.from), strings.Join(a.takers, " "))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Flag, escape.Text(s.Value), escape.Text(s.From), strings.Join(a.takers, " "))
 		}
 	}
 	return explainPrint(t.Flush())

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
@@ -17,7 +18,8 @@ func TestExampleSettings(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all, err := readSettingsFile(file, settableFlags(newRoot()))
+		t.Setenv(settings.FileVariable, file)
+		all, _, err := settingsFiles.Read(settableFlags(newRoot()))
 		if err != nil || len(all) < 4 {
 			t.Error(all, err)
 		}

@@ -7,7 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/settings"
 )
+
+// settingsFiles are the files of this machine; tests have others.
+var settingsFiles = settings.Files{Machine: "/etc/xdpcap.conf"}
 
 // settableFlags are the names of the flags that can be set: those of all commands, but no other
 // tool's.
@@ -39,7 +44,7 @@ const typedKey = "typed"
 // applySettings sets the flags of a command that its command line has not, nor anything that takes
 // their place. hears tells for which flags the command takes settings.
 func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
-	all, notices, err := readSettings(settableFlags(cmd.Root()))
+	all, notices, err := settingsFiles.Read(settableFlags(cmd.Root()))
 	if err != nil {
 		return err
 	}
@@ -51,7 +56,7 @@ func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
 		given[pair[0]], given[pair[1]] = either, either
 	}
 	for _, values := range byFlag(all) {
-		flag := cmd.Flags().Lookup(values[0].flag)
+		flag := cmd.Flags().Lookup(values[0].Flag)
 		if !settable(flag) || given[flag.Name] || !hears(flag) {
 			continue
 		}
@@ -80,12 +85,12 @@ func tellUntrusted(cmd *cobra.Command, notices []string) {
 }
 
 // flagSettings are the values that are set for one flag, of which only a list has several.
-type flagSettings []setting
+type flagSettings []settings.Setting
 
 // byFlag puts the settings of each flag together, in the order in which the flags come.
-func byFlag(all []setting) (flags []flagSettings) {
+func byFlag(all []settings.Setting) (flags []flagSettings) {
 	for _, s := range all {
-		at := slices.IndexFunc(flags, func(f flagSettings) bool { return f[0].flag == s.flag })
+		at := slices.IndexFunc(flags, func(f flagSettings) bool { return f[0].Flag == s.Flag })
 		if at < 0 {
 			at, flags = len(flags), append(flags, nil)
 		}
@@ -112,7 +117,7 @@ type fit struct {
 // only a list takes several.
 func fitOf(values flagSettings) fit {
 	a := fit{refusals: make(map[string]error)}
-	name, last := values[0].flag, values[len(values)-1]
+	name, last := values[0].Flag, values[len(values)-1]
 	commands := commandsOf(newRoot())
 	commands = slices.DeleteFunc(commands, func(c *cobra.Command) bool { return !settable(c.Flags().Lookup(name)) })
 	kind := func(c *cobra.Command) flagKind { return kindOf(c.Flags().Lookup(name)) }
@@ -126,9 +131,9 @@ func fitOf(values flagSettings) fit {
 		case kind(c) == severalValues:
 			several = several || len(flag.Value.(pflag.SliceValue).GetSlice()) > 1
 		case several:
-			err = last.refused(c, fmt.Errorf("%s %s: is one of several, and it takes one", flagName(flag), last.value))
-		case kind(c) == noValue && differ && last.value != "true" && last.value != "false":
-			err = last.refused(c, fmt.Errorf("%s %s: must be true or false", flagName(flag), last.value))
+			err = refused(last, c, fmt.Errorf("%s %s: is one of several, and it takes one", flagName(flag), last.Value))
+		case kind(c) == noValue && differ && last.Value != "true" && last.Value != "false":
+			err = refused(last, c, fmt.Errorf("%s %s: must be true or false", flagName(flag), last.Value))
 		}
 		if err == nil {
 			a.takers = append(a.takers, c.Name())
@@ -161,20 +166,20 @@ func kindOf(f *pflag.Flag) flagKind {
 
 // apply sets the flag of a command to the values.
 func (values flagSettings) apply(c *cobra.Command) error {
-	f := c.Flags().Lookup(values[0].flag)
+	f := c.Flags().Lookup(values[0].Flag)
 	for _, s := range values {
-		value := s.value
+		value := s.Value
 		if value == "true" && f.NoOptDefVal != "" {
 			value = f.NoOptDefVal // the flag without a value
 		}
-		if err := c.Flags().Set(s.flag, value); err != nil {
-			return s.refused(c, inPlainWords(err))
+		if err := c.Flags().Set(s.Flag, value); err != nil {
+			return refused(s, c, inPlainWords(err))
 		}
 	}
 	return nil
 }
 
 // refused is the error of a value that a command does not take.
-func (s setting) refused(c *cobra.Command, err error) error {
-	return fmt.Errorf("%s: %w (in %s)", s.from, err, c.CommandPath())
+func refused(s settings.Setting, c *cobra.Command, err error) error {
+	return fmt.Errorf("%s: %w (in %s)", s.From, err, c.CommandPath())
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -32,11 +31,11 @@ func setSettings(t *testing.T, machine, user string) {
 			t.Fatal(err)
 		}
 	}
-	was := systemSettings
-	systemSettings = filepath.Join(dir, "xdpcap.conf")
-	t.Cleanup(func() { systemSettings = was })
+	was := settingsFiles
+	settingsFiles.Machine = filepath.Join(dir, "xdpcap.conf")
+	t.Cleanup(func() { settingsFiles = was })
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	t.Setenv(settingsFileVariable, "")
+	t.Setenv(settings.FileVariable, "")
 }
 
 // The command line counts more than the environment, that more than the user's file, and that more
@@ -142,12 +141,12 @@ func TestConfig(t *testing.T) {
 	}
 	setSettings(t, "", "")
 	out, err := run()
-	if want := "nothing is set by XDPCAP_* or in " + strings.Join(settingsFiles(), " or ") + "\n"; err != nil || out != want {
+	if want := "nothing is set by XDPCAP_* or in " + strings.Join(settingsFiles.Paths(), " or ") + "\n"; err != nil || out != want {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}
 	setSettings(t, "interface = eth0\nquiet = true\nflows = 10\nsample = auto\n", "interface = \x1b[1m\n")
 	t.Setenv("XDPCAP_SNAPSHOT_LENGTH", "128")
-	files := settingsFiles()
+	files := settingsFiles.Paths()
 	out, err = run()
 	want := [][]string{
 		{"FLAG", "VALUE", "FROM", "COMMANDS"},
@@ -168,33 +167,8 @@ func TestConfig(t *testing.T) {
 	if _, err := run(); err == nil || !strings.HasPrefix(err.Error(), "XDPCAP_INTERVAL: --interval soon: must be a time") {
 		t.Errorf("a value that a command does not take: %v", err)
 	}
-	t.Setenv(settingsFileVariable, "/nosuch")
+	t.Setenv(settings.FileVariable, "/nosuch")
 	if _, err := run(); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
-	}
-}
-
-// Only a regular file of a reasonable size has settings: a device would be read until the memory is
-// full, and a fifo waited for. /dev/null has none, by whichever name.
-func TestSettingsFile(t *testing.T) {
-	testnet.SkipEmulated(t)
-	dir := t.TempDir()
-	null, pipe, large := filepath.Join(dir, "null"), filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
-	err := errors.Join(os.Symlink(os.DevNull, null), unix.Mkfifo(pipe, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ path, want string }{
-		{os.DevNull, "<nil>"},
-		{null, "<nil>"},
-		{"/dev/zero", "settings: /dev/zero is no regular file: write them into one"},
-		{pipe, "settings: " + pipe + " is no regular file: write them into one"},
-		{dir, "settings: " + dir + " is no regular file: write them into one"},
-		{large, "settings: " + large + " has more than 1048576 bytes: it is no file of settings"},
-	} {
-		t.Setenv(settingsFileVariable, test.path)
-		if all, _, err := readSettings(nil); len(all) > 0 || fmt.Sprint(err) != test.want {
-			t.Errorf("%s: %v, %v", test.path, all, err)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"errors"
@@ -41,6 +41,6 @@ func powerfulError(flag, from string) error {
 }
 
 // isOfMachine tells whether a file is one that only who administers the machine can make.
-func isOfMachine(path string) bool {
-	return path == systemSettings || strings.HasPrefix(filepath.Clean(path), "/etc/")
+func (f Files) isOfMachine(path string) bool {
+	return path == f.Machine || strings.HasPrefix(filepath.Clean(path), "/etc/")
 }

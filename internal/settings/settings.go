@@ -1,4 +1,6 @@
-package cli
+// Package settings reads what is set for flags in files and in the environment, and obeys for root only
+// files that nobody else could write.
+package settings
 
 import (
 	"errors"
@@ -16,51 +18,53 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// A setting is the value of a flag that stands in a file or in the environment.
-type setting struct {
-	flag, value string
-	from        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"
+// A Setting is the value of a flag that stands in a file or in the environment.
+type Setting struct {
+	Flag, Value string
+	From        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"
 }
 
-// systemSettings is the file for all users of the machine; tests have another.
-var systemSettings = "/etc/xdpcap.conf"
+// Files are the files that have settings.
+type Files struct {
+	Machine string // the path of the file for all users of the machine
+}
 
-// settingsPrefix begins the names of environment variables.
-const settingsPrefix = "XDPCAP_"
+// Prefix begins the names of environment variables.
+const Prefix = "XDPCAP_"
 
-// settingsFileVariable names a file to read instead of the others.
-const settingsFileVariable = settingsPrefix + "CONFIG"
+// FileVariable names a file to read instead of the others.
+const FileVariable = Prefix + "CONFIG"
 
-// settingsFiles are the files that are read: what a later one sets counts. A binary with
+// Paths are the files that are read: what a later one sets counts. A binary with
 // capabilities that its caller does not have reads the machine's alone.
-func settingsFiles() []string {
+func (f Files) Paths() []string {
 	if privilege.SecureExecution() {
-		return []string{systemSettings}
+		return []string{f.Machine}
 	}
-	if file := os.Getenv(settingsFileVariable); file != "" {
+	if file := os.Getenv(FileVariable); file != "" {
 		return []string{file}
 	}
-	files := []string{systemSettings}
+	files := []string{f.Machine}
 	if dir, err := os.UserConfigDir(); err == nil { // an error: there is no home
 		files = append(files, filepath.Join(dir, "xdpcap", "config"))
 	}
 	return files
 }
 
-// readSettings returns what is set, without what something that counts more sets, too: the
+// Read returns what is set, without what something that counts more sets, too: the
 // environment counts more than the user's file, and that more than the machine's. A list has an
 // element for each of its lines in a file. The flags are those of all commands. The notices are
 // about what is not obeyed.
-func readSettings(flags []string) (all []setting, notices []string, err error) {
-	replace := func(by []setting) {
-		all = slices.DeleteFunc(all, func(s setting) bool {
-			return slices.ContainsFunc(by, func(b setting) bool { return b.flag == s.flag })
+func (f Files) Read(flags []string) (all []Setting, notices []string, err error) {
+	replace := func(by []Setting) {
+		all = slices.DeleteFunc(all, func(s Setting) bool {
+			return slices.ContainsFunc(by, func(b Setting) bool { return b.Flag == s.Flag })
 		})
 		all = append(all, by...)
 	}
-	for _, file := range settingsFiles() {
-		in, err := readSettingsFile(file, flags)
-		named := file == os.Getenv(settingsFileVariable)
+	for _, file := range f.Paths() {
+		in, err := f.read(file, flags)
+		named := file == os.Getenv(FileVariable)
 		switch {
 		// Under sudo, $HOME may be that of another user, whose files are closed to this one.
 		case !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
@@ -73,7 +77,7 @@ func readSettings(flags []string) (all []setting, notices []string, err error) {
 		}
 		replace(in)
 	}
-	if name := settingsFileVariable; os.Getenv(name) != "" && privilege.SecureExecution() {
+	if name := FileVariable; os.Getenv(name) != "" && privilege.SecureExecution() {
 		notices = append(notices, notObeyed(name))
 	}
 	for _, flag := range flags {
@@ -85,7 +89,7 @@ func readSettings(flags []string) (all []setting, notices []string, err error) {
 		case isPowerful(flag):
 			return nil, notices, powerfulError(flag, variable)
 		default:
-			replace([]setting{{flag, value, variable}})
+			replace([]Setting{{Flag: flag, Value: value, From: variable}})
 		}
 	}
 	return all, notices, nil
@@ -98,15 +102,15 @@ func notObeyed(variable string) string {
 
 // variableOf is the environment variable for a flag.
 func variableOf(flag string) string {
-	return settingsPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return Prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// maxSettings is how many bytes a file of settings may have: far more than all flags take.
-const maxSettings = 1 << 20
+// maxBytes is how many bytes a file of settings may have: far more than all flags take.
+const maxBytes = 1 << 20
 
-// readSettingsText reads a regular file. /dev/null is an empty one; any other device, and a fifo,
+// readText reads a regular file. /dev/null is an empty one; any other device, and a fifo,
 // could go on for ever or never begin.
-func readSettingsText(path string) ([]byte, error) {
+func readText(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("settings: %w", err)
@@ -124,12 +128,12 @@ func readSettingsText(path string) ([]byte, error) {
 	if err := checkTrust(path, info); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("settings: %w", err)
-	case len(text) > maxSettings:
-		return nil, fmt.Errorf("settings: %s has more than %d bytes: it is no file of settings", path, maxSettings)
+	case len(text) > maxBytes:
+		return nil, fmt.Errorf("settings: %s has more than %d bytes: it is no file of settings", path, maxBytes)
 	}
 	return text, nil
 }
@@ -140,10 +144,10 @@ func isNull(info fs.FileInfo) bool {
 	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
 }
 
-// readSettingsFile reads lines of the form "flag = value". Empty lines, and those that begin with
+// read reads lines of the form "flag = value". Empty lines, and those that begin with
 // #, are comments.
-func readSettingsFile(path string, flags []string) (all []setting, err error) {
-	text, err := readSettingsText(path)
+func (f Files) read(path string, flags []string) (all []Setting, err error) {
+	text, err := readText(path)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +166,10 @@ func readSettingsFile(path string, flags []string) (all []setting, err error) {
 			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
 		case !slices.Contains(flags, name):
 			return nil, fmt.Errorf("%s: no command has a flag --%s", from, name)
-		case isPowerful(name) && !isOfMachine(path):
+		case isPowerful(name) && !f.isOfMachine(path):
 			return nil, powerfulError(name, from)
 		}
-		all = append(all, setting{name, value, from})
+		all = append(all, Setting{Flag: name, Value: value, From: from})
 	}
 	return all, nil
 }

@@ -1,7 +1,9 @@
-package cli
+package settings
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 
 // Root does not obey what somebody else has written, and some flags are set by nobody but who types
 // the command line or administers the machine.
-func TestSettingsTrust(t *testing.T) {
+func TestTrust(t *testing.T) {
 	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	const user, others = 1000, 0o622
@@ -38,30 +40,30 @@ func TestSettingsTrust(t *testing.T) {
 		{"-Z variable", "", false, 0, 0o600, false, "XDPCAP_RELINQUISH_PRIVILEGES", "", "", "XDPCAP_RELINQUISH_PRIVILEGES: --relinquish-privileges can be set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			file := func() string { return settingsFiles()[1] }
+			dir := t.TempDir()
+			files := Files{Machine: filepath.Join(dir, "xdpcap.conf")}
+			t.Setenv("XDG_CONFIG_HOME", dir)
+			t.Setenv(FileVariable, "")
+			file := filepath.Join(dir, "xdpcap", "config")
 			if test.machine {
-				setSettings(t, test.text, "")
-				file = func() string { return systemSettings }
-			} else {
-				setSettings(t, "", test.text+"\n")
+				file = files.Machine
 			}
-			if err := os.Chmod(file(), test.mode); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chown(file(), test.owner, test.owner); err != nil {
+			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(test.text+"\n"), 0o600),
+				os.Chmod(file, test.mode), os.Chown(file, test.owner, test.owner))
+			if err != nil {
 				t.Fatal(err)
 			}
 			if test.named {
-				t.Setenv(settingsFileVariable, file())
+				t.Setenv(FileVariable, file)
 			}
 			if test.variable != "" {
 				t.Setenv(test.variable, "1")
 			}
-			all, notices, err := readSettings(settableFlags(newRoot()))
+			all, notices, err := files.Read([]string{"snapshot-length", "no-sandbox", "postrotate-command", "netns", "relinquish-privileges"})
 			got := ""
 			for _, s := range all {
-				if s.flag == "snapshot-length" {
-					got = s.value
+				if s.Flag == "snapshot-length" {
+					got = s.Value
 				}
 			}
 			said := ""
