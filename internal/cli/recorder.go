@@ -115,7 +115,7 @@ func (r *captureRun) openRecorder() (err error) {
 			written.recorded.Store(file)
 			return file, name, err
 		},
-		Done: func(done capture.Recording) { r.notices.add(recorded{done}) },
+		Done: func(done capture.Recording) { r.notices.Add(recorded{done}) },
 	})
 	if err != nil {
 		return fmt.Errorf("--ring: %w", err)

@@ -161,15 +161,15 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	for {
 		select {
 		case <-r.stop:
-			for len(r.notices.come) > 0 {
-				r.note(<-r.notices.come)
+			for len(r.notices.Come) > 0 {
+				r.note(<-r.notices.Come)
 			}
 			r.clear()
 			return
 		case <-asked:
 			r.clear()
 			r.printCounts()
-		case err := <-r.notices.come:
+		case err := <-r.notices.Come:
 			r.clear()
 			r.note(err)
 		case <-look.C:
@@ -203,7 +203,7 @@ func (r *reporter) note(err error) {
 			out = r.losses
 		}
 	}
-	if told, ok := r.notices.fold(text); ok {
+	if told, ok := r.notices.Fold(text); ok {
 		say(out, "%s", told)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
+	"github.com/xdpcap/xdpcap/internal/notices"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -22,8 +23,8 @@ import (
 // runCapture is the default command, from its flags to its closing lines or object. A mistake in
 // the flags is an error with which it ends at once.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
-	r := &captureRun{o: o, text: stderr, notices: newNotices()}
-	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.add}
+	r := &captureRun{o: o, text: stderr, notices: notices.New()}
+	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.Add}
 	if err := o.json.conflict(o); err != nil {
 		return errors.Join(mistake, err)
 	}
@@ -68,7 +69,7 @@ type captureRun struct {
 	destinations
 	printed   *printed      // nil where no packets are printed
 	jsonLines *capture.File // that they are printed by, as lines of JSON
-	notices   *notices
+	notices   *notices.Notices
 
 	companions companions
 	counted    companionReports // what companions had at the end, or when somebody asked last
@@ -127,7 +128,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	options := r.o.session()
 	options.Notice = func(err error) {
 		if !errors.Is(err, errReaderGone) {
-			r.notices.add(err)
+			r.notices.Add(err)
 		}
 	}
 	if !r.o.companions.isNone() {
@@ -256,7 +257,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	if r.finished != nil {
 		r.finished.wait(reporter.note)
 	}
-	if n := r.notices.left(); n > 0 {
+	if n := r.notices.Left(); n > 0 {
 		say(r.text, "%d more notices were not told, because there were many like them", n)
 	}
 	return errors.Join(err, counting)

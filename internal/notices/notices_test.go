@@ -1,0 +1,45 @@
+package notices
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// However many notices there are, few are kept and told, and all are counted.
+func TestNotices(t *testing.T) {
+	testnet.SkipEmulated(t)
+	for _, test := range []struct {
+		name                string
+		text                func(i int) string
+		kept, told, omitted int
+	}{
+		{"few", func(i int) string { return "one" }, maxAlike, maxAlike + 4, 100_000 - maxAlike},
+		{"numbered", func(i int) string { return fmt.Sprintf("out-%d.pcapng: %d packets", i, i*i) }, maxAlike, maxAlike + 4, 100_000 - maxAlike},
+		{"different", func(i int) string { return strings.Repeat("x", i) }, maxTold, 2 * maxTold, 100_000 - maxTold},
+	} {
+		n, told := New(), 0
+		for i := range 100_000 {
+			if test.name == "different" {
+				i %= 1000
+			}
+			if _, ok := n.Fold(test.text(i)); ok {
+				told++
+			}
+		}
+		if len(n.Texts) != test.kept || n.Left() != uint64(test.omitted) || told != test.told || len(n.alike) > maxTold {
+			t.Errorf("%s: %d kept, %d told, %d omitted, %d kinds", test.name, len(n.Texts), told, n.Left(), len(n.alike))
+		}
+	}
+	// Of those that nobody took in time the number is known.
+	n := New()
+	for range 20 {
+		n.Add(errors.New("at once"))
+	}
+	if got := n.Left() + uint64(len(n.Come)); got != 20 || n.Left() == 0 {
+		t.Errorf("%d of 20 notices are known of", got)
+	}
+}
