@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
@@ -55,7 +56,7 @@ func (o *outputOptions) madeFiles() (files []string) {
 	for _, name := range o.files() {
 		files = append(files, o.rotate.lasting(name))
 	}
-	if path, ok := localPath(o.live.serve); ok {
+	if path, ok := localsocket.Path(o.live.serve); ok {
 		files = append(files, path+"~") // beside the socket, where an earlier one may be
 	}
 	return files

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -107,7 +108,7 @@ func readInput(name string) ([]byte, error) {
 
 // streamURL returns what an argument names that is no file: tcp://HOST:PORT.
 func streamURL(name string) *url.URL {
-	if path, ok := localPath(name); ok {
+	if path, ok := localsocket.Path(name); ok {
 		return &url.URL{Scheme: "unix", Opaque: path}
 	}
 	if !strings.HasPrefix(name, "tcp://") {

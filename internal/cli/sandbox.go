@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -138,7 +139,7 @@ func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
 	if c.live.tls.asked() {
 		x509.SystemCertPool() // which Go reads when it first needs it
 	}
-	if path, ok := localPath(c.live.serve); ok {
+	if path, ok := localsocket.Path(c.live.serve); ok {
 		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
 	}
 	for i := range c.targets {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/localsocket"
 )
 
 // liveOptions are the flags about streams of packets that go over TCP while the capture runs.
@@ -26,16 +27,16 @@ func (o *liveOptions) flags(f *pflag.FlagSet) {
 
 // isLocal tells whether clients come by a socket in the file system.
 func (o *liveOptions) isLocal() bool {
-	_, ok := localPath(o.serve)
+	_, ok := localsocket.Path(o.serve)
 	return ok
 }
 
 // A liveServer is the destination of --serve.
 type liveServer struct {
 	*capture.Server
-	local *localListener // nil = it listens on an address
-	where string         // what is said of who may connect
-	open  bool           // anybody who reaches the address may
+	local *localsocket.Listener // nil = it listens on an address
+	where string                // what is said of who may connect
+	open  bool                  // anybody who reaches the address may
 }
 
 // openServer listens before anything is attached, and before the process becomes another user.
@@ -44,8 +45,8 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 	if err != nil {
 		return nil, "", err
 	}
-	if path, ok := localPath(o.serve); ok {
-		l, err := listenLocal(path)
+	if path, ok := localsocket.Path(o.serve); ok {
+		l, err := localsocket.Listen(path)
 		if err != nil {
 			return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
 		}
@@ -95,7 +96,7 @@ func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Confi
 
 // dialStream connects to where packets are read from.
 func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error) {
-	if path, ok := localPath(u.String()); ok {
+	if path, ok := localsocket.Path(u.String()); ok {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
 	address, config, err := streamAddress(u, o)

@@ -1,4 +1,4 @@
-package cli
+package localsocket
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 
 // A socket that is closed leaves alone what has its name by then, and none is made while somebody
 // else makes one in the same directory.
-func TestListenLocal(t *testing.T) {
+func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
-	first, err := listenLocal(path)
+	first, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestListenLocal(t *testing.T) {
 	if err := os.Rename(path, path+".old"); err != nil { // its inode is not given to the second one
 		t.Fatal(err)
 	}
-	second, err := listenLocal(path)
+	second, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestListenLocal(t *testing.T) {
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := listenLocal(path); !errors.Is(err, unix.EWOULDBLOCK) {
+	if l, err := Listen(path); !errors.Is(err, unix.EWOULDBLOCK) {
 		t.Errorf("beside another one: %v", err)
 		if err == nil {
 			l.Close()

@@ -1,4 +1,5 @@
-package cli
+// Package localsocket listens on sockets in the file system, which their owner alone may connect to.
+package localsocket
 
 import (
 	"context"
@@ -15,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// localScheme is how the address of a socket in the file system begins, for --serve and read.
-const localScheme = "unix:"
+// scheme is how the address of a socket in the file system begins, for --serve and read.
+const scheme = "unix:"
 
-// localPath returns the path of such an address.
-func localPath(address string) (path string, ok bool) { return strings.CutPrefix(address, localScheme) }
+// Path returns the path of such an address.
+func Path(address string) (path string, ok bool) { return strings.CutPrefix(address, scheme) }
 
-// maxLocalPath is how many bytes the path of a socket may have (unix(7)).
-const maxLocalPath = 107
+// maxPath is how many bytes the path of a socket may have (unix(7)).
+const maxPath = 107
 
 // lockPatience is how long to wait for another process that makes a socket in the same directory.
 const lockPatience = time.Second
 
-// A localListener is a socket in the file system, which its owner alone may connect to. It removes
+// A Listener is a socket in the file system, which its owner alone may connect to. It removes
 // the socket when it is closed.
-type localListener struct {
+type Listener struct {
 	*net.UnixListener
 	dir   *os.File
 	name  string // in the directory
@@ -37,14 +38,14 @@ type localListener struct {
 	once  sync.Once
 }
 
-// listenLocal makes a socket. It takes the place of one that nobody listens on any more, and of
+// Listen makes a socket. It takes the place of one that nobody listens on any more, and of
 // nothing else. The directory is locked meanwhile, so that of two processes which find such a
 // leftover one does not remove the other's socket.
-func listenLocal(path string) (_ *localListener, err error) {
-	if path == "" || len(path) > maxLocalPath {
-		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxLocalPath)
+func Listen(path string) (_ *Listener, err error) {
+	if path == "" || len(path) > maxPath {
+		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxPath)
 	}
-	l := &localListener{name: filepath.Base(path)}
+	l := &Listener{name: filepath.Base(path)}
 	if l.dir, err = os.Open(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -89,13 +90,13 @@ func lockDirectory(dir *os.File) error {
 }
 
 // stat looks at what has the name, and follows no link.
-func (l *localListener) stat() (info unix.Stat_t, err error) {
+func (l *Listener) stat() (info unix.Stat_t, err error) {
 	err = unix.Fstatat(int(l.dir.Fd()), l.name, &info, unix.AT_SYMLINK_NOFOLLOW)
 	return info, err
 }
 
 // removeLeftover removes a socket that nobody listens on.
-func (l *localListener) removeLeftover(path string) error {
+func (l *Listener) removeLeftover(path string) error {
 	info, err := l.stat()
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -117,13 +118,13 @@ func (l *localListener) removeLeftover(path string) error {
 }
 
 // Give gives the socket to a user.
-func (l *localListener) Give(uid, gid int) error {
+func (l *Listener) Give(uid, gid int) error {
 	return unix.Fchownat(int(l.dir.Fd()), l.name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // Close closes the socket, and removes its file unless another one is there now. Where that is
 // forbidden, the next one to listen there removes it.
-func (l *localListener) Close() error {
+func (l *Listener) Close() error {
 	err := l.UnixListener.Close()
 	l.once.Do(func() {
 		if info, failed := l.stat(); failed == nil && info.Ino == l.inode {
