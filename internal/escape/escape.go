@@ -1,5 +1,5 @@
-// Package escape makes texts safe to print: what a terminal or a shell would take for something else
-// is escaped.
+// Package escape makes texts safe to print: what a terminal or a shell would take for something
+// else is escaped.
 package escape
 
 import (

@@ -1,4 +1,5 @@
-// Package localsocket listens on sockets in the file system, which their owner alone may connect to.
+// Package localsocket listens on sockets in the file system, which their owner alone may connect
+// to.
 package localsocket
 
 import (

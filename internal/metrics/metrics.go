@@ -32,8 +32,8 @@ type Metric[S any] struct {
 	Times      func(snapshot S, send SendTimes)
 }
 
-// SendValue sends a value of a counter or a gauge, and SendTimes one of a histogram, with the values
-// of the metric's labels.
+// SendValue sends a value of a counter or a gauge, and SendTimes one of a histogram, with the
+// values of the metric's labels.
 type (
 	SendValue func(value float64, labels ...string)
 	SendTimes func(h *meter.Histogram, labels ...string)

@@ -1,5 +1,5 @@
-// Package settings reads what is set for flags in files and in the environment, and obeys for root only
-// files that nobody else could write.
+// Package settings reads what is set for flags in files and in the environment, and obeys for root
+// only files that nobody else could write.
 package settings
 
 import (
