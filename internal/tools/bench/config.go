@@ -34,6 +34,7 @@ const (
 	wholeName   = "whole packets"
 	sampleName  = "--sample 1000"
 	noMatchName = "filter that does not match"
+	noTagsName  = "--vlan-restore=false"
 	egressName  = "-Q out: at egress"
 	onePassName = "--count --sizes --flows 10"
 	clockName   = "reading the clock alone"
@@ -58,7 +59,7 @@ var configs = []config{
 	{what: sampleName, size: testnet.MinFrame, kept: 0.001, traffic: true, args: []string{"--sample", "1000"}},
 	{what: "filter that matches", size: testnet.MinFrame, kept: 1, traffic: true, args: []string{"udp port 9999"}},
 	{what: noMatchName, size: testnet.MinFrame, kept: 0, traffic: true, args: []string{"tcp port 443"}},
-	{what: "--vlan-restore=false", size: testnet.MinFrame, kept: 1, traffic: true, args: []string{"--vlan-restore=false"}},
+	{what: noTagsName, size: testnet.MinFrame, kept: 1, traffic: true, args: []string{"--vlan-restore=false"}},
 	{what: "--max-rate 1000", size: testnet.MinFrame, kept: 0, traffic: true, args: []string{"--max-rate", "1000"}},
 	{what: "--hook: a program's hook map", size: testnet.MinFrame, kept: 1, place: atHookMap},
 	{what: "entry of a program (fentry)", size: testnet.MinFrame, kept: 1, place: atEntry},

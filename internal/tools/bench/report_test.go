@@ -59,6 +59,7 @@ func testReport() *Report {
 			{What: sampleName, Transport: ring, Bytes: 64, KernelNs: ns(5), OfDrop: 0.97, Captured: 1},
 			{What: sampleName, Transport: perf, Bytes: 64, KernelNs: ns(-0.5), OfDrop: 0.96, Captured: 0.99},
 			{What: noMatchName, Transport: ring, Bytes: 64, KernelNs: ns(8.5), OfDrop: 0.95, Captured: 1},
+			{What: noTagsName, Transport: ring, Bytes: 64, KernelNs: ns(39), OfDrop: 0.82, Captured: 1},
 			{What: egressName, Transport: ring, Bytes: 64, Missing: "no tcx"},
 			{What: egressName, Transport: perf, Bytes: 64, KernelNs: ns(315)},
 			{What: "stats", Bytes: 64, KernelNs: ns(10)},

@@ -120,7 +120,7 @@ func (n needs) buffer() int {
 	return mib
 }
 
-const sizingFormat = "  %6s %5s %6s %5s %5s %6s %8s %6s %9s %9s  %s\n"
+const sizingFormat = "    %6s %5s %6s %5s %5s %6s %8s %6s %9s %9s  %s\n"
 
 // printSizing prints the tables of docs/sizing.md.
 func (r *Report) printSizing(out io.Writer) {
