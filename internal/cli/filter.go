@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/matcher"
 )
 
 // filterOptions are the flags and arguments that choose packets by what is in them.
@@ -113,4 +114,16 @@ func (o *filterOptions) print(out io.Writer, snapLen int64, outbound bool) error
 		fmt.Fprint(out, filter.Decimal(prog))
 	}
 	return nil
+}
+
+// matchers are those of the flags, nil where there is no filter. A packet of which no direction is
+// known counts as received.
+func (o *filterOptions) matchers() (*matcher.All, error) {
+	switch {
+	case o.program != nil:
+		return matcher.OfProgram(o.program), nil
+	case o.text == "":
+		return nil, nil
+	}
+	return matcher.ForAll(o.text, filter.Options{VLANAware: o.vlanAware})
 }

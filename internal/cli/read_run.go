@@ -13,13 +13,14 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/matcher"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // A readRun is one reading from its flags to its end.
 type readRun struct {
 	o       *readOptions
-	match   *matchers // nil = all packets
+	match   *matcher.All // nil = all packets
 	inputs  *readInputs
 	stats   *readStats        // nil without --stats
 	passed  map[uint16]uint64 // packets by link type that the filter cannot be applied to
@@ -99,13 +100,13 @@ func (r *readRun) options() capture.FileInputOptions {
 
 // matches tells whether the filter takes a packet.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
-	match, err := r.match.of(s.LinkType())
+	match, err := r.match.Of(s.LinkType())
 	if err != nil {
 		r.passed[s.LinkType()]++
 		return false
 	}
 	direction, _ := s.DirectionOf(p)
-	return match.takes(p.Data, p.WireLen, direction == capture.Out)
+	return match.Takes(p.Data, p.WireLen, direction == capture.Out)
 }
 
 // writer returns the options for writing what -w names.
@@ -224,7 +225,7 @@ func (r *readRun) decode(out capture.Output) capture.Output {
 // not tell of them.
 func (r *readRun) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
-		_, err := r.match.of(typ)
+		_, err := r.match.Of(typ)
 		all = append(all, fmt.Errorf("skipped %s: %w", packets(r.passed[typ]), err))
 	}
 	if r.decoded != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // recorderOptions are the flags of the flight recorder.
@@ -80,7 +81,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 			o.atEnd = true
 			continue
 		}
-		t, needsVerdict, err := parseTrigger(text, c.filter.vlanAware)
+		t, needsVerdict, err := trigger.Parse(text, c.filter.vlanAware)
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}

@@ -1,4 +1,5 @@
-package cli
+// Package matcher decides about packets outside of the kernel.
+package matcher
 
 import (
 	"errors"
@@ -16,14 +17,15 @@ import (
 // received and another for those that were sent.
 type matcher struct{ received, sent []bpf.RawInstruction }
 
-func newMatcher(text string, o filter.Options) (m *matcher, err error) {
+// New compiles a filter twice: for packets that were received, and for those that were sent.
+func New(text string, o filter.Options) (m *matcher, err error) {
 	m = new(matcher)
 	m.received, m.sent, err = filter.CompileBoth(text, o)
 	return m, err
 }
 
-// takes tells whether the filter matches a packet that had wireLen bytes.
-func (m *matcher) takes(data []byte, wireLen uint32, outbound bool) bool {
+// Takes tells whether the filter matches a packet that had wireLen bytes.
+func (m *matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 	program := m.received
 	if outbound {
 		program = m.sent
@@ -31,30 +33,34 @@ func (m *matcher) takes(data []byte, wireLen uint32, outbound bool) bool {
 	return filter.Run(program, data, wireLen) != 0
 }
 
-// matchers are the matchers for packets of each link type; nil where there is no filter.
-type matchers [len(link.Numbers)]struct {
+// All are the matchers for packets of each link type.
+type All [len(link.Numbers)]one
+
+type one struct {
 	*matcher
 	err error // why the expression cannot be compiled for such packets
 }
 
-// matchers are those of the flags. A packet of which no direction is known counts as received.
-// They are all made at once, because names are looked up while that is allowed.
-func (o *filterOptions) matchers() (*matchers, error) {
-	var all matchers
-	if o.program != nil {
-		for typ := range all {
-			all[typ].err = errors.New("the program of --filter-file is for Ethernet")
-		}
-		all[link.Ethernet].matcher = &matcher{o.program, o.program}
-		return &all, nil
+// OfProgram is a program that is for Ethernet alone.
+func OfProgram(program []bpf.RawInstruction) *All {
+	all := new(All)
+	for typ := range all {
+		all[typ].err = errors.New("the program of --filter-file is for Ethernet")
 	}
-	if o.text == "" {
-		return nil, nil
-	}
-	names := &knownNames{Resolver: filter.SystemResolver(), hosts: make(map[string][]netip.Addr)}
+	all[link.Ethernet] = one{matcher: &matcher{program, program}}
+	return all
+}
+
+// ForAll compiles a filter for each link type. They are all made at once, because names are
+// looked up while that is allowed. The options' LinkType and Resolver are not used. It fails where
+// the filter is none for Ethernet.
+func ForAll(text string, o filter.Options) (*All, error) {
+	all := new(All)
+	o.Resolver = &knownNames{Resolver: filter.SystemResolver(), hosts: make(map[string][]netip.Addr)}
 	for typ, number := range link.Numbers {
 		of := &all[typ]
-		of.matcher, of.err = newMatcher(o.text, filter.Options{VLANAware: o.vlanAware, LinkType: number, Resolver: names})
+		o.LinkType = number
+		of.matcher, of.err = New(text, o)
 		if link.Type(typ) == link.Ethernet && of.err != nil {
 			return nil, of.err
 		}
@@ -62,14 +68,14 @@ func (o *filterOptions) matchers() (*matchers, error) {
 			of.matcher, of.err = &matcher{nothing, nothing}, nil
 		}
 	}
-	return &all, nil
+	return all, nil
 }
 
 // nothing is a program that matches no packet.
 var nothing = []bpf.RawInstruction{{Op: 0x6}}
 
-// of is the matcher for packets of a link type, or why there is none.
-func (m *matchers) of(number uint16) (*matcher, error) {
+// Of is the matcher for packets of a link type, or why there is none.
+func (m *All) Of(number uint16) (*matcher, error) {
 	typ := link.Of(number)
 	switch {
 	case typ == link.Unknown:

@@ -1,4 +1,5 @@
-package cli
+// Package trigger reads what makes a recorder write its packets.
+package trigger
 
 import (
 	"errors"
@@ -10,18 +11,19 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/matcher"
 )
 
-// triggerHelp is what --trigger takes.
-const triggerHelp = "a verdict, lost, either of them as drop>1000/s, end, or a filter"
+// Help is what --trigger takes.
+const Help = "a verdict, lost, either of them as drop>1000/s, end, or a filter"
 
 // rateTrigger is the form of a trigger that fires when something happens too often.
 var rateTrigger = regexp.MustCompile(`^\s*(\w+)\s*>\s*(.*?)\s*$`)
 
-// parseTrigger reads a trigger that looks at packets. It needs verdicts if it is about one.
-func parseTrigger(text string, vlanAware bool) (t capture.Trigger, needsVerdict bool, err error) {
+// Parse reads a trigger that looks at packets. It needs verdicts if it is about one.
+func Parse(text string, vlanAware bool) (t capture.Trigger, needsVerdict bool, err error) {
 	if strings.TrimSpace(text) == "" {
-		return t, false, fmt.Errorf("%q is none of these: %s", text, triggerHelp) // as a filter it is every packet
+		return t, false, fmt.Errorf("%q is none of these: %s", text, Help) // as a filter it is every packet
 	}
 	t.Name = text
 	what, rate := strings.TrimSpace(text), ""
@@ -52,12 +54,12 @@ func parseTrigger(text string, vlanAware bool) (t capture.Trigger, needsVerdict 
 		t.Fires = func(p *capture.Packet, _ *capture.Source) bool { return count(p) > 0 }
 		return t, needsVerdict, nil
 	}
-	match, err := newMatcher(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
+	match, err := matcher.New(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
 	if err != nil {
-		return t, false, fmt.Errorf("%q is none of these: %s: %v", text, triggerHelp, err)
+		return t, false, fmt.Errorf("%q is none of these: %s: %v", text, Help, err)
 	}
 	t.Fires = func(p *capture.Packet, from *capture.Source) bool {
-		return match.takes(p.Data, p.WireLen, from.Direction() == capture.Out)
+		return match.Takes(p.Data, p.WireLen, from.Direction() == capture.Out)
 	}
 	return t, false, nil
 }
