@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -129,14 +129,14 @@ func TestReadPrintsAsLive(t *testing.T) {
 		"hook map":       {{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}},
 	} {
 		file := writeSample(t, sources...)
-		for flags, format := range map[string]cli.LineFormat{
+		for flags, format := range map[string]lines.Format{
 			"-n":     {},
 			"-v":     {Options: dissect.Options{Verbose: 1}},
 			"-eXttt": {Options: dissect.Options{LinkLevel: true, Dump: dissect.HexASCIIDump, Time: dissect.SincePrevious}},
 			"-#tq":   {Options: dissect.Options{Number: true, Time: dissect.NoTime, Quiet: true}},
 		} {
 			var live bytes.Buffer
-			file.writeTo(t, cli.NewPrinter(&live, func() error { return nil }, format))
+			file.writeTo(t, lines.NewPrinter(&live, "", func() error { return nil }, format))
 			want := live.String()
 			if format.Time == dissect.LocalTime {
 				want = strings.ReplaceAll(want, time.Unix(1700000000, 0).Format("15:04:"), "22:13:") // the process has TZ=UTC

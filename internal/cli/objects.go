@@ -23,8 +23,4 @@ type (
 	FlowKeys      = flowKeys
 	EstimateKeys  = estimateKeys
 	SFlowSummary  = sflowSummary
-	LineFormat    = lineFormat
 )
-
-// NewPrinter returns the output that prints a line for each packet.
-var NewPrinter = newPrinter

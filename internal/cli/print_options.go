@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
 // printOptions are the flags that say how packets are printed. They mean what tcpdump's mean.
@@ -32,8 +33,8 @@ func (o *printOptions) flags(f *pflag.FlagSet) {
 }
 
 // format returns how lines look. As in tcpdump, -X counts before -x, and that before -A.
-func (o *printOptions) format(color bool) lineFormat {
-	f := lineFormat{color: color, Options: dissect.Options{
+func (o *printOptions) format(color bool) lines.Format {
+	f := lines.Format{Color: color, Options: dissect.Options{
 		Verbose:   o.verbose,
 		Quiet:     o.quiet,
 		LinkLevel: o.linkLevel,

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -17,8 +18,8 @@ import (
 // characters.
 func FuzzReadSinks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, verbose bool) {
-		var text, objects, lines, stats bytes.Buffer
-		format := lineFormat{}
+		var text, objects, jsonLines, stats bytes.Buffer
+		format := lines.Format{}
 		if verbose {
 			format.Verbose = 3
 		}
@@ -35,9 +36,9 @@ func FuzzReadSinks(f *testing.F) {
 		for _, merged := range []bool{false, true} {
 			read(merged, func(in *capture.FileInput) []capture.Output {
 				return []capture.Output{
-					newPrinter(&text, func() error { return nil }, format),
-					capture.NewWriter(&objects, capture.WriterOptions{Format: capture.JSON, MoreJSON: newReadObjects(in, format, true).append}),
-					capture.NewWriter(&lines, capture.WriterOptions{Format: capture.JSON}),
+					lines.NewPrinter(&text, "", func() error { return nil }, format),
+					capture.NewWriter(&objects, capture.WriterOptions{Format: capture.JSON, MoreJSON: lines.NewObjects(in, format, true).Append}),
+					capture.NewWriter(&jsonLines, capture.WriterOptions{Format: capture.JSON}),
 					capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAPNG}),
 					&readStats{input: in, json: true, out: &stats, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally)},
 				}
@@ -46,7 +47,7 @@ func FuzzReadSinks(f *testing.F) {
 				return []capture.Output{capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAP})}
 			})
 		}
-		for _, b := range [][]byte{objects.Bytes(), lines.Bytes(), stats.Bytes()} {
+		for _, b := range [][]byte{objects.Bytes(), jsonLines.Bytes(), stats.Bytes()} {
 			for line := range bytes.Lines(b) {
 				if !json.Valid(line) || !utf8.Valid(line) {
 					t.Errorf("%q", line)

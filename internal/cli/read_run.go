@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/matcher"
 	"github.com/xdpcap/xdpcap/internal/version"
@@ -190,7 +191,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	case o.json || o.lines:
 		options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName}
 		if o.json {
-			options.MoreJSON = newReadObjects(in, o.printing.format(false), len(o.files) > 1).append
+			options.MoreJSON = lines.NewObjects(in, o.printing.format(false), len(o.files) > 1).Append
 		}
 		lines, err := capture.NewFile(os.Stdout, options)
 		if err != nil {
@@ -201,7 +202,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		}
 		all = append(all, r.decode(&printed{Output: lines}))
 	case len(r.outputs) == 0 || o.print:
-		all = append(all, r.decode(&printed{Output: newPrinter(stdout{}, checkStdout, o.printing.format(colored(os.Stdout)))}))
+		all = append(all, r.decode(&printed{Output: lines.NewPrinter(stdout{}, stdoutName, checkStdout, o.printing.format(colored(os.Stdout)))}))
 	}
 	return all, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -83,7 +84,7 @@ func (s *readStats) Flush() error { return nil }
 // look takes up the sources that there are by now.
 func (s *readStats) look() {
 	for _, source := range s.input.SourcesFrom(len(s.sources)) {
-		label := escape.Text(originLabel(&source))
+		label := escape.Text(lines.Label(&source))
 		t, ok := s.byLabel[label]
 		if !ok {
 			t = &interfaceTally{source: source, label: label}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/notices"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -360,7 +361,7 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 		r.printed = &printed{Output: r.jsonLines}
 		outputs = append(outputs, r.printed)
 	case r.prints():
-		r.printed = &printed{Output: newPrinter(stdout{}, checkStdout, r.o.printing.format(colored(os.Stdout)))}
+		r.printed = &printed{Output: lines.NewPrinter(stdout{}, stdoutName, checkStdout, r.o.printing.format(colored(os.Stdout)))}
 		outputs = append(outputs, r.printed)
 	}
 	return outputs

@@ -1,4 +1,4 @@
-package cli
+package lines
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // Lines are collected until they are flushed, and each stands by itself.
 func TestPrinter(t *testing.T) {
 	var out bytes.Buffer
-	p := newPrinter(&out, func() error { return nil }, lineFormat{})
+	p := NewPrinter(&out, "", func() error { return nil }, Format{})
 	p.Begin(capture.Description{Sources: make([]capture.Source, 1)})
 	at := time.Unix(1700000000, 1000)
 	for range 2 {
@@ -45,7 +45,7 @@ func (l leaving) Write(b []byte) (int, error) { return min(len(b), int(l)), errG
 // printed, or only in part, are lost.
 func TestPrinterError(t *testing.T) {
 	line := len("15:04:05.000000  [|ether]\n")
-	p := newPrinter(leaving(2*line+1), nil, lineFormat{})
+	p := NewPrinter(leaving(2*line+1), "", nil, Format{})
 	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})
 	packets := make([]capture.Packet, 4)
 	for i := range packets {

@@ -1,4 +1,6 @@
-package cli
+// Package lines prints a packet as a line, with where it comes from, wherever that is: a session or
+// files.
+package lines
 
 import (
 	"fmt"
@@ -12,10 +14,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// lineFormat is how the lines of packets look.
-type lineFormat struct {
+// Format is how the lines of packets look.
+type Format struct {
 	dissect.Options
-	color bool // colour verdicts
+	Color bool // colour verdicts
 }
 
 // packetLines turns packets of some sources into lines, wherever packets and sources come from.
@@ -24,14 +26,14 @@ type packetLines struct {
 	sources   []capture.Source
 	labels    []string // of the sources
 	several   bool     // there are different ones
-	format    lineFormat
+	format    Format
 	dissector *dissect.Dissector
 	origin    []byte // of the last packet
 
 	outletName func(capture.Outlet) string // nil = no packet has one
 }
 
-func newPacketLines(d *capture.Description, f lineFormat) *packetLines {
+func newPacketLines(d *capture.Description, f Format) *packetLines {
 	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName}
 	l.add(d.Sources)
 	return l
@@ -40,7 +42,7 @@ func newPacketLines(d *capture.Description, f lineFormat) *packetLines {
 // add adds sources.
 func (l *packetLines) add(sources []capture.Source) {
 	for i := range sources {
-		label := escape.Text(originLabel(&sources[i]))
+		label := escape.Text(Label(&sources[i]))
 		l.several = l.several || len(l.labels) > 0 && label != l.labels[0]
 		l.sources, l.labels = append(l.sources, sources[i]), append(l.labels, label)
 	}
@@ -53,16 +55,16 @@ func (l *packetLines) look() {
 	}
 }
 
-// originLabel names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
+// Label names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
 // path.
-func originLabel(s *capture.Source) string {
+func Label(s *capture.Source) string {
 	if s.Hook != capture.Entry && s.Hook != capture.Exit {
 		return s.Label()
 	}
 	return s.Name + ":" + s.Target.Name + "@" + s.Hook.String()
 }
 
-// append appends a packet's line to dst, with the newline at its end.
+// Append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	s := &l.sources[p.Source]
 	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), runTime: p.RunTime, weight: p.Weight}
@@ -118,14 +120,14 @@ type packetOrigin struct {
 // With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
 // what was lost before the packet, how many packets it stands for, how large the segments are that
 // it is to be cut into, and how long the traced program ran.
-func (f *lineFormat) appendOrigin(b []byte, o *packetOrigin) []byte {
+func (f *Format) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {
 		name, code := strings.ToUpper(o.verdict.String()), verdictColors[o.verdict]
 		if o.to != "" {
 			name += " to " + escape.Text(o.to)
 		}
-		if f.color && code != "" {
+		if f.Color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
 		} else {
 			b = fmt.Appendf(b, "[%s]", name)

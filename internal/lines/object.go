@@ -1,4 +1,4 @@
-package cli
+package lines
 
 import (
 	"bytes"
@@ -9,23 +9,23 @@ import (
 	"github.com/xdpcap/xdpcap/internal/dissect"
 )
 
-// readObjects makes what a line of read --json has besides the keys of --format json.
-type readObjects struct {
+// Objects makes what a line of read --json has besides the keys of --format json.
+type Objects struct {
 	lines *packetLines
 	files bool // name the file of each packet
 	n     uint64
 	text  []byte
 }
 
-// newReadObjects returns what adds keys to the lines about an input's packets.
-func newReadObjects(in *capture.FileInput, f lineFormat, files bool) *readObjects {
+// NewObjects returns what adds keys to the lines about an input's packets.
+func NewObjects(in *capture.FileInput, f Format, files bool) *Objects {
 	f.Number, f.Time = false, dissect.NoTime
 	d := in.Description()
-	return &readObjects{lines: newPacketLines(&d, f), files: files}
+	return &Objects{lines: newPacketLines(&d, f), files: files}
 }
 
-// append appends number, file, link_type, comments and line.
-func (o *readObjects) append(b []byte, p *capture.Packet) []byte {
+// Append appends number, file, link_type, comments and line.
+func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
 	o.lines.look()
 	o.n++
 	s := &o.lines.sources[p.Source]

@@ -1,4 +1,4 @@
-package cli
+package lines
 
 import (
 	"io"
@@ -7,11 +7,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A printer is an output that prints a line for each packet.
-type printer struct {
+// A Printer is an output that prints a line for each packet.
+type Printer struct {
 	out     io.Writer
+	name    string       // of out, for errors
 	check   func() error // finds out that nobody reads the lines any more
-	format  lineFormat
+	format  Format
 	packets *packetLines     // nil until Begin
 	lines   []byte           // collected, and not printed yet
 	queued  []printedLine    // the packets of these lines
@@ -26,18 +27,20 @@ type printedLine struct {
 
 const printSize = 64 << 10 // bytes of lines that are collected at most
 
-// newPrinter collects lines for out until Flush is called or there are many. Flush also calls
-// check.
-func newPrinter(out io.Writer, check func() error, f lineFormat) *printer {
-	return &printer{out: out, check: check, format: f}
+// NewPrinter collects lines for out, which errors name, until Flush is called or there are many.
+// Flush also calls check.
+func NewPrinter(out io.Writer, name string, check func() error, f Format) *Printer {
+	return &Printer{out: out, name: name, check: check, format: f}
 }
 
-func (p *printer) Begin(d capture.Description) error {
+// Begin is capture.Output's.
+func (p *Printer) Begin(d capture.Description) error {
 	p.packets = newPacketLines(&d, p.format)
 	return nil
 }
 
-func (p *printer) Write(packets []capture.Packet) error {
+// Write is capture.Output's. It prints when many lines are collected.
+func (p *Printer) Write(packets []capture.Packet) error {
 	p.packets.look()
 	for i := range packets {
 		packet := &packets[i]
@@ -53,7 +56,7 @@ func (p *printer) Write(packets []capture.Packet) error {
 }
 
 // Flush prints the lines. After an error, which every later call returns, nothing is printed.
-func (p *printer) Flush() error {
+func (p *Printer) Flush() error {
 	if err := p.print(); err != nil {
 		return err
 	}
@@ -62,14 +65,14 @@ func (p *printer) Flush() error {
 }
 
 // fail notes an error of the output.
-func (p *printer) fail(err error) {
+func (p *Printer) fail(err error) {
 	if err != nil {
-		p.err = outfile.WriteError(stdoutName, err)
+		p.err = outfile.WriteError(p.name, err)
 	}
 }
 
 // print hands the lines to the output, and counts the packets of those that it took.
-func (p *printer) print() error {
+func (p *Printer) print() error {
 	if p.err != nil || len(p.lines) == 0 {
 		return p.err
 	}
@@ -90,7 +93,7 @@ func (p *printer) print() error {
 }
 
 // End counts packets whose lines could not be printed as lost.
-func (p *printer) End(final capture.Accounts) (capture.Accounts, error) {
+func (p *Printer) End(final capture.Accounts) (capture.Accounts, error) {
 	err := p.print()
 	return final.Delivered(p.taken), err
 }

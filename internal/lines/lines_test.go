@@ -1,0 +1,58 @@
+package lines
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A line says where its packet comes from, if that is not evident, and with -v what else is known.
+func TestPacketOrigin(t *testing.T) {
+	testnet.SkipEmulated(t)
+	eth0, eth1 := capture.Source{Name: "eth0"}, capture.Source{Name: "eth\x1b1"}
+	target := capture.Program{ID: 7, Name: "prog"}
+	entry := capture.Source{Name: "eth0", Hook: capture.Entry, Target: target}
+	exit := capture.Source{Name: "eth0", Hook: capture.Exit, Target: target}
+	hookMap := capture.Source{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}
+	verbose := Format{Options: dissect.Options{Verbose: 1}}
+	tests := []struct {
+		name    string
+		sources []capture.Source
+		format  Format
+		packet  capture.Packet
+		want    string
+	}{
+		{"one interface", []capture.Source{eth0}, Format{}, capture.Packet{Facts: &capture.Facts{}}, ""},
+		{"two interfaces", []capture.Source{eth0, eth1}, Format{}, capture.Packet{Facts: &capture.Facts{Source: 1}}, `eth\x1b1 `},
+		{"entry alone", []capture.Source{entry}, Format{}, capture.Packet{Facts: &capture.Facts{}}, ""},
+		{"entry and exit, entry", []capture.Source{entry, exit}, Format{}, capture.Packet{Facts: &capture.Facts{}}, "eth0:prog@entry "},
+		{"entry and exit, exit", []capture.Source{entry, exit}, Format{}, capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop}},
+			"eth0:prog@exit[DROP] "},
+		{"unknown verdict", []capture.Source{exit}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: 77}}, "eth0:prog@exit[77] "},
+		{"hook map", []capture.Source{hookMap}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass}}, "/sys/fs/bpf/map[PASS] "},
+		{"colour", []capture.Source{exit}, Format{Color: true}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Drop}},
+			"eth0:prog@exit\x1b[31m[DROP]\x1b[0m "},
+		{"colour of none", []capture.Source{exit}, Format{Color: true}, capture.Packet{Facts: &capture.Facts{Verdict: 77}}, "eth0:prog@exit[77] "},
+		{"verbose", []capture.Source{eth0}, verbose, capture.Packet{Facts: &capture.Facts{Queue: 3, ID: 5}}, "(queue 3, id 5) "},
+		{"verbose, with losses", []capture.Source{exit}, verbose, capture.Packet{Facts: &capture.Facts{ID: 5, Dropped: 9, Verdict: capture.Tx}},
+			"eth0:prog@exit[TX] (queue 0, id 5, 9 lost before) "},
+		{"where it is sent to", []capture.Source{exit}, verbose, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 7}},
+			`eth0:prog@exit[REDIRECT to out\x1b7] (queue 0, id 0) `},
+		{"where it is sent to, without -v", []capture.Source{exit}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 7}},
+			"eth0:prog@exit[REDIRECT] "},
+	}
+	for _, tt := range tests {
+		tt.packet.Time, tt.packet.WireLen = time.Unix(1700000000, 1000).UnixNano(), 60
+		got := string(newPacketLines(&capture.Description{Sources: tt.sources, OutletName: func(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) }}, tt.format).append(nil, &tt.packet))
+		stamp := time.Unix(1700000000, 1000).Local().Format("15:04:05.000000 ")
+		got, found := strings.CutPrefix(got, stamp)
+		if !found || !strings.HasPrefix(got, tt.want+" [|ether]") {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
