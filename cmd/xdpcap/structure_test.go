@@ -1,0 +1,102 @@
+package main_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A part is a package of the project: how many files it has without tests and generated ones, and
+// which other packages they import.
+type part struct {
+	files   int
+	imports []string
+}
+
+// parts reads the packages of the module, by their directories.
+func parts(t *testing.T) map[string]*part {
+	t.Helper()
+	const module = "github.com/xdpcap/xdpcap/"
+	root, all := filepath.Join("..", ".."), make(map[string]*part)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(name, ".") && name != ".":
+			return filepath.SkipDir
+		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_bpfel.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		p := all[filepath.Dir(name)]
+		if p == nil {
+			p = new(part)
+			all[filepath.Dir(name)] = p
+		}
+		p.files++
+		for _, i := range file.Imports {
+			path, _ := strconv.Unquote(i.Path.Value)
+			if of, ok := strings.CutPrefix(path, module); ok && !slices.Contains(p.imports, of) {
+				p.imports = append(p.imports, of)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The packages that the command line is made of import those that DESIGN.md says, and nothing but
+// cmd/xdpcap imports the command line.
+func TestImports(t *testing.T) {
+	testnet.SkipEmulated(t)
+	all := parts(t)
+	for name, want := range testdoc.List(t, "DESIGN.md", "What the packages of the command line import") {
+		p := all["internal/"+name]
+		if p == nil {
+			t.Errorf("DESIGN.md names internal/%s, which is not there", name)
+			continue
+		}
+		var got []string
+		for _, i := range p.imports {
+			got = append(got, strings.TrimPrefix(i, "internal/"))
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(strings.Join(want, " "), strings.Join(got, " ")); diff != "" {
+			t.Errorf("DESIGN.md (-) and the imports of internal/%s (+) differ: %s", name, diff)
+		}
+	}
+	for name, p := range all {
+		if name != "cmd/xdpcap" && !strings.HasPrefix(name, "internal/cli") && slices.Contains(p.imports, "internal/cli") {
+			t.Errorf("%s imports internal/cli", name)
+		}
+	}
+}
+
+// No package has more than 40 files. Two are on their way there, and do not grow.
+func TestPackageSizes(t *testing.T) {
+	testnet.SkipEmulated(t)
+	most := map[string]int{"internal/cli": 90, "capture": 72}
+	for name, p := range parts(t) {
+		if n := max(40, most[name]); p.files > n {
+			t.Errorf("%s has %d files, and may have %d: find the second noun in it, and make that a package", name, p.files, n)
+		}
+	}
+}
