@@ -18,7 +18,6 @@
 package capture
 
 import (
-	"fmt"
 	"net"
 
 	"golang.org/x/net/bpf"
@@ -212,35 +211,26 @@ func newSource(ifi xdp.Interface, hook Hook) Source {
 }
 
 // HasVerdict tells whether the source's packets have a verdict.
-func (s *Source) HasVerdict() bool { return s.Hook == Exit || s.Hook == TailCall }
+func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
 
 // Direction is In or Out: whether the source's packets were received or sent.
-func (s *Source) Direction() Direction {
-	if s.Hook == Egress {
-		return Out
-	}
-	return In
-}
+func (s *Source) Direction() Direction { return s.Hook.kind().direction }
 
 // HasQueue tells whether the queue of the source's packets is known. That in which a packet will
 // be sent is chosen after egress.
-func (s *Source) HasQueue() bool { return s.Hook != Egress }
+func (s *Source) HasQueue() bool { return s.Hook.kind().hasQueue }
 
 // Label names the source as files and messages do: eth0, eth0@egress, eth0:program@fentry, or the
 // hook map's path.
 func (s *Source) Label() string {
-	switch s.Hook {
-	case UnknownHook:
-		if s.Name == "" {
-			return s.fileLabel()
-		}
-		return s.Name
-	case XDP, TailCall:
-		return s.Name
-	case Egress:
-		return s.Name + "@" + s.Hook.String()
+	kind := s.Hook.kind()
+	switch {
+	case s.Name == "":
+		return s.fileLabel()
+	case kind.traces:
+		return s.Name + ":" + s.Target.Name + kind.suffix
 	}
-	return s.Name + ":" + s.Target.Name + "@f" + s.Hook.String()
+	return s.Name + kind.suffix
 }
 
 // A Program is a BPF program that the kernel has loaded.
@@ -250,37 +240,6 @@ type Program struct {
 }
 
 func (p Program) String() string { return xdp.Program(p).String() }
-
-// A Hook is where on an interface packets are sampled.
-type Hook int
-
-const (
-	XDP         Hook = iota // at the XDP hook, by a program of the session's own, where no other runs
-	Entry                   // what goes into a program that runs there, by fentry
-	Exit                    // what comes out of it, with its verdict, by fexit
-	TailCall                // what a program hands to its hook map, with the verdict it is about to return
-	Egress                  // what the stack sends, before it comes to a queue of the interface
-	UnknownHook             // of an interface in a capture file that does not name it
-)
-
-var hookNames = [...]string{"xdp", "entry", "exit", "tail call", "egress", "unknown"}
-
-func (h Hook) String() string {
-	if h < 0 || int(h) >= len(hookNames) {
-		return fmt.Sprintf("hook %d", int(h))
-	}
-	return hookNames[h]
-}
-
-// ParseHook reads the name of a hook that can be asked for: "entry" or "exit".
-func ParseHook(s string) (Hook, error) {
-	for _, h := range []Hook{Entry, Exit} {
-		if s == hookNames[h] {
-			return h, nil
-		}
-	}
-	return 0, fmt.Errorf("hook %q: must be entry or exit", s)
-}
 
 // A Mode is where in the receive path the kernel runs the sampling program.
 type Mode int

@@ -11,6 +11,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+var atTailCall = hookKind{
+	name:       "tail call",
+	hasVerdict: true,
+	hasQueue:   true,
+	sentence:   func(s *Source) string { return fmt.Sprintf("XDP programs like %s, called through this map", s.Sampler) },
+}
+
 // A tailCallHook is a program for each slot of a pinned hook map. An XDP program calls the one for
 // the verdict that it is about to return. Together they are one source, and each writes its verdict
 // into its records.

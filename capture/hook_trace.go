@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,6 +11,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+var (
+	atEntry = hookKind{name: "entry", hasQueue: true, traces: true, suffix: "@fentry", sentence: tracing}
+	atExit  = hookKind{name: "exit", hasVerdict: true, hasQueue: true, traces: true, suffix: "@fexit", sentence: tracing}
+)
+
+func tracing(s *Source) string {
+	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
+}
 
 // A traceHook is fentry and, where exits are wanted, fexit on an XDP program that runs already.
 type traceHook struct {

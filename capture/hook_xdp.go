@@ -12,6 +12,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+var atXDP = hookKind{
+	name:     "xdp",
+	hasQueue: true,
+	sentence: func(s *Source) string { return fmt.Sprintf("XDP program %s, %s mode", s.Sampler, s.Mode) },
+}
+
 // An xdpHook is a program of our own at the XDP hook of an interface where no other runs.
 type xdpHook struct {
 	ifi     xdp.Interface

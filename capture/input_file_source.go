@@ -36,16 +36,17 @@ type interfaceName struct {
 // parseLabel takes the name of an interface apart, which Label has put together: eth0, eth0@egress,
 // or eth0:program@fentry.
 func (s *Source) parseLabel() {
-	if rest, ok := strings.CutSuffix(s.Name, "@"+Egress.String()); ok {
-		s.Name, s.Hook = rest, Egress
-		return
-	}
-	for _, hook := range []Hook{Entry, Exit} {
-		rest, ok := strings.CutSuffix(s.Name, "@f"+hook.String())
-		if colon := strings.LastIndexByte(rest, ':'); ok && colon >= 0 {
-			s.Name, s.Hook, s.Target.Name = rest[:colon], hook, rest[colon+1:]
-			return
+	for hook, kind := range hookKinds {
+		rest, ok := strings.CutSuffix(s.Name, kind.suffix)
+		colon := strings.LastIndexByte(rest, ':')
+		switch {
+		case kind.suffix == "" || !ok || kind.traces && colon < 0:
+			continue
+		case kind.traces:
+			rest, s.Target.Name = rest[:colon], rest[colon+1:]
 		}
+		s.Name, s.Hook = rest, Hook(hook)
+		return
 	}
 }
 

@@ -59,7 +59,7 @@ func (o *Options) checkHooks() error {
 	switch {
 	case len(o.Verdicts) > maxVerdicts:
 		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), maxVerdicts)
-	case slices.Contains(o.Hooks, XDP) || slices.Contains(o.Hooks, TailCall):
+	case slices.ContainsFunc(o.Hooks, func(h Hook) bool { return !h.Traces() }):
 		return errors.New("hooks: only Entry and Exit can be asked for")
 	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
 		return xdp.Kind(ErrNeedsExit, "verdicts are known at a program's exit only")

@@ -87,16 +87,7 @@ func (s *Session) Description() Description {
 func (d *Description) comment(commandLine string) string {
 	var b strings.Builder
 	for _, src := range d.Sources {
-		switch src.Hook {
-		case TailCall:
-			fmt.Fprintf(&b, "%s: XDP programs like %s, called through this map\n", src.Name, src.Sampler)
-		case XDP:
-			fmt.Fprintf(&b, "%s: XDP program %s, %s mode\n", src.Name, src.Sampler, src.Mode)
-		case Egress:
-			fmt.Fprintf(&b, "%s: program %s at the egress of the interface, by %s\n", src.Label(), src.Sampler, src.Attached)
-		default:
-			fmt.Fprintf(&b, "%s: program %s at the %s of XDP program %s\n", src.Label(), src.Sampler, src.Hook, src.Target)
-		}
+		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Hook.kind().sentence(&src))
 	}
 	d.commentCards(&b)
 	if d.Stamps != "" {

@@ -68,10 +68,10 @@ func (e *pcapngEncoder) describe(b []byte, src *Source) []byte {
 	return pcapng.AppendInterface(b, &i)
 }
 
-// description is if_description: the interface's alias, and the hook where it is at egress.
+// description is if_description: the interface's alias, and the hook where it sends the packets.
 func description(src *Source) string {
 	switch {
-	case src.Hook != Egress:
+	case src.Direction() != Out:
 		return src.Alias
 	case src.Alias == "":
 		return src.Hook.String()

@@ -58,7 +58,7 @@ func newRingTransport(o *Options) transport {
 const fragmentsBuffer = 1 << 20
 
 func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) error {
-	if !slices.ContainsFunc(sources, func(s Source) bool { return s.Hook == Entry || s.Hook == Exit }) {
+	if !slices.ContainsFunc(sources, func(s Source) bool { return s.Hook.Traces() }) {
 		t.fragments = nil
 	}
 	t.fitFragments()

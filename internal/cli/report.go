@@ -22,7 +22,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		switch {
 		case src.Hook == capture.TailCall:
 			say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
-		case src.Hook == capture.Entry || src.Hook == capture.Exit:
+		case src.Hook.Traces():
 			say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, targetOf(src), src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))

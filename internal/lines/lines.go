@@ -58,7 +58,7 @@ func (l *packetLines) look() {
 // Label names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
 // path.
 func Label(s *capture.Source) string {
-	if s.Hook != capture.Entry && s.Hook != capture.Exit {
+	if !s.Hook.Traces() {
 		return s.Label()
 	}
 	return s.Name + ":" + s.Target.Name + "@" + s.Hook.String()
