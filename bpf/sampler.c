@@ -25,6 +25,7 @@
 #include "include/packet.h"
 #include "include/record.h"
 #include "include/traced.h"
+#include "include/verdict.h"
 
 /* They keep the types in BTF, for bpf2go. */
 struct facts *const facts_type;
@@ -47,7 +48,7 @@ struct account {
 		    */
 	__u64 missed; /* packets that the lost ones stood for: the sum of their weights */
 	__u64 weight; /* of the packet that was drawn last; capture writes one_in here */
-	struct group by_verdict[XDP_REDIRECT + 1]; /* used where each verdict has a rate */
+	struct group by_verdict[VERDICT_UNKNOWN]; /* used where each verdict has a rate */
 };
 
 /*
@@ -145,7 +146,7 @@ volatile const bool filtering_length = false;
 volatile const __u32 one_in = 1;
 /* The same for packets with each verdict, where one_in is 0; without it the map `rates` says it. */
 volatile const bool drawing_by_verdict = false;
-volatile const __u32 one_in_of[XDP_REDIRECT + 1] = {};
+volatile const __u32 one_in_of[VERDICT_UNKNOWN] = {};
 /* Whether flows are told apart. */
 volatile const bool choosing_flows = false;
 /* A flow is kept when its hash is not above this. */
@@ -472,7 +473,7 @@ static __always_inline bool is_drawn_adaptively(struct account *account)
 static __always_inline bool is_drawn_by_verdict(struct account *account, __u32 returned)
 {
 	account->weight = 1;
-	if (returned > XDP_REDIRECT)
+	if (returned >= VERDICT_UNKNOWN)
 		return true;
 	__u32 size = one_in_of[returned];
 

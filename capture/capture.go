@@ -121,7 +121,7 @@ type Options struct {
 
 	// SampleVerdicts, in place of Sample, keep one packet of every so many that have a verdict, and
 	// all packets with other verdicts. They are for Exit without Entry, and for hook maps, because
-	// the verdict must be known when a packet is chosen. Verdicts up to Redirect can have a number.
+	// the verdict must be known when a packet is chosen. Verdicts of the kernel can have a number.
 	SampleVerdicts map[Verdict]uint32
 
 	// Adaptive, in place of Sample, keeps every packet while that can be done, and else one of as

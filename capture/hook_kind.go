@@ -22,7 +22,7 @@ type hookKind struct {
 	hasVerdict bool // its packets have a verdict
 	hasQueue   bool // it is known to which queue of the interface a packet belongs
 	traces     bool // a program that runs already, which is Source.Target
-	// suffix ends the label of a source, so that interfaces in a file tell their hook; "" = nothing.
+	// suffix ends the label of a source, so that files tell the hook of an interface; "" = nothing.
 	suffix string
 	// sentence says for a file's comment what samples the source's packets.
 	sentence func(*Source) string

@@ -80,7 +80,7 @@ func (o *Options) checkSampling() error {
 		return nil
 	}
 	for v, n := range o.SampleVerdicts {
-		if v > Redirect || n == 0 {
+		if v >= Verdict(xdp.UnknownVerdict) || n == 0 {
 			return fmt.Errorf("one of %d packets with the verdict %v: must be one of 1 or more, and a verdict of the kernel", n, v)
 		}
 	}

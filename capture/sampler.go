@@ -248,7 +248,7 @@ func (k *sampler) constants(f packetFilter) constants {
 }
 
 // oneInOf has the rates of the verdicts, as the program takes them.
-func (o *Options) oneInOf() (rates [Redirect + 1]uint32) {
+func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
 	for v := range rates {
 		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
 	}

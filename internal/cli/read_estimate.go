@@ -8,17 +8,18 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A readDraw is how the packets that are read were drawn, as far as estimates need it.
 type readDraw struct {
-	weight   uint32                       // the largest that a packet has
-	verdicts [capture.Redirect + 2]uint32 // the same of packets with each verdict
-	length   uint32                       // of the longest packet
-	several  bool                         // verdicts have rates of their own
-	passed   []string                     // how packets were passed over at no fixed rate: maxPassed at most
-	further  uint64                       // what more the files say about that
-	lost     uint64                       // packets that were drawn
+	weight   uint32                   // the largest that a packet has
+	verdicts [xdp.VerdictSlots]uint32 // the same of packets with each verdict
+	length   uint32                   // of the longest packet
+	several  bool                     // verdicts have rates of their own
+	passed   []string                 // how packets were passed over at no fixed rate: maxPassed at most
+	further  uint64                   // what more the files say about that
+	lost     uint64                   // packets that were drawn
 }
 
 // maxPassed is how many ways of passing packets over are told apart. A capture has three at most,

@@ -14,6 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 const (
@@ -32,7 +33,7 @@ type readStats struct {
 	total      readTally
 	interfaces []*interfaceTally // in the order of the files
 	byLabel    map[string]*interfaceTally
-	verdicts   [capture.Redirect + 2]readTally // the last one is of unknown verdicts
+	verdicts   [xdp.VerdictSlots]readTally
 	flows      map[meter.Flow]*readTally
 	overflow   readTally // of flows that had no room
 	from, to   int64     // times of the first and the last packet, in ns since the epoch
@@ -107,7 +108,7 @@ func (s *readStats) packet(p *capture.Packet) {
 		of.lost += p.Dropped
 	}
 	if verdict, known := source.VerdictOf(p); known {
-		v := min(int(verdict), len(s.verdicts)-1)
+		v := xdp.Verdict(verdict).Slot()
 		s.verdicts[v].add(length, weight)
 		s.drawn.verdict(v, weight)
 	}
