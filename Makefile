@@ -47,6 +47,9 @@ else
 	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
 endif
 
+# Go ends the tests of a package after 10 minutes. Beside other work on two CPUs they take longer.
+TEST_FLAGS = -count=1 -timeout 60m
+
 # The tests on this machine mostly wait, so those with the race detector run beside the others. They
 # take less time than the others. All packages are installed before, since apt runs once at a time.
 test: ## run all tests, as root; installs what they need where it is missing
@@ -56,7 +59,7 @@ test: ## run all tests, as root; installs what they need where it is missing
 	@$(MAKE) --no-print-directory test-kernels
 
 test-host: build
-	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -count=1 ./...
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS) ./...
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Left out
 # are tools, the system tests, which are below, and filter: it starts none but in a test that takes long.
@@ -68,8 +71,8 @@ RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(G
 # process sleeps for a second before it exits, so that more races may show: GORACE omits that.
 test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
-	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race -count=1 $(RACING)
-	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race -count=1 -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
+	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
+	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES))

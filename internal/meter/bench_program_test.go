@@ -289,9 +289,6 @@ func TestBenchAttached(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if testnet.Emulated() {
-		options.Duration *= 20
-	}
 	generator := testnet.MustGenerator(t, pair)
 	sent := make(chan error)
 	go func() {
@@ -299,6 +296,10 @@ func TestBenchAttached(t *testing.T) {
 		sent <- err
 	}()
 	b, err := measure(t.Context())
+	for errors.Is(err, ErrNoTraffic) && options.Duration < 10*time.Second {
+		options.Duration *= 4 // on a busy machine the generator waits for a CPU
+		b, err = measure(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
