@@ -16,6 +16,7 @@ const MinRecorder = 1 << 20
 // RecorderOptions say what a [Recorder] keeps and when it writes.
 type RecorderOptions struct {
 	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 88 besides its own
+	Ahead    time.Duration // how long before its trigger a recording begins at most; 0 = as the memory allows
 	Post     time.Duration // how long the recorder goes on with a file after its trigger
 	Triggers []Trigger
 	AtEnd    bool // write what is in memory at the end, too
@@ -61,6 +62,7 @@ type Recorder struct {
 	deadline int64                     // when it ends, in nanoseconds since the epoch
 	queued   []*recording              // that write has not begun with
 	last     time.Time                 // when the present or last one was fired
+	short    bool                      // it was told that the memory does not hold the time Ahead
 
 	recordings, passedOver atomic.Uint64
 
@@ -148,13 +150,14 @@ func (r *Recorder) keep(p *Packet) {
 			r.finish()
 		}
 	}
+	r.forget(p.Time)
 	bytes := room(len(p.Data))
 	for !r.ring.hasRoom(bytes) {
 		if r.owns.Load() {
 			r.waitForRoom(bytes)
 		} else {
-			(*r.overwritten.Load())[r.ring.firstSource()].Add(1)
-			r.ring.drop()
+			r.tellShort(p.Time)
+			r.overwrite()
 		}
 	}
 	r.ring.put(p)
@@ -163,6 +166,34 @@ func (r *Recorder) keep(p *Packet) {
 			r.fireAfterInterval(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
 		}
 	}
+}
+
+// overwrite forgets the oldest packet.
+func (r *Recorder) overwrite() {
+	(*r.overwritten.Load())[r.ring.firstSource()].Add(1)
+	r.ring.drop()
+}
+
+// forget forgets the packets that are too old for a recording whose trigger has this stamp, unless
+// another recording may have to write them.
+func (r *Recorder) forget(trigger int64) {
+	if r.options.Ahead == 0 || r.present != nil || len(r.queued) > 0 {
+		return
+	}
+	oldest := trigger - int64(r.options.Ahead)
+	for !r.owns.Load() && !r.ring.isEmpty() && r.ring.firstTime() < oldest {
+		r.overwrite()
+	}
+}
+
+// tellShort tells, once, that the memory does not hold the packets of the time Ahead.
+func (r *Recorder) tellShort(now int64) {
+	if r.options.Ahead == 0 || r.short {
+		return
+	}
+	r.short = true
+	r.notice(fmt.Errorf("the recorder's %s hold the packets of %v alone, and not of %v", amount(int64(r.options.Size)),
+		time.Duration(now-r.ring.firstTime()).Round(time.Millisecond), r.options.Ahead))
 }
 
 // Flush begins and ends recordings in time while no packets come.
@@ -185,7 +216,9 @@ func (r *Recorder) settled() time.Time {
 // the error of a file.
 func (r *Recorder) look() error {
 	if r.asked.Load() != nil {
-		r.fire(*r.asked.Swap(nil))
+		asked := *r.asked.Swap(nil)
+		r.forget(asked.Time.UnixNano())
+		r.fire(asked)
 	}
 	if len(r.queued) > 0 && r.free.Load() {
 		r.free.Store(false)
@@ -220,7 +253,9 @@ func signal(c chan struct{}) {
 // End completes the files. The account has as Captured the packets that are in them.
 func (r *Recorder) End(final Accounts) (Accounts, error) {
 	if r.options.AtEnd {
-		r.fire(Recording{Trigger: "the end of the capture", Time: time.Now()})
+		now := time.Now()
+		r.forget(now.UnixNano())
+		r.fire(Recording{Trigger: "the end of the capture", Time: now})
 	}
 	if r.present != nil {
 		r.finish()

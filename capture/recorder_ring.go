@@ -93,6 +93,18 @@ func (r *packetRing) first(p *Packet, w *wrapped) {
 // firstSource is the source of the oldest packet, which must be there.
 func (r *packetRing) firstSource() int { return int(r.facts(r.tailAt).Source) }
 
+// firstTime is the stamp of the oldest packet, which must be there.
+func (r *packetRing) firstTime() int64 {
+	if r.tailAt+factsSize <= len(r.mem) {
+		return r.facts(r.tailAt).Time
+	}
+	var f Facts
+	r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(&f)), factsSize))
+	return f.Time
+}
+
+func (r *packetRing) isEmpty() bool { return r.head.Load() == r.tail.Load() }
+
 // drop removes the oldest packet, which must be there.
 func (r *packetRing) drop() {
 	bytes := room(int(r.facts(r.tailAt).length))

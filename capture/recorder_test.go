@@ -89,6 +89,15 @@ func (r *recorderTest) write(n int) {
 	}
 }
 
+func (r *recorderTest) flush(times int) {
+	r.t.Helper()
+	for range times {
+		if err := r.Flush(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // end ends the recorder, whose account must say that so many packets were written.
 func (r *recorderTest) end(written uint64) {
 	r.t.Helper()
@@ -390,5 +399,34 @@ func BenchmarkRecorder(b *testing.B) {
 				r.Write(p)
 			}
 		})
+	}
+}
+
+// With Ahead a recording begins no longer before its trigger than that, whoever triggers it. Where
+// the memory is too small for it, that is told once.
+func TestRecorderAhead(t *testing.T) {
+	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Ahead: 100 * time.Microsecond, Triggers: []Trigger{firesAt(3000)}})
+	var notices []error
+	r.notice = func(err error) { notices = append(notices, err) }
+	r.write(3001)
+	r.flush(2) // which ends the recording, and hands it over
+	r.waitFor(1)
+	r.checkFile(1, 2900, 3001, "at [3000]")
+	r.write(200)
+	r.asked.Store(&Recording{Trigger: "a signal", Time: time.Unix(0, 3250*1000)}) // as Trigger does with the time of now
+	r.flush(2)
+	r.waitFor(2)
+	r.checkFile(2, 3150, 3201, "a signal")
+	r.end(101 + 51)
+	if notices != nil {
+		t.Error(notices)
+	}
+
+	r = newRecorderTest(t, RecorderOptions{Size: MinRecorder, Ahead: time.Hour})
+	r.notice = func(err error) { notices = append(notices, err) }
+	r.write(20_000)
+	r.end(0)
+	if len(notices) != 1 || !strings.Contains(notices[0].Error(), "1 MiB hold the packets of 5ms alone, and not of 1h0m0s") {
+		t.Error(notices)
 	}
 }

@@ -173,7 +173,7 @@ func TestTracingRefused(t *testing.T) {
 	for _, args := range []string{"-i rx0 -w /dev/null", "stats -i rx0"} {
 		status, stderr = start(t, pair.Rx, nil, strings.Fields(args)...).wait()
 		if status != 1 || !strings.Contains(stderr, " of "+first.name()+": this kernel refuses") ||
-			!strings.Contains(stderr, "despite the capabilities: stop the xdpcap whose program that is, or ") {
+			!strings.Contains(stderr, "despite the capabilities: stop that xdpcap first, or ") {
 			t.Errorf("%s beside another capture: exit status %d: %s", args, status, stderr)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -578,6 +579,34 @@ func TestReadErrors(t *testing.T) {
 		stdout, stderr, status := runRead(t, nil, test.args...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: exit status %d: %s%s", test.args, status, stdout, stderr)
+		}
+	}
+}
+
+// Where several files are read, each line says from which one its packet is.
+func TestReadLabelsOfFiles(t *testing.T) {
+	testnet.SkipEmulated(t)
+	t.Chdir(t.TempDir())
+	one := pcapng.AppendSection(nil, &pcapng.Section{})
+	one = pcapng.AppendInterface(one, &pcapng.Interface{LinkType: 1, Name: "eth0"})
+	one = pcapng.AppendPacket(one, &pcapng.Packet{Data: testnet.UDPFrame(64, 0), WireLen: 64})
+	unnamed := linkFile(t, 1, testnet.UDPFrame(64, 1))
+	for name, file := range map[string][]byte{"a.pcapng": one, "b.pcapng": one, "c.pcapng": readBytes(t, unnamed)} {
+		if err := os.WriteFile(name, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string][]string{
+		"a.pcapng":                     {"IP"},
+		"a.pcapng b.pcapng":            {"a.pcapng:eth0", "b.pcapng:eth0"},
+		"a.pcapng ./b.pcapng c.pcapng": {"a.pcapng:eth0", "./b.pcapng:eth0", "c.pcapng"},
+	} {
+		var got []string
+		for line := range strings.Lines(mustRead(t, append([]string{"-t"}, strings.Fields(args)...)...)) {
+			got = append(got, strings.Fields(line)[0])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
 }

@@ -57,7 +57,10 @@ type captureOptions struct {
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
 kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass; a
-host's own XDP programs are left alone.`
+host's own XDP programs are left alone.
+
+Where no XDP program runs, xdpcap attaches one of its own. Many drivers of cards reset their queues
+for that, and some let the link go down for a second. --xdp-mode generic does not touch the card.`
 
 const captureExamples = `  xdpcap -i eth0                                print packets, one line each
   xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it

@@ -100,7 +100,7 @@ func TestCountersBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got, err := runFake(t.Context(), counterOptions{interval: 2 * time.Second, count: 2}, &fakeMeter{}, nil)
 		want := "00:00:02.000  fake0, over 2.000 s\n10 10 5\n\n" +
-			"00:00:04.000  fake0, over 2.000 s\n20 10 5\n\n" +
+			"00:00:04.000  fake0, rates over 2.000 s, totals over 4.000 s\n20 10 5\n\n" +
 			"total  fake0, over 4.000 s\n20 20 5\n"
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Error(err, diff)

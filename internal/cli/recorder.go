@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // recorderOptions are the flags of the flight recorder.
 type recorderOptions struct {
 	size  size
+	ahead time.Duration
 	post  time.Duration
 	words []string // --trigger
 
@@ -34,11 +36,40 @@ type recorderOptions struct {
 
 func (o *recorderOptions) flags(f *pflag.FlagSet) {
 	o.size = size{unit: 1}
-	f.Var(&o.size, "ring", "keep the last packets in memory of this `size`, 256M, and write them to -w when something happens, or on SIGUSR2")
+	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size`, 256M, or those of the last 10s, or of both, 10s,1G; write them to -w when something happens, or on SIGUSR2")
 	f.StringArrayVar(&o.words, "trigger", nil, "what happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a `filter`; repeat it for several")
 	durationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger only count others for this `time`")
 	durationVar(f, &o.post, "post", 0, "write what follows within this `time`, too")
 }
+
+// A ringFlag is the value of --ring: a size, or a time, or both with a comma between them.
+type ringFlag recorderOptions
+
+// timedRing is the memory for packets where --ring has a time alone.
+const timedRing = 256 << 20
+
+func (o *ringFlag) Set(text string) error {
+	memory := size{unit: 1}
+	first, second, both := strings.Cut(text, ",")
+	var ahead time.Duration
+	if strings.HasSuffix(first, "s") {
+		if err := (*duration)(&ahead).Set(first); err != nil {
+			return err
+		}
+		if first = second; !both {
+			first = strconv.Itoa(timedRing)
+		}
+		both = false
+	}
+	if err := memory.Set(first); err != nil || both {
+		return errors.New("must be a size of memory, 256M, or a time in seconds, 10s, or both: 10s,256M")
+	}
+	o.size, o.ahead = memory, ahead
+	return nil
+}
+
+func (o *ringFlag) String() string { return o.size.String() }
+func (o *ringFlag) Type() string   { return "size" }
 
 // limitsRecordings are the flags about several files that a recorder has, too.
 var limitsRecordings = map[string]bool{"file-count": true, "max-bytes": true, "min-free": true}
@@ -103,6 +134,7 @@ func (r *captureRun) openRecorder() (err error) {
 	names := fileNames(r.o.write, after)
 	r.recorder, err = capture.NewRecorder(capture.RecorderOptions{
 		Size:     int(r.o.recorder.size.bytes),
+		Ahead:    r.o.recorder.ahead,
 		Post:     r.o.recorder.post,
 		Interval: r.o.recorder.interval,
 		Triggers: r.o.recorder.triggers,
@@ -120,6 +152,9 @@ func (r *captureRun) openRecorder() (err error) {
 	})
 	if err != nil {
 		return fmt.Errorf("--ring: %w", err)
+	}
+	if len(r.o.recorder.words) == 0 {
+		r.notices.Add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
 	}
 	return nil
 }

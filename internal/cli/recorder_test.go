@@ -3,6 +3,7 @@ package cli
 import (
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Files are numbered before the suffix.
@@ -11,6 +12,21 @@ func TestFileNames(t *testing.T) {
 	for name, want := range map[string]string{"a": "a-1", "a.pcapng": "a-1.pcapng", "a.b.pcap": "a-1.b.pcap", ".hidden": ".hidden-1"} {
 		if got := fileNames(filepath.Join(dir, name), 0)(); got != filepath.Join(dir, want) {
 			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// --ring takes memory, a time, or both.
+func TestRing(t *testing.T) {
+	for text, want := range map[string]recorderOptions{
+		"1M": {size: size{1 << 20, 1}}, "10s": {size: size{256 << 20, 1}, ahead: 10 * time.Second},
+		"500ms,2G": {size: size{2 << 30, 1}, ahead: 500 * time.Millisecond}, "1m30s,1048576": {size: size{1 << 20, 1}, ahead: 90 * time.Second},
+		"": {}, "s": {}, "10s,": {}, "1M,10s": {}, "1M,": {}, "10x": {}, "10s,5s": {}, "-1s": {},
+	} {
+		var got recorderOptions
+		err := (*ringFlag)(&got).Set(text)
+		if (err == nil) != (want.size.bytes > 0) || got.size != want.size || got.ahead != want.ahead {
+			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 }

@@ -35,6 +35,7 @@ var remedies = []struct {
 	{kind: xdp.ErrReplaced, words: "trace that one, with --program and its id"},
 	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
 	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
+	{kind: support.ErrAnotherCapture, words: "start it with --serve HOST:PORT, and read its packets with xdpcap read tcp://HOST:PORT", join: ", or "},
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
 	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring"},
 	{kind: capture.ErrPerfRefused, words: "--transport ring does without perf events", join: "; "},

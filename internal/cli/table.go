@@ -60,7 +60,11 @@ func (t *table) write(w io.Writer) {
 // block is the table of one interval under its title.
 func (c *counters[S]) block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, shorten(escape.Text(fmt.Sprintf("%s  %v, over %.3f s", when, c, i.Took.Seconds())), maxColumns))
+	over := fmt.Sprintf("over %.3f s", i.Took.Seconds())
+	if i.Took != i.Elapsed {
+		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
+	}
+	fmt.Fprintln(&b, shorten(escape.Text(fmt.Sprintf("%s  %v, %s", when, c, over)), maxColumns))
 	c.newReport(i).writeTable(&b)
 	return b.Bytes()
 }

@@ -3,7 +3,9 @@
 package lines
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,6 +28,8 @@ type packetLines struct {
 	sources   []capture.Source
 	labels    []string // of the sources
 	several   bool     // there are different ones
+	file      string   // of the first source of a file
+	files     bool     // there are several, which the labels name
 	format    Format
 	dissector *dissect.Dissector
 	origin    []byte // of the last packet
@@ -41,10 +45,23 @@ func newPacketLines(d *capture.Description, f Format) *packetLines {
 
 // add adds sources.
 func (l *packetLines) add(sources []capture.Source) {
+	l.sources = append(l.sources, sources...)
 	for i := range sources {
-		label := escape.Text(Label(&sources[i]))
-		l.several = l.several || len(l.labels) > 0 && label != l.labels[0]
-		l.sources, l.labels = append(l.sources, sources[i]), append(l.labels, label)
+		l.file = cmp.Or(l.file, sources[i].File)
+		if !l.files && sources[i].File != l.file {
+			l.files, l.labels = true, nil // those that were known get new ones
+		}
+	}
+	for i := len(l.labels); i < len(l.sources); i++ {
+		s := &l.sources[i]
+		label := Label(s)
+		if l.files && s.Name != "" {
+			label = s.File + ":" + label
+		} else if l.files { // the label has the last part of the file's path
+			label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
+		}
+		l.labels = append(l.labels, escape.Text(label))
+		l.several = l.several || l.labels[i] != l.labels[0]
 	}
 }
 

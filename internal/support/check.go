@@ -44,6 +44,7 @@ type Check struct {
 
 // The kinds of Check.Kind.
 var (
+	ErrAnotherCapture = errors.New("the program is another capture's, and cannot be traced")
 	ErrOccupied       = errors.New("the interface runs an XDP program, which is never replaced")
 	ErrLockedMemory   = errors.New("the rings are larger than the memory that this user may lock")
 	ErrBufferTooLarge = errors.New("the rings would take too much memory")

@@ -83,7 +83,7 @@ func ExplainPromiscuous(tried string, err error) error {
 func ExplainTracer(err error, target xdp.Program) error {
 	explained := explainTracing(err)
 	if e := (*xdp.TracingError)(nil); isSampler(target.Name) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
-		e.Remedy = "stop the xdpcap whose program that is, or " + e.Remedy
+		e.Remedy, e.Kind = "stop that xdpcap first, or "+e.Remedy, ErrAnotherCapture
 	}
 	return fmt.Errorf("trace XDP program %s: %w", target.WithOwner(), explained)
 }

@@ -40,10 +40,12 @@ func (r *Report) features(l limits) Checks {
 	}
 	trace := all("", rights, k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"))
 	target := all("", r.openPrograms(), r.target())
+	beside := all(FeatureBeside, trace, k.Get("tracing_helpers"), rings, target, r.port())
+	vacant := r.vacant(beside)
 	return Checks{
-		all(FeatureNative, load, r.port(), r.vacant(), r.native()),
-		all(FeatureGeneric, load, r.port(), r.vacant()),
-		all(FeatureBeside, trace, k.Get("tracing_helpers"), rings, target, r.port()),
+		all(FeatureNative, load, r.port(), vacant, r.native()),
+		all(FeatureGeneric, load, r.port(), vacant),
+		beside,
 		all(FeatureHook, load, k.Get("prog_array"), pinning(l)),
 		r.sent(rings),
 		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
@@ -114,13 +116,18 @@ func (r *Report) target() Check {
 	return r.Interface.Program.Traceable
 }
 
-// vacant is whether the interface has room for an XDP program of ours.
-func (r *Report) vacant() Check {
+// vacant is whether the interface has room for an XDP program of ours. Its kind, whose remedy is a
+// capture beside the program, it has only where that works.
+func (r *Report) vacant(beside Check) Check {
 	if !r.occupied() {
 		return yes("")
 	}
 	p := xdp.Program{ID: r.Interface.Program.ID, Name: r.Interface.Program.Name}
-	return Check{Answer: No, Reason: fmt.Sprintf("%s runs %s, which is never replaced", r.Interface.Name, p), Kind: ErrOccupied}
+	c := Check{Answer: No, Reason: fmt.Sprintf("%s runs %s, which is never replaced", r.Interface.Name, p)}
+	if beside.Answer != No {
+		c.Kind = ErrOccupied
+	}
+	return c
 }
 
 // port is whether packets of the interface can be looked at.

@@ -49,6 +49,7 @@ func TestFeatures(t *testing.T) {
 	}
 	lack := func(key string) Check { return no("", "lacks "+key, "get it") }
 	busy := Check{Answer: No, Reason: "eth0 runs lb (id 7), which is never replaced", Kind: ErrOccupied}
+	stuck := Check{Answer: No, Reason: busy.Reason} // it cannot be traced either
 	crowded := Check{Answer: No, Reason: "rings of 128 KiB for 4 CPUs are more locked memory than this user may have, 512 KiB", Kind: ErrLockedMemory}
 	smaller := Check{Answer: Yes, Reason: "with rings of 4096 KiB for each CPU, since this user may lock no more than 32768 KiB"}
 	down := no("", "eth0 is down", "ip link set dev eth0 up")
@@ -111,13 +112,13 @@ func TestFeatures(t *testing.T) {
 		{"occupied by one that cannot be traced", func(r *Report, l *limits) {
 			occupy(r, l)
 			r.Interface.Program.Traceable = no("traceable", "no BTF", "compile with -g")
-		}, false, answers{FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: no("", "no BTF", "compile with -g"),
+		}, false, answers{FeatureNative: stuck, FeatureGeneric: stuck, FeatureBeside: no("", "no BTF", "compile with -g"),
 			FeatureMeters: no("", "no BTF", "compile with -g"), FeatureLatency: {Answer: Yes, Reason: mean + "no BTF"}}},
 		{"occupied, no fentry", func(r *Report, l *limits) { occupy(r, l); lacks("fentry")(r, l) }, false, answers{
-			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: lack("fentry"), FeatureMeters: lack("fentry"),
+			FeatureNative: stuck, FeatureGeneric: stuck, FeatureBeside: lack("fentry"), FeatureMeters: lack("fentry"),
 			FeatureLatency: {Answer: Yes, Reason: mean + "lacks fentry"}}},
 		{"occupied, no CAP_SYS_ADMIN", func(r *Report, l *limits) { occupy(r, l); r.Privileges.held = 0 }, false, answers{
-			FeatureNative: busy, FeatureGeneric: busy, FeatureBeside: hidden, FeatureMeters: hidden, FeatureLatency: hidden}},
+			FeatureNative: stuck, FeatureGeneric: stuck, FeatureBeside: hidden, FeatureMeters: hidden, FeatureLatency: hidden}},
 		{"down", func(r *Report, _ *limits) { r.Interface.Up = false }, false,
 			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureSent: down, FeatureMeters: down, FeatureLatency: down}},
 		{"no native mode", func(r *Report, _ *limits) { r.Interface.Native = no("native_xdp", "none", "generic") }, true,

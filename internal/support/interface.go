@@ -2,6 +2,7 @@ package support
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -79,11 +80,22 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	case told.xdp == nil:
 		return unknown(key, tellsSince+"; a capture takes it if the driver has it")
 	case *told.xdp&netdevXDPActBasic != 0:
-		return Check{Key: key, Answer: Yes, Reason: "the driver reports it"}
+		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + disturbance(ifi.Driver)}
 	case ifi.Driver == "veth":
 		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+ifi.Name+" rx N")
 	}
 	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
+}
+
+// quiet are drivers without a card, which do not reset anything when a program is attached.
+var quiet = []string{"veth", "tun", "netkit", "virtio_net", "xen-netfront"}
+
+// disturbance says what attaching a program may do to the traffic of a driver.
+func disturbance(driver string) string {
+	if slices.Contains(quiet, driver) {
+		return ""
+	}
+	return "; to attach a program may reset the card's queues, and let the link go down for a second"
 }
 
 // oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is
