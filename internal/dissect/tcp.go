@@ -80,6 +80,8 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 		d.tcpReset(rest, payload)
 	} else if src == 53 || dst == 53 {
 		d.dnsStream(rest, payload)
+	} else if either := func(port uint16) bool { return src == port || dst == port }; either(80) || either(8080) {
+		d.http(rest, payload)
 	}
 }
 

@@ -40,6 +40,12 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 	case either(5353):
 		d.dns(payload, length, true)
 		return
+	case either(67), either(68):
+		d.bootp(payload, length)
+		return
+	case either(123):
+		d.ntp(payload, length)
+		return
 	case either(4789):
 		d.vxlanHeader(payload, length)
 		return

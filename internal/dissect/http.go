@@ -1,0 +1,90 @@
+package dissect
+
+import "strings"
+
+// httpMethods are those that tcpdump knows, in any case of letters.
+var httpMethods = words(`GET PUT COPY HEAD LOCK MOVE POLL POST BCOPY BMOVE MKCOL TRACE LABEL MERGE DELETE SEARCH UNLOCK
+	REPORT UPDATE NOTIFY BDELETE CONNECT OPTIONS CHECKIN PROPFIND CHECKOUT CCM_POST SUBSCRIBE PROPPATCH BPROPFIND BPROPPATCH
+	UNCHECKOUT MKACTIVITY MKWORKSPACE UNSUBSCRIBE RPC_CONNECT VERSION-CONTROL BASELINE-CONTROL`)
+
+func words(text string) map[string]bool {
+	all := make(map[string]bool)
+	for _, word := range strings.Fields(text) {
+		all[word] = true
+	}
+	return all
+}
+
+// http appends the first line of a request or an answer of length bytes, and with -v all of them.
+func (d *Dissector) http(b []byte, length int) {
+	d.proto = "http"
+	d.add(": HTTP")
+	b = limit(b, length)
+	method, rest := httpToken(b, length)
+	if !httpMethods[strings.ToUpper(method)] {
+		if status, _ := httpToken(b[len(b)-rest:], length-len(b)+rest); len(status) != 3 || strings.Trim(status, "0123456789") != "" {
+			return
+		}
+	}
+	if d.o.Verbose == 0 {
+		d.textLine(": ", b, length)
+		return
+	}
+	d.addf(", length: %d", length)
+	for length > 0 && !d.ended {
+		n := d.textLine("\n\t", b, length)
+		if n == 0 {
+			return
+		}
+		b, length = b[n:], length-n
+	}
+}
+
+// maxToken is the longest word that tcpdump looks at.
+const maxToken = 127
+
+// httpToken returns the first word of text of length bytes, and how many bytes follow it and the
+// space after it. The word is empty where it is none, or has not been captured to its end.
+func httpToken(b []byte, length int) (word string, rest int) {
+	n := 0
+	for ; n < length; n++ {
+		if n >= len(b) {
+			return "", 0
+		}
+		if c := b[n]; c >= 0x80 || c == ' ' || c >= '\t' && c <= '\r' {
+			break
+		} else if c < ' ' || c == 0x7f || n == maxToken {
+			return "", 0
+		}
+	}
+	end := n
+	for end < len(b) && b[end] == ' ' {
+		end++
+	}
+	return string(b[:n]), len(b) - end
+}
+
+// textLine appends what comes before and a line of text, and returns how many bytes that had with
+// its end; 0 where there is no such line, or it is the last.
+func (d *Dissector) textLine(before string, b []byte, length int) int {
+	for i, c := range b {
+		switch {
+		case c == '\n':
+			d.add(before + string(b[:i]))
+			return i + 1
+		case c == '\r' && i+1 == len(b) && i+1 < length:
+			d.truncated()
+			return 0
+		case c == '\r' && i+1 < len(b) && b[i+1] == '\n':
+			d.add(before + string(b[:i]))
+			return i + 2
+		case c >= 0x7f || c < ' ' && c != '\t':
+			return 0
+		}
+	}
+	if len(b) == length { // the line goes on in another packet
+		d.add(before + string(b))
+	}
+	d.truncated()
+	return 0
+}
