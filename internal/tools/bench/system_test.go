@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,27 @@ func TestPauseFor(t *testing.T) {
 	}
 	if last := looks[len(looks)-1]; last.cpu <= 0 || last.at < idleTime || !strings.Contains(p.said.text(), "done") {
 		t.Errorf("%+v, said %q", last, p.said.text())
+	}
+}
+
+// A pipe is taken to its end, and nothing of it for a second.
+func TestReadAndStall(t *testing.T) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	written := make(chan error, 1)
+	go func() {
+		_, err := to.Write(make([]byte, 3<<20)) // more than the pipe holds
+		written <- errors.Join(err, to.Close())
+	}()
+	began := time.Now()
+	if err := readAndStall(from, began.Add(-stallAfter)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil || time.Since(began) < stallTime {
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
 
