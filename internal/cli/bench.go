@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -79,7 +80,7 @@ func newBench() *cobra.Command {
 		Short:   "Measure the variants of count, or an XDP program",
 		Long:    benchHelp,
 		Example: benchExamples,
-		Args:    noArguments,
+		Args:    frame.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd.OutOrStdout(), &o, cmd.Flags()) },
 	}
 	addGroup(cmd.Flags(), "What", o.whatFlags)
@@ -111,7 +112,7 @@ func (o *benchOptions) whereFlags(f *pflag.FlagSet) {
 }
 
 func (o *benchOptions) timeFlags(f *pflag.FlagSet) {
-	durationVar(f, &o.duration, "duration", 2*time.Second, "`time` for each variant: CPU time on each CPU, and as long on the interface")
+	frame.DurationVar(f, &o.duration, "duration", 2*time.Second, "`time` for each variant: CPU time on each CPU, and as long on the interface")
 }
 
 func runBench(out io.Writer, o *benchOptions, given *pflag.FlagSet) error {
@@ -189,12 +190,12 @@ func (o *benchOptions) benchVariants(cpus []int) (benchPrinter, error) {
 	}
 	var attached *meter.AttachedBench
 	if o.iface != "" {
-		say(stderr, "measuring on %s for about %v, with the packets that come in", o.iface, options.Took(0))
+		frame.Say(frame.Stderr, "measuring on %s for about %v, with the packets that come in", o.iface, options.Took(0))
 		if attached, err = meter.BenchAttached(ctx, o.iface, mode, options); err != nil {
 			return nil, err
 		}
 	}
-	say(stderr, "measuring on CPU %v for about %v", options.CPUs, options.Took(time.Second))
+	frame.Say(frame.Stderr, "measuring on CPU %v for about %v", options.CPUs, options.Took(time.Second))
 	results, err := meter.Bench(ctx, options)
 	if err != nil {
 		return nil, err

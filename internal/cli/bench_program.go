@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -28,7 +29,7 @@ func (o *benchOptions) benchProgram(cpu int) (benchPrinter, error) {
 		return nil, fmt.Errorf("--program runs %v on packets as if they had come in: its maps change, and whoever reads them takes "+
 			"these packets for real ones, though none is sent; add --yes if that is meant", p)
 	}
-	say(stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
+	frame.Say(frame.Stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
 	b, err := meter.BenchProgram(ctx, meter.ProgramBenchOptions{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
 	if err != nil {
 		return nil, err
@@ -101,11 +102,11 @@ func newProgramLine(c *meter.ProgramCost) *programLine {
 
 func (r *programReport) writeTable(w io.Writer) {
 	p := xdp.Program{ID: r.ProgramID, Name: r.Program}
-	fmt.Fprintln(w, shorten(escape.Text(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), maxColumns))
-	t := &table{}
-	t.add("VERDICT", "PACKETS", "CHANGED", "ONCE", "REPEATED", "CYCLES", "NATIVE")
+	fmt.Fprintln(w, frame.Shorten(escape.Text(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), frame.MaxColumns))
+	t := &frame.Table{}
+	t.Add("VERDICT", "PACKETS", "CHANGED", "ONCE", "REPEATED", "CYCLES", "NATIVE")
 	add := func(name string, l *programLine) {
-		t.add(name, strconv.Itoa(l.Packets), strconv.Itoa(l.Changed), fixed(l.OnceNs, 1), fixedOrDash(l.Ns), fixedOrDash(l.Cycles), fixedOrDash(l.Native))
+		t.Add(name, strconv.Itoa(l.Packets), strconv.Itoa(l.Changed), fixed(l.OnceNs, 1), fixedOrDash(l.Ns), fixedOrDash(l.Cycles), fixedOrDash(l.Native))
 	}
 	for v := range xdp.VerdictSlots {
 		name := xdp.Verdict(v).SlotName()
@@ -114,7 +115,7 @@ func (r *programReport) writeTable(w io.Writer) {
 		}
 	}
 	add("total", r.Total)
-	t.write(w)
+	t.Write(w)
 	for _, line := range r.remarks() {
 		fmt.Fprintln(w, line)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -132,30 +133,30 @@ func (b *benchReport) writeTable(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Performance comparison on CPU %v, all at the same time\n", b.CPUs)
-	t := &table{}
-	t.add("VARIANT", "PACKETS", "MPPS", "NS", "SPREAD", "ADDS", "SPEEDUP", "INSNS", "HOT", "CYCLES", "NATIVE")
+	t := &frame.Table{}
+	t.Add("VARIANT", "PACKETS", "MPPS", "NS", "SPREAD", "ADDS", "SPEEDUP", "INSNS", "HOT", "CYCLES", "NATIVE")
 	for _, l := range b.Results {
 		speedUp := "-"
 		if l.SpeedUp > 0 {
 			speedUp = fixed(l.SpeedUp, 2) + "x"
 		}
-		t.add(l.label(), strconv.FormatUint(l.Packets, 10), fixed(l.Mpps, 1), fixed(l.Ns, 1), fixed(100*l.Spread, 0)+" %", l.adds(l.Adds),
+		t.Add(l.label(), strconv.FormatUint(l.Packets, 10), fixed(l.Mpps, 1), fixed(l.Ns, 1), fixed(100*l.Spread, 0)+" %", l.adds(l.Adds),
 			speedUp, strconv.Itoa(l.Insns), numberOrDash(l.Hot), fixedOrDash(l.Cycles), fixedOrDash(l.Native))
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 // writeAttached prints what the programs take at the interface, beside what they take bare.
 func (b *benchReport) writeAttached(w io.Writer) {
-	fmt.Fprintln(w, shorten(escape.Text(fmt.Sprintf("At %s, XDP %s, by the kernel's run-time counters", b.Interface, b.Mode)), maxColumns))
-	t := &table{}
-	t.add("VARIANT", "PACKETS", "MPPS", "NS", "SPREAD", "ADDS", "BARE ADDS", "CPU")
+	fmt.Fprintln(w, frame.Shorten(escape.Text(fmt.Sprintf("At %s, XDP %s, by the kernel's run-time counters", b.Interface, b.Mode)), frame.MaxColumns))
+	t := &frame.Table{}
+	t.Add("VARIANT", "PACKETS", "MPPS", "NS", "SPREAD", "ADDS", "BARE ADDS", "CPU")
 	for _, l := range b.Results {
 		a := l.Attached
-		t.add(l.label(), strconv.FormatUint(a.Packets, 10), fixed(a.Mpps, 3), fixed(a.Ns, 1), fixed(100*a.Spread, 0)+" %",
+		t.Add(l.label(), strconv.FormatUint(a.Packets, 10), fixed(a.Mpps, 3), fixed(a.Ns, 1), fixed(100*a.Spread, 0)+" %",
 			l.adds(a.Adds), l.adds(l.Adds), fixed(100*a.CPU, 1)+" %")
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 func fixed(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }

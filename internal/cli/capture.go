@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -21,8 +22,8 @@ type captureOptions struct {
 
 	filter filterOptions
 
-	snapLen   size
-	buffer    size
+	snapLen   frame.Size
+	buffer    frame.Size
 	sink, yes bool
 
 	promiscuous, notPromiscuous bool
@@ -150,7 +151,7 @@ func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.directionName, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
 	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
-	nameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
+	frame.NameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
 	modeVar(f, &o.mode)
 	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
 	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "no promiscuous mode, even with --sink")
@@ -168,11 +169,11 @@ func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
 }
 
 func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
-	o.buffer = size{unit: 1 << 10}
-	o.snapLen = size{unit: 1}
+	o.buffer = frame.Size{Unit: 1 << 10}
+	o.snapLen = frame.Size{Unit: 1}
 	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most: %d, by --transport ring %d", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
 	f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
-	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+	frame.DurationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	o.sample = sampling{oneIn: 1}
@@ -199,7 +200,7 @@ func (o *captureOptions) readFilter(root *cobra.Command) error {
 	if err := o.filter.read(); err != nil {
 		return err
 	}
-	return checkCommand(root, o.filter.words, o.filter.text)
+	return frame.CheckCommand(root, o.filter.words, o.filter.text)
 }
 
 // otherNames lets a flag be found by another name than the help has: xdpdump's, or one that people
@@ -326,7 +327,7 @@ func (o *captureOptions) session() capture.Options {
 		Stamp:         o.card.stamp,
 		VLANRestore:   o.card.restore,
 		Hash:          o.printing.verbose > 0,
-		SnapLen:       int(o.snapLen.bytes),
+		SnapLen:       int(o.snapLen.Bytes),
 		Count:         o.count,
 		SampleFlows:   o.sampleFlows,
 		First:         o.first,
@@ -339,7 +340,7 @@ func (o *captureOptions) session() capture.Options {
 		Sink:        o.sink,
 		Promiscuous: o.promiscuity(),
 		Transport:   o.transport,
-		Buffer:      int(o.buffer.bytes),
+		Buffer:      int(o.buffer.Bytes),
 		Immediate:   o.unbuffer,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
@@ -89,9 +90,9 @@ func announceCards(out io.Writer, session *capture.Session) {
 		switch {
 		case src.Hook != capture.XDP:
 		case src.Asked == nil:
-			say(out, "%s: nothing is asked of the card: xdpcap probe -i %s tells what its driver has", src.Name, src.Name)
+			frame.Say(out, "%s: nothing is asked of the card: xdpcap probe -i %s tells what its driver has", src.Name, src.Name)
 		default:
-			say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
+			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
 		}
 	}
 	writeClocks(out, session)
@@ -102,7 +103,7 @@ func writeClocks(out io.Writer, session *capture.Session) {
 	sources := session.Sources()
 	for i, clock := range session.CardClocks() {
 		if clock != nil {
-			say(out, "%s: %v", sources[i].Name, clock)
+			frame.Say(out, "%s: %v", sources[i].Name, clock)
 		}
 	}
 }
@@ -111,7 +112,7 @@ func writeClocks(out io.Writer, session *capture.Session) {
 func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
 	for i, src := range session.Sources() {
 		if n := accounts[i].Unstamped; n > 0 {
-			say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, packets(n))
+			frame.Say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, packets(n))
 		}
 	}
 	writeClocks(out, session)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
@@ -21,7 +22,7 @@ func Main(args []string) int {
 	catchSignals()
 	limitHeap()
 	if err := limitThreads(); err != nil {
-		say(stderr, "%v", err)
+		frame.Say(frame.Stderr, "%v", err)
 		return 1
 	}
 	cmd, err := execute(args)
@@ -29,11 +30,11 @@ func Main(args []string) int {
 		return 0
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		fmt.Fprintf(stderr, "xdpcap: filter expression:\n%s\n", withRemedy(faulty.Caret(), faulty))
+		fmt.Fprintf(frame.Stderr, "xdpcap: filter expression:\n%s\n", frame.WithRemedy(faulty.Caret(), faulty))
 		return 1
 	}
 	for _, message := range messages(err) {
-		say(stderr, "%s", message)
+		frame.Say(frame.Stderr, "%s", message)
 	}
 	// An error of the verifier prints its whole log with %+v, and a summary with %v.
 	var detailed interface {
@@ -51,7 +52,7 @@ func Main(args []string) int {
 // messages says what went wrong, in a line for each error, and what helps.
 func messages(err error) (lines []string) {
 	for _, one := range joined(err) {
-		lines = append(lines, withRemedy(one.Error(), one))
+		lines = append(lines, frame.WithRemedy(one.Error(), one))
 	}
 	return lines
 }

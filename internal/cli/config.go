@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/settings"
 )
@@ -37,7 +38,7 @@ func newConfig() *cobra.Command {
 		Short:   "Print what files and environment set, and for which commands",
 		Long:    configHelp,
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
-		Args:    noArguments,
+		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, notices, err := settingsFiles.Read(settableFlags(cmd.Root()))
 			if err != nil {

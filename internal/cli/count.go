@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -59,7 +60,7 @@ func newCount() *cobra.Command {
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
 		Example: countExamples,
-		Args:    noArguments,
+		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
 	}
 	f := cmd.Flags()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/netip"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -70,21 +71,21 @@ func (r *countReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
 	}
-	t, room := &table{left: 2}, 30
+	t, room := &frame.Table{Left: 2}, 30
 	titles := []string{"FLOW", "FROM", "TO"}
 	if r.Program != "" {
-		t.left, room = 3, 25
+		t.Left, room = 3, 25
 		titles = append(titles, "VERDICT")
 	}
-	t.add(append(titles, "BYTES", "AT MOST", "BIT/S")...)
+	t.Add(append(titles, "BYTES", "AT MOST", "BIT/S")...)
 	for _, f := range r.Flows {
 		cells := []string{f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room)}
 		if r.Program != "" {
 			cells = append(cells, f.Verdict)
 		}
-		t.add(append(cells, scaled(float64(f.Bytes)), scaled(float64(f.Bytes)+float64(f.ErrorBytes)), scaled(f.BPS))...)
+		t.Add(append(cells, scaled(float64(f.Bytes)), scaled(float64(f.Bytes)+float64(f.ErrorBytes)), scaled(f.BPS))...)
 	}
-	t.write(w)
+	t.Write(w)
 	if o := r.Overflow; o.Flows > 0 {
 		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for others\n", o.Flows, o.Packets, o.Bytes)
 		fmt.Fprintf(w, "a flow that is in no table had at most %d packets and %d bytes\n", o.MostPackets, o.MostBytes)

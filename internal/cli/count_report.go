@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -86,13 +87,13 @@ func protocolRates(classes []meter.ClassRate) []protocolRate {
 func (r *countReport) object() any { return r }
 
 func (r *countReport) writeTable(w io.Writer) {
-	t := &table{left: 1}
-	t.add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
+	t := &frame.Table{Left: 1}
+	t.Add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
 	for _, p := range r.Protocols {
-		t.add(p.row(p.Family, p.Protocol)...)
+		t.Add(p.row(p.Family, p.Protocol)...)
 	}
-	t.add(r.Total.row("total", "")...)
-	t.write(w)
+	t.Add(r.Total.row("total", "")...)
+	t.Write(w)
 	r.cpuTable(w)
 	r.sizeTable(w)
 	r.flowTable(w)
@@ -102,28 +103,28 @@ func (r *countReport) cpuTable(w io.Writer) {
 	if r.CPUs == nil {
 		return
 	}
-	t := &table{left: 2}
-	t.add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, rateColumns...)...)
+	t := &frame.Table{Left: 2}
+	t.Add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, rateColumns...)...)
 	for _, c := range r.CPUs {
 		for _, p := range c.Protocols {
-			t.add(p.row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
+			t.Add(p.row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
 		}
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 func (r *countReport) sizeTable(w io.Writer) {
 	if r.Sizes == nil {
 		return
 	}
-	t := &table{}
-	t.add(append([]string{"SIZE"}, append(rateColumns, "SHARE")...)...)
+	t := &frame.Table{}
+	t.Add(append([]string{"SIZE"}, append(rateColumns, "SHARE")...)...)
 	for _, s := range r.Sizes {
 		share := "-"
 		if r.Total.Packets > 0 {
 			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
 		}
-		t.add(append(s.row(s.Size), share)...)
+		t.Add(append(s.row(s.Size), share)...)
 	}
-	t.write(w)
+	t.Write(w)
 }

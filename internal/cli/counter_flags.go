@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // counterOptions are the flags that all counter commands have.
@@ -32,9 +34,9 @@ func (o *counterOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
-	durationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
+	frame.DurationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: with Ctrl-C")
-	durationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+	frame.DurationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 }
 
 func (o *counterOptions) outputFlags(f *pflag.FlagSet) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -21,8 +22,8 @@ type counterRun[S any] struct {
 	counted  []*counted[S]
 	out      io.Writer
 	messages io.Writer
-	screen   *screen  // nil: not a terminal
-	notes    []string // the last messages: on a screen, the tables hide them where they were printed
+	screen   *frame.Screen // nil: not a terminal
+	notes    []string      // the last messages: on a screen, the tables hide them where they were printed
 
 	discovery *discovery[S] // nil: the interfaces were named
 }
@@ -30,7 +31,7 @@ type counterRun[S any] struct {
 // tell prints a message, which is shown with the tables from then on, too.
 func (r *counterRun[S]) tell(message string) {
 	const most = 4
-	say(r.messages, "%s", message)
+	frame.Say(r.messages, "%s", message)
 	r.notes = append(r.notes, message)
 	r.notes = r.notes[max(len(r.notes)-most, 0):]
 }
@@ -57,7 +58,7 @@ func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
 
 // run returns nil when the end was asked for.
 func (r *counterRun[S]) run(ctx context.Context) error {
-	ctx, cancel := forDuration(ctx, r.o.duration)
+	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
 	defer cancel()
 	tick, look := time.NewTicker(r.o.interval), time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -184,7 +185,7 @@ func (r *counterRun[S]) print() error {
 		}
 	}
 	if r.screen != nil {
-		block = r.screen.redraw(block)
+		block = r.screen.Redraw(block)
 	}
 	_, err := r.out.Write(block)
 	return explainPrint(err)

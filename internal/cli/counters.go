@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -82,12 +85,12 @@ func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ..
 	registry := metrics.NewRegistry(collectors(all)...)
 	exp.Serve(registry)
 	defer exp.Close() // before the counters are closed, because a scrape reads them
-	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: stderr, screen: newScreen(os.Stdout)}
+	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: frame.Stderr, screen: frame.NewScreen(os.Stdout)}
 	if exp != nil {
 		r.tell(exp.String())
 	}
 	for _, c := range all {
-		say(stderr, "listening on %v", c)
+		frame.Say(frame.Stderr, "listening on %v", c)
 	}
 	if len(interfaces) == 0 {
 		r.discovery = newDiscovery(registry, open...)
@@ -115,7 +118,7 @@ func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
 func tellOwners[S any](all []*counters[S]) {
 	for _, c := range all {
 		if traced, ok := c.openMeter.(interface{ Program() xdp.Program }); ok && traced.Program().Owner() != "" {
-			say(stderr, "XDP program %s stays, and is traced", traced.Program().WithOwner())
+			frame.Say(frame.Stderr, "XDP program %s stays, and is traced", traced.Program().WithOwner())
 		}
 	}
 }
@@ -181,4 +184,16 @@ func closeCounters[S any](all []*counters[S]) error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// block is the table of one interval under its title.
+func (c *counters[S]) block(when string, i meter.Interval[S]) []byte {
+	var b bytes.Buffer
+	over := fmt.Sprintf("over %.3f s", i.Took.Seconds())
+	if i.Took != i.Elapsed {
+		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
+	}
+	fmt.Fprintln(&b, frame.Shorten(escape.Text(fmt.Sprintf("%s  %v, %s", when, c, over)), frame.MaxColumns))
+	c.newReport(i).writeTable(&b)
+	return b.Bytes()
 }

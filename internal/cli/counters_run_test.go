@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -82,7 +83,7 @@ func (r fakeReport) object() any {
 	}{newIntervalKeys(meter.Interval[uint64](r)), r.Now}
 }
 
-func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *screen) (string, error) {
+func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *frame.Screen) (string, error) {
 	var out bytes.Buffer
 	if m.began.IsZero() {
 		m.began = time.Now()
@@ -244,13 +245,13 @@ func TestCountersClock(t *testing.T) {
 
 // On a terminal the second block is where the first was, cut to the screen in both directions.
 func TestCountersScreen(t *testing.T) {
-	s := &screen{size: func() (int, int, error) { return 10, 4, nil }}
+	s := &frame.Screen{Size: func() (int, int, error) { return 10, 4, nil }}
 	block := []byte("0123456789\n0123456789a\n2\n3\n")
 	const want = "0123456789\x1b[K\n012345678…\x1b[K\n… 2 more …\x1b[K\n\x1b[J"
-	if diff := cmp.Diff("\x1b[H\x1b[2J"+want, string(s.redraw(block))); diff != "" {
+	if diff := cmp.Diff("\x1b[H\x1b[2J"+want, string(s.Redraw(block))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff("\x1b[H"+want, string(s.redraw(block))); diff != "" {
+	if diff := cmp.Diff("\x1b[H"+want, string(s.Redraw(block))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -261,7 +262,7 @@ func TestCountersNotes(t *testing.T) {
 		var messages, out bytes.Buffer
 		m := &fakeMeter{began: time.Now()}
 		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
-		s := &screen{size: func() (int, int, error) { return 80, 24, nil }}
+		s := &frame.Screen{Size: func() (int, int, error) { return 80, 24, nil }}
 		r := &counterRun[uint64]{o: &counterOptions{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counters()),
 			out: &out, messages: &messages, screen: s}
 		r.tell("metrics at nowhere")
@@ -277,19 +278,6 @@ func TestCountersNotes(t *testing.T) {
 			t.Errorf("said %q, want %q", got, want)
 		}
 	})
-}
-
-func TestTable(t *testing.T) {
-	var out bytes.Buffer
-	tab := table{}
-	tab.add("VERDICT", "PACKETS")
-	tab.add("µ", "1")
-	tab.add("redirected", "100000000")
-	tab.write(&out)
-	want := "VERDICT       PACKETS\nµ                   1\nredirected  100000000\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // --duration ends a run after whole intervals, and -q leaves the totals alone. Both print

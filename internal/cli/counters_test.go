@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -31,7 +32,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	for line := range strings.Lines(got) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxColumns && !strings.HasSuffix(name, ".json") {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > frame.MaxColumns && !strings.HasSuffix(name, ".json") {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
@@ -203,7 +204,7 @@ func checkReport(t *testing.T, name string, r report) {
 func TestTitleWidth(t *testing.T) {
 	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counters()
 	title, _, _ := strings.Cut(string(c.block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
-	if n := utf8.RuneCountInString(title); n != maxColumns {
+	if n := utf8.RuneCountInString(title); n != frame.MaxColumns {
 		t.Errorf("%d columns: %s", n, title)
 	}
 }
@@ -212,7 +213,7 @@ func TestTitleWidth(t *testing.T) {
 func TestWidths(t *testing.T) {
 	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
 		for _, s := range []string{"", "a", "ab", "abcdef"} {
-			for what, short := range map[string]string{"end": shorten(s, columns), "middle": shortenMiddle(s, columns)} {
+			for what, short := range map[string]string{"end": frame.Shorten(s, columns), "middle": shortenMiddle(s, columns)} {
 				if n := utf8.RuneCountInString(short); n > max(columns, 0) || n < min(len(s), columns) {
 					t.Errorf("%q with %d columns, cut at its %s: %q", s, columns, what, short)
 				}

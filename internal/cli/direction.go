@@ -43,11 +43,11 @@ func (o *captureOptions) printFilter(out io.Writer) error {
 		return fmt.Errorf("-Q: %w", err)
 	}
 	if d != capture.InOut {
-		return o.filter.print(out, o.snapLen.bytes, d == capture.Out)
+		return o.filter.print(out, o.snapLen.Bytes, d == capture.Out)
 	}
 	var in, sent strings.Builder
-	errIn := o.filter.print(&in, o.snapLen.bytes, false)
-	errSent := o.filter.print(&sent, o.snapLen.bytes, true)
+	errIn := o.filter.print(&in, o.snapLen.Bytes, false)
+	errSent := o.filter.print(&sent, o.snapLen.Bytes, true)
 	switch {
 	case errIn != nil && errSent != nil:
 		return errIn

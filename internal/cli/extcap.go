@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/version"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -47,7 +48,7 @@ func (o *extcapOptions) flags(f *pflag.FlagSet) {
 	own.StringArrayVar(&o.filters, "extcap-capture-filter", nil,
 		"a `filter` for this interface: packets are captured that both this one and Wireshark's capture filter match")
 	own.BoolVar(&o.capture, "capture", false, "capture for Wireshark")
-	nameVar(own, &o.fifo, "fifo", "", "write packets to this `fifo`")
+	frame.NameVar(own, &o.fifo, "fifo", "", "write packets to this `fifo`")
 	own.StringVar(&o.controlIn, "extcap-control-in", "", "read a toolbar's commands from this `fifo`")
 	own.StringVar(&o.controlOut, "extcap-control-out", "", "write a toolbar's state to this `fifo`")
 	own.Var((*extcapVersion)(&o.version), "extcap-version", "the `version` of Wireshark that asks")
@@ -167,7 +168,7 @@ func (x *extcapOptions) filter() string {
 func (x *extcapOptions) checkFilters(out io.Writer) error {
 	_, err := filter.CompileRaw(x.filter(), filter.Options{Netmask: []byte{0, 0, 0, 0}})
 	if err != nil {
-		fmt.Fprintln(out, withRemedy(err.Error(), err))
+		fmt.Fprintln(out, frame.WithRemedy(err.Error(), err))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/matcher"
 )
 
@@ -29,8 +30,8 @@ type filterOptions struct {
 }
 
 func (o *filterOptions) flags(f *pflag.FlagSet) {
-	nameVar(f, &o.file, "expression-file", "F", "read the filter expression from this `file`, with # comments; - is standard input")
-	nameVar(f, &o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`: what tcpdump -ddd prints")
+	frame.NameVar(f, &o.file, "expression-file", "F", "read the filter expression from this `file`, with # comments; - is standard input")
+	frame.NameVar(f, &o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`: what tcpdump -ddd prints")
 	f.BoolVar(&o.vlanAware, "vlan-aware", false, "let the filter match behind one or two VLAN tags, too")
 	f.CountVarP(&o.dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
 	f.BoolVar(&o.ebpf, "ebpf", false, "with -d: print the eBPF that it becomes")

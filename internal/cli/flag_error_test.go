@@ -3,9 +3,6 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -71,25 +68,6 @@ func TestAbbreviatedFlags(t *testing.T) {
 	} {
 		if _, err := execute(strings.Fields(test.args)); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
-		}
-	}
-}
-
-// A time without a unit is in seconds.
-func TestDurations(t *testing.T) {
-	var got time.Duration
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	durationVar(f, &got, "interval", time.Second, "")
-	for text, want := range map[string]time.Duration{
-		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "1": time.Second, "200ms": 200 * time.Millisecond, "1h30m": 90 * time.Minute,
-	} {
-		if err := f.Set("interval", text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "0", "0s", ".", "1e3", "inf", "-1s", "1 s", "99999999999", "1d"} {
-		if err := f.Set("interval", text); err == nil {
-			t.Errorf("%q was taken as %v", text, got)
 		}
 	}
 }

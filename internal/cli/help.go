@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // A note is what the help of the capture and every manual page say besides flags.
@@ -99,7 +101,7 @@ func newFilterHelp() *cobra.Command {
 
 // unknownCommand is the error of a command about others, for a word that is none of them.
 func unknownCommand(cmd *cobra.Command, word string) error {
-	if meant := meantBy(cmd.Root(), word); meant != "" {
+	if meant := frame.MeantBy(cmd.Root(), word); meant != "" {
 		return fmt.Errorf("there is no command %q: did you mean %s %s?", word, cmd.CommandPath(), meant)
 	}
 	return fmt.Errorf("there is no command %q: see xdpcap --help", word)

@@ -49,7 +49,7 @@ func (r *rotationOptions) isLater(write, path string) bool {
 	switch {
 	case len(r.begins) > 0:
 		pattern = dumpcapPattern(base)
-	case r.size.bytes > 0:
+	case r.size.Bytes > 0:
 		pattern = tcpdumpPattern(base, `\d+`)
 	default:
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -61,10 +62,10 @@ func (f *jsonFlag) path() string {
 // open returns stderr itself where the objects go there. A descriptor is used as it is: to open it
 // again by its name would empty a file behind it, and is not possible for a socket. A file is
 // opened by a function of the sandbox, and left as it is until begin is called.
-func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) error) (*console, error) {
+func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) error) (*frame.Console, error) {
 	fd := f.descriptor()
 	if fd == unix.Stderr {
-		return stderr, nil
+		return frame.Stderr, nil
 	}
 	if fd < 0 {
 		err := by(f.file, func(t outfile.Trust) (err error) {
@@ -76,7 +77,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
-		return &console{out: f.opened, limit: stderr.limit}, nil
+		return frame.NewConsole(f.opened), nil
 	}
 	// What this process has opened itself is closed when it executes another program.
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
@@ -88,7 +89,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 		return nil, fmt.Errorf("--json=%s: the descriptor is open for reading only", f.file)
 	}
 	unix.CloseOnExec(fd) // the commands of -z would keep it open for whoever waits for its end
-	return &console{out: os.NewFile(uintptr(fd), f.file), limit: stderr.limit}, nil
+	return frame.NewConsole(os.NewFile(uintptr(fd), f.file)), nil
 }
 
 // begin empties a file before the first object is written to it.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -51,7 +52,7 @@ func newLatency() *cobra.Command {
 		Short:   "Measure how long the XDP program runs, per verdict",
 		Long:    latencyHelp,
 		Example: latencyExamples,
-		Args:    noArguments,
+		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkLatency(cmd.Flags().Changed); err != nil {
 				return err
@@ -179,11 +180,11 @@ func openTraced(o *latencyOptions, iface string) (*latency, error) {
 	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
-		say(stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
+		frame.Say(frame.Stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
 		return l, nil
 	}
 	l.cost = &cost
-	say(stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
+	frame.Say(frame.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
 		"nothing they measure %v", cost.Added, cost.Floor)
 	return l, nil
 }
@@ -198,7 +199,7 @@ func openBuiltin(o *latencyOptions, iface string, event func(meter.Measurement))
 	if err != nil {
 		return nil, err
 	}
-	say(stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
+	frame.Say(frame.Stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
 	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU}, nil
 }
 
@@ -208,7 +209,7 @@ func openRuntime(iface string) (*counters[meter.RuntimeCounts], error) {
 	if err != nil {
 		return nil, err
 	}
-	say(stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
+	frame.Say(frame.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters[meter.RuntimeCounts]{
 		openMeter: m,
 		metrics:   runtimeMetrics(m.Interface().Name),

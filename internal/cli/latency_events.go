@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -31,8 +32,8 @@ func runEvents(o *latencyOptions) error {
 	if err := enterCounters(o.keep, false, l.Capabilities()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	say(stderr, "listening on %v", l)
-	ctx, cancel := forDuration(ctx, o.duration)
+	frame.Say(frame.Stderr, "listening on %v", l)
+	ctx, cancel := frame.ForDuration(ctx, o.duration)
 	defer cancel()
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
@@ -46,7 +47,7 @@ func runEvents(o *latencyOptions) error {
 	}
 	if readErr == nil && !o.json {
 		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).writeTable(stderr)
+		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).writeTable(frame.Stderr)
 	}
 	if err == nil {
 		err = readErr

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -130,13 +131,13 @@ func (r *latencyReport) writeTable(w io.Writer) {
 		t.addTitles("INTERVAL")
 		r.addVerdicts(t, func(rt runTimes) runTimes { return *rt.Interval })
 	}
-	t.write(w)
+	t.Write(w)
 	if r.CPUs != nil {
 		t := newTimesTable("CPU")
 		for _, c := range r.CPUs {
 			c.addTo(t, strconv.Itoa(c.CPU))
 		}
-		t.write(w)
+		t.Write(w)
 	}
 	if r.Added != nil {
 		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s of a program that does nothing\n",
@@ -164,7 +165,7 @@ func (r *latencyReport) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
 }
 
 // A timesTable has lines of run times.
-type timesTable struct{ table }
+type timesTable struct{ frame.Table }
 
 func newTimesTable(of string) *timesTable {
 	t := &timesTable{}
@@ -173,7 +174,7 @@ func newTimesTable(of string) *timesTable {
 }
 
 func (t *timesTable) addTitles(of string) {
-	t.add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
+	t.Add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
 }
 
 func (rt *runTimes) addTo(t *timesTable, of string) {
@@ -185,7 +186,7 @@ func (rt *runTimes) addTo(t *timesTable, of string) {
 		}
 		cells = append(cells, cell)
 	}
-	t.add(cells...)
+	t.Add(cells...)
 }
 
 const (
@@ -203,12 +204,12 @@ func (r *latencyReport) draw(w io.Writer) {
 	for _, b := range bars {
 		most = max(most, b.Runs)
 	}
-	t := table{}
-	t.add("FROM", "TO", "RUNS", "")
+	t := frame.Table{}
+	t.Add("FROM", "TO", "RUNS", "")
 	for _, b := range bars {
-		t.add(brief(b.From), brief(b.To), fmt.Sprint(b.Runs), bar(b.Runs, most))
+		t.Add(brief(b.From), brief(b.To), fmt.Sprint(b.Runs), bar(b.Runs, most))
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 // bar shows n out of most. It is never empty where n is not 0. It has spaces at its end, because
@@ -264,12 +265,12 @@ func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *
 func (r *runtimeReport) object() any { return r }
 
 func (r *runtimeReport) writeTable(w io.Writer) {
-	t := table{}
-	t.add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
+	t := frame.Table{}
+	t.Add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
 	lately := "-"
 	if r.IntervalMean > 0 {
 		lately = brief(r.IntervalMean)
 	}
-	t.add(shorten(r.Program, 40), fmt.Sprint(r.Runs), scaled(r.Rate), brief(r.Mean), lately)
-	t.write(w)
+	t.Add(frame.Shorten(r.Program, 40), fmt.Sprint(r.Runs), scaled(r.Rate), brief(r.Mean), lately)
+	t.Write(w)
 }

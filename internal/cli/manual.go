@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
@@ -38,7 +39,7 @@ func newManual() *cobra.Command {
 		},
 	}
 	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		nameVar(f, &dir, "dir", "", "write all pages below this `directory`")
+		frame.NameVar(f, &dir, "dir", "", "write all pages below this `directory`")
 	})
 	cmd.RegisterFlagCompletionFunc("dir", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -112,14 +113,14 @@ func openMonitor(o *monitorOptions, iface string) (*monitor, error) {
 		return nil, err
 	}
 	if o.verbose > 0 {
-		m.nameAbsent(stderr)
+		m.nameAbsent(frame.Stderr)
 	}
 	return m, nil
 }
 
 func (m *monitor) nameAbsent(w io.Writer) {
 	for _, a := range m.Absent() {
-		say(w, "tracepoint %s is not counted: %s", a.Tracepoint, a.Reason)
+		frame.Say(w, "tracepoint %s is not counted: %s", a.Tracepoint, a.Reason)
 	}
 }
 

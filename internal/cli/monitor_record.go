@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -45,7 +46,7 @@ func (r *recordLimit) Type() string { return "events" }
 // arguments takes the number behind --record.
 func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 	if !r.given || r.events > 0 || len(args) != 1 {
-		return noArguments(cmd, args)
+		return frame.NoArguments(cmd, args)
 	}
 	if err := r.Set(args[0]); err != nil {
 		return fmt.Errorf("--record %s: %w", args[0], err)
@@ -81,16 +82,16 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err := enterCounters(o.keep, false, m.Capabilities()); err != nil {
 		return err
 	}
-	ctx, cancel := forDuration(ctx, o.duration)
+	ctx, cancel := frame.ForDuration(ctx, o.duration)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
-	say(stderr, "listening on %v", m)
+	frame.Say(frame.Stderr, "listening on %v", m)
 	if err := m.record(os.Stdout, o.record.events); err != nil {
 		return err
 	}
 	c, err := m.Read()
 	if err == nil && c.Lost > 0 {
-		say(stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
+		frame.Say(frame.Stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
 	}
 	return err
 }
@@ -179,5 +180,5 @@ func (l *recordLine) text(event meter.Event) string {
 	if l.Program != 0 {
 		s += fmt.Sprintf(" program %d", l.Program)
 	}
-	return shorten(escape.Text(s), maxColumns)
+	return frame.Shorten(escape.Text(s), frame.MaxColumns)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -86,13 +87,13 @@ func (r *monitorReport) object() any { return r }
 
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
-	extraColumns = maxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
+	extraColumns = frame.MaxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
 )
 
 // writeTable writes a line for each event that can occur, also for those that did not.
 func (r *monitorReport) writeTable(w io.Writer) {
 	print := func(cells ...any) {
-		fmt.Fprintln(w, strings.TrimRight(shorten(fmt.Sprintf(monitorLine, cells...), maxColumns), " "))
+		fmt.Fprintln(w, strings.TrimRight(frame.Shorten(fmt.Sprintf(monitorLine, cells...), frame.MaxColumns), " "))
 	}
 	print("XDP-event", "CPU:to", "pps", "drop-pps", "extra-info")
 	for _, event := range r.all {
@@ -156,7 +157,7 @@ func (e *eventRates) extra() string {
 		}
 	}
 	if words := e.words(e.counted.Case.Event); words != "" {
-		return shorten(escape.Text(words), extraColumns-1-len(behind)) + " " + behind
+		return frame.Shorten(escape.Text(words), extraColumns-1-len(behind)) + " " + behind
 	}
 	return behind
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // netnsFlag defines the flag for the network namespace that a command works in.
 func netnsFlag(f *pflag.FlagSet) {
-	nameVar(f, new(string), "netns", "",
+	frame.NameVar(f, new(string), "netns", "",
 		"work in this network `namespace`: a name of ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/version"
@@ -19,7 +20,7 @@ import (
 // outputOptions are the flags about where packets go, and how many of them, as the capture and read
 // have them.
 type outputOptions struct {
-	writes   nameList
+	writes   frame.NameList
 	targets  []target // what the writes name
 	write    string   // which of them the flags about files mean: a file with a name, else "-"
 	format   string

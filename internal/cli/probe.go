@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
@@ -48,13 +49,13 @@ func newProbe() *cobra.Command {
 		Short:   "Tell what this kernel, driver and user can do, and what is missing",
 		Long:    probeHelp,
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
-		Args:    noArguments,
+		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer, LeastRing: capture.MinBuffer})
 			if err != nil {
 				return err
 			}
-			addRemedies(r)
+			frame.AddRemedies(r)
 			write := writeProbe
 			if asJSON {
 				write = writeProbeJSON

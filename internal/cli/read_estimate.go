@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -112,14 +113,14 @@ type estimateKeys struct {
 // estimateTable prints the estimates of interfaces and verdicts, and what they leave out.
 func (r *readReport) estimateTable(w io.Writer) {
 	if r.Total.Estimate != nil {
-		t := &table{}
-		t.add("ESTIMATE", "PACKETS", "AT LEAST", "AT MOST", "BYTES", "AT LEAST", "AT MOST")
+		t := &frame.Table{}
+		t.Add("ESTIMATE", "PACKETS", "AT LEAST", "AT MOST", "BYTES", "AT LEAST", "AT MOST")
 		add := func(name string, e *estimateKeys) {
 			cells := []string{shortenMiddle(name, 26)}
 			for _, n := range []uint64{e.Packets, e.PacketsLow, e.PacketsHigh, e.Bytes, e.BytesLow, e.BytesHigh} {
 				cells = append(cells, scaled(float64(n)))
 			}
-			t.add(cells...)
+			t.Add(cells...)
 		}
 		for _, i := range r.Interfaces {
 			add(i.label, i.Estimate)
@@ -130,7 +131,7 @@ func (r *readReport) estimateTable(w io.Writer) {
 				add(name, v.Estimate)
 			}
 		}
-		t.write(w)
+		t.Write(w)
 	}
 	for _, text := range r.NotEstimated {
 		fmt.Fprintf(w, "not estimated: %s\n", escape.Text(text))
@@ -138,12 +139,12 @@ func (r *readReport) estimateTable(w io.Writer) {
 }
 
 // estimateFlows adds the flows to their table, with estimates in place of what was drawn.
-func (r *readReport) estimateFlows(t *table) {
+func (r *readReport) estimateFlows(t *frame.Table) {
 	const room = 27
-	t.add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
+	t.Add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
 	for _, f := range r.Flows {
 		e := f.Estimate
-		t.add(f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room),
+		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room),
 			scaled(float64(e.Bytes)), scaled(float64(e.BytesLow)), scaled(float64(e.BytesHigh)))
 	}
 }

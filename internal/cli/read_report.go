@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // A readReport is what read --stats prints. Bytes are those that packets had before they were cut.
@@ -104,15 +105,15 @@ func (r *readReport) writeTable(w io.Writer) {
 		const stamp = "2006-01-02 15:04:05.000000"
 		fmt.Fprintf(w, "%s to %s, %.6f s\n", r.From.Local().Format(stamp), r.To.Local().Format(stamp), r.Duration)
 	}
-	t := &table{}
-	t.add(append([]string{"INTERFACE"}, append(rateColumns, "GAPS", "LOST IN THEM")...)...)
+	t := &frame.Table{}
+	t.Add(append([]string{"INTERFACE"}, append(rateColumns, "GAPS", "LOST IN THEM")...)...)
 	var gaps, lost uint64
 	for _, i := range r.Interfaces {
-		t.add(append(i.row(shortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
+		t.Add(append(i.row(shortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
 		gaps, lost = gaps+i.Gaps, lost+i.LostInGaps
 	}
-	t.add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
-	t.write(w)
+	t.Add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
+	t.Write(w)
 	r.verdictTable(w)
 	r.estimateTable(w)
 	r.flowTable(w)
@@ -130,32 +131,32 @@ func (r *readReport) verdictTable(w io.Writer) {
 	if r.Verdicts == nil {
 		return
 	}
-	t := &table{}
-	t.add(append([]string{"VERDICT"}, rateColumns...)...)
+	t := &frame.Table{}
+	t.Add(append([]string{"VERDICT"}, rateColumns...)...)
 	for _, name := range verdictOrder {
 		if v, ok := r.Verdicts[name]; ok {
-			t.add(v.row(name)...)
+			t.Add(v.row(name)...)
 		}
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 func (r *readReport) flowTable(w io.Writer) {
 	if len(r.Flows) == 0 {
 		return
 	}
-	t := &table{left: 2}
+	t := &frame.Table{Left: 2}
 	if r.Total.Estimate != nil {
 		r.estimateFlows(t)
-		t.write(w)
+		t.Write(w)
 		r.overflowLine(w)
 		return
 	}
-	t.add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
+	t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
-		t.add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), scaled(float64(f.Bytes)), scaled(f.BPS))
+		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), scaled(float64(f.Bytes)), scaled(f.BPS))
 	}
-	t.write(w)
+	t.Write(w)
 	r.overflowLine(w)
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/matcher"
@@ -39,7 +40,7 @@ func (r *readRun) run(ctx context.Context) error {
 	if err := r.inputs.open(r.o.files); err != nil {
 		return unlessEnded(ctx, err)
 	}
-	ctx, cancel := forDuration(ctx, r.o.duration)
+	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
 	defer cancel()
 	r.destinations = destinations{flags: &r.o.outputOptions, writer: r.writer, notice: r.tell}
 	if err := r.openOutputs(ctx); err != nil {
@@ -62,7 +63,7 @@ func (r *readRun) run(ctx context.Context) error {
 		r.finished.wait(r.tell)
 	}
 	for _, notice := range r.noticed {
-		say(stderr, "%s", notice)
+		frame.Say(frame.Stderr, "%s", notice)
 	}
 	return errors.Join(append([]error{lasting(err)}, r.unknown()...)...)
 }
@@ -71,7 +72,7 @@ func (r *readRun) run(ctx context.Context) error {
 func (r *readRun) tell(err error) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
-	say(stderr, "%s", withRemedy(err.Error(), err))
+	frame.Say(frame.Stderr, "%s", frame.WithRemedy(err.Error(), err))
 }
 
 // unlessEnded leaves out the error that a signal came while an input had not said what it is.
@@ -176,7 +177,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	o := r.o
 	for _, out := range r.outputs {
 		if server, ok := out.liveOutput.(*liveServer); ok {
-			say(stderr, "packets for whoever connects to %s%s", out.name, server.where)
+			frame.Say(frame.Stderr, "packets for whoever connects to %s%s", out.name, server.where)
 		}
 		if r.isJSON(out.name) {
 			all = append(all, r.decode(out.liveOutput))

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // recorderOptions are the flags of the flight recorder.
 type recorderOptions struct {
-	size  size
+	size  frame.Size
 	ahead time.Duration
 	post  time.Duration
 	words []string // --trigger
@@ -35,11 +36,11 @@ type recorderOptions struct {
 }
 
 func (o *recorderOptions) flags(f *pflag.FlagSet) {
-	o.size = size{unit: 1}
+	o.size = frame.Size{Unit: 1}
 	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size`, 256M, or those of the last 10s, or of both, 10s,1G; write them to -w when something happens, or on SIGUSR2")
 	f.StringArrayVar(&o.words, "trigger", nil, "what happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a `filter`; repeat it for several")
-	durationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger only count others for this `time`")
-	durationVar(f, &o.post, "post", 0, "write what follows within this `time`, too")
+	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger only count others for this `time`")
+	frame.DurationVar(f, &o.post, "post", 0, "write what follows within this `time`, too")
 }
 
 // A ringFlag is the value of --ring: a size, or a time, or both with a comma between them.
@@ -49,11 +50,11 @@ type ringFlag recorderOptions
 const timedRing = 256 << 20
 
 func (o *ringFlag) Set(text string) error {
-	memory := size{unit: 1}
+	memory := frame.Size{Unit: 1}
 	first, second, both := strings.Cut(text, ",")
 	var ahead time.Duration
 	if strings.HasSuffix(first, "s") {
-		if err := (*duration)(&ahead).Set(first); err != nil {
+		if err := (*frame.Duration)(&ahead).Set(first); err != nil {
 			return err
 		}
 		if first = second; !both {
@@ -86,7 +87,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 		return errors.New("--trigger-interval: nothing is kept in memory: add --ring SIZE")
 	case !given("ring"):
 		return nil
-	case o.size.bytes < capture.MinRecorder:
+	case o.size.Bytes < capture.MinRecorder:
 		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), capture.MinRecorder>>20)
 	case write == "" || isStdout(write):
 		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
@@ -106,7 +107,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 	if stop.Files > 0 || stop.Size > 0 {
 		return errors.New("-a files, -a filesize and --ring: each trigger makes a file: choose one")
 	}
-	o.limits = capture.Rotation{Keep: int(c.rotate.files), MaxBytes: c.rotate.maxBytes.bytes, MinFree: c.rotate.minFree.bytes}
+	o.limits = capture.Rotation{Keep: int(c.rotate.files), MaxBytes: c.rotate.maxBytes.Bytes, MinFree: c.rotate.minFree.Bytes}
 	for _, text := range o.words {
 		if strings.TrimSpace(text) == "end" {
 			o.atEnd = true
@@ -133,7 +134,7 @@ func (r *captureRun) openRecorder() (err error) {
 	}
 	names := fileNames(r.o.write, after)
 	r.recorder, err = capture.NewRecorder(capture.RecorderOptions{
-		Size:     int(r.o.recorder.size.bytes),
+		Size:     int(r.o.recorder.size.Bytes),
 		Ahead:    r.o.recorder.ahead,
 		Post:     r.o.recorder.post,
 		Interval: r.o.recorder.interval,

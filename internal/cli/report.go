@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // announce says on stderr that packets are being captured, and how.
@@ -21,23 +22,23 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:
-			say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
+			frame.Say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
 		case src.Hook.Traces():
-			say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, targetOf(src), src.Hook)
+			frame.Say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, targetOf(src), src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
-			say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
+			frame.Say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
 		}
 	}
 	if verbose {
 		for _, src := range sources {
 			if src.Attached != "" {
-				say(out, "%s: what it sends is seen by %s", src.Name, src.Attached)
+				frame.Say(out, "%s: what it sends is seen by %s", src.Name, src.Attached)
 			}
 		}
-		say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
-		say(out, "privileges: %v", privileges)
+		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
+		frame.Say(out, "privileges: %v", privileges)
 	}
-	say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
+	frame.Say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
 }
 
@@ -98,12 +99,12 @@ func packets(n uint64) string {
 func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
 		packets(a.Captured), packets(a.Matched()), packets(a.Dropped()))
-	say(out, "%s", a.Equation())
+	frame.Say(out, "%s", a.Equation())
 	if a.NotRecorded > 0 {
-		say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
+		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
 	}
 	if a.NotTaken > 0 {
-		say(out, "%d of the lost packets were not taken by the output", a.NotTaken)
+		frame.Say(out, "%d of the lost packets were not taken by the output", a.NotTaken)
 	}
 }
 
@@ -127,14 +128,14 @@ func (r *reporter) start() {
 		defer close(r.finished)
 		defer signal.Stop(asked)
 		if r.exporter != nil {
-			say(r.text, "%v", r.exporter)
+			frame.Say(r.text, "%v", r.exporter)
 		}
 		if r.o.printing.verbose > 0 {
 			announceCards(r.text, r.session)
 		}
 		for _, out := range r.outputs {
 			if server, ok := out.liveOutput.(*liveServer); ok {
-				say(r.text, "packets for whoever connects to %s%s", out.name, server.where)
+				frame.Say(r.text, "packets for whoever connects to %s%s", out.name, server.where)
 			}
 		}
 		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)
@@ -196,7 +197,7 @@ func (r *reporter) clear() {
 
 // note prints a notice, and keeps it for the object of --json, unless there were many like it.
 func (r *reporter) note(err error) {
-	out, text := r.text, withRemedy(err.Error(), err)
+	out, text := r.text, frame.WithRemedy(err.Error(), err)
 	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
 		text += "; " + lossRemedy(loss, r.session.Options(), r.prints())
 		if r.losses != nil {
@@ -204,7 +205,7 @@ func (r *reporter) note(err error) {
 		}
 	}
 	if told, ok := r.notices.Fold(text); ok {
-		say(out, "%s", told)
+		frame.Say(out, "%s", told)
 	}
 }
 

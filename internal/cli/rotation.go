@@ -12,19 +12,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // rotationOptions are the flags about several files, and about what becomes of them: -C, -G, -W and
 // -z are tcpdump's, -a and -b dumpcap's.
 type rotationOptions struct {
-	size   size
+	size   frame.Size
 	every  time.Duration
 	files  uint64
 	ends   []string // -a
 	begins []string // -b
 
-	maxBytes, minFree size
+	maxBytes, minFree frame.Size
 
 	atomic, printFiles bool
 	noOverwrite        bool
@@ -34,10 +35,10 @@ type rotationOptions struct {
 }
 
 func (o *rotationOptions) flags(f *pflag.FlagSet) {
-	o.size = size{unit: 1e6}
-	o.maxBytes, o.minFree = size{unit: 1}, size{unit: 1}
+	o.size = frame.Size{Unit: 1e6}
+	o.maxBytes, o.minFree = frame.Size{Unit: 1}, frame.Size{Unit: 1}
 	f.VarP(&o.size, "file-size", "C", "begin the next file when one has this many million bytes: FILE1, FILE2, ...; `size` in bytes with a suffix: 100M")
-	f.VarP((*duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; -w has a time as strftime(3) writes it: %F_%T.pcapng")
+	f.VarP((*frame.Duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; -w has a time as strftime(3) writes it: %F_%T.pcapng")
 	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C overwrite the oldest of `N` files, with --ring remove it; with -G end after N files")
 	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as dumpcap: the next file, FILE_00001_TIME, by `key:value`: filesize:kB, duration:s, interval:s, packets:N; files:N keeps N")
 	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as dumpcap: end by `key:value`: duration:s, filesize:kB, files:N, packets:N")
@@ -45,7 +46,7 @@ func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or remove the oldest of the ring")
 	f.BoolVar(&o.atomic, "atomic", false, "a file is called FILE.partial until it is finished")
 	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "write over no file that is there already, but those of the same ring")
-	nameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
+	frame.NameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
 	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
 }
 
@@ -73,16 +74,16 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 	r := &o.rotate
 	asked := givenRotation(given)
 	rotation := &capture.Rotation{
-		Size:     r.size.bytes,
+		Size:     r.size.Bytes,
 		Period:   r.every,
-		MaxBytes: r.maxBytes.bytes,
-		MinFree:  r.minFree.bytes,
+		MaxBytes: r.maxBytes.Bytes,
+		MinFree:  r.minFree.Bytes,
 		Atomic:   r.atomic,
 	}
 	if err := o.autostop(rotation); err != nil {
 		return nil, err
 	}
-	if len(r.ends) > 0 && (rotation.Files > 0 || rotation.Size > r.size.bytes) {
+	if len(r.ends) > 0 && (rotation.Files > 0 || rotation.Size > r.size.Bytes) {
 		asked = cmp.Or(asked, "-a")
 	}
 	if err := r.ringBuffer(rotation); err != nil {
@@ -102,16 +103,16 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 		return nil, fmt.Errorf("%s: -w names %d files: choose one that goes on in others", asked, len(o.files()))
 	case isStdout(o.write):
 		return nil, fmt.Errorf("%s: standard output is one file, with no end: write to a file with -w FILE", asked)
-	case given("file-size") && r.size.bytes == 0:
+	case given("file-size") && r.size.Bytes == 0:
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
 	case r.every%time.Second != 0:
 		return nil, fmt.Errorf("-G %v: must be whole seconds", r.every)
-	case r.every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.bytes > 0) && !hasTime(o.write):
+	case r.every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !hasTime(o.write):
 		stem, format, compression := outfile.SplitName(o.write)
 		return nil, fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
 			"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
 			r.every, o.write, stem, format, compression, r.every.Seconds())
-	case given("file-count") && r.size.bytes == 0 && r.every == 0:
+	case given("file-count") && r.size.Bytes == 0 && r.every == 0:
 		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
 	case tcpdumps && len(r.begins) > 0:
 		return nil, errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
@@ -177,10 +178,10 @@ func (o *outputOptions) name(rotation *capture.Rotation) {
 		return
 	case r.every > 0:
 		rotation.Origin = time.Now().Truncate(time.Second)
-		if rotation.Files == 0 && r.size.bytes == 0 {
+		if rotation.Files == 0 && r.size.Bytes == 0 {
 			rotation.Files = int(r.files)
 		}
-	case r.size.bytes > 0:
+	case r.size.Bytes > 0:
 		rotation.Keep = int(r.files)
 	}
 	rotation.Path = r.tcpdumpName(o.write)
@@ -200,7 +201,7 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 		if r.files > 0 {
 			n %= int(r.files)
 		}
-		if r.size.bytes == 0 || n == 0 && digits == 0 {
+		if r.size.Bytes == 0 || n == 0 && digits == 0 {
 			return name
 		}
 		stem, format, compression := outfile.SplitName(name)
@@ -246,25 +247,25 @@ func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
 // autostop takes what -a asks for.
 func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 	for _, text := range o.rotate.ends {
-		c, err := parseCriterion("-a", text, map[string]string{
+		c, err := frame.ParseCriterion("-a", text, map[string]string{
 			"duration": "seconds", "filesize": "kB", "files": "files", "packets": "packets",
 		})
 		if err != nil {
 			return err
 		}
-		switch c.key {
+		switch c.Key {
 		case "duration":
-			if d := c.duration(); o.duration == 0 || d < o.duration {
+			if d := c.Duration(); o.duration == 0 || d < o.duration {
 				o.duration = d
 			}
 		case "packets":
-			if n := c.whole(); o.count == 0 || n < o.count {
+			if n := c.Whole(); o.count == 0 || n < o.count {
 				o.count = n
 			}
 		case "files":
-			rotation.Files = int(c.whole())
+			rotation.Files = int(c.Whole())
 		case "filesize":
-			rotation.Size = int64(c.whole()) * 1000
+			rotation.Size = int64(c.Whole()) * 1000
 			if len(o.rotate.begins) == 0 && rotation.Files == 0 {
 				rotation.Files = 1
 			}
@@ -276,31 +277,31 @@ func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 // ringBuffer takes what -b asks for.
 func (r *rotationOptions) ringBuffer(rotation *capture.Rotation) error {
 	for _, text := range r.begins {
-		c, err := parseCriterion("-b", text, map[string]string{
+		c, err := frame.ParseCriterion("-b", text, map[string]string{
 			"duration": "seconds", "interval": "seconds", "filesize": "kB", "files": "files", "packets": "packets",
 			"printname": "stdout",
 		})
 		if err != nil {
 			return err
 		}
-		switch c.key {
+		switch c.Key {
 		case "duration", "interval":
 			if rotation.Period != 0 {
 				return errors.New("-b duration and -b interval: choose one, once")
 			}
-			rotation.Period = c.duration()
-			if c.key == "interval" {
+			rotation.Period = c.Duration()
+			if c.Key == "interval" {
 				if rotation.Period%time.Second != 0 {
 					return fmt.Errorf("-b %s: must be whole seconds", text)
 				}
 				rotation.Origin = time.Unix(0, 0)
 			}
 		case "filesize":
-			rotation.Size = int64(c.whole()) * 1000
+			rotation.Size = int64(c.Whole()) * 1000
 		case "packets":
-			rotation.Packets = c.whole()
+			rotation.Packets = c.Whole()
 		case "files":
-			rotation.Keep = int(c.whole())
+			rotation.Keep = int(c.Whole())
 		case "printname":
 			r.printFiles = true
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/notices"
@@ -24,7 +25,7 @@ import (
 // runCapture is the default command, from its flags to its closing lines or object. A mistake in
 // the flags is an error with which it ends at once.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
-	r := &captureRun{o: o, text: stderr, notices: notices.New()}
+	r := &captureRun{o: o, text: frame.Stderr, notices: notices.New()}
 	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.Add}
 	if err := o.json.conflict(o); err != nil {
 		return errors.Join(mistake, err)
@@ -33,7 +34,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 		r.text = io.Discard
 	}
 	if o.extcap.capture {
-		r.text, r.losses = io.Discard, stderr
+		r.text, r.losses = io.Discard, frame.Stderr
 	}
 	if err = mistake; err == nil {
 		err = r.run(cmd)
@@ -57,10 +58,10 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 // A captureRun is one capture from its flags to its closing lines or object.
 type captureRun struct {
 	o       *captureOptions
-	text    io.Writer // for messages: stderr, or nothing where the objects of --json go there
-	losses  io.Writer // for the notice of a loss; nil where text has it
-	objects *console  // nil without --json, and before it is open
-	opening bool      // whether that was tried
+	text    io.Writer      // for messages: stderr, or nothing where the objects of --json go there
+	losses  io.Writer      // for the notice of a loss; nil where text has it
+	objects *frame.Console // nil without --json, and before it is open
+	opening bool           // whether that was tried
 
 	exporter *metrics.Exporter // nil without --listen
 	session  *capture.Session  // nil until the capture has begun
@@ -102,7 +103,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	defer r.exporter.Close()
 	defer r.closeOutputs()
-	opening, opened := forDuration(ctx, r.o.duration) // the reader of a FIFO may never come
+	opening, opened := frame.ForDuration(ctx, r.o.duration) // the reader of a FIFO may never come
 	err = r.openOutputs(opening)
 	if opened(); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 
 // laterFile is outputOptions.laterFile, with the files of a recorder.
 func (o *captureOptions) laterFile() string {
-	if o.recorder.size.bytes > 0 {
+	if o.recorder.size.Bytes > 0 {
 		return o.rotate.lasting(o.write)
 	}
 	return o.outputOptions.laterFile()
@@ -186,7 +187,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		return err
 	}
 	output := os.Stderr
-	if r.text != stderr {
+	if r.text != frame.Stderr {
 		output = nil // it has JSON objects and errors only
 	}
 	if err := r.watchFiles(output); err != nil {
@@ -195,7 +196,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	r.o.adopt()
 	for i := range r.o.targets {
 		t := &r.o.targets[i]
-		if r.o.recorder.size.bytes > 0 && t.isFile() {
+		if r.o.recorder.size.Bytes > 0 && t.isFile() {
 			if err := r.openRecorder(); err != nil {
 				return err
 			}
@@ -246,7 +247,7 @@ func (r *captureRun) enterSandbox() error {
 func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter := r.reporter()
 	reporter.start()
-	ctx, cancel := forDuration(ctx, r.o.duration)
+	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
 	defer cancel()
 	all, err := r.session.Run(ctx, r.allOutputs()...)
 	reporter.end() // the files are whole before this waits for a reader of stderr
@@ -259,7 +260,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 		r.finished.wait(reporter.note)
 	}
 	if n := r.notices.Left(); n > 0 {
-		say(r.text, "%d more notices were not told, because there were many like them", n)
+		frame.Say(r.text, "%d more notices were not told, because there were many like them", n)
 	}
 	return errors.Join(err, counting)
 }
@@ -282,7 +283,7 @@ func (r *captureRun) writeAccounts(all []capture.Accounts) {
 	total := all[0].Total()
 	writeCounts(r.text, total)
 	if why := r.afterEnd(&total); why != "" {
-		say(r.text, "the %s not sampled came after %s", packets(total.NotSampled), why)
+		frame.Say(r.text, "the %s not sampled came after %s", packets(total.NotSampled), why)
 	}
 	writeStamps(r.text, r.session, all[0])
 	r.writeOutputs(all)
@@ -294,7 +295,7 @@ func (r *captureRun) writeAccounts(all []capture.Accounts) {
 func (r *captureRun) afterEnd(a *capture.Account) string {
 	o := r.o
 	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
-		o.sample.auto || o.recorder.size.bytes > 0
+		o.sample.auto || o.recorder.size.Bytes > 0
 	switch {
 	case samples || a.NotSampled == 0:
 		return ""
@@ -374,6 +375,6 @@ func (r *captureRun) prints() bool {
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {
-	live := len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == stderr && term.IsTerminal(int(os.Stderr.Fd()))
+	live := len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == frame.Stderr && term.IsTerminal(int(os.Stderr.Fd()))
 	return &reporter{captureRun: r, live: live}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -30,7 +31,7 @@ type sandboxOptions struct {
 }
 
 func (o *sandboxOptions) flags(f *pflag.FlagSet) {
-	nameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, doas and the like, the caller")
+	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, doas and the like, the caller")
 	noSandboxVar(f, &o.off)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 )
 
@@ -21,7 +22,7 @@ type liveOptions struct {
 }
 
 func (o *liveOptions) flags(f *pflag.FlagSet) {
-	nameVar(f, &o.serve, "serve", "", "hand packets to whoever connects to this `address`, as wireshark -i TCP@HOST:PORT does; :PORT is 127.0.0.1:PORT, unix:PATH a socket for its owner alone; without TLS anybody who can reach an address gets all")
+	frame.NameVar(f, &o.serve, "serve", "", "hand packets to whoever connects to this `address`, as wireshark -i TCP@HOST:PORT does; :PORT is 127.0.0.1:PORT, unix:PATH a socket for its owner alone; without TLS anybody who can reach an address gets all")
 	o.tls.flags(f)
 }
 

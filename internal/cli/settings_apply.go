@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
@@ -80,7 +81,7 @@ func tellUntrusted(cmd *cobra.Command, notices []string) {
 		}
 	}
 	for _, notice := range notices {
-		say(stderr, "%s", notice)
+		frame.Say(frame.Stderr, "%s", notice)
 	}
 }
 

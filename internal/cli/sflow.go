@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/agent"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
@@ -35,7 +36,7 @@ type sflowOptions struct {
 }
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
-	durationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
+	frame.DurationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
 	o.agentFlag(f)
 }
 
@@ -65,9 +66,9 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 		}
 	}
 	if given("snapshot-length") {
-		o.header = int(c.snapLen.bytes)
+		o.header = int(c.snapLen.Bytes)
 	} else if !c.print && !slices.ContainsFunc(c.targets, func(t target) bool { return !isSFlow(t) }) {
-		c.snapLen.bytes = agent.DefaultHeader
+		c.snapLen.Bytes = agent.DefaultHeader
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -43,7 +44,7 @@ func newStats() *cobra.Command {
 		Short:   "Count packets and bytes per XDP verdict",
 		Long:    statsHelp,
 		Example: statsExamples,
-		Args:    noArguments,
+		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
 	}
 	f := cmd.Flags()

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -78,40 +79,40 @@ func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 func (r *statsReport) object() any { return r }
 
 func (r *statsReport) writeTable(w io.Writer) {
-	var t table
-	t.add(append([]string{"VERDICT"}, rateColumns...)...)
+	var t frame.Table
+	t.Add(append([]string{"VERDICT"}, rateColumns...)...)
 	for i := range (meter.VerdictTallies{}) {
-		t.add(r.Verdicts[verdictName(i)].row(verdictName(i))...)
+		t.Add(r.Verdicts[verdictName(i)].row(verdictName(i))...)
 	}
-	t.add(r.Total.row("total")...)
-	t.write(w)
+	t.Add(r.Total.row("total")...)
+	t.Write(w)
 	if r.Queues != nil {
 		t := newSubTable("QUEUE")
 		for _, q := range r.Queues {
 			q.addTo(t, q.Queue)
 		}
-		t.write(w)
+		t.Write(w)
 	}
 	if r.CPUs != nil {
 		t := newSubTable("CPU")
 		for _, c := range r.CPUs {
 			c.addTo(t, strconv.Itoa(c.CPU))
 		}
-		t.write(w)
+		t.Write(w)
 	}
 }
 
-func newSubTable(of string) *table {
-	t := &table{left: 1}
-	t.add(append([]string{of, "VERDICT"}, rateColumns...)...)
+func newSubTable(of string) *frame.Table {
+	t := &frame.Table{Left: 1}
+	t.Add(append([]string{of, "VERDICT"}, rateColumns...)...)
 	return t
 }
 
 // addTo adds a row for each verdict that occurred.
-func (v VerdictRates) addTo(t *table, name string) {
+func (v VerdictRates) addTo(t *frame.Table, name string) {
 	for i := range (meter.VerdictTallies{}) {
 		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
-			t.add(r.row(name, verdictName(i))...)
+			t.Add(r.row(name, verdictName(i))...)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
@@ -77,7 +78,7 @@ func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputS
 // writeOutputs prints what each of several outputs has taken.
 func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
 	for _, s := range r.outputSummaries(accounts) {
-		say(r.text, "%s", s)
+		frame.Say(r.text, "%s", s)
 	}
 }
 

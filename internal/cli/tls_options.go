@@ -7,15 +7,17 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // tlsOptions are the flags of TLS, for --serve and tcp:// alike.
 type tlsOptions struct{ cert, key, ca string }
 
 func (o *tlsOptions) flags(f *pflag.FlagSet) {
-	nameVar(f, &o.cert, "tls-cert", "", "TLS for --serve and tcp://: the certificates of this side, a PEM `file`")
-	nameVar(f, &o.key, "tls-key", "", "the key of the first of these certificates, a PEM `file`")
-	nameVar(f, &o.ca, "tls-ca", "", "who must have signed the certificate of the other side, a PEM `file`; with --serve no client comes in without one")
+	frame.NameVar(f, &o.cert, "tls-cert", "", "TLS for --serve and tcp://: the certificates of this side, a PEM `file`")
+	frame.NameVar(f, &o.key, "tls-key", "", "the key of the first of these certificates, a PEM `file`")
+	frame.NameVar(f, &o.ca, "tls-ca", "", "who must have signed the certificate of the other side, a PEM `file`; with --serve no client comes in without one")
 }
 
 // asked tells whether there is to be TLS.

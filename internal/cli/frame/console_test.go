@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"io"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A console waits for its reader once, and prints again when there is one.
+// A Console waits for its reader once, and prints again when there is one.
 func TestConsole(t *testing.T) {
 	r, w := io.Pipe()
-	c := &console{out: w, limit: time.Millisecond}
+	c := &Console{out: w, limit: time.Millisecond}
 	if _, err := c.Write([]byte("one\n")); err == nil {
 		t.Error("printed with nobody reading")
 	}

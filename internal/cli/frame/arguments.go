@@ -1,4 +1,5 @@
-package cli
+// Package frame is what the commands have in common: types of flags, tables, remedies, messages.
+package frame
 
 import (
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// noArguments refuses arguments of a command that takes flags alone. An interface is what people
+// NoArguments refuses arguments of a command that takes flags alone. An interface is what people
 // give.
-func noArguments(cmd *cobra.Command, args []string) error {
+func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
@@ -22,13 +23,13 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
 }
 
-// checkCommand refuses the misspelt name of a command, which would be taken for a filter: a first
+// CheckCommand refuses the misspelt name of a command, which would be taken for a filter: a first
 // argument that is nearly one, of arguments that are no filter.
-func checkCommand(root *cobra.Command, args []string, text string) error {
+func CheckCommand(root *cobra.Command, args []string, text string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	meant := meantBy(root, args[0])
+	meant := MeantBy(root, args[0])
 	ifi, notFound := xdp.InterfaceByName(args[0])
 	if meant == "" && notFound != nil {
 		return nil
@@ -42,8 +43,8 @@ func checkCommand(root *cobra.Command, args []string, text string) error {
 	return fmt.Errorf("%q is neither a command nor a filter: did you mean xdpcap %s?", args[0], meant)
 }
 
-// meantBy is the command that a misspelt word probably means, or "".
-func meantBy(root *cobra.Command, word string) string {
+// MeantBy is the command that a misspelt word probably means, or "".
+func MeantBy(root *cobra.Command, word string) string {
 	root.SuggestionsMinimumDistance = 1
 	if len(word) > 5 {
 		root.SuggestionsMinimumDistance = 2

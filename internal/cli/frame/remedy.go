@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"errors"
@@ -59,9 +59,9 @@ var remedies = []struct {
 	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
 }
 
-// withRemedy adds to text what helps against an error: to the error's own text, or to the remedy of
+// WithRemedy adds to text what helps against an error: to the error's own text, or to the remedy of
 // a check. The text stays as it is where nothing on the command line helps.
-func withRemedy(text string, err error) string {
+func WithRemedy(text string, err error) string {
 	for _, r := range remedies {
 		switch {
 		case !errors.Is(err, r.kind):
@@ -76,11 +76,11 @@ func withRemedy(text string, err error) string {
 	return text
 }
 
-// addRemedies completes the remedies of a report's checks.
-func addRemedies(r *support.Report) {
+// AddRemedies completes the remedies of a report's checks.
+func AddRemedies(r *support.Report) {
 	checks := func(cs support.Checks) {
 		for i := range cs {
-			cs[i].Remedy = withRemedy(cs[i].Remedy, cs[i].Kind)
+			cs[i].Remedy = WithRemedy(cs[i].Remedy, cs[i].Kind)
 		}
 	}
 	checks(r.Kernel.Checks)
@@ -89,9 +89,9 @@ func addRemedies(r *support.Report) {
 		return
 	}
 	for _, c := range []*support.Check{&r.Interface.Native, &r.Interface.Frags} {
-		c.Remedy = withRemedy(c.Remedy, c.Kind)
+		c.Remedy = WithRemedy(c.Remedy, c.Kind)
 	}
 	if p := r.Interface.Program; p != nil {
-		p.Traceable.Remedy = withRemedy(p.Traceable.Remedy, p.Traceable.Kind)
+		p.Traceable.Remedy = WithRemedy(p.Traceable.Remedy, p.Traceable.Kind)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// say prints a message for the user as one line.
-func say(out io.Writer, format string, args ...any) {
+// Say prints a message for the user as one line.
+func Say(out io.Writer, format string, args ...any) {
 	fmt.Fprintf(out, "xdpcap: %s\n", escape.Text(fmt.Sprintf(format, args...)))
 }

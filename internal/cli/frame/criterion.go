@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"fmt"
@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// A criterion is what dumpcap's -a and -b take: a key, and a number above zero.
-type criterion struct {
-	key    string
+// A Criterion is what dumpcap's -a and -b take: a key, and a number above zero.
+type Criterion struct {
+	Key    string
 	number float64
 }
 
 // maxCriterion is more than anybody needs, in seconds, kB, files or packets.
 const maxCriterion = 1e9
 
-// parseCriterion reads the value of a flag by the keys that it may have, each with the unit of its
+// ParseCriterion reads the value of a flag by the keys that it may have, each with the unit of its
 // number. A unit of "stdout" is that word or -, in place of a number.
-func parseCriterion(flag, text string, units map[string]string) (c criterion, err error) {
+func ParseCriterion(flag, text string, units map[string]string) (c Criterion, err error) {
 	key, value, found := strings.Cut(text, ":")
 	unit, known := units[key]
 	switch {
@@ -28,21 +28,21 @@ func parseCriterion(flag, text string, units map[string]string) (c criterion, er
 		return c, fmt.Errorf("%s %s: must be KEY:VALUE with one of the keys %s", flag, text,
 			strings.Join(slices.Sorted(maps.Keys(units)), ", "))
 	case unit == "stdout" && (value == unit || value == "-"):
-		return criterion{key: key}, nil
+		return Criterion{Key: key}, nil
 	case unit == "stdout":
 		return c, fmt.Errorf("%s %s: names of files are printed to standard output alone: say %s:stdout, and >%s", flag, text, key, value)
 	}
-	c.key = key
+	c.Key = key
 	c.number, err = strconv.ParseFloat(value, 64)
 	fraction := unit != "seconds" && c.number != float64(int64(c.number))
-	if err != nil || !(c.number > 0 && c.number <= maxCriterion) || fraction || c.duration() < time.Millisecond {
+	if err != nil || !(c.number > 0 && c.number <= maxCriterion) || fraction || c.Duration() < time.Millisecond {
 		return c, fmt.Errorf("%s %s: must be a number of %s above zero", flag, text, unit)
 	}
 	return c, nil
 }
 
-// whole is a number of packets, files or kB.
-func (c criterion) whole() uint64 { return uint64(c.number) }
+// Whole is a number of packets, files or kB.
+func (c Criterion) Whole() uint64 { return uint64(c.number) }
 
-// duration is a number of seconds.
-func (c criterion) duration() time.Duration { return time.Duration(c.number * float64(time.Second)) }
+// Duration is a number of seconds.
+func (c Criterion) Duration() time.Duration { return time.Duration(c.number * float64(time.Second)) }

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func TestRemedies(t *testing.T) {
 			"eth0 runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, withRemedy(test.err.Error(), test.err)); diff != "" {
+			if diff := cmp.Diff(test.want, WithRemedy(test.err.Error(), test.err)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -71,7 +71,7 @@ func TestAddRemedies(t *testing.T) {
 		},
 		Features: support.Checks{check("", support.ErrLockedMemory)},
 	}
-	addRemedies(r)
+	AddRemedies(r)
 	const refused = "use another kernel; a capture from --hook works without them"
 	want := &support.Report{
 		Kernel: support.Kernel{Checks: support.Checks{check(refused, support.ErrTracingRefused), check("as it is", nil)}},
@@ -85,5 +85,5 @@ func TestAddRemedies(t *testing.T) {
 	if diff := cmp.Diff(want, r, cmpopts.EquateErrors(), cmpopts.IgnoreUnexported(support.Privileges{}, support.Interface{})); diff != "" {
 		t.Error(diff)
 	}
-	addRemedies(&support.Report{}) // without an interface
+	AddRemedies(&support.Report{}) // without an interface
 }

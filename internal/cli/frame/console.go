@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"bytes"
@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// stderr is where every command prints what is not its output.
-var stderr = &console{out: os.Stderr, limit: 2 * time.Second}
+// Stderr is where every command prints what is not its output.
+var Stderr = NewConsole(os.Stderr)
 
-// A console prints to a stream that perhaps nobody reads. It waits a limited time for a text to be
+// A Console prints to a stream that perhaps nobody reads. It waits a limited time for a text to be
 // taken, and then not again until it has been, because a pipe that is full or a terminal that is
 // stopped must not keep a command from its work or its end. Any goroutine may call Write.
-type console struct {
+type Console struct {
 	out   io.Writer
 	limit time.Duration
 
@@ -23,10 +23,13 @@ type console struct {
 	taken chan struct{} // closed when the last text has been taken; nil = there was none
 }
 
+// NewConsole prints to out, and waits for two seconds at most until a text is taken.
+func NewConsole(out io.Writer) *Console { return &Console{out: out, limit: 2 * time.Second} }
+
 var errUnread = errors.New("nobody reads it")
 
 // Write prints a text, or gives it up with an error.
-func (c *console) Write(b []byte) (int, error) {
+func (c *Console) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.taken != nil {

@@ -1,0 +1,50 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// A Duration is the value of a flag that takes a time: a number of seconds, or numbers with Go's
+// units.
+type Duration time.Duration
+
+// DurationVar defines a flag that takes a time. A default of 0 is not shown in the help.
+func DurationVar(f *pflag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
+	*d = value
+	f.Var((*Duration)(d), name, usage)
+}
+
+// Set, String and Type are pflag.Value's.
+func (d *Duration) Set(text string) error {
+	if text != "" && strings.Trim(text, "0123456789.") == "" {
+		text += "s"
+	}
+	t, err := time.ParseDuration(text)
+	if err != nil || t <= 0 {
+		return errors.New("must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m")
+	}
+	*d = Duration(t)
+	return nil
+}
+
+func (d *Duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *Duration) Type() string { return "time" }
+
+// ForDuration returns a context that ends after a time; 0 is no limit.
+func ForDuration(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}

@@ -1,0 +1,52 @@
+package frame
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A name is the value of a flag that takes a file or an address. It cannot be empty, because a
+// script with an empty variable does not mean that the flag was omitted.
+type name string
+
+// NameVar defines a flag that takes a name, after a letter unless that is "".
+func NameVar(f *pflag.FlagSet, n *string, flag, letter, usage string) {
+	f.VarP((*name)(n), flag, letter, usage)
+}
+
+// A NameList is the values of a flag that takes a name and may be repeated.
+type NameList []string
+
+// Set, String and Type are pflag.Value's.
+func (n *NameList) Set(text string) error {
+	var one name
+	if err := one.Set(text); err != nil {
+		return err
+	}
+	*n = append(*n, text)
+	return nil
+}
+
+func (n *NameList) String() string { return strings.Join(*n, " ") }
+
+func (n *NameList) Type() string { return "name" }
+
+// Append, Replace and GetSlice are those of a pflag.SliceValue.
+func (n *NameList) Append(text string) error     { return n.Set(text) }
+func (n *NameList) Replace(texts []string) error { *n = texts; return nil }
+func (n *NameList) GetSlice() []string           { return *n }
+
+// Set, String and Type are pflag.Value's.
+func (n *name) Set(text string) error {
+	if text == "" {
+		return errors.New("must not be empty")
+	}
+	*n = name(text)
+	return nil
+}
+
+func (n *name) String() string { return string(*n) }
+
+func (n *name) Type() string { return "name" }

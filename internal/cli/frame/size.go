@@ -1,0 +1,42 @@
+package frame
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Size is the value of a flag that takes a number of bytes. The number may end in k, M or G;
+// without that it counts the flag's own unit.
+type Size struct {
+	Bytes int64
+	Unit  int64 // bytes of a number without a suffix
+}
+
+var suffixes = map[byte]int64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30}
+
+// Set, String and Type are pflag.Value's.
+func (s *Size) Set(text string) error {
+	digits, unit := text, s.Unit
+	if n := len(text); n > 0 {
+		if factor, ok := suffixes[text[n-1]|0x20]; ok {
+			digits, unit = text[:n-1], factor
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/max(s.Unit, 1<<30) || strings.HasPrefix(digits, "+") {
+		return fmt.Errorf("must be a number, which may end in k, M or G")
+	}
+	s.Bytes = n * unit
+	return nil
+}
+
+func (s *Size) String() string {
+	if s.Bytes == 0 || s.Unit == 0 {
+		return ""
+	}
+	return strconv.FormatInt(s.Bytes/s.Unit, 10)
+}
+
+func (s *Size) Type() string { return "size" }
