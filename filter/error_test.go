@@ -53,8 +53,28 @@ write the MAC address`,
 vlan number is more than 4095`,
 		`net 10.0.0.1/8
     ^^^^^^^^
-host bits are set outside the network's mask
-the address of a network ends with zeros`,
+the address has host bits set
+did you mean 10.0.0.0/8?`,
+		`net 10.0.3.0 mask 255.255.0.0
+    ^^^^^^^^
+the address has host bits set
+did you mean 10.0.0.0 mask 255.255.0.0?`,
+		`net 2001:db8::1/32
+    ^^^^^^^^^^^
+the address has host bits set
+did you mean 2001:db8::/32?`,
+		`port 53,80
+       ^
+unexpected character
+write or between alternatives, as in port 53 or port 80`,
+		`tcp.port == 443
+^^^^^^^^
+this is a Wireshark display filter
+write it as in tcp port 443`,
+		`icmp or ip.addr == 10.0.0.1
+        ^^^^^^^
+this is a Wireshark display filter
+write it as in host 192.0.2.1`,
 		`type mgt
 ^^^^
 802.11 frames do not exist on Ethernet
@@ -76,7 +96,7 @@ this many bytes cannot be loaded at once
 write 1, 2 or 4`,
 		`host ünknown
      ^
-no filter has this character`,
+unexpected character`,
 	} {
 		text, _, _ := strings.Cut(want, "\n")
 		_, err := Compile(text, Options{Resolver: filtertest.Resolver{}})

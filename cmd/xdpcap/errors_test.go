@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 -s -1", []string{"-s -1: must be a number, which may end in k, M or G; see xdpcap --help"}},
 		{"-i rx0 -c 0", []string{"-c 0: must be at least 1"}},
 		{"-i rx0 -c many", []string{"-c many: must be 0 or a positive whole number"}},
-		{"-i rx0 -B 100", []string{"buffer of 102400 bytes per CPU: must be 128 KiB to 1024 MiB"}},
+		{"-i rx0 -B 100", []string{"-B: 102400 bytes for each CPU: must be 128 KiB to 1024 MiB, such as -B 8M"}},
 		{"-i rx0 -B 2G", []string{"must be 128 KiB to 1024 MiB"}},
 		{"-i rx0 --sample 0", []string{"--sample 0: must be at least 1"}},
 		{"-i rx0 --sample drop=1,pass=0", []string{"--sample pass=0: must be at least 1", "--verdict leaves out"}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -225,9 +226,13 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	o.lines = given("format") && o.format == capture.JSON.String() && len(o.writes) == 0
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
-		return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+		return withoutInterface(o.filter.words)
+	case len(o.interfaces) == 1 && strings.Contains(o.interfaces[0], ","):
+		return fmt.Errorf("-i %s: one interface each: -i %s", o.interfaces[0], strings.ReplaceAll(o.interfaces[0], ",", " -i "))
 	case len(o.interfaces) > 0 && o.hookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
+	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
+		return fmt.Errorf("-B: %d bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", o.buffer.Bytes, capture.MinBuffer>>10, capture.MaxBuffer>>20)
 	case o.count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.sampleFlows == 0:

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -47,6 +49,14 @@ func TestFlagErrors(t *testing.T) {
 		{"statss -i none0", `"statss" is neither a command nor a filter: did you mean xdpcap stats?`},
 		{"-i none0 latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
 		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
+		{"-i none0 -B 1k", fmt.Sprintf("-B: 1024 bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", capture.MinBuffer>>10, capture.MaxBuffer>>20)},
+		{"count -i none0 udp", "xdpcap count takes no filter: see how many packets match with xdpcap -i NAME --account udp"},
+		{"stats -i none0 tcp port 443", "xdpcap stats takes no filter: see how many packets match with xdpcap -i NAME --account 'tcp port 443'"},
+		{"version", `there is no command "version": say xdpcap --version`},
+		{"merge a b", `there is no command "merge": say xdpcap read -w OUT FILE...`},
+		{"a.pcapng", "a.pcapng is a file: read it with xdpcap read a.pcapng"},
+		{"tcp", "which interface? -i NAME; xdpcap interfaces lists them"},
+		{"-i a,b", "-i a,b: one interface each: -i a -i b"},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 	} {
 		cmd := newRoot()

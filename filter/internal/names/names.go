@@ -4,6 +4,8 @@
 package names
 
 import (
+	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -85,8 +87,8 @@ func (p identifier) resolveIPv6() {
 		}
 		p.Prefix = int(p.Bits)
 	}
-	if netip.PrefixFrom(a, p.Prefix).Masked().Addr() != a {
-		p.At.Fail("the address of a network ends with zeros", "host bits are set after a prefix of %d bits", p.Prefix)
+	if network := netip.PrefixFrom(a, p.Prefix).Masked(); network.Addr() != a {
+		p.At.Fail(fmt.Sprintf("did you mean %v?", network), "the address has host bits set")
 	}
 	switch p.Qual.Type {
 	case syntax.AddrNone, syntax.AddrHost:
@@ -118,7 +120,12 @@ func (p identifier) resolveNet() {
 		p.Netmask = ^uint32(0) << (32 - p.Bits)
 	}
 	if p.Addr&^p.Netmask != 0 {
-		p.At.Fail("the address of a network ends with zeros", "host bits are set outside the network's mask")
+		network := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, p.Addr&p.Netmask)))
+		meant := fmt.Sprintf("did you mean %v/%d?", network, p.Bits)
+		if p.Mask.Kind == syntax.KindIPv4 {
+			meant = fmt.Sprintf("did you mean %v mask %s?", network, p.Mask.Text)
+		}
+		p.At.Fail(meant, "the address has host bits set")
 	}
 	if p.Qual.Type != syntax.AddrNet {
 		p.At.Fail("write net before it", "only a net has a mask")

@@ -132,7 +132,11 @@ func scanOperator(rest string, pos int) Token {
 	first, n := utf8.DecodeRuneInString(rest)
 	t := Token{Kind: KindSymbol, Pos: pos, Text: rest[:n], Num: uint32(first)}
 	if !strings.ContainsRune(`+-*/%:[]!<>()&|^=`, first) {
-		t.Fail("", "no filter has this character")
+		hint := ""
+		if first == ',' {
+			hint = "write or between alternatives, as in port 53 or port 80"
+		}
+		t.Fail(hint, "unexpected character")
 	}
 	return t
 }

@@ -3,10 +3,12 @@ package frame
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -16,11 +18,23 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
+	case isFilter(args) && cmd.Flags().Lookup("interface") != nil:
+		return fmt.Errorf("%s takes no filter: see how many packets match with xdpcap -i NAME --account %s",
+			cmd.CommandPath(), escape.ShellWord(strings.Join(args, " ")))
 	case cmd.Flags().Lookup("interface") != nil:
 		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %s; see %s --help",
 			cmd.CommandPath(), args[0], args[0], cmd.CommandPath())
 	}
 	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+}
+
+// isFilter tells whether words are a filter, and no interface.
+func isFilter(words []string) bool {
+	if _, err := xdp.InterfaceByName(words[0]); err == nil {
+		return false
+	}
+	_, err := filter.CompileRaw(strings.Join(words, " "), filter.Options{Netmask: []byte{0, 0, 0, 0}})
+	return err == nil
 }
 
 // CheckCommand refuses the misspelt name of a command, which would be taken for a filter: a first

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+)
+
+// otherCommands are what people type for a command that has another name.
+var otherCommands = map[string]string{
+	"version": "xdpcap --version", "list": "xdpcap interfaces", "merge": "xdpcap read -w OUT FILE...", "capture": "xdpcap -i NAME",
+	"convert": "xdpcap read -w OUT FILE",
+}
+
+// withoutInterface is the error of a capture that has no interface, but words that are a filter to
+// it.
+func withoutInterface(words []string) error {
+	if len(words) > 0 {
+		if instead := otherCommands[words[0]]; instead != "" {
+			return fmt.Errorf("there is no command %q: say %s", words[0], instead)
+		}
+		if hasCaptureSuffix(words[0]) {
+			return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], words[0])
+		}
+	}
+	return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+}
