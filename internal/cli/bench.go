@@ -89,9 +89,9 @@ func newBench() *cobra.Command {
 	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&o.json, "json", false, "print one JSON object")
 	})
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions(meter.VariantNames(meter.BenchVariants), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	return cmd
 }
 
@@ -119,7 +119,7 @@ func runBench(out io.Writer, o *benchOptions, given *pflag.FlagSet) error {
 	if err := o.checkTogether(given); err != nil {
 		return err
 	}
-	if err := checkPrints(); err != nil {
+	if err := frame.CheckPrints(); err != nil {
 		return err
 	}
 	cpus, err := o.allowedCPUs()
@@ -136,12 +136,12 @@ func runBench(out io.Writer, o *benchOptions, given *pflag.FlagSet) error {
 		return err
 	}
 	if o.json {
-		return explainPrint(json.NewEncoder(out).Encode(r))
+		return frame.ExplainPrint(json.NewEncoder(out).Encode(r))
 	}
 	var text bytes.Buffer
 	r.writeTable(&text)
 	_, err = out.Write(text.Bytes())
-	return explainPrint(err)
+	return frame.ExplainPrint(err)
 }
 
 // A benchPrinter is what bench has measured: a table, or with --json an object.
@@ -184,7 +184,7 @@ func (o *benchOptions) benchVariants(cpus []int) (benchPrinter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--xdp-mode: %w", err)
 	}
-	ctx, err := begin(guard{})
+	ctx, err := frame.Begin(frame.Guard{})
 	if err != nil {
 		return nil, err
 	}

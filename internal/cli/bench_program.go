@@ -17,7 +17,7 @@ func (o *benchOptions) benchProgram(cpu int) (benchPrinter, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := begin(guard{})
+	ctx, err := frame.Begin(frame.Guard{})
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (o *cardOptions) check(given func(flag string) bool) (err error) {
 		return fmt.Errorf("-j: %w", err)
 	}
 	if o.stamp.IsCards() {
-		if err := forOwnRights("-j " + o.stampName); err != nil {
+		if err := frame.ForOwnRights("-j " + o.stampName); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 		}
 	}
 	_, err := io.WriteString(out, b.String())
-	return explainPrint(err)
+	return frame.ExplainPrint(err)
 }
 
 // announceCards says with -v what is asked of the cards.

@@ -19,7 +19,7 @@ import (
 // lines, one of which points to the mistake. It is called once in a process: it catches signals and
 // limits memory and threads.
 func Main(args []string) int {
-	catchSignals()
+	frame.CatchSignals(written.bytes)
 	limitHeap()
 	if err := limitThreads(); err != nil {
 		frame.Say(frame.Stderr, "%v", err)
@@ -87,14 +87,14 @@ func newRoot() *cobra.Command {
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), newInterfaces(), newProbe())
 	for _, c := range append(cmd.Commands(), cmd) {
-		addGroup(c.Flags(), "Where", netnsFlag)
+		addGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
 			if c == cmd && o.read != nil {
 				return nil // the settings are not for the capture then
 			}
 			err := applySettings(c, o.extcap.hears)
 			if err == nil {
-				err = enterNetns(c.Flags())
+				err = frame.EnterNetns(c.Flags())
 			}
 			if err != nil && c == cmd {
 				return runCapture(&o, cmd, err)
@@ -104,17 +104,17 @@ func newRoot() *cobra.Command {
 	}
 	cmd.AddCommand(newConfig(), newManual(), newFilterHelp())
 	cmd.SetHelpCommand(newHelp())
-	mendBashCompletion(cmd)
+	frame.MendBashCompletion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		meant := unknownFlag(err, c.Flags())
 		if errors.As(meant, new(*abbreviation)) {
 			return meant // and the command line is read again
 		}
-		err = explainFlag(meant, c.CommandPath()+" --help")
+		err = frame.ExplainFlag(meant, c.CommandPath()+" --help")
 		if c != cmd {
 			return err
 		}
-		setRest(c.Flags(), os.Args[1:])
+		frame.SetRest(c.Flags(), os.Args[1:])
 		return runCapture(&o, cmd, err)
 	})
 	return cmd

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // companionOptions are the flags for what a capture counts besides.
@@ -54,7 +56,7 @@ func (c *captureOptions) checkCompanions() error {
 	return nil
 }
 
-const errCountsProtocols = refusal("it takes no number, because it counts packets per protocol; to end after so many packets, say -c")
+const errCountsProtocols = frame.Refusal("it takes no number, because it counts packets per protocol; to end after so many packets, say -c")
 
 // A countFlag is the value of --count, which ends a capture elsewhere.
 type countFlag bool

@@ -53,7 +53,7 @@ func newConfig() *cobra.Command {
 func writeSettings(out io.Writer, all []settings.Setting) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settings.Prefix, strings.Join(settingsFiles.Paths(), " or "))
-		return explainPrint(err)
+		return frame.ExplainPrint(err)
 	}
 	slices.SortStableFunc(all, func(a, b settings.Setting) int { return strings.Compare(a.Flag, b.Flag) })
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
@@ -68,5 +68,5 @@ func writeSettings(out io.Writer, all []settings.Setting) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Flag, escape.Text(s.Value), escape.Text(s.From), strings.Join(a.takers, " "))
 		}
 	}
-	return explainPrint(t.Flush())
+	return frame.ExplainPrint(t.Flush())
 }

@@ -67,10 +67,10 @@ func newCount() *cobra.Command {
 	addGroup(f, "Where", o.whereFlags)
 	addGroup(f, "What", o.whatFlags)
 	o.addFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
-	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("verdict", completeList(countVerdicts()...))
+	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(countVerdicts()...))
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -103,7 +103,7 @@ func runCount(o *countOptions) error {
 		options.Sent = d == capture.Out
 		open = append(open, func(iface string) (*counters[meter.ProtocolCounts], error) { return openCount(o, d, options, iface) })
 	}
-	return runCounters(&o.counterOptions, guard{}, o.interfaces, open...)
+	return runCounters(&o.counterOptions, frame.Guard{}, o.interfaces, open...)
 }
 
 // openCount begins to count in one direction.

@@ -72,7 +72,7 @@ func (o *counterOptions) check() error {
 	if o.listen != "" {
 		return nil // Prometheus reads the counters, and a daemon often has no standard output
 	}
-	return checkPrints()
+	return frame.CheckPrints()
 }
 
 var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")

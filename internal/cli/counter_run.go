@@ -188,14 +188,14 @@ func (r *counterRun[S]) print() error {
 		block = r.screen.Redraw(block)
 	}
 	_, err := r.out.Write(block)
-	return explainPrint(err)
+	return frame.ExplainPrint(err)
 }
 
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
 	e := json.NewEncoder(r.out)
 	for _, c := range r.counted {
 		if err := e.Encode(c.newReport(of(c)).object()); err != nil {
-			return explainPrint(err)
+			return frame.ExplainPrint(err)
 		}
 	}
 	return nil
@@ -218,5 +218,5 @@ func (r *counterRun[S]) printTotals() error {
 		block = append(block, c.block("total", c.last.Whole())...)
 	}
 	_, err := r.out.Write(block)
-	return explainPrint(err)
+	return frame.ExplainPrint(err)
 }

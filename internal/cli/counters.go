@@ -51,11 +51,11 @@ type opener[S any] func(iface string) (*counters[S], error)
 // runCounters runs a counter command, from the check of its privileges to its totals. It calls each
 // opener for each interface when everything else is ready, so that nothing is attached if something
 // else is wrong. Where no interface is named, the command counts on all that there are at any time.
-func runCounters[S any](o *counterOptions, g guard, interfaces []string, open ...opener[S]) (err error) {
+func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, open ...opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, err := begin(g)
+	ctx, err := frame.Begin(g)
 	if err != nil {
 		return err
 	}

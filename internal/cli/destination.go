@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -55,10 +56,10 @@ type target struct {
 	compression capture.Compression
 }
 
-func (t *target) isStdout() bool { return t.url == nil && isStdout(t.name) }
+func (t *target) isStdout() bool { return t.url == nil && frame.IsStdout(t.name) }
 
 // isFile tells whether the target is a file with a name.
-func (t *target) isFile() bool { return t.url == nil && !isStdout(t.name) }
+func (t *target) isFile() bool { return t.url == nil && !frame.IsStdout(t.name) }
 
 // schemePattern is how a URL begins.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
@@ -71,7 +72,7 @@ func parseTarget(text string) (target, error) {
 		if strings.HasSuffix(text, "/") {
 			return t, fmt.Errorf("-w %s: it is a directory: name a file in it: -w %sout.pcapng", text, text)
 		}
-		if !isStdout(text) {
+		if !frame.IsStdout(text) {
 			t.format, t.compression = capture.FormatByName(text)
 		}
 		return t, nil

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
@@ -88,13 +89,13 @@ func (f *finishedFiles) print(file string) {
 			text := f.names[0] + "\n"
 			f.names = f.names[1:]
 			f.mu.Unlock()
-			_, err := io.WriteString(stdout{}, text)
+			_, err := io.WriteString(frame.Stdout{}, text)
 			f.mu.Lock()
 			if err == nil {
 				f.prints.ended++
 				continue
 			}
-			f.fail(&f.prints, fmt.Errorf("--print-files: %w", explainPrint(err)))
+			f.fail(&f.prints, fmt.Errorf("--print-files: %w", frame.ExplainPrint(err)))
 		}
 		f.printing = false
 	})
@@ -191,7 +192,7 @@ func (f *finishedFiles) await(over <-chan struct{}, note func(error)) {
 		select {
 		case <-over:
 			return
-		case <-hurried:
+		case <-frame.Hurried:
 			return
 		case <-limit:
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -87,7 +88,7 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface) error {
 		}
 		all = append(all, keys)
 	}
-	return explainPrint(json.NewEncoder(out).Encode(all))
+	return frame.ExplainPrint(json.NewEncoder(out).Encode(all))
 }
 
 func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -21,7 +22,7 @@ func (f *jsonFlag) conflict(o *captureOptions) error {
 		return nil
 	}
 	for _, name := range o.writes {
-		if isStdout(name) || schemePattern.MatchString(name) {
+		if frame.IsStdout(name) || schemePattern.MatchString(name) {
 			continue
 		}
 		first := o.rotate.tcpdumpName(name)(capture.Place{Period: time.Now()})

@@ -69,7 +69,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	}
 	if fd < 0 {
 		err := by(f.file, func(t outfile.Trust) (err error) {
-			return awaitReader(signalled, func() error {
+			return awaitReader(frame.Signalled, func() error {
 				f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
 				return err
 			})
@@ -81,7 +81,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	}
 	// What this process has opened itself is closed when it executes another program.
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == unix.Stdout && isStdoutClosed() {
+	if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == unix.Stdout && frame.IsStdoutClosed() {
 		return nil, fmt.Errorf("--json=%s: xdpcap was started without this descriptor", f.file)
 	}
 	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)

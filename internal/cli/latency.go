@@ -64,8 +64,8 @@ func newLatency() *cobra.Command {
 	addGroup(f, "Where", o.whereFlags)
 	addGroup(f, "How it measures", o.methodFlags)
 	o.addFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
-	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	return cmd
 }
 
@@ -126,7 +126,7 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 func runLatency(o *latencyOptions) error {
 	switch {
 	case o.kernelStats:
-		return runCounters(&o.counterOptions, guard{}, o.interfaces, openRuntime)
+		return runCounters(&o.counterOptions, frame.Guard{}, o.interfaces, openRuntime)
 	case o.events:
 		return runEvents(o)
 	}
@@ -148,10 +148,10 @@ func runLatency(o *latencyOptions) error {
 }
 
 // dropGuard is the guard for --drop.
-func (o *latencyOptions) dropGuard() guard {
-	g := guard{interfaces: o.interfaces, yes: o.yes}
+func (o *latencyOptions) dropGuard() frame.Guard {
+	g := frame.Guard{Interfaces: o.interfaces, Yes: o.yes}
 	if o.drop > 0 {
-		g.flag = fmt.Sprintf("--drop %g", o.drop)
+		g.Flag = fmt.Sprintf("--drop %g", o.drop)
 	}
 	return g
 }

@@ -17,10 +17,10 @@ import (
 // runEvents is latency --builtin --events. The lines go to standard output and the totals to
 // stderr.
 func runEvents(o *latencyOptions) error {
-	if err := checkPrints(); err != nil {
+	if err := frame.CheckPrints(); err != nil {
 		return err
 	}
-	ctx, err := begin(o.dropGuard())
+	ctx, err := frame.Begin(o.dropGuard())
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (e *eventLines) flush() error {
 	if e.err == nil {
 		e.err = e.out.Flush()
 	}
-	return explainPrint(e.err)
+	return frame.ExplainPrint(e.err)
 }
 
 // follow flushes ten times per second until done is closed. It ends earlier with an error when the

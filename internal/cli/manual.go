@@ -35,7 +35,7 @@ func newManual() *cobra.Command {
 				return unknownCommand(cmd, args[0])
 			}
 			_, err := cmd.OutOrStdout().Write(pages[i].text())
-			return explainPrint(err)
+			return frame.ExplainPrint(err)
 		},
 	}
 	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {

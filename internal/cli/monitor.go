@@ -59,8 +59,8 @@ func newMonitor() *cobra.Command {
 	addGroup(f, "Which events", o.eventFlags)
 	o.addFlags(f)
 	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
-	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	return cmd
 }
 
@@ -77,7 +77,7 @@ func runMonitor(o *monitorOptions) error {
 	if len(interfaces) == 0 {
 		interfaces = []string{""}
 	}
-	return runCounters(&o.counterOptions, guard{}, interfaces, func(iface string) (*counters[meter.EventCounts], error) {
+	return runCounters(&o.counterOptions, frame.Guard{}, interfaces, func(iface string) (*counters[meter.EventCounts], error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err

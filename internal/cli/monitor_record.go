@@ -59,10 +59,10 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
-	if err := checkPrints(); err != nil {
+	if err := frame.CheckPrints(); err != nil {
 		return err
 	}
-	ctx, err := begin(guard{})
+	ctx, err := frame.Begin(frame.Guard{})
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (m *monitor) record(w io.Writer, events uint64) error {
 			_, err = fmt.Fprintln(w, line.text(r.Case.Event))
 		}
 		if err != nil {
-			return explainPrint(err)
+			return frame.ExplainPrint(err)
 		}
 	}
 	return nil

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -19,11 +19,11 @@ import (
 // path cannot be written. series is nil for one file. A file that is there already is written over,
 // unless noOverwrite forbids it.
 func openOutput(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
-	if isStdout(path) {
+	if frame.IsStdout(path) {
 		if err := checkTakesFile(path); err != nil {
 			return nil, err
 		}
-		o.Name = stdoutName
+		o.Name = frame.StdoutName
 		f, err := capture.NewFile(os.Stdout, o)
 		if input := (inputError{}); errors.As(err, &input) {
 			return nil, inputError{path}
@@ -90,46 +90,13 @@ func awaitReader(ctx context.Context, open func() error) error {
 	}
 }
 
-// isStdout tells whether -w names standard output.
-func isStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
-
 // checkTakesFile refuses to write a capture file to a terminal or to nobody. path is what -w names.
 func checkTakesFile(path string) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or omit -w to see packets", path)
 	}
-	if err := checkNotClosed("packets", "-w /dev/null"); err != nil {
+	if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
 		return fmt.Errorf("-w %s: %w", path, err)
-	}
-	return nil
-}
-
-// isStdoutClosed tells whether standard output was closed when the process was started. Go's
-// runtime has opened /dev/null in its place by then, for reading and writing. A caller that has
-// done so itself looks the same, as Python with DEVNULL. A shell opens /dev/null for writing alone.
-func isStdoutClosed() bool {
-	var is unix.Stat_t
-	if err := unix.Fstat(unix.Stdout, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != unix.Mkdev(1, 3) {
-		return false
-	}
-	mode, err := unix.FcntlInt(uintptr(unix.Stdout), unix.F_GETFL, 0)
-	return err == nil && mode&unix.O_ACCMODE == unix.O_RDWR
-}
-
-// checkNotClosed refuses a standard output that is closed, because what is written to it would be
-// lost without a word. drop is what a user says to ask for just that.
-func checkNotClosed(what, drop string) error {
-	if !isStdoutClosed() {
-		return nil
-	}
-	return fmt.Errorf("standard output is closed, or /dev/null opened for reading and writing, and takes no %s: "+
-		"open it, or say %s to drop them", what, drop)
-}
-
-// checkPrints refuses a command that would measure, and print what it has found to nobody.
-func checkPrints() error {
-	if err := checkNotClosed("results", ">/dev/null"); err != nil {
-		return fmt.Errorf("print results: %w", err)
 	}
 	return nil
 }
@@ -138,14 +105,13 @@ func checkPrints() error {
 type progress struct {
 	destinations atomic.Pointer[[]destination] // nil before they are open
 	recorded     atomic.Pointer[capture.File]  // the recorder's last one; nil = none
-	printed      atomic.Int64                  // bytes
 }
 
 var written progress
 
 // bytes is how many bytes all outputs have taken together.
 func (p *progress) bytes() int64 {
-	n := p.printed.Load()
+	n := frame.PrintedSoFar()
 	if all := p.destinations.Load(); all != nil {
 		n += sizeOf(*all)
 	}
@@ -153,34 +119,4 @@ func (p *progress) bytes() int64 {
 		n += f.Size()
 	}
 	return n
-}
-
-const stdoutName = "standard output"
-
-// A stdout is standard output where packets are printed to it.
-type stdout struct{}
-
-func (stdout) Write(b []byte) (int, error) {
-	n, err := os.Stdout.Write(b)
-	written.printed.Add(int64(n))
-	return n, err
-}
-
-// checkStdout finds out that the reader of a pipe has gone also when nothing is printed.
-func checkStdout() error {
-	if outfile.ReaderGone(os.Stdout) {
-		return unix.EPIPE
-	}
-	return nil
-}
-
-// explainPrint says what was tried in an error of printing.
-func explainPrint(err error) error {
-	if errors.Is(err, unix.EPIPE) {
-		return outfile.WriteError(stdoutName, err)
-	}
-	if err != nil {
-		return fmt.Errorf("print to standard output: %w", err)
-	}
-	return nil
 }

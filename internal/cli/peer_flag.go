@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // A peerFlag is a flag of tcpdump, dumpcap or xdpdump that xdpcap does nothing for. Where they give
@@ -102,17 +104,12 @@ func (p *peerFlag) says() string {
 	return p.accepted
 }
 
-// A refusal is the error of a flag that is refused: what to do instead.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
 func (p *peerFlag) Set(value string) error {
 	accepts := func(v string) bool { return strings.EqualFold(v, value) }
 	if p.accepted != "" && (!p.needsValue() || slices.ContainsFunc(p.takes, accepts)) {
 		return nil
 	}
-	return refusal(p.instead)
+	return frame.Refusal(p.instead)
 }
 
 func (p *peerFlag) String() string { return "" }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -50,7 +51,7 @@ func tryLine(args ...string) error {
 	var o captureOptions
 	cmd := newCapture(&o)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return explainFlag(err, "xdpcap --help") })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return frame.ExplainFlag(err, "xdpcap --help") })
 	cmd.RunE = func(_ *cobra.Command, words []string) error {
 		o.filter.words = words
 		if o.read != nil {
@@ -114,7 +115,7 @@ func TestEveryFlag(t *testing.T) {
 			if err != nil {
 				t.Errorf("%q: %v", args, err)
 			}
-		case err == nil || err.Error() != flagName(f)+": "+p.instead || len(err.Error()) > usageWidth:
+		case err == nil || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > usageWidth:
 			t.Errorf("%q: %v, want one line with %q", args, err, p.instead)
 		}
 	})

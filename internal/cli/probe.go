@@ -72,7 +72,7 @@ func newProbe() *cobra.Command {
 	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	})
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	return cmd
 }
 

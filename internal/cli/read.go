@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // readOptions are the flags of read.
@@ -144,7 +145,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return explainWords(err, o.filter.words)
 	}
-	ctx, err := begin(guard{})
+	ctx, err := frame.Begin(frame.Guard{})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // splitArguments divides arguments into files and the words of a filter. dash is how many of them
@@ -103,7 +104,7 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 		switch {
 		case f.Name == "read-file" || ok && peer.accepted != "":
 		case read.Flags().Lookup(f.Name) == nil:
-			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", flagName(f))
+			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
 		case f.Name == "json":
 			args = append(args, "--json")
 		case isSlice(f.Value):

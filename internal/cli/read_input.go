@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -77,13 +78,13 @@ func openInput(name string) (*os.File, error) {
 // end. The caller closes it.
 func openWaiting(name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: signalled}), nil
+		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: frame.Signalled}), nil
 	}
 	f, err := openInput(name)
 	if err != nil {
 		return nil, err
 	}
-	return &waitingInput{File: f, ctx: signalled}, nil
+	return &waitingInput{File: f, ctx: frame.Signalled}, nil
 }
 
 // maxInput bounds what readInput reads, in bytes. A device or a pipe may never end.

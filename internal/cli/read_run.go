@@ -190,7 +190,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		r.stats.input = in
 		all = append(all, r.decode(&printed{Output: r.stats}))
 	case o.json || o.lines:
-		options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName}
+		options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName}
 		if o.json {
 			options.MoreJSON = lines.NewObjects(in, o.printing.format(false), len(o.files) > 1).Append
 		}
@@ -203,7 +203,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		}
 		all = append(all, r.decode(&printed{Output: lines}))
 	case len(r.outputs) == 0 || o.print:
-		all = append(all, r.decode(&printed{Output: lines.NewPrinter(stdout{}, stdoutName, checkStdout, o.printing.format(colored(os.Stdout)))}))
+		all = append(all, r.decode(&printed{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, o.printing.format(colored(os.Stdout)))}))
 	}
 	return all, nil
 }

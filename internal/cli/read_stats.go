@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
 	"github.com/xdpcap/xdpcap/internal/lines"
@@ -65,7 +66,7 @@ type interfaceTally struct {
 
 func newReadStats(asJSON bool) *readStats {
 	return &readStats{
-		out: stdout{}, json: asJSON, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally),
+		out: frame.Stdout{}, json: asJSON, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
@@ -152,7 +153,7 @@ func (s *readStats) End(final capture.Accounts) (capture.Accounts, error) {
 		r.writeTable(&text)
 	}
 	_, err := s.out.Write(text.Bytes())
-	return final, explainPrint(err)
+	return final, frame.ExplainPrint(err)
 }
 
 // rate is a tally over the time of all packets. Where that is no time at all, it has no rates.

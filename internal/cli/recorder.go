@@ -89,7 +89,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 		return nil
 	case o.size.Bytes < capture.MinRecorder:
 		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), capture.MinRecorder>>20)
-	case write == "" || isStdout(write):
+	case write == "" || frame.IsStdout(write):
 		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
 	case len(c.files()) > 1:
 		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.files()))

@@ -101,7 +101,7 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 		return nil, fmt.Errorf("%s: there is no file: add -w FILE", asked)
 	case len(o.files()) > 1:
 		return nil, fmt.Errorf("%s: -w names %d files: choose one that goes on in others", asked, len(o.files()))
-	case isStdout(o.write):
+	case frame.IsStdout(o.write):
 		return nil, fmt.Errorf("%s: standard output is one file, with no end: write to a file with -w FILE", asked)
 	case given("file-size") && r.size.Bytes == 0:
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")

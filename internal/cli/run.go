@@ -88,11 +88,11 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.plan(); err != nil {
 		return err
 	}
-	g := guard{interfaces: r.o.interfaces, yes: r.o.yes}
+	g := frame.Guard{Interfaces: r.o.interfaces, Yes: r.o.yes}
 	if r.o.sink {
-		g.flag = "--sink"
+		g.Flag = "--sink"
 	}
-	ctx, err := begin(g)
+	ctx, err := frame.Begin(g)
 	if err != nil {
 		return err
 	}
@@ -109,18 +109,18 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if r.prints() {
-		if err := checkNotClosed("packets", "-w /dev/null"); err != nil {
+		if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
 			return fmt.Errorf("print packets: %w", err)
 		}
 		if r.o.lines {
-			options := capture.WriterOptions{Format: capture.JSON, Name: stdoutName, Immediate: r.o.unbuffer}
+			options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName, Immediate: r.o.unbuffer}
 			if r.jsonLines, err = capture.NewFile(os.Stdout, options); err != nil {
 				return err
 			}
 		}
 	}
 	if r.o.rotate.printFiles {
-		if err := checkNotClosed("names", ">/dev/null"); err != nil {
+		if err := frame.CheckNotClosed("names", ">/dev/null"); err != nil {
 			return fmt.Errorf("--print-files: %w", err)
 		}
 	}
@@ -362,7 +362,7 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 		r.printed = &printed{Output: r.jsonLines}
 		outputs = append(outputs, r.printed)
 	case r.prints():
-		r.printed = &printed{Output: lines.NewPrinter(stdout{}, stdoutName, checkStdout, r.o.printing.format(colored(os.Stdout)))}
+		r.printed = &printed{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.format(colored(os.Stdout)))}
 		outputs = append(outputs, r.printed)
 	}
 	return outputs

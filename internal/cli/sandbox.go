@@ -67,7 +67,7 @@ func (o *sandboxOptions) plan(later string, files ...string) (err error) {
 
 // directoryOf returns the directory in which a file is, "" for what is no regular file.
 func directoryOf(file string) string {
-	if file == "" || isStdout(file) {
+	if file == "" || frame.IsStdout(file) {
 		return ""
 	}
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {

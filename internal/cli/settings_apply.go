@@ -132,9 +132,9 @@ func fitOf(values flagSettings) fit {
 		case kind(c) == severalValues:
 			several = several || len(flag.Value.(pflag.SliceValue).GetSlice()) > 1
 		case several:
-			err = refused(last, c, fmt.Errorf("%s %s: is one of several, and it takes one", flagName(flag), last.Value))
+			err = refused(last, c, fmt.Errorf("%s %s: is one of several, and it takes one", frame.FlagName(flag), last.Value))
 		case kind(c) == noValue && differ && last.Value != "true" && last.Value != "false":
-			err = refused(last, c, fmt.Errorf("%s %s: must be true or false", flagName(flag), last.Value))
+			err = refused(last, c, fmt.Errorf("%s %s: must be true or false", frame.FlagName(flag), last.Value))
 		}
 		if err == nil {
 			a.takers = append(a.takers, c.Name())
@@ -174,7 +174,7 @@ func (values flagSettings) apply(c *cobra.Command) error {
 			value = f.NoOptDefVal // the flag without a value
 		}
 		if err := c.Flags().Set(s.Flag, value); err != nil {
-			return refused(s, c, inPlainWords(err))
+			return refused(s, c, frame.InPlainWords(err))
 		}
 	}
 	return nil

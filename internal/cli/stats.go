@@ -51,8 +51,8 @@ func newStats() *cobra.Command {
 	addGroup(f, "Where", o.whereFlags)
 	addGroup(f, "What", o.whatFlags)
 	o.addFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", completeInterface)
-	cmd.RegisterFlagCompletionFunc("program", completeProgram)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -76,9 +76,9 @@ func runStats(o *statsOptions) error {
 	if err != nil {
 		return err
 	}
-	g := guard{interfaces: o.interfaces, yes: o.yes}
+	g := frame.Guard{Interfaces: o.interfaces, Yes: o.yes}
 	if options.Verdict != xdp.Pass {
-		g.flag = "--action " + o.action
+		g.Flag = "--action " + o.action
 	}
 	return runCounters(&o.counterOptions, g, o.interfaces, func(iface string) (*counters[meter.ActionCounts], error) {
 		options := options
@@ -213,7 +213,7 @@ func (verdictDirection) Type() string   { return "direction" }
 func (verdictDirection) Set(s string) error {
 	d, err := capture.ParseDirection(strings.ToLower(s))
 	if err == nil && d != capture.In {
-		err = refusal("nobody knows a verdict of what an interface sends, since XDP programs see what it receives: " +
+		err = frame.Refusal("nobody knows a verdict of what an interface sends, since XDP programs see what it receives: " +
 			"xdpcap count -Q " + d.String() + " counts it by protocol")
 	}
 	return err

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // The help shows each flag of a command once, in a group, and is not wider than a terminal. It
@@ -45,20 +44,6 @@ func TestUsage(t *testing.T) {
 			if n := utf8.RuneCountInString(line); n > usageWidth+1 {
 				t.Errorf("%s: %d columns: %s", command, n, line)
 			}
-		}
-	}
-}
-
-// A list is completed behind its last comma, and what stands before that is kept.
-func TestCompleteList(t *testing.T) {
-	for typed, want := range map[string][]string{
-		"":           {"aborted", "drop", "pass", "tx", "redirect"},
-		"dr":         {"aborted", "drop", "pass", "tx", "redirect"}, // the shell chooses
-		"drop,":      {"drop,aborted", "drop,pass", "drop,tx", "drop,redirect"},
-		"tx,drop,pa": {"tx,drop,aborted", "tx,drop,pass", "tx,drop,redirect"},
-	} {
-		if diff := cmp.Diff(want, inList(xdp.VerdictNames(), typed)); diff != "" {
-			t.Errorf("%q: %s", typed, diff)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"cmp"
@@ -9,18 +9,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// explainFlag puts the error of a flag's value into plain words: those of package pflag name the Go
+// ExplainFlag puts the error of a flag's value into plain words: those of package pflag name the Go
 // function that could not read it. help is the command that shows the flags; a flag of another tool
 // is refused with what to do, which is enough.
-func explainFlag(err error, help string) error {
-	var refused refusal
+func ExplainFlag(err error, help string) error {
+	var refused Refusal
 	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) && errors.As(err, &refused) {
-		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), refused)
+		return fmt.Errorf("%s: %w", FlagName(invalid.GetFlag()), refused)
 	}
-	return fmt.Errorf("%w; see %s", inPlainWords(err), help)
+	return fmt.Errorf("%w; see %s", InPlainWords(err), help)
 }
 
-func inPlainWords(err error) error {
+// InPlainWords is explainFlag without the command that shows the flags.
+func InPlainWords(err error) error {
 	var (
 		invalid *pflag.InvalidValueError
 		missing *pflag.ValueRequiredError
@@ -28,9 +29,9 @@ func inPlainWords(err error) error {
 	)
 	switch {
 	case errors.As(err, &invalid):
-		return fmt.Errorf("%s %s: %s", flagName(invalid.GetFlag()), cmp.Or(invalid.GetValue(), `""`), expected(invalid))
+		return fmt.Errorf("%s %s: %s", FlagName(invalid.GetFlag()), cmp.Or(invalid.GetValue(), `""`), expected(invalid))
 	case errors.As(err, &missing):
-		name := flagName(missing.GetFlag())
+		name := FlagName(missing.GetFlag())
 		value, _ := pflag.UnquoteUsage(missing.GetFlag())
 		return fmt.Errorf("%s needs a value: %s %s", name, name, value)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
@@ -39,10 +40,10 @@ func inPlainWords(err error) error {
 	return err
 }
 
-// setRest sets every flag that can be set, although the arguments have a mistake. pflag ends at the
+// SetRest sets every flag that can be set, although the arguments have a mistake. pflag ends at the
 // first mistake. But a --json after it says where the error is written to, and a -w to which file
 // it must not be written.
-func setRest(flags *pflag.FlagSet, args []string) {
+func SetRest(flags *pflag.FlagSet, args []string) {
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.ParseAll(args, func(f *pflag.Flag, value string) error {
 		f.Value.Set(value)
@@ -50,8 +51,8 @@ func setRest(flags *pflag.FlagSet, args []string) {
 	})
 }
 
-// flagName is the flag as messages call it: -c rather than --count.
-func flagName(f *pflag.Flag) string {
+// FlagName is the flag as messages call it: -c rather than --count.
+func FlagName(f *pflag.Flag) string {
 	if f.Shorthand != "" {
 		return "-" + f.Shorthand
 	}
@@ -81,3 +82,9 @@ func expected(e *pflag.InvalidValueError) string {
 	}
 	return e.Unwrap().Error() // of a type of this package
 }
+
+// A Refusal is the error of a flag that is refused: what to do instead.
+type Refusal string
+
+// Error is what to do instead.
+func (r Refusal) Error() string { return string(r) }

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"context"
@@ -14,20 +14,22 @@ import (
 const patience = time.Second
 
 var (
-	// signalled ends with the first signal to end. begun is closed by begin, which a command calls
+	// Signalled ends with the first signal to end. begun is closed by begin, which a command calls
 	// when it is ready to end by itself once signalled has ended.
-	signalled, endBySignal = context.WithCancel(context.Background())
+	Signalled, endBySignal = context.WithCancel(context.Background())
 	begun                  = make(chan struct{})
 
-	// hurried is closed by a signal that is to end an ending that hangs. What only waits gives up
+	// Hurried is closed by a signal that is to end an ending that hangs. What only waits gives up
 	// then, and has a second to print the account.
-	hurried = make(chan struct{})
+	Hurried = make(chan struct{})
 )
 
 // caught are the signals that catchSignals catches.
 var caught []os.Signal
 
-// catchSignals catches the signals to end from now on, until the process exits. It is called first.
+// CatchSignals catches the signals to end from now on, until the process exits. It is called first.
+// taken is how many bytes all outputs have taken together, by which an ending is seen to go on.
+//
 // A signal that comes before begin does not kill the process at once: a capture that has just been
 // started still gets a second to call begin, and then leaves a file and closing lines.
 //
@@ -36,7 +38,7 @@ var caught []os.Signal
 // that is closed hangs up twice. Any other ends the process as soon as the outputs have taken
 // nothing for a second, so that an ending that hangs can be ended and one that makes progress is
 // not cut short.
-func catchSignals() {
+func CatchSignals(taken func() int64) {
 	caught = []os.Signal{unix.SIGINT, unix.SIGTERM}
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
 		if !signal.Ignored(sig) { // nohup ignores SIGHUP, and a shell SIGQUIT in the background
@@ -55,8 +57,8 @@ func catchSignals() {
 			if time.Since(first) < patience {
 				sig = <-received
 			}
-			close(hurried)
-			waitForStandstill()
+			close(Hurried)
+			waitForStandstill(taken)
 		case <-time.After(patience):
 		}
 		dieBy(sig.(syscall.Signal))
@@ -66,15 +68,15 @@ func catchSignals() {
 // letSignalsKill undoes catchSignals. A signal that has come already kills the process now.
 func letSignalsKill() {
 	signal.Reset(caught...)
-	if signalled.Err() != nil {
+	if Signalled.Err() != nil {
 		dieBy(unix.SIGTERM)
 	}
 }
 
 // waitForStandstill returns when the outputs have taken nothing for a while.
-func waitForStandstill() {
-	for before := int64(-1); before != written.bytes(); time.Sleep(patience) {
-		before = written.bytes()
+func waitForStandstill(taken func() int64) {
+	for before := int64(-1); before != taken(); time.Sleep(patience) {
+		before = taken()
 	}
 }
 

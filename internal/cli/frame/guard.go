@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"fmt"
@@ -7,26 +7,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A guard keeps a command that drops packets from cutting this machine off. The zero guard allows
+// A Guard keeps a command that drops packets from cutting this machine off. The zero guard allows
 // everything.
-type guard struct {
-	flag       string // the flag that drops packets, as it was given: "--sink"; "" = none does
-	interfaces []string
-	yes        bool // --yes was given: the user means it
+type Guard struct {
+	Flag       string // the flag that drops packets, as it was given: "--sink"; "" = none does
+	Interfaces []string
+	Yes        bool // --yes was given: the user means it
 }
 
 // check returns an error where packets would be dropped on an interface over which this machine, or
 // something on it, talks: see [xdp.Interface.Use].
-func (g guard) check() error {
-	if g.flag != "" {
-		if err := forOwnRights(g.flag); err != nil {
+func (g Guard) check() error {
+	if g.Flag != "" {
+		if err := ForOwnRights(g.Flag); err != nil {
 			return err
 		}
 	}
-	if g.flag == "" || g.yes {
+	if g.Flag == "" || g.Yes {
 		return nil
 	}
-	for _, name := range g.interfaces {
+	for _, name := range g.Interfaces {
 		ifi, err := xdp.InterfaceByName(name)
 		if err != nil {
 			return err
@@ -42,9 +42,9 @@ func (g guard) check() error {
 	return nil
 }
 
-// forOwnRights refuses a flag that changes what happens to packets, or to a card for all who use
+// ForOwnRights refuses a flag that changes what happens to packets, or to a card for all who use
 // it, where the rights for that are those of the binary and not of who starts it.
-func forOwnRights(flag string) error {
+func ForOwnRights(flag string) error {
 	if privilege.SecureExecution() {
 		return fmt.Errorf("%s: this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root", flag)
 	}
@@ -52,7 +52,7 @@ func forOwnRights(flag string) error {
 }
 
 // refuse returns the error for an interface that is used, or nil.
-func (g guard) refuse(reason, remedy string) error {
+func (g Guard) refuse(reason, remedy string) error {
 	if reason == "" {
 		return nil
 	}
@@ -60,5 +60,5 @@ func (g guard) refuse(reason, remedy string) error {
 		remedy += "; or "
 	}
 	return fmt.Errorf("%s drops packets, and %s: this machine would be disturbed or cut off; %sadd --yes if that is meant",
-		g.flag, reason, remedy)
+		g.Flag, reason, remedy)
 }

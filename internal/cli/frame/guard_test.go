@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func TestGuardError(t *testing.T) {
 		{"rx0 is used", "end that", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; end that; or add --yes if that is meant"},
 	} {
 		got := ""
-		if err := (guard{flag: "--sink"}).refuse(test.reason, test.remedy); err != nil {
+		if err := (Guard{Flag: "--sink"}).refuse(test.reason, test.remedy); err != nil {
 			got = err.Error()
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -40,16 +40,16 @@ func TestGuard(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name    string
-		g       guard
+		g       Guard
 		pair    *testnet.Pair
 		refused string // "" = allowed
 	}{
-		{"an address", guard{flag: "--sink", interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has the IP address 192.0.2.2"},
-		{"the default route", guard{flag: "--drop 1", interfaces: []string{"rx0"}}, routed, "--drop 1 drops packets, and the default route is over rx0"},
-		{"--yes", guard{flag: "--sink", interfaces: []string{"rx0"}, yes: true}, addressed, ""},
-		{"nothing drops", guard{interfaces: []string{"rx0"}}, addressed, ""},
-		{"no address", guard{flag: "--sink", interfaces: []string{"rx0"}}, silent, ""},
-		{"no such interface", guard{flag: "--sink", interfaces: []string{"rx0", "nosuch"}}, silent, `interface "nosuch" does not exist`},
+		{"an address", Guard{Flag: "--sink", Interfaces: []string{"rx0"}}, addressed, "--sink drops packets, and rx0 has the IP address 192.0.2.2"},
+		{"the default route", Guard{Flag: "--drop 1", Interfaces: []string{"rx0"}}, routed, "--drop 1 drops packets, and the default route is over rx0"},
+		{"--yes", Guard{Flag: "--sink", Interfaces: []string{"rx0"}, Yes: true}, addressed, ""},
+		{"nothing drops", Guard{Interfaces: []string{"rx0"}}, addressed, ""},
+		{"no address", Guard{Flag: "--sink", Interfaces: []string{"rx0"}}, silent, ""},
+		{"no such interface", Guard{Flag: "--sink", Interfaces: []string{"rx0", "nosuch"}}, silent, `interface "nosuch" does not exist`},
 	} {
 		err := test.pair.Rx.Do(test.g.check)
 		if got := fmt.Sprint(err); (err == nil) != (test.refused == "") || !strings.Contains(got, test.refused) && err != nil {

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"errors"
@@ -12,21 +12,19 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
-
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// netnsFlag defines the flag for the network namespace that a command works in.
-func netnsFlag(f *pflag.FlagSet) {
-	frame.NameVar(f, new(string), "netns", "",
+// NetnsFlag defines the flag for the network namespace that a command works in.
+func NetnsFlag(f *pflag.FlagSet) {
+	NameVar(f, new(string), "netns", "",
 		"work in this network `namespace`: a name of ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
 }
 
-// enterNetns makes the whole process work in the network namespace that --netns names, if it does.
+// EnterNetns makes the whole process work in the network namespace that --netns names, if it does.
 // setns(2) moves one thread, and goroutines run on any. So the process executes itself again from
 // the thread that was moved, and finds itself there the second time. Its mount namespace stays the
 // caller's: files are opened there. It is called before anything else is opened or attached.
-func enterNetns(f *pflag.FlagSet) error {
+func EnterNetns(f *pflag.FlagSet) error {
 	flag := f.Lookup("netns")
 	if flag == nil || !flag.Changed {
 		return nil

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// begin is what every command that attaches something calls first. It checks that the command does
+// Begin is what every command that attaches something calls first. It checks that the command does
 // not cut this machine off. From here on a signal does not kill the process: the context ends with
 // the first one, and the command then detaches and prints its totals. It may have come already.
-func begin(g guard) (context.Context, error) {
+func Begin(g Guard) (context.Context, error) {
 	close(begun)
 	// When the reader of standard output goes away, write returns an error instead of ending the
 	// process. The signal is caught and not ignored, because commands that are started would
@@ -20,5 +20,5 @@ func begin(g guard) (context.Context, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
-	return signalled, nil
+	return Signalled, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"bytes"
@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mendBashCompletion changes the script of cobra's command completion in one place: it puts a
+// MendBashCompletion changes the script of cobra's command completion in one place: it puts a
 // backslash before each comma of a word that it completes, and what stands behind the next comma
 // would not be completed then.
-func mendBashCompletion(root *cobra.Command) {
+func MendBashCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	bash, _, err := root.Find([]string{"completion", "bash"})
 	if err != nil || bash.Name() != "bash" {
@@ -23,7 +23,7 @@ func mendBashCompletion(root *cobra.Command) {
 			return err
 		}
 		_, err = cmd.OutOrStdout().Write(script)
-		return explainPrint(err)
+		return ExplainPrint(err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"slices"
@@ -12,13 +12,14 @@ import (
 
 // interfacesOf are those that a command sees: in the namespace of --netns, if that is given.
 func interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
-	if err := enterNetns(cmd.Flags()); err != nil {
+	if err := EnterNetns(cmd.Flags()); err != nil {
 		return nil, err
 	}
 	return xdp.Interfaces()
 }
 
-func completeInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// CompleteInterface offers the interfaces that the command sees.
+func CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ifis, err := interfacesOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
@@ -30,8 +31,8 @@ func completeInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeList completes the last word of a list with commas. It offers no word twice.
-func completeList(words ...string) cobra.CompletionFunc {
+// CompleteList completes the last word of a list with commas. It offers no word twice.
+func CompleteList(words ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return inList(words, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
@@ -49,8 +50,8 @@ func inList(words []string, typed string) (complete []string) {
 	return complete
 }
 
-// completeProgram offers the programs that run on the interfaces of -i, or on all.
-func completeProgram(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+// CompleteProgram offers the programs that run on the interfaces of -i, or on all.
+func CompleteProgram(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	ifis, err := interfacesOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

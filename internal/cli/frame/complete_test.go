@@ -1,0 +1,23 @@
+package frame
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A list is completed behind its last comma, and what stands before that is kept.
+func TestCompleteList(t *testing.T) {
+	for typed, want := range map[string][]string{
+		"":           {"aborted", "drop", "pass", "tx", "redirect"},
+		"dr":         {"aborted", "drop", "pass", "tx", "redirect"}, // the shell chooses
+		"drop,":      {"drop,aborted", "drop,pass", "drop,tx", "drop,redirect"},
+		"tx,drop,pa": {"tx,drop,aborted", "tx,drop,pass", "tx,drop,redirect"},
+	} {
+		if diff := cmp.Diff(want, inList(xdp.VerdictNames(), typed)); diff != "" {
+			t.Errorf("%q: %s", typed, diff)
+		}
+	}
+}
