@@ -164,7 +164,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 	}
 	own, err = f.End(session)
-	if failed != nil && err == nil && !strings.Contains(failed.Error(), "asked for") {
+	if err == nil && !errors.Is(failed, ErrEnough) {
 		err = failed
 	}
 	for _, a := range own {

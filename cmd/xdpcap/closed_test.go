@@ -34,7 +34,7 @@ func TestStdoutClosed(t *testing.T) {
 		{capture, ">&-", "xdpcap: print packets: standard output is closed, or "},
 		{capture + " --print -w " + os.DevNull, ">&-", "xdpcap: print packets: standard output is closed, or "},
 		{capture + " -w " + os.DevNull + " --json=/dev/stdout", ">&-", "xdpcap: --json=/dev/stdout: xdpcap was started without this descriptor"},
-		{capture + " -C 1M --print-files -w " + file + "2", ">&-", "xdpcap: --print-files: standard output is closed, or "},
+		{capture + " -C 1M --print-files -w " + tempFile(t), ">&-", "xdpcap: --print-files: standard output is closed, or "},
 		{"stats" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"stats --json" + counting, "1<>/dev/null", "xdpcap: print results: standard output is closed, or "},
 		{"count" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
