@@ -187,6 +187,9 @@ func (f *File) rotate(at time.Time) error {
 	}
 	next := f.rotation.next(f.place, at)
 	if n := f.rotation.Files; n > 0 && next.Number >= n {
+		if n == 1 {
+			return errEnough("the limit of 1 file is reached")
+		}
 		return errEnough("the limit of %d files is reached", n)
 	}
 	if err := f.open(next); err != nil {

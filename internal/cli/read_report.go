@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -89,15 +90,22 @@ func difference(a, b *uint64) *uint64 {
 	return &d
 }
 
+// String is the equation of the account or, of a file that does not say everything, the numbers
+// that it has.
 func (a *fileAccount) String() string {
-	number := func(n *uint64) string {
-		if n == nil {
-			return "?"
+	var known []string
+	for _, n := range []struct {
+		value *uint64
+		name  string
+	}{{a.Seen, "seen"}, {a.FilteredOut, "filtered out"}, {a.NotSampled, "not sampled"}, {a.Lost, "lost"}, {a.Captured, "captured"}} {
+		if n.value != nil {
+			known = append(known, fmt.Sprintf("%d %s", *n.value, n.name))
 		}
-		return strconv.FormatUint(*n, 10)
 	}
-	return fmt.Sprintf("%s seen = %s filtered out + %s not sampled + %s lost + %s captured",
-		number(a.Seen), number(a.FilteredOut), number(a.NotSampled), number(a.Lost), number(a.Captured))
+	if len(known) == 5 {
+		return known[0] + " = " + strings.Join(known[1:], " + ")
+	}
+	return strings.Join(known, ", ")
 }
 
 func (r *readReport) writeTable(w io.Writer) {
@@ -118,7 +126,7 @@ func (r *readReport) writeTable(w io.Writer) {
 	r.estimateTable(w)
 	r.flowTable(w)
 	for _, i := range r.Interfaces {
-		if i.Account != nil {
+		if i.Account != nil && i.Account.String() != "" {
 			fmt.Fprintf(w, "%s: %v\n", i.label, i.Account)
 		}
 	}
