@@ -83,10 +83,10 @@ func newBench() *cobra.Command {
 		Args:    frame.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd.OutOrStdout(), &o, cmd.Flags()) },
 	}
-	addGroup(cmd.Flags(), "What", o.whatFlags)
-	addGroup(cmd.Flags(), "Where", o.whereFlags)
-	addGroup(cmd.Flags(), "When", o.timeFlags)
-	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+	frame.AddGroup(cmd.Flags(), "What", o.whatFlags)
+	frame.AddGroup(cmd.Flags(), "Where", o.whereFlags)
+	frame.AddGroup(cmd.Flags(), "When", o.timeFlags)
+	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&o.json, "json", false, "print one JSON object")
 	})
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)

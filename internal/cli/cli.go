@@ -82,12 +82,12 @@ func newRoot() *cobra.Command {
 	cmd := newCapture(&o)
 	cmd.Version = version.String()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	setUsage(cmd)
+	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
 	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), newInterfaces(), newProbe())
 	for _, c := range append(cmd.Commands(), cmd) {
-		addGroup(c.Flags(), "Where", frame.NetnsFlag)
+		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
 			if c == cmd && o.read != nil {
 				return nil // the settings are not for the capture then

@@ -64,8 +64,8 @@ func newCount() *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
 	}
 	f := cmd.Flags()
-	addGroup(f, "Where", o.whereFlags)
-	addGroup(f, "What", o.whatFlags)
+	frame.AddGroup(f, "Where", o.whereFlags)
+	frame.AddGroup(f, "What", o.whatFlags)
 	o.addFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)

@@ -28,9 +28,9 @@ const minInterval = 10 * time.Millisecond
 
 // addFlags adds these flags to those of a command, as its last groups.
 func (o *counterOptions) addFlags(f *pflag.FlagSet) {
-	addGroup(f, "When", o.timeFlags)
-	addGroup(f, "Output", o.outputFlags)
-	addGroup(f, "Privileges", func(f *pflag.FlagSet) { noSandboxVar(f, &o.keep) })
+	frame.AddGroup(f, "When", o.timeFlags)
+	frame.AddGroup(f, "Output", o.outputFlags)
+	frame.AddGroup(f, "Privileges", func(f *pflag.FlagSet) { noSandboxVar(f, &o.keep) })
 }
 
 func (o *counterOptions) timeFlags(f *pflag.FlagSet) {

@@ -78,7 +78,7 @@ func (o *extcapOptions) hears(f *pflag.Flag) bool {
 	if !o.asked() {
 		return true
 	}
-	switch f.Annotations[groupKey][0] {
+	switch f.Annotations[frame.GroupKey][0] {
 	case "Long captures", "Flight recorder", "Live streams":
 		return false
 	case "Output":

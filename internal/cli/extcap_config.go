@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -112,7 +114,7 @@ func (x *extcapOptions) listSettings(out io.Writer, flags *pflag.FlagSet, ifname
 func (s *extcapSetting) print(out io.Writer, number int, flag *pflag.Flag) {
 	_, tooltip := pflag.UnquoteUsage(flag)
 	group := extcapFilterGroup
-	if titles := flag.Annotations[groupKey]; titles != nil {
+	if titles := flag.Annotations[frame.GroupKey]; titles != nil {
 		group = titles[0]
 	}
 	fmt.Fprintf(out, "arg {number=%d}{call=--%s}{display=%s}{tooltip=%s}{type=%s}{group=%s}%s\n",

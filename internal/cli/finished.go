@@ -51,19 +51,19 @@ func (t *tally) left() int { return t.asked - t.ended }
 const maxNames = 10_000
 
 // newFinishedFiles finds the command before anything is captured.
-func newFinishedFiles(o *rotationOptions, output *os.File, note func(error)) (*finishedFiles, error) {
-	f := &finishedFiles{name: o.command, note: note, running: make(chan struct{}, runtime.NumCPU())}
-	f.prints.what, f.commands.what = "--print-files", "-z "+o.command
+func newFinishedFiles(command string, output *os.File, note func(error)) (*finishedFiles, error) {
+	f := &finishedFiles{name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
+	f.prints.what, f.commands.what = "--print-files", "-z "+command
 	if output != nil {
 		f.output = output
 	}
-	if o.command == "" {
+	if command == "" {
 		return f, nil
 	}
 	var err error
-	if f.path, err = exec.LookPath(o.command); err != nil {
+	if f.path, err = exec.LookPath(command); err != nil {
 		return nil, fmt.Errorf("-z %s: %w: give the name or the path of one command; it gets the file's name as its argument",
-			o.command, errors.Unwrap(err))
+			command, errors.Unwrap(err))
 	}
 	return f, nil
 }

@@ -46,7 +46,7 @@ func usageNotes() string {
 	var b strings.Builder
 	for _, n := range append([]note{peerNote(), sentNote}, notes...) {
 		b.WriteString("\n\n" + n.title + ":\n")
-		b.WriteString(wrapped(n.text, "  ", usageWidth))
+		b.WriteString(wrapped(n.text, "  ", frame.UsageWidth))
 	}
 	return b.String()
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -28,7 +30,7 @@ func TestHelpFilter(t *testing.T) {
 	text := helpOf(t, "help", "filter")
 	shown := 0
 	for line := range strings.Lines(text) {
-		if len(line) > usageWidth+1 {
+		if len(line) > frame.UsageWidth+1 {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 		expression, _, ok := strings.Cut(strings.TrimPrefix(line, "  "), "   ")

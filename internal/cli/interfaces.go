@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// newInterfaces makes the command.
 func newInterfaces() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -27,12 +27,13 @@ func newInterfaces() *cobra.Command {
 			return printInterfaces(cmd.OutOrStdout(), asJSON)
 		},
 	}
-	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&asJSON, "json", false, "print one JSON array")
 	})
 	return cmd
 }
 
+// printInterfaces prints the interfaces of this network namespace, as a table or as JSON.
 func printInterfaces(out io.Writer, asJSON bool) error {
 	ifis, err := xdp.Interfaces()
 	if err != nil {
@@ -102,31 +103,9 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {
 		mode, name, id := "-", "-", "-"
 		if len(ifi.Programs) > 0 {
 			p := ifi.Programs[0]
-			mode, name, id = ifi.Mode.String(), orDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
+			mode, name, id = ifi.Mode.String(), frame.OrDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", escape.Text(ifi.Name), orDash(ifi.Driver), ifi.MTU, state, mode, name, id)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id)
 	}
 	return t.Flush()
 }
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// oneInterface is the value of -i for a command that takes one.
-type oneInterface string
-
-func (i *oneInterface) Set(name string) error {
-	if *i != "" {
-		return errors.New("is one too many: it takes one interface")
-	}
-	*i = oneInterface(name)
-	return nil
-}
-
-func (i *oneInterface) String() string { return string(*i) }
-
-func (i *oneInterface) Type() string { return "interface" }

@@ -61,8 +61,8 @@ func newLatency() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	addGroup(f, "Where", o.whereFlags)
-	addGroup(f, "How it measures", o.methodFlags)
+	frame.AddGroup(f, "Where", o.whereFlags)
+	frame.AddGroup(f, "How it measures", o.methodFlags)
 	o.addFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)

@@ -38,7 +38,7 @@ func newManual() *cobra.Command {
 			return frame.ExplainPrint(err)
 		},
 	}
-	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		frame.NameVar(f, &dir, "dir", "", "write all pages below this `directory`")
 	})
 	cmd.RegisterFlagCompletionFunc("dir", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -135,14 +135,14 @@ func (p page) writeCommands(r *roff) {
 }
 
 func (p page) writeFlags(r *roff) {
-	groups := flagGroups(p.cmd.LocalFlags())
+	groups := frame.FlagGroups(p.cmd.LocalFlags())
 	if !p.cmd.Runnable() || len(groups) == 0 {
 		return
 	}
 	r.macro("SH", "OPTIONS")
 	for _, g := range groups {
-		r.macro("SS", g.title)
-		g.flags.VisitAll(func(f *pflag.Flag) {
+		r.macro("SS", g.Title)
+		g.Flags.VisitAll(func(f *pflag.Flag) {
 			value, usage := pflag.UnquoteUsage(f)
 			if f.Value.Type() == "count" {
 				value = ""

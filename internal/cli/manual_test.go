@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -58,7 +60,7 @@ func TestManual(t *testing.T) {
 			}
 			// What is preformatted is as wide as the help.
 			for line := range strings.Lines(shown) {
-				if len(line) > usageWidth+len("       ") {
+				if len(line) > frame.UsageWidth+len("       ") {
 					t.Errorf("%d columns: %s", len(line), line)
 				}
 			}

@@ -56,7 +56,7 @@ func newMonitor() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	addGroup(f, "Which events", o.eventFlags)
+	frame.AddGroup(f, "Which events", o.eventFlags)
 	o.addFlags(f)
 	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)

@@ -157,7 +157,7 @@ func (d *destinations) watchFiles(output *os.File) (err error) {
 		return nil
 	}
 	err = d.flags.sandbox.as(func() (err error) {
-		d.finished, err = newFinishedFiles(rotate, output, d.notice)
+		d.finished, err = newFinishedFiles(rotate.command, output, d.notice)
 		return err
 	})
 	if err != nil {

@@ -115,7 +115,7 @@ func TestEveryFlag(t *testing.T) {
 			if err != nil {
 				t.Errorf("%q: %v", args, err)
 			}
-		case err == nil || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > usageWidth:
+		case err == nil || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > frame.UsageWidth:
 			t.Errorf("%q: %v, want one line with %q", args, err, p.instead)
 		}
 	})

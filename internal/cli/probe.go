@@ -41,6 +41,7 @@ runs there), else 1.
                 capture_sent, filter, sample_flows, stats_count, latency, monitor,
                 transport_perf, transport_ring`
 
+// newProbe makes the command.
 func newProbe() *cobra.Command {
 	var name string
 	var asJSON bool
@@ -66,10 +67,10 @@ func newProbe() *cobra.Command {
 			return captureError(r)
 		},
 	}
-	addGroup(cmd.Flags(), "Where", func(f *pflag.FlagSet) {
-		f.VarP((*oneInterface)(&name), "interface", "i", "look at this `interface`, too")
+	frame.AddGroup(cmd.Flags(), "Where", func(f *pflag.FlagSet) {
+		f.VarP((*frame.OneInterface)(&name), "interface", "i", "look at this `interface`, too")
 	})
-	addGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
+	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	})
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
@@ -241,7 +242,7 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 
 func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	t.section("interface " + escape.Text(ifi.Name))
-	t.fact("driver", orDash(ifi.Driver))
+	t.fact("driver", frame.OrDash(ifi.Driver))
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))
 	t.check("frags", ifi.Frags)
@@ -270,7 +271,7 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 		t.fact("program", "none")
 		return
 	}
-	t.fact("program", fmt.Sprintf("%s (id %d), %s", orDash(ifi.Program.Name), ifi.Program.ID, ifi.Program.Mode))
+	t.fact("program", fmt.Sprintf("%s (id %d), %s", frame.OrDash(ifi.Program.Name), ifi.Program.ID, ifi.Program.Mode))
 	t.check("traceable", ifi.Program.Traceable)
 }
 

@@ -60,25 +60,25 @@ func newRead() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	addGroup(f, "Which packets", func(f *pflag.FlagSet) {
+	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.flags(f)
 		f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
 	})
-	addGroup(f, "Output", func(f *pflag.FlagSet) {
+	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.fileFlags(f)
 		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which without -w is printed (default by its suffix, and pcapng)"
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
 		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
 		o.sflow.agentFlag(f)
 	})
-	addGroup(f, "Long captures", o.rotate.flags)
-	addGroup(f, "Live streams", o.live.flags)
-	addGroup(f, "Lines", o.printing.flags)
-	addGroup(f, "Privileges", o.sandbox.flags)
+	frame.AddGroup(f, "Long captures", o.rotate.flags)
+	frame.AddGroup(f, "Live streams", o.live.flags)
+	frame.AddGroup(f, "Lines", o.printing.flags)
+	frame.AddGroup(f, "Privileges", o.sandbox.flags)
 	// What a capture counts, prints and writes, and how much, is nothing for a command that reads
 	// what it has written: --stats is another flag there, and --print has read refuse --stats.
 	f.VisitAll(func(flag *pflag.Flag) {
-		switch flag.Annotations[groupKey][0] {
+		switch flag.Annotations[frame.GroupKey][0] {
 		case "Output", "Long captures":
 			flag.Annotations[typedKey] = []string{"true"}
 		}

@@ -35,7 +35,7 @@ func commandsOf(root *cobra.Command) []*cobra.Command {
 }
 
 func settable(f *pflag.Flag) bool {
-	return f != nil && f.Annotations[groupKey] != nil && f.Annotations[typedKey] == nil
+	return f != nil && f.Annotations[frame.GroupKey] != nil && f.Annotations[typedKey] == nil
 }
 
 // typedKey is the annotation of a flag that only the command line can set, because a setting of

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
@@ -33,7 +35,7 @@ func TestUsage(t *testing.T) {
 			if n < want || want == 0 && n > 0 {
 				t.Errorf("%s: the help has --%s %d times, want %d", command, f.Name, n, want)
 			}
-			if f.Annotations[groupKey] == nil && !f.Hidden && f.Name != "help" && f.Name != "version" {
+			if f.Annotations[frame.GroupKey] == nil && !f.Hidden && f.Name != "help" && f.Name != "version" {
 				t.Errorf("%s: --%s stands in no group", command, f.Name)
 			}
 		})
@@ -41,7 +43,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: -v looks as if it took a value:\n%s", command, out.String())
 		}
 		for line := range strings.Lines(out.String()) {
-			if n := utf8.RuneCountInString(line); n > usageWidth+1 {
+			if n := utf8.RuneCountInString(line); n > frame.UsageWidth+1 {
 				t.Errorf("%s: %d columns: %s", command, n, line)
 			}
 		}

@@ -1,4 +1,4 @@
-package cli
+package frame
 
 import (
 	"regexp"
@@ -9,44 +9,44 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// groupKey is the annotation of a flag that says in which group it stands.
-const groupKey = "group"
+// GroupKey is the annotation of a flag that says in which group it stands.
+const GroupKey = "group"
 
-// addGroup adds flags to those of a command, below a title in its help. Groups and flags are shown
+// AddGroup adds flags to those of a command, below a title in its help. Groups and flags are shown
 // in the order in which they are added.
-func addGroup(all *pflag.FlagSet, title string, define func(f *pflag.FlagSet)) {
+func AddGroup(all *pflag.FlagSet, title string, define func(f *pflag.FlagSet)) {
 	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	f.SortFlags, all.SortFlags = false, false
 	define(f)
 	f.VisitAll(func(flag *pflag.Flag) {
-		flag.Annotations = map[string][]string{groupKey: {title}}
+		flag.Annotations = map[string][]string{GroupKey: {title}}
 		all.AddFlag(flag)
 	})
 }
 
 // A flagGroup are the flags that the help shows below a title.
 type flagGroup struct {
-	title string
-	flags *pflag.FlagSet
+	Title string
+	Flags *pflag.FlagSet
 }
 
-// flagGroups returns the flags that are not hidden. Those that cobra adds have no group of their
+// FlagGroups returns the flags that are not hidden. Those that cobra adds have no group of their
 // own, and come last.
-func flagGroups(all *pflag.FlagSet) (groups []flagGroup) {
+func FlagGroups(all *pflag.FlagSet) (groups []flagGroup) {
 	const other = "Other"
 	add := func(flag *pflag.Flag, title string) {
-		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.title == title })
+		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.Title == title })
 		if i < 0 {
 			i = len(groups)
 			f := pflag.NewFlagSet(title, pflag.ContinueOnError)
 			f.SortFlags = false
 			groups = append(groups, flagGroup{title, f})
 		}
-		groups[i].flags.AddFlag(flag)
+		groups[i].Flags.AddFlag(flag)
 	}
 	for _, grouped := range []bool{true, false} {
 		all.VisitAll(func(flag *pflag.Flag) {
-			title, ok := flag.Annotations[groupKey]
+			title, ok := flag.Annotations[GroupKey]
 			switch {
 			case flag.Hidden || ok != grouped:
 			case ok:
@@ -59,18 +59,18 @@ func flagGroups(all *pflag.FlagSet) (groups []flagGroup) {
 	return groups
 }
 
-// usageWidth is how many columns the help takes at most.
-const usageWidth = 100
+// UsageWidth is how many columns the help takes at most.
+const UsageWidth = 100
 
 // flagUsages lists flags for the help, below the titles of their groups.
 func flagUsages(all *pflag.FlagSet) string {
 	var b strings.Builder
-	groups := flagGroups(all)
+	groups := FlagGroups(all)
 	for _, g := range groups {
 		if len(groups) > 1 {
-			b.WriteString("\n " + g.title + ":\n")
+			b.WriteString("\n " + g.Title + ":\n")
 		}
-		b.WriteString(g.flags.FlagUsagesWrapped(usageWidth))
+		b.WriteString(g.Flags.FlagUsagesWrapped(UsageWidth))
 	}
 	// pflag names the type of a flag that counts how often it is given, as if it took a value.
 	return countingFlag.ReplaceAllString(b.String(), "$1      ")
@@ -78,8 +78,9 @@ func flagUsages(all *pflag.FlagSet) string {
 
 var countingFlag = regexp.MustCompile(`(?m)^(\s+-\w, --[\w-]+) count`)
 
-// setUsage makes the help of a command and of those below it.
-func setUsage(cmd *cobra.Command) {
+// SetUsage makes the help of a command and of those below it. notes stand at the end of the
+// command's own.
+func SetUsage(cmd *cobra.Command, notes func() string) {
 	cobra.AddTemplateFunc("flagUsages", flagUsages)
 	t := cmd.UsageTemplate()
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
@@ -89,7 +90,7 @@ func setUsage(cmd *cobra.Command) {
 		if c.HasParent() {
 			return ""
 		}
-		return usageNotes()
+		return notes()
 	})
 	t = strings.Replace(t, "{{if .HasHelpSubCommands}}", "{{notes .}}{{if .HasHelpSubCommands}}", 1)
 	cmd.SetUsageTemplate(t)

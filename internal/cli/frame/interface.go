@@ -1,0 +1,27 @@
+package frame
+
+import "errors"
+
+// OneInterface is the value of -i for a command that takes one.
+type OneInterface string
+
+// Set, String and Type are pflag.Value's.
+func (i *OneInterface) Set(name string) error {
+	if *i != "" {
+		return errors.New("is one too many: it takes one interface")
+	}
+	*i = OneInterface(name)
+	return nil
+}
+
+func (i *OneInterface) String() string { return string(*i) }
+
+func (i *OneInterface) Type() string { return "interface" }
+
+// OrDash is what a table has for a word that may be missing.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
