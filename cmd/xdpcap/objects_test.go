@@ -1,6 +1,9 @@
 package main_test
 
-import "github.com/xdpcap/xdpcap/internal/cli"
+import (
+	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+)
 
 // What --json prints.
 type (
@@ -22,7 +25,7 @@ type (
 	benchReport   = cli.BenchReport
 	programReport = cli.ProgramReport
 	readReport    = cli.ReadReport
-	interfaceKeys = cli.InterfaceKeys
+	interfaceKeys = interfaces.Keys
 	intervalKeys  = cli.IntervalKeys
 	rate          = cli.Rate
 	flowRate      = cli.FlowRate

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -101,7 +102,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 				return errors.New("-D prints to standard output: its --json takes no file")
 			}
 			if o.list {
-				return printInterfaces(cmd.OutOrStdout(), o.json.given)
+				return interfaces.Print(cmd.OutOrStdout(), o.json.given)
 			}
 			if o.card.listStamps {
 				return printStampTypes(cmd.OutOrStdout(), o.interfaces)

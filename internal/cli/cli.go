@@ -11,6 +11,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
@@ -85,7 +87,7 @@ func newRoot() *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), newInterfaces(), newProbe())
+	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), interfaces.New(), probe.New())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {

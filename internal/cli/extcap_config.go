@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
-
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
-
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 

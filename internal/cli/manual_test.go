@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
-
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 

@@ -16,7 +16,6 @@ type (
 	BenchReport   = benchReport
 	ProgramReport = programReport
 	ReadReport    = readReport
-	InterfaceKeys = interfaceKeys
 	IntervalKeys  = intervalKeys
 	Rate          = rate
 	FlowRate      = flowRate

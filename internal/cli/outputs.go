@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
@@ -89,8 +90,8 @@ type destinations struct {
 	notice func(error) // does not wait
 
 	opened   []destination
-	outputs  []namedOutput  // with the recorder, in the order of -w
-	finished *finishedFiles // nil where nothing is to be told of finished files
+	outputs  []namedOutput   // with the recorder, in the order of -w
+	finished *finished.Files // nil where nothing is to be told of finished files
 }
 
 // openTarget opens what a -w names.
@@ -157,7 +158,7 @@ func (d *destinations) watchFiles(output *os.File) (err error) {
 		return nil
 	}
 	err = d.flags.sandbox.as(func() (err error) {
-		d.finished, err = newFinishedFiles(rotate.command, output, d.notice)
+		d.finished, err = finished.New(rotate.command, output, d.notice)
 		return err
 	})
 	if err != nil {
@@ -165,10 +166,10 @@ func (d *destinations) watchFiles(output *os.File) (err error) {
 	}
 	series.Finished = func(path string) {
 		if rotate.printFiles {
-			d.finished.print(path)
+			d.finished.Print(path)
 		}
 		if rotate.command != "" {
-			d.finished.run(path)
+			d.finished.Run(path)
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func (r *readRun) run(ctx context.Context) error {
 		_, err = capture.Run(ctx, in, outputs...)
 	}
 	if r.finished != nil {
-		r.finished.wait(r.tell)
+		r.finished.Wait(r.tell)
 	}
 	for _, notice := range r.noticed {
 		frame.Say(frame.Stderr, "%s", notice)

@@ -257,7 +257,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 		r.writeAccounts(r.accounts)
 	}
 	if r.finished != nil {
-		r.finished.wait(reporter.note)
+		r.finished.Wait(reporter.note)
 	}
 	if n := r.notices.Left(); n > 0 {
 		frame.Say(r.text, "%d more notices were not told, because there were many like them", n)

@@ -6,12 +6,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // The help shows each flag of a command once, in a group, and is not wider than a terminal. It

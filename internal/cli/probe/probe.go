@@ -1,4 +1,5 @@
-package cli
+// Package probe is the command that tells what this kernel, this user and an interface allow.
+package probe
 
 import (
 	"encoding/json"
@@ -41,8 +42,8 @@ runs there), else 1.
                 capture_sent, filter, sample_flows, stats_count, latency, monitor,
                 transport_perf, transport_ring`
 
-// newProbe makes the command.
-func newProbe() *cobra.Command {
+// New makes the command.
+func New() *cobra.Command {
 	var name string
 	var asJSON bool
 	cmd := &cobra.Command{

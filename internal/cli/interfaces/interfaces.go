@@ -1,4 +1,5 @@
-package cli
+// Package interfaces is the command that lists the interfaces of a network namespace.
+package interfaces
 
 import (
 	"encoding/json"
@@ -15,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// newInterfaces makes the command.
-func newInterfaces() *cobra.Command {
+// New makes the command.
+func New() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "interfaces [--json]",
@@ -24,7 +25,7 @@ func newInterfaces() *cobra.Command {
 		Example: "  xdpcap interfaces\n  xdpcap interfaces --json | jq '.[] | select(.program)'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printInterfaces(cmd.OutOrStdout(), asJSON)
+			return Print(cmd.OutOrStdout(), asJSON)
 		},
 	}
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
@@ -33,8 +34,8 @@ func newInterfaces() *cobra.Command {
 	return cmd
 }
 
-// printInterfaces prints the interfaces of this network namespace, as a table or as JSON.
-func printInterfaces(out io.Writer, asJSON bool) error {
+// Print prints the interfaces of this network namespace, as a table or as JSON.
+func Print(out io.Writer, asJSON bool) error {
 	ifis, err := xdp.Interfaces()
 	if err != nil {
 		return err
@@ -45,8 +46,8 @@ func printInterfaces(out io.Writer, asJSON bool) error {
 	return writeInterfaces(out, ifis)
 }
 
-// interfaceKeys is an interface as interfaces --json prints it.
-type interfaceKeys struct {
+// Keys is an interface as interfaces --json prints it.
+type Keys struct {
 	Name     string           `json:"name"`
 	Index    int              `json:"index"`
 	Alias    string           `json:"alias,omitempty"`
@@ -68,9 +69,9 @@ type attachedProgram struct {
 }
 
 func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface) error {
-	all := []interfaceKeys{}
+	all := []Keys{}
 	for _, ifi := range ifis {
-		keys := interfaceKeys{
+		keys := Keys{
 			Name:     ifi.Name,
 			Index:    ifi.Index,
 			Alias:    ifi.Alias,

@@ -1,4 +1,6 @@
-package cli
+// Package finished tells of files that a capture has finished: to standard output, and to the
+// command of -z.
+package finished
 
 import (
 	"errors"
@@ -18,9 +20,9 @@ import (
 // commandPatience is how long the end of a capture waits for the commands of -z.
 const commandPatience = time.Minute
 
-// finishedFiles are what is told of each finished file: its name goes to standard output, and to a
+// Files are what is told of each finished file: its name goes to standard output, and to a
 // command. Neither keeps the capture waiting.
-type finishedFiles struct {
+type Files struct {
 	path   string    // of the command; "" = none
 	name   string    // as -z has it
 	output io.Writer // the command's; nil = nobody's
@@ -50,9 +52,9 @@ func (t *tally) left() int { return t.asked - t.ended }
 // maxNames is how many names may wait to be printed. More are not printed.
 const maxNames = 10_000
 
-// newFinishedFiles finds the command before anything is captured.
-func newFinishedFiles(command string, output *os.File, note func(error)) (*finishedFiles, error) {
-	f := &finishedFiles{name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
+// New finds the command before anything is captured.
+func New(command string, output *os.File, note func(error)) (*Files, error) {
+	f := &Files{name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
 	f.prints.what, f.commands.what = "--print-files", "-z "+command
 	if output != nil {
 		f.output = output
@@ -68,8 +70,8 @@ func newFinishedFiles(command string, output *os.File, note func(error)) (*finis
 	return f, nil
 }
 
-// print prints a name, and does not wait until somebody reads it.
-func (f *finishedFiles) print(file string) {
+// Print prints a name, and does not wait until somebody reads it.
+func (f *Files) Print(file string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.prints.asked++
@@ -101,8 +103,8 @@ func (f *finishedFiles) print(file string) {
 	})
 }
 
-// run runs the command for a file, beside as many others as there are CPUs.
-func (f *finishedFiles) run(file string) {
+// Run runs the command for a file, beside as many others as there are CPUs.
+func (f *Files) Run(file string) {
 	f.mu.Lock()
 	f.commands.asked++
 	f.mu.Unlock()
@@ -125,7 +127,7 @@ func (f *finishedFiles) run(file string) {
 
 // command runs the command with the lowest priority, so that the capture comes first. It has a
 // process group of its own, so that Ctrl-C at the terminal does not end it.
-func (f *finishedFiles) command(file string) error {
+func (f *Files) command(file string) error {
 	cmd := exec.Command(f.path, file)
 	cmd.Stdout, cmd.Stderr = f.output, f.output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -137,7 +139,7 @@ func (f *finishedFiles) command(file string) error {
 }
 
 // fail tells the first error at once; the others are counted. The caller holds mu.
-func (f *finishedFiles) fail(t *tally, err error) {
+func (f *Files) fail(t *tally, err error) {
 	t.ended++
 	if t.failed++; t.failed > 1 {
 		return
@@ -151,9 +153,9 @@ func (f *finishedFiles) fail(t *tally, err error) {
 // printPatience is how long the end of a capture waits for the reader of names that takes none.
 const printPatience = 2 * time.Second
 
-// wait waits until all names are printed and all commands have ended, but not for ever, and not
+// Wait waits until all names are printed and all commands have ended, but not for ever, and not
 // after a signal that is to end it. note is called from this goroutine alone from now on.
-func (f *finishedFiles) wait(note func(error)) {
+func (f *Files) Wait(note func(error)) {
 	over := make(chan struct{})
 	f.mu.Lock()
 	f.note = nil
@@ -183,7 +185,7 @@ func (f *finishedFiles) wait(note func(error)) {
 }
 
 // await returns when it is over, or when nothing is to be waited for any more.
-func (f *finishedFiles) await(over <-chan struct{}, note func(error)) {
+func (f *Files) await(over <-chan struct{}, note func(error)) {
 	limit, soon := time.After(commandPatience), time.After(time.Second)
 	look := time.NewTicker(printPatience)
 	defer look.Stop()
@@ -210,7 +212,7 @@ func (f *finishedFiles) await(over <-chan struct{}, note func(error)) {
 	}
 }
 
-func (f *finishedFiles) left(t *tally) int {
+func (f *Files) left(t *tally) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return t.left()
