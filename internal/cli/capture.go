@@ -192,7 +192,7 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
 	f.BoolVar(&o.unnamed, "no-command-line", false, "write files and streams without the command line, which is in their first comment otherwise")
 	o.sflow.flags(f)
-	listenVar(f, &o.listen)
+	frame.ListenVar(f, &o.listen)
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
 	f.Lookup("json").NoOptDefVal = onStderr
 }

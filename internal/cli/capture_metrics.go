@@ -4,17 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
-
-// listenVar defines the flag for the address at which a command serves its counters.
-func listenVar(f *pflag.FlagSet, address *string) {
-	frame.NameVar(f, address, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
-}
 
 // A captureReading is what a scrape of a capture is answered with.
 type captureReading struct {

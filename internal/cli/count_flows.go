@@ -83,7 +83,7 @@ func (r *countReport) flowTable(w io.Writer) {
 		if r.Program != "" {
 			cells = append(cells, f.Verdict)
 		}
-		t.Add(append(cells, scaled(float64(f.Bytes)), scaled(float64(f.Bytes)+float64(f.ErrorBytes)), scaled(f.BPS))...)
+		t.Add(append(cells, frame.Scaled(float64(f.Bytes)), frame.Scaled(float64(f.Bytes)+float64(f.ErrorBytes)), frame.Scaled(f.BPS))...)
 	}
 	t.Write(w)
 	if o := r.Overflow; o.Flows > 0 {
@@ -97,18 +97,5 @@ func endpoint(addr string, port uint16, room int) string {
 	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
 		addr = netip.AddrPortFrom(a, port).String()
 	}
-	return shortenMiddle(addr, room)
-}
-
-// shortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
-// and the port at its end.
-func shortenMiddle(s string, columns int) string {
-	if len(s) <= columns {
-		return s
-	}
-	if columns < 1 {
-		return ""
-	}
-	kept := (columns - 1) / 2
-	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
+	return frame.ShortenMiddle(addr, room)
 }

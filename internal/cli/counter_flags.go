@@ -30,7 +30,7 @@ const minInterval = 10 * time.Millisecond
 func (o *counterOptions) addFlags(f *pflag.FlagSet) {
 	frame.AddGroup(f, "When", o.timeFlags)
 	frame.AddGroup(f, "Output", o.outputFlags)
-	frame.AddGroup(f, "Privileges", func(f *pflag.FlagSet) { noSandboxVar(f, &o.keep) })
+	frame.AddGroup(f, "Privileges", func(f *pflag.FlagSet) { frame.NoSandboxVar(f, &o.keep) })
 }
 
 func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
@@ -41,7 +41,7 @@ func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
 
 func (o *counterOptions) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
-	listenVar(f, &o.listen)
+	frame.ListenVar(f, &o.listen)
 	f.BoolVar(&o.perCPU, "per-cpu", false, "count each CPU by itself")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print the totals alone, when it ends")
 	f.CountVarP(&o.verbose, "verbose", "v", "print more about errors")

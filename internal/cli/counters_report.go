@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -42,8 +43,8 @@ func (r rate) cells() []string {
 	return []string{
 		strconv.FormatUint(r.Packets, 10),
 		strconv.FormatUint(r.Bytes, 10),
-		scaled(r.PPS),
-		scaled(r.BPS),
+		frame.Scaled(r.PPS),
+		frame.Scaled(r.BPS),
 	}
 }
 

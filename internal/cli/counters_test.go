@@ -213,7 +213,7 @@ func TestTitleWidth(t *testing.T) {
 func TestWidths(t *testing.T) {
 	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
 		for _, s := range []string{"", "a", "ab", "abcdef"} {
-			for what, short := range map[string]string{"end": frame.Shorten(s, columns), "middle": shortenMiddle(s, columns)} {
+			for what, short := range map[string]string{"end": frame.Shorten(s, columns), "middle": frame.ShortenMiddle(s, columns)} {
 				if n := utf8.RuneCountInString(short); n > max(columns, 0) || n < min(len(s), columns) {
 					t.Errorf("%q with %d columns, cut at its %s: %q", s, columns, what, short)
 				}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // A terminal gets a live count. TestClosingLines checks that without a terminal stderr gets nothing
@@ -13,7 +15,7 @@ func TestLiveLine(t *testing.T) {
 	}{
 		{999, "999 B"}, {1000, "1.0 kB"}, {1_234_567, "1.2 MB"}, {98_765_432_100, "98.8 GB"}, {5e15, "5000.0 TB"},
 	} {
-		if got := scaled(float64(test.size)) + "B"; got != test.want {
+		if got := frame.Scaled(float64(test.size)) + "B"; got != test.want {
 			t.Errorf("%d bytes are shown as %q, want %q", test.size, got, test.want)
 		}
 	}

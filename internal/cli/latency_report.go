@@ -178,7 +178,7 @@ func (t *timesTable) addTitles(of string) {
 }
 
 func (rt *runTimes) addTo(t *timesTable, of string) {
-	cells := []string{of, fmt.Sprint(rt.Runs), scaled(rt.Rate)}
+	cells := []string{of, fmt.Sprint(rt.Runs), frame.Scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"
 		if rt.Runs > 0 {
@@ -271,6 +271,6 @@ func (r *runtimeReport) writeTable(w io.Writer) {
 	if r.IntervalMean > 0 {
 		lately = brief(r.IntervalMean)
 	}
-	t.Add(frame.Shorten(r.Program, 40), fmt.Sprint(r.Runs), scaled(r.Rate), brief(r.Mean), lately)
+	t.Add(frame.Shorten(r.Program, 40), fmt.Sprint(r.Runs), frame.Scaled(r.Rate), brief(r.Mean), lately)
 	t.Write(w)
 }

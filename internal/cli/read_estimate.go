@@ -89,7 +89,7 @@ func (d *readDraw) notEstimated() []string {
 		all = append(all, fmt.Sprintf("what %d further words in comments say about sampling", d.further))
 	}
 	if d.weight > 1 && d.lost > 0 {
-		all = append(all, fmt.Sprintf("what %s stood for that were drawn and lost", packets(d.lost)))
+		all = append(all, fmt.Sprintf("what %s stood for that were drawn and lost", frame.Packets(d.lost)))
 	}
 	return all
 }
@@ -116,9 +116,9 @@ func (r *readReport) estimateTable(w io.Writer) {
 		t := &frame.Table{}
 		t.Add("ESTIMATE", "PACKETS", "AT LEAST", "AT MOST", "BYTES", "AT LEAST", "AT MOST")
 		add := func(name string, e *estimateKeys) {
-			cells := []string{shortenMiddle(name, 26)}
+			cells := []string{frame.ShortenMiddle(name, 26)}
 			for _, n := range []uint64{e.Packets, e.PacketsLow, e.PacketsHigh, e.Bytes, e.BytesLow, e.BytesHigh} {
-				cells = append(cells, scaled(float64(n)))
+				cells = append(cells, frame.Scaled(float64(n)))
 			}
 			t.Add(cells...)
 		}
@@ -145,6 +145,6 @@ func (r *readReport) estimateFlows(t *frame.Table) {
 	for _, f := range r.Flows {
 		e := f.Estimate
 		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room),
-			scaled(float64(e.Bytes)), scaled(float64(e.BytesLow)), scaled(float64(e.BytesHigh)))
+			frame.Scaled(float64(e.Bytes)), frame.Scaled(float64(e.BytesLow)), frame.Scaled(float64(e.BytesHigh)))
 	}
 }

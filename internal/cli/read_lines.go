@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
@@ -37,7 +38,7 @@ func (o *decoded) Write(packets []capture.Packet) error {
 // unknown are the packets that were not decoded.
 func (o *decoded) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(o.other)) {
-		all = append(all, fmt.Errorf("did not decode %s of %s", packets(o.other[typ]), pcapng.LinkTypeName(typ)))
+		all = append(all, fmt.Errorf("did not decode %s of %s", frame.Packets(o.other[typ]), pcapng.LinkTypeName(typ)))
 	}
 	return all
 }

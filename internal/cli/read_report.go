@@ -117,7 +117,7 @@ func (r *readReport) writeTable(w io.Writer) {
 	t.Add(append([]string{"INTERFACE"}, append(rateColumns, "GAPS", "LOST IN THEM")...)...)
 	var gaps, lost uint64
 	for _, i := range r.Interfaces {
-		t.Add(append(i.row(shortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
+		t.Add(append(i.row(frame.ShortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
 		gaps, lost = gaps+i.Gaps, lost+i.LostInGaps
 	}
 	t.Add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
@@ -162,7 +162,7 @@ func (r *readReport) flowTable(w io.Writer) {
 	}
 	t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
-		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), scaled(float64(f.Bytes)), scaled(f.BPS))
+		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BPS))
 	}
 	t.Write(w)
 	r.overflowLine(w)

@@ -228,7 +228,7 @@ func (r *readRun) decode(out capture.Output) capture.Output {
 func (r *readRun) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
 		_, err := r.match.Of(typ)
-		all = append(all, fmt.Errorf("skipped %s: %w", packets(r.passed[typ]), err))
+		all = append(all, fmt.Errorf("skipped %s: %w", frame.Packets(r.passed[typ]), err))
 	}
 	if r.decoded != nil {
 		all = append(all, r.decoded.unknown()...)

@@ -169,7 +169,7 @@ func (r recorded) Error() string {
 		further = fmt.Sprintf(", and %d triggers while they were written", r.Further)
 	}
 	return fmt.Sprintf("%s: %s recorded because of: %s, at %s%s",
-		r.File, packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)
+		r.File, frame.Packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)
 }
 
 // splitRecording takes a path apart, where the number of a recording stands before the suffix.

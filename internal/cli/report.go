@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -88,17 +87,10 @@ func modes(sources []capture.Source) string {
 	return strings.Join(all, " and ")
 }
 
-func packets(n uint64) string {
-	if n == 1 {
-		return "1 packet"
-	}
-	return fmt.Sprintf("%d packets", n)
-}
-
 // writeCounts prints tcpdump's three lines and the whole account.
 func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
-		packets(a.Captured), packets(a.Matched()), packets(a.Dropped()))
+		frame.Packets(a.Captured), frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
 	frame.Say(out, "%s", a.Equation())
 	if a.NotRecorded > 0 {
 		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
@@ -211,16 +203,5 @@ func (r *reporter) note(err error) {
 
 func liveLine(a capture.Account, lately uint64, size int64) string {
 	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %sB written",
-		a.Seen, a.Captured, a.Lost, scaled(float64(lately)/liveInterval.Seconds()), scaled(float64(size)))
-}
-
-// scaled is x with three digits or so and a decimal prefix.
-func scaled(x float64) string {
-	for _, prefix := range []string{"", "k", "M", "G"} {
-		if x < 1000 {
-			return strconv.FormatFloat(x, 'f', min(1, len(prefix)), 64) + " " + prefix
-		}
-		x /= 1000
-	}
-	return strconv.FormatFloat(x, 'f', 1, 64) + " T"
+		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), frame.Scaled(float64(size)))
 }

@@ -283,7 +283,7 @@ func (r *captureRun) writeAccounts(all []capture.Accounts) {
 	total := all[0].Total()
 	writeCounts(r.text, total)
 	if why := r.afterEnd(&total); why != "" {
-		frame.Say(r.text, "the %s not sampled came after %s", packets(total.NotSampled), why)
+		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)
 	}
 	writeStamps(r.text, r.session, all[0])
 	r.writeOutputs(all)

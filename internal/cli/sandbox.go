@@ -32,12 +32,7 @@ type sandboxOptions struct {
 
 func (o *sandboxOptions) flags(f *pflag.FlagSet) {
 	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, doas and the like, the caller")
-	noSandboxVar(f, &o.off)
-}
-
-// noSandboxVar defines the flag of every command that gives up privileges.
-func noSandboxVar(f *pflag.FlagSet, off *bool) {
-	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
+	frame.NoSandboxVar(f, &o.off)
 }
 
 // plan decides what the process keeps and who it becomes, before anything is opened. The files are

@@ -83,7 +83,7 @@ func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
 }
 
 func (s outputSummary) String() string {
-	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(s.Output), packets(s.Captured), s.NotTaken)
+	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(s.Output), frame.Packets(s.Captured), s.NotTaken)
 	if s.Recordings != nil {
 		text += fmt.Sprintf("; %d recordings, %d further triggers", *s.Recordings, s.TriggersPassedOver)
 	}

@@ -1,0 +1,15 @@
+package frame
+
+import (
+	"github.com/spf13/pflag"
+)
+
+// ListenVar defines the flag for the address at which a command serves its counters.
+func ListenVar(f *pflag.FlagSet, address *string) {
+	NameVar(f, address, "listen", "", "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432")
+}
+
+// NoSandboxVar defines the flag of every command that gives up privileges.
+func NoSandboxVar(f *pflag.FlagSet, off *bool) {
+	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
+}

@@ -1,0 +1,38 @@
+package frame
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Scaled is x with three digits or so and a decimal prefix.
+func Scaled(x float64) string {
+	for _, prefix := range []string{"", "k", "M", "G"} {
+		if x < 1000 {
+			return strconv.FormatFloat(x, 'f', min(1, len(prefix)), 64) + " " + prefix
+		}
+		x /= 1000
+	}
+	return strconv.FormatFloat(x, 'f', 1, 64) + " T"
+}
+
+// Packets is so many packets in words.
+func Packets(n uint64) string {
+	if n == 1 {
+		return "1 packet"
+	}
+	return fmt.Sprintf("%d packets", n)
+}
+
+// ShortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
+// and the port at its end.
+func ShortenMiddle(s string, columns int) string {
+	if len(s) <= columns {
+		return s
+	}
+	if columns < 1 {
+		return ""
+	}
+	kept := (columns - 1) / 2
+	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
+}
