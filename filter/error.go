@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/fault"
 )
 
-// Kinds of errors that a caller can remedy by other means than another expression. errors.Is finds
-// them in an *Error; their texts are not part of the error's own.
+// Kinds of errors that a caller can fix without changing the expression. errors.Is finds them in an
+// *Error; their texts are not part of the error's own.
 var (
 	// ErrUnsupported is the kind of an expression that this compiler does not support. ParseRaw
 	// reads the program that another compiler makes of it.
@@ -18,8 +18,8 @@ var (
 	// ErrInterface is the kind of an expression that chooses an interface, which only the caller
 	// can do.
 	ErrInterface = fault.ErrInterface
-	// ErrNothing is the kind of an expression that matches no packet: of this direction, where it
-	// says inbound or outbound.
+	// ErrNothing is the kind of an expression that matches no packet. If it says inbound or
+	// outbound, it may match packets of the other direction.
 	ErrNothing = fault.ErrNothing
 )
 
@@ -37,7 +37,7 @@ type Error struct {
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// newError is a fault as the caller of Compile gets it.
+// newError turns a fault into the error that Compile returns.
 func newError(text string, f *fault.Fault) *Error {
 	e := &Error{Text: text, Pos: f.Pos, Word: f.Word, Message: f.Message, Hint: f.Hint, Kind: f.Kind}
 	if e.Word == "" && e.Pos == 0 {
@@ -60,11 +60,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// A word that is shown in a line of text has at most maxWord characters, and a line of Caret has
-// maxColumns.
+// A word in a line of text is cut to maxWord characters, and a line of Caret to maxColumns.
 const maxWord, maxColumns = 40, 100
 
-// shorten cuts what is longer than so many characters, and ends it with … then.
+// shorten cuts s to `most` characters, the last of which is then an ellipsis.
 func shorten(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -72,7 +71,8 @@ func shorten(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// flat is s with one character that a terminal prints as it stands for each that it does not.
+// flat replaces the characters of s that would move a terminal's cursor: white space by spaces,
+// other unprintable characters by U+FFFD.
 func flat(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -85,10 +85,10 @@ func flat(s string) string {
 	}, s)
 }
 
-// Caret is the expression with the word underlined, then the message and the hint, each on a line.
-// Of a long expression it shows the 100 characters around the word. Control characters are
-// replaced, because they would move the underline away from its word. There is no newline at the
-// end.
+// Caret returns the expression with the word underlined, then the message and the hint, each on its
+// own line, without a newline at the end. Of a long expression it shows the 100 characters around
+// the word. Control characters are replaced, because they would move the underline away from its
+// word.
 func (e *Error) Caret() string {
 	text := []rune(flat(e.Text))
 	from := utf8.RuneCountInString(e.Text[:min(e.Pos, len(e.Text))])

@@ -78,11 +78,11 @@ write it as in host 192.0.2.1`,
 		`type mgt
 ^^^^
 802.11 frames do not exist on Ethernet
-leave it out`,
+remove it`,
 		`ifindex 2
 ^^^^^^^
 the interface is chosen outside the filter
-leave it out`,
+remove it`,
 		`ip broadcast
    ^^^^^^^^^
 the interface's netmask is not known
@@ -92,7 +92,7 @@ capture on an interface that has an IPv4 address, or write ether broadcast`,
 expression rejects all packets`,
 		`port 80 or tcp[0:3] = 1
                  ^
-this many bytes cannot be loaded at once
+cannot load this many bytes at once
 write 1, 2 or 4`,
 		`host ünknown
      ^
@@ -111,8 +111,7 @@ unexpected character`,
 	}
 }
 
-// TestCaretControl catches an underline that a tab, a newline or a character of several bytes
-// moves.
+// TestCaretControl catches an underline that a tab, a newline or a multi-byte character moves.
 func TestCaretControl(t *testing.T) {
 	e := &Error{Text: "ip\tand\nfü $", Pos: strings.Index("ip\tand\nfü $", "$"), Word: "$", Message: "m"}
 	if diff := cmp.Diff("ip and fü $\n          ^\nm", e.Caret()); diff != "" {
@@ -124,8 +123,8 @@ func TestCaretControl(t *testing.T) {
 	}
 }
 
-// TestCaretWindow catches an error that repeats an expression of any length, and an underline that
-// is not under its word there.
+// TestCaretWindow catches an error that repeats a whole long expression, and an underline under the
+// wrong word of it.
 func TestCaretWindow(t *testing.T) {
 	long := strings.Repeat("ip or ", 1e5)
 	for name, e := range map[string]*Error{
@@ -161,8 +160,8 @@ func TestErrorLine(t *testing.T) {
 	}
 }
 
-// TestKinds catches an error that lacks its kind, or has one that it should not have, and an error
-// whose text repeats that of its kind.
+// TestKinds catches an error with a missing or a wrong kind, and an error whose text repeats that
+// of its kind.
 func TestKinds(t *testing.T) {
 	for _, c := range []struct {
 		expr string

@@ -4,19 +4,17 @@
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
 // An expression means what it means to tcpdump on an Ethernet interface, or on packets of another
-// link type (Options.LinkType). The compiler takes the
-// steps of libpcap 1.10, and those of its optimizer, too: they decide whether a packet that ends
-// before a test's bytes still matches.
-//
+// link type (Options.LinkType). The compiler takes the same steps as libpcap 1.10, including its
+// optimizer's: they decide whether a packet still matches if it ends before the bytes of a test.
 // # Differences from libpcap
 //
-//   - On Ethernet and raw IP, inbound is true and outbound is false, or the other way round with
+//   - On Ethernet and raw IP, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter sees them.
-//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers), which gateway takes, too,
-//     are refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, but for
-//     protochain's program, which has a loop.
-//   - As from libpcap 1.11 on, vxlan and the names of lldp and slow behind ether proto are known,
-//     and a number that its field has no room for is refused, as is what is no DECnet address.
+//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers; gateway needs them) are
+//     refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, except for
+//     protochain, whose program has a loop.
+//   - As in libpcap 1.11, vxlan is known, and lldp and slow after ether proto; numbers that are too
+//     large for their field and invalid DECnet addresses are refused.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
 //   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel,
@@ -42,7 +40,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// DefaultSnapLen is what a matching program returns where Options do not say, tcpdump's default.
+// DefaultSnapLen is what a matching program returns if Options.SnapLen is 0: tcpdump's default.
 const DefaultSnapLen = 262144
 
 // Options tell Compile what the expression does not say. The zero value is ready to use.
@@ -50,11 +48,12 @@ type Options struct {
 	SnapLen   int        // bytes a matching program returns; 0 = DefaultSnapLen
 	Netmask   net.IPMask // IPv4 netmask of the interface, for "ip broadcast"; nil = not known
 	Resolver  Resolver   // looks names up; nil = SystemResolver()
-	Outbound  bool       // the packets are sent ones: outbound is true, and inbound false
-	VLANAware bool       // match behind one or two VLAN tags, too, unless the expression names vlan
+	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
+	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
-	// LinkType is what the packets begin with, as the LINKTYPE_ numbers of capture files say it;
-	// 0 = 1, Ethernet. Those of KnowsLinkType can be compiled for. VLANAware is for Ethernet alone.
+	// LinkType is the packets' link type, as the LINKTYPE_ number of capture files; 0 = 1,
+	// Ethernet. Compile refuses numbers unless KnowsLinkType returns true. VLANAware works for
+	// Ethernet only.
 	LinkType uint16
 }
 
@@ -75,8 +74,8 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	return prog, nil
 }
 
-// CompileRaw is Compile for a caller that needs the raw instructions, as a listing or package
-// filter/ebpf does. They are those that tcpdump prints.
+// CompileRaw is Compile for callers that need the raw instructions, such as a listing or package
+// filter/ebpf. tcpdump -ddd prints the same instructions.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -87,9 +86,9 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	return prog, nil
 }
 
-// CompileBoth is CompileRaw for packets that are received, and for those that are sent, whatever
-// Options.Outbound says. Where only one of the two can match, because the expression says inbound
-// or outbound, the other program matches no packet. Both may be run concurrently.
+// CompileBoth is CompileRaw for received packets and for sent packets; it ignores Options.Outbound.
+// If only one direction can match, because the expression says inbound or outbound, the other
+// program matches no packet. Both programs may run concurrently.
 func CompileBoth(text string, o Options) (received, sent []bpf.RawInstruction, err error) {
 	o.Outbound = false
 	received, err = CompileRaw(text, o)
@@ -109,8 +108,8 @@ func CompileBoth(text string, o Options) (received, sent []bpf.RawInstruction, e
 
 func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.RetK}} }
 
-// compile runs the stages, each of which is a package of its own. A stage raises a fault where the
-// expression cannot be compiled.
+// compile runs the stages; each is a package. A stage raises a fault if the expression cannot be
+// compiled.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
@@ -141,7 +140,7 @@ func (o *Options) setDefaults() error {
 		o.LinkType = link.Numbers[link.Ethernet]
 	}
 	if !KnowsLinkType(o.LinkType) {
-		return fmt.Errorf("no expression can be compiled for packets of link type %d", o.LinkType)
+		return fmt.Errorf("cannot compile filters for packets of link type %d", o.LinkType)
 	}
 	if n := len(o.Netmask); n != 0 && n != net.IPv4len {
 		return fmt.Errorf("netmask has %d bytes instead of %d", n, net.IPv4len)

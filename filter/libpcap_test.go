@@ -13,8 +13,8 @@ import (
 )
 
 // differences are expressions that libpcap takes and Compile refuses, with the reason that Compile
-// gives. The package documentation lists them, too. Every other expression that libpcap takes,
-// Compile takes with the same meaning.
+// gives. The package documentation lists them, too. Compile takes all other expressions that
+// libpcap takes, with the same meaning.
 var differences = []struct{ name, expr, reason string }{
 	{"protochain", "ip protochain 6", "needs a loop"},
 	{"protochain 6", `ip6 protochain \tcp`, "needs a loop"},
@@ -29,7 +29,7 @@ var differences = []struct{ name, expr, reason string }{
 	{"ISO protocol", "iso proto 256", "ISO protocol number 256 is more than 255"},
 	{"IS-IS type", "isis proto 32", "IS-IS packet type 32 is more than 31"},
 	{"EtherType", "link proto 65536", "EtherType 65536 is more than 65535"},
-	{"access point", "ether proto 1500", "1500 is neither an EtherType, above 1500, nor an access point of 802.2, up to 255"},
+	{"access point", "ether proto 1500", "1500 is neither an EtherType (above 1500) nor an 802.2 access point (up to 255)"},
 	{"access point of 9 bits", "ether proto 256", "256 is neither an EtherType"},
 	{"byte", "byte 0 = 256", "byte value 256 is more than 255"},
 	{"range by name", "portrange domain-65536", "port number is more than 65535"},
@@ -45,8 +45,8 @@ var differences = []struct{ name, expr, reason string }{
 	{"DECnet mask", "decnet net 1.2.3.0 mask 255.255.255.0", "does not carry an IPv4 network"},
 }
 
-// refusedSince tells whether Compile refuses an expression as libpcap does from 1.11 on only: for a
-// number that a header has no room for, or one that is no DECnet address.
+// refusedSince tells whether Compile, like libpcap from 1.11 on, refuses an expression because a
+// number is too large for its field, or because a DECnet address is invalid.
 func refusedSince(err error) bool {
 	for _, words := range []string{"is more than", "neither an EtherType", "DECnet"} {
 		if err != nil && strings.Contains(err.Error(), words) {
@@ -56,8 +56,8 @@ func refusedSince(err error) bool {
 	return false
 }
 
-// TestDifferences catches a difference that is listed but no longer exists, and one whose reason
-// the user is not told.
+// TestDifferences catches a listed difference that no longer exists, and one whose reason the user
+// is not told.
 func TestDifferences(t *testing.T) {
 	needTcpdump(t)
 	for _, d := range differences {
@@ -100,9 +100,9 @@ func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) (accepted, identic
 	return true, cmp.Equal(want, got)
 }
 
-// TestLibpcap compares Compile with libpcap on random expressions, and packets of all kinds that
-// are cut at every length. It catches a wrong offset, a wrong qualifier inherited, a wrong
-// precedence, and loads in another order than libpcap's.
+// TestLibpcap compares Compile with libpcap on random expressions, with packets of all kinds cut at
+// every length. It catches a wrong offset, a wrong inherited qualifier, a wrong precedence, and
+// loads in another order than libpcap's.
 func TestLibpcap(t *testing.T) {
 	needTcpdump(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 1)
@@ -158,8 +158,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestOpcodes has the listings of instructions that libpcap's compiler never makes. tcpdump cannot
-// read a program, so the expected text is written down here.
+// TestOpcodes lists instructions that libpcap's compiler never emits. tcpdump cannot read a
+// program, so the expected text is written down here.
 func TestOpcodes(t *testing.T) {
 	got := Listing([]bpf.RawInstruction{{Op: cbpf.LdxImm, K: 0xffffffff}, {Op: cbpf.ClassALU | cbpf.OpXor | cbpf.SrcX}, {Op: cbpf.Ja, K: 1}, {Op: 0xfff}, {Op: cbpf.Neg},
 		{Op: cbpf.Lsh, K: 3}, {Op: cbpf.ClassJMP | cbpf.OpJset | cbpf.SrcX, Jt: 1}, {Op: cbpf.RetA}, {Op: cbpf.LdAbs, K: 0xfffff000}})

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// Expressions become the programs that libpcap makes of them for packets which begin with a cooked
-// header or with IP, or are refused by both.
+// For packets that begin with a cooked header or with IP, expressions compile to the same programs
+// as libpcap's, or both refuse them.
 func TestLinkTypes(t *testing.T) {
 	needTcpdump(t)
 	for name, typ := range map[string]uint16{"LINUX_SLL": 113, "LINUX_SLL2": 276, "RAW": 101} {

@@ -49,8 +49,8 @@ var (
 	sizeNames = map[uint16]string{cbpf.SizeW: "ld", cbpf.SizeH: "ldh", cbpf.SizeB: "ldb"}
 )
 
-// ancillaryNames are what Linux's sockets offer a filter besides the packet, by the offset from
-// SKF_AD_OFF (uapi/linux/filter.h).
+// ancillaryNames are the values besides the packet that Linux's sockets offer to a filter, by the
+// offset from SKF_AD_OFF (uapi/linux/filter.h).
 var ancillaryNames = map[uint32]string{0: "proto", 4: "type", 8: "ifidx", 12: "nla", 16: "nlan", 20: "mark", 24: "queue",
 	28: "hatype", 32: "rxhash", 36: "cpu", 40: "xor_x", 44: "vlan_tci", 48: "vlanp", 52: "poff", 56: "random", 60: "vlan_tpid"}
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// needTcpdump skips a test where libpcap cannot be asked. On CI that is a failure, because nothing
+// needTcpdump skips a test if tcpdump is not installed. On CI that is a failure, because nothing
 // else compares the compiler with libpcap.
 func needTcpdump(tb testing.TB) {
 	tb.Helper()

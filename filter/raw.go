@@ -9,9 +9,9 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// ParseRaw reads a classic program as text: what "tcpdump -ddd" prints, a line with the number of
-// instructions and then a line "op jt jf k" for each. Commas may stand instead of newlines, as
-// iptables and tc want them. ParseRaw returns only programs that pass Check.
+// ParseRaw reads a classic program as text, as "tcpdump -ddd" prints it: a line with the number of
+// instructions, then a line "op jt jf k" for each. Commas may replace newlines, as in iptables and
+// tc. ParseRaw returns only programs that pass Check.
 func ParseRaw(text string) ([]bpf.RawInstruction, error) {
 	var lines []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ',' }) {

@@ -45,7 +45,7 @@ func TestParseRaw(t *testing.T) {
 	}
 }
 
-// TestCheck has one program of each kind that the kernel refuses.
+// TestCheck checks one program for each reason for which the kernel refuses one.
 func TestCheck(t *testing.T) {
 	for want, ins := range map[string]bpf.RawInstruction{
 		"unknown opcode 0xff":     {Op: 0xff},

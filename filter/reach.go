@@ -18,8 +18,8 @@ func ReadsLength(prog []bpf.RawInstruction) bool {
 	})
 }
 
-// Reach is how many bytes from the beginning of a packet the program may load. It is math.MaxInt32
-// where the program computes an offset from something other than the length of an IP header.
+// Reach returns how many bytes from the start of a packet the program may load. It is math.MaxInt32
+// if the program computes an offset from anything but the length of an IP header.
 func Reach(prog []bpf.RawInstruction) int {
 	const maxHeader = 60 // 4 * (byte & 0xf)
 	reach, headers, indexed := 0, true, false

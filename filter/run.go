@@ -7,10 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// Run runs a program that passes Check, such as those of CompileRaw and ParseRaw, on a packet of
-// which data was kept, of wireLen bytes. It returns what the program returns: 0 where the packet
-// does not match, which is also so where the program looks behind the end of data. Run may be
-// called concurrently.
+// Run runs prog, which must pass Check (programs of CompileRaw and ParseRaw do), on a packet of
+// wireLen bytes; data holds those that were kept. It returns the program's return value: 0 if the
+// packet does not match, or if the program loads beyond data. Run may be called concurrently.
 func Run(prog []bpf.RawInstruction, data []byte, wireLen uint32) uint32 {
 	return cbpf.Interpret(prog, data, wireLen)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// tagged puts tags into a frame, behind the addresses.
+// tagged inserts tags into a frame, after the addresses.
 func tagged(pkt []byte, tags ...[]byte) []byte {
 	return filtertest.Frame(append([][]byte{pkt[:12]}, append(tags, pkt[12:])...)...)
 }
@@ -25,10 +25,9 @@ func readsRaw(expr string) bool {
 	return false
 }
 
-// TestVLANAware compares the VLAN-aware program on a tagged frame with libpcap's program on the
-// same frame without its tags, which is the frame that a socket hands to tcpdump. It catches
-// offsets that are not shifted, and a "not" that is answered by the program for another number of
-// tags.
+// TestVLANAware runs the VLAN-aware program on a tagged frame, and libpcap's program on the same
+// frame without its tags, as a socket hands it to tcpdump. It catches offsets that are not shifted,
+// and a "not" answered by the program for another number of tags.
 func TestVLANAware(t *testing.T) {
 	needTcpdump(t)
 	var plain [][]byte
@@ -71,8 +70,8 @@ func TestVLANAware(t *testing.T) {
 	}
 }
 
-// TestVLANNamed catches an expression that is shifted although it says itself, with vlan, where the
-// tags are.
+// TestVLANNamed catches an expression that is shifted although it names vlan, and so says itself
+// where the tags are.
 func TestVLANNamed(t *testing.T) {
 	for _, expr := range []string{"vlan", "vlan 5 and tcp", "tcp or (vlan and udp)", "not vlan"} {
 		aware, err := CompileRaw(expr, Options{VLANAware: true})

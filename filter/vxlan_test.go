@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// TestVXLAN catches wrong offsets behind a VXLAN header. libpcap knows the word from 1.11 on, and
+// TestVXLAN catches wrong offsets after a VXLAN header. libpcap knows the word from 1.11 on, but
 // Debian's is older, so the packets that match are listed here. The inner frame is TCP from
 // 10.0.0.2, port 1234, to 192.168.1.1, port 22, between the addresses that end in 8 and 9.
 func TestVXLAN(t *testing.T) {
@@ -51,7 +51,7 @@ func TestVXLAN(t *testing.T) {
 		"vxlan and ether src 2:0:0:0:0:1": {"nested"},
 		"vxlan and tcp[13] = 2":           {"v4", "options", "v6"},
 		"udp and vxlan":                   {"v4", "options", "v6", "vlan inside", "nested", "short"},
-		"geneve or vxlan":                 nil, // what stands behind geneve is looked for inside it
+		"geneve or vxlan":                 nil, // tests after geneve apply inside it
 	} {
 		prog, err := CompileRaw(expr, Options{})
 		if err != nil {

@@ -42,7 +42,7 @@ func TestCountersFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range processes {
-		expect(p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) in place of rewriting_target_program (id %s): ",
+		expect(p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) instead of rewriting_target_program (id %s): ",
 			programID(t, second), programID(t, first)))
 	}
 	sendRound(t, pair)
@@ -85,7 +85,7 @@ func TestCountersFollow(t *testing.T) {
 	expect(p, "has no BTF") // and so it cannot be traced
 	at.Close()
 	third := attachTarget(t, pair, testnet.Rewriting)
-	expect(p, fmt.Sprintf("(id %s) in place of ", programID(t, third)))
+	expect(p, fmt.Sprintf("(id %s) instead of ", programID(t, third)))
 	sendRound(t, pair)
 	_, after, _ := strings.Cut(p.said(), "metrics at ")
 	url, _, _ := strings.Cut(after, "\n")

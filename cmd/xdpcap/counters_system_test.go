@@ -439,7 +439,7 @@ func TestCounterErrors(t *testing.T) {
 		{"count -i rx0 --flows -1", []string{"--flows -1: must be 0 or more"}},
 		{"count -i rx0 --verdict dropped", []string{`--verdict: verdict "dropped": must be aborted, drop`}},
 		{"count -i rx0 --verdict drop -Q inout", []string{"--verdict: XDP programs decide about what is received: omit -Q"}},
-		{"count -i rx0 --verdict drop", []string{"rx0 runs no XDP program, and nothing else gives its packets a verdict: omit --verdict"}},
+		{"count -i rx0 --verdict drop", []string{"rx0 runs no XDP program, so its packets have no verdict: omit --verdict"}},
 		{"count --listen :0 --verdict drop", []string{"--verdict is for interfaces that are named: add -i NAME"}},
 		{"count -i rx0 --variant naive --per-cpu", []string{"one counter for all CPUs", "take ultra or percpu"}},
 		{"stats -i rx0 -i rx0", []string{"interface rx0 is given twice"}},

@@ -58,7 +58,7 @@ func TestMonitorFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []*process{byName, here} {
-		want := fmt.Sprintf("xdpcap: %v has taken the place of %v: its events are counted from now on\n", second, first)
+		want := fmt.Sprintf("xdpcap: %v has replaced %v: now counting its events\n", second, first)
 		testnet.WaitFor(t, "the word of the new program", func() bool { return strings.Contains(p.said(), want) })
 	}
 	status, stderr := byID.wait()

@@ -16,8 +16,8 @@ type bufferAccess struct{ size uint32 }
 //
 //	__noinline int filter(struct { __u8 bytes[size]; } *head, __u32 wire_len, __u32 length)
 //
-// of which length bytes are the packet's. A load behind them is "no match"; filter.Reach tells how
-// many bytes a program can ask for.
+// length is how many of the bytes belong to the packet. A load beyond them is "no match";
+// filter.Reach returns how many bytes a program may load.
 func TranslateBuffer(prog []bpf.RawInstruction, size int) (asm.Instructions, error) {
 	if size < 1 || size > math.MaxInt16 {
 		return nil, fmt.Errorf("translate filter: a buffer of %d bytes: must be 1 to %d", size, math.MaxInt16)
@@ -28,7 +28,8 @@ func TranslateBuffer(prog []bpf.RawInstruction, size int) (asm.Instructions, err
 func (b bufferAccess) limit() uint32 { return b.size }
 
 func (bufferAccess) begin(t *translator) {
-	// The verifier checks a global function for any caller, and so for one that passes no buffer.
+	// The verifier checks a global function for every possible caller, even one that passes no
+	// buffer.
 	t.jumpTo(reject, jumpK(asm.JEq, asm.JumpClass, asm.R1, 0))
 	t.emit(asm.Mov.Reg32(regEnd, asm.R3), asm.Mov.Reg(regData, asm.R1))
 }
@@ -44,8 +45,8 @@ func (bufferAccess) load(t *translator, to asm.Register, offset uint32, size asm
 func (b bufferAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	end := offset + uint32(size.Sizeof())
 	t.emit(asm.Mov.Reg(regSpare, regX))
-	// The first comparison, with the buffer's size, is for the verifier, which knows no other
-	// bound. The second is with the end of the packet.
+	// The first comparison proves to the verifier that the offset is inside the buffer. The second
+	// checks the end of the packet.
 	t.jumpTo(reject, jumpK(asm.JGT, asm.JumpClass, regSpare, b.size-end))
 	t.emit(asm.Add.Imm(regSpare, int32(end)))
 	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))

@@ -16,7 +16,7 @@ import (
 
 const bufferSize = 4096
 
-// loadBuffer translates a classic program for a buffer, and loads it inlined in an XDP program that
+// loadBuffer translates a classic program for a buffer, and inlines it into an XDP program that
 // copies the packet into that buffer.
 func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
@@ -88,7 +88,7 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 	}
 }
 
-// TestTranslateBufferRefuses has the sizes that a load cannot address.
+// TestTranslateBufferRefuses checks buffer sizes that a load cannot address.
 func TestTranslateBufferRefuses(t *testing.T) {
 	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
 		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: cbpf.RetK, K: 1}}, size); err == nil {
@@ -97,7 +97,7 @@ func TestTranslateBufferRefuses(t *testing.T) {
 	}
 }
 
-// TestBufferEnds loads behind the packet and behind the buffer. Neither may match, and the verifier
+// TestBufferEnds loads beyond the packet and beyond the buffer. Neither may match, and the verifier
 // must take both programs.
 func TestBufferEnds(t *testing.T) {
 	testnet.RequireRoot(t)

@@ -11,22 +11,21 @@ import (
 // facts are what is known at a classic instruction.
 type facts struct {
 	reached bool
-	// need is the least length of a packet that can still match from here on. A shorter packet will
-	// be rejected on every way, so it can be rejected here: a filter has no other effect than its
-	// result.
+	// need is the length of the shortest packet that can still match from here. A shorter packet is
+	// rejected on every path, so it is rejected here: a filter has no effect other than its result.
 	need uint32
-	// have is the packet length that has been checked for on every way to this instruction.
+	// have is the packet length that every path to this instruction has checked.
 	have uint32
-	// guard is the packet length that this instruction's load has to check for first. It is 0 where
-	// have is enough.
+	// guard is the packet length that this instruction's load must check first; 0 if have is
+	// enough.
 	guard uint32
 }
 
-// never is the need of instructions from which no packet can match.
+// never is the need of an instruction from which no packet can match.
 const never = 1 << 30
 
-// Loads at offsets between these two are the kernel's extensions for sockets. They are relative to
-// headers, or read what is not in the packet at all.
+// Loads at offsets between these two are the kernel's extensions for sockets. They read relative to
+// a header, or read data that is not in the packet.
 const (
 	ancillaryFirst = 0xffe00000 // SKF_LL_OFF
 	ancillaryLast  = 0xfffff040 // SKF_AD_OFF + SKF_AD_MAX
@@ -54,7 +53,7 @@ func (t *translator) analyse() error {
 		}
 		constant, indexed := cbpf.PacketLoad(ins)
 		if (constant || indexed) && ins.K >= ancillaryFirst && ins.K <= ancillaryLast {
-			return fmt.Errorf("instruction %d: loads what only sockets have (offset %#x); XDP sees the packet alone", i, ins.K)
+			return fmt.Errorf("instruction %d: loads data that only sockets have (offset %#x); XDP sees only the packet", i, ins.K)
 		}
 		have := f.have
 		if constant {
@@ -79,13 +78,13 @@ func (t *translator) analyse() error {
 	return nil
 }
 
-// reach notes that instruction i is reached with have bytes checked for.
+// reach records that a path with have bytes checked leads to instruction i.
 func (t *translator) reach(i int, have uint32) {
 	t.facts[i].reached = true
 	t.facts[i].have = min(t.facts[i].have, have)
 }
 
-// need computes facts.need of instruction i from those of the instructions behind it.
+// need computes facts.need of instruction i from the instructions after it.
 func (t *translator) need(i int) uint32 {
 	ins := t.prog[i]
 	constant, _ := cbpf.PacketLoad(ins)

@@ -10,11 +10,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Inline is Replace for a function of which the program only asks whether it returns 0. Where the
-// program calls it in one place, and insns neither keep anything on the stack nor call anything,
-// that place jumps to insns and they jump back, which costs a packet several nanoseconds less than
-// a call. The function is left out then, and any other result than 0 becomes 1 where that is a
-// constant.
+// Inline is Replace for a function whose result the program only compares with 0. It jumps to insns
+// and back instead of calling them, which saves several nanoseconds per packet. That works if the
+// program calls the function once and insns use no stack and call nothing; otherwise Inline does
+// what Replace does. Inlining removes the function, and a constant result other than 0 becomes 1.
 func Inline(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error {
 	calls := callsOf(spec.Instructions, symbol)
 	if len(calls) != 1 || len(insns) == 0 || !needNoFrame(insns) {
@@ -36,7 +35,7 @@ func Inline(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error
 			continue
 		}
 		body[i] = always64(int16(back - rawSize(body[:i+1])))
-		// The verifier would follow every path of the caller once for each constant.
+		// With different constants, the verifier would follow the caller's paths once for each.
 		if i > 0 && isConstant(body[i-1]) && body[i-1].Constant != 0 {
 			body[i-1].Constant = 1
 		}
@@ -48,7 +47,7 @@ func Inline(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error
 	return nil
 }
 
-// callsOf are the indices of the calls of a function.
+// callsOf returns the indices of the calls of a function.
 func callsOf(insns asm.Instructions, symbol string) (calls []int) {
 	for i, ins := range insns {
 		if ins.IsFunctionCall() && ins.Reference() == symbol {
@@ -58,7 +57,7 @@ func callsOf(insns asm.Instructions, symbol string) (calls []int) {
 	return calls
 }
 
-// removeFunction returns the instructions of a program without one of its functions.
+// removeFunction returns a program's instructions without one of its functions.
 func removeFunction(spec *ebpf.ProgramSpec, symbol string) (asm.Instructions, error) {
 	first := slices.IndexFunc(spec.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == symbol })
 	if first < 0 {
@@ -70,8 +69,8 @@ func removeFunction(spec *ebpf.ProgramSpec, symbol string) (asm.Instructions, er
 	return slices.Concat(spec.Instructions[:first], spec.Instructions[functionEnd(spec.Instructions, first):]), nil
 }
 
-// needNoFrame tells whether instructions can stand in any function: they have no words on its
-// stack, overwrite no more registers than a call does, and refer to nothing by a name.
+// needNoFrame tells whether insns can run inside any function: they use no stack, overwrite only
+// the registers that a call overwrites, and refer to no symbol.
 func needNoFrame(insns asm.Instructions) bool {
 	return !slices.ContainsFunc(insns, func(ins asm.Instruction) bool {
 		return ins.Dst > asm.R5 || ins.Src > asm.R5 || ins.OpCode.JumpOp() == asm.Call || ins.Symbol() != "" || ins.Reference() != ""
@@ -83,7 +82,7 @@ func isConstant(ins asm.Instruction) bool {
 	return ins.OpCode == asm.Mov.Imm32(regA, 0).OpCode && ins.Dst == regA
 }
 
-// rawSize is the size of instructions in the unit of jumps: eight bytes.
+// rawSize is the size of instructions in units of eight bytes, in which jumps count.
 func rawSize(insns asm.Instructions) (n int) {
 	for _, ins := range insns {
 		n += int(ins.Size() / asm.InstructionSize)

@@ -93,8 +93,8 @@ func (t *translator) arithmetic(ins bpf.RawInstruction) {
 // jumpOps are the eBPF comparisons of the classic ones.
 var jumpOps = map[uint16]asm.JumpOp{cbpf.OpJeq: asm.JEq, cbpf.OpJgt: asm.JGT, cbpf.OpJge: asm.JGE, cbpf.OpJset: asm.JSet}
 
-// opposites has for each comparison the one that jumps exactly where the first does not. Where the
-// true exit is the next instruction, jumping on the opposite saves a jump. JSet has no opposite.
+// opposites maps each comparison to its negation. If the true exit is the next instruction, testing
+// the negation saves a jump. JSet has no negation.
 var opposites = map[asm.JumpOp]asm.JumpOp{asm.JEq: asm.JNE, asm.JGT: asm.JLE, asm.JGE: asm.JLT}
 
 // branch emits the code of a jump.

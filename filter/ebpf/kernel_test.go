@@ -42,7 +42,7 @@ func stub() *ebpf.ProgramSpec {
 // A putter is Replace or Inline.
 type putter func(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error
 
-// loadFilter translates a classic program, and loads it in the place of the stub's function.
+// loadFilter translates a classic program, and loads it in place of the stub's function.
 func loadFilter(tb testing.TB, prog []bpf.RawInstruction, put putter) *ebpf.Program {
 	tb.Helper()
 	body, err := Translate(prog)

@@ -2,18 +2,18 @@ package ebpf
 
 import "github.com/cilium/ebpf/asm"
 
-// directAccess loads from the packet in place, through the pointers in struct xdp_md. A pointer
-// that is computed from X is used for one load only: where two ways meet, the same register would
-// hold a pointer to another place on each.
+// directAccess loads from the packet itself, through the pointers in struct xdp_md. A pointer
+// computed from X serves one load only: where two paths meet, the same register would hold a
+// different pointer on each.
 type directAccess struct{}
 
-// maxPacketOffset is the verifier's MAX_PACKET_OFF, the farthest that a program can reach.
+// maxPacketOffset is the verifier's MAX_PACKET_OFF, the largest offset that a program can read.
 const maxPacketOffset = 0xffff
 
 func (directAccess) limit() uint32 { return maxPacketOffset }
 
 func (directAccess) begin(t *translator) {
-	// The kernel makes 64-bit pointers of these two 32-bit loads.
+	// These are 32-bit loads; the kernel turns them into loads of 64-bit pointers.
 	t.emit(asm.LoadMem(regData, asm.R1, 0, asm.Word), asm.LoadMem(regEnd, asm.R1, 4, asm.Word))
 }
 
@@ -33,8 +33,8 @@ func (directAccess) load(t *translator, to asm.Register, offset uint32, size asm
 func (directAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	end := offset + uint32(size.Sizeof())
 	t.emit(asm.Mov.Reg(regSpare, regX))
-	// The verifier must see that the sum stays below its limit. The sum has 64 bits, so it cannot
-	// wrap.
+	// The verifier must see that the sum stays below its limit. The sum cannot wrap, because it has
+	// 64 bits.
 	t.jumpTo(reject, jumpK(asm.JGT, asm.JumpClass, regSpare, maxPacketOffset-end))
 	t.emit(asm.Add.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(end)))
 	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))

@@ -9,10 +9,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Replace puts insns in the place of the function called symbol in spec, before the program is
-// loaded. The metadata of the function's first instruction, which has its name and its BTF, goes to
-// the first one of insns; that instruction of the stub should therefore need no relocation. Replace
-// does not change insns, which may be used again.
+// Replace replaces the function named symbol in spec by insns, before the program is loaded. The
+// first of insns takes over the metadata of the function's first instruction (its name and BTF), so
+// that instruction must need no relocation. Replace does not change insns; they can be used again.
 func Replace(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error {
 	if len(insns) == 0 {
 		return errors.New("replace " + symbol + ": no instructions")
@@ -28,8 +27,8 @@ func Replace(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) erro
 	return nil
 }
 
-// functionEnd is the index where the function that starts at first ends: at the next symbol that no
-// jump refers to, since a symbol may also be a label inside the function.
+// functionEnd returns the index where the function that starts at first ends: at the next symbol
+// that no jump refers to. A symbol that a jump refers to is a label inside the function.
 func functionEnd(insns asm.Instructions, first int) int {
 	labels := map[string]bool{}
 	for _, ins := range insns {

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// threeFunctions is a program that returns filter(ctx, 40) + 2, with functions before and behind
+// threeFunctions is a program that returns filter(ctx, 40) + 2. It has functions before and after
 // filter, a jump over its call, and a label inside it.
 func threeFunctions() *ebpf.ProgramSpec {
 	return &ebpf.ProgramSpec{Name: "three", Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
@@ -51,8 +51,8 @@ func runSpec(t *testing.T, spec *ebpf.ProgramSpec) uint32 {
 	return got
 }
 
-// TestReplace catches a function that is cut short, or one that swallows its neighbour. There are
-// functions before and behind the one that is replaced, and labels inside it.
+// TestReplace catches a function that is cut short or that swallows its neighbour. There are
+// functions before and after the replaced one, and labels inside it.
 func TestReplace(t *testing.T) {
 	testnet.RequireRoot(t)
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
@@ -82,8 +82,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestInline catches jumps that lead elsewhere, a body among the instructions of a neighbour, and
-// one that is called all the same.
+// TestInline catches jumps with wrong targets, a body placed inside a neighbour, and a function
+// that is still called.
 func TestInline(t *testing.T) {
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// What cannot be inlined is called, and what cannot be called is an error.
+// A function that cannot be inlined is called, and one that cannot be called is an error.
 func TestInlineCalls(t *testing.T) {
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
 	if err != nil {

@@ -9,8 +9,8 @@
 // where), the code of each instruction (instruction.go; packet.go and buffer.go load the packet's
 // bytes), and link, which fills the jumps' offsets in.
 //
-// Bytes 65535 and up of a packet, and those behind its first fragment, cannot be loaded at XDP.
-// Such a load is "no match", as it is behind the end of the packet.
+// An XDP program cannot load bytes from offset 65535 on, nor bytes after the first fragment. Such a
+// load is "no match", like a load beyond the end of the packet.
 package ebpf
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Registers of the translated program. It calls no function, so those that a call overwrites are
-// enough.
+// Registers of the translated program. It calls no function, so the registers that a call
+// overwrites are enough.
 const (
 	regA     = asm.R0 // the return value as well
 	regX     = asm.R1 // the context at the start
@@ -39,14 +39,14 @@ const (
 //
 //	__noinline int filter(struct xdp_md *ctx, __u32 wire_len)
 //
-// a global function, which the verifier checks on its own, or a static one. wire_len is what the
-// classic program sees as the length of the packet, all fragments included; the bytes come from
+// It can be a global function, which the verifier checks separately, or a static one. wire_len is
+// the packet length that the classic program sees, all fragments included; the bytes are read
 // between ctx->data and ctx->data_end. The function returns the classic program's return value: 0
-// is "no match". A load behind the end of the packet, or a division by zero, ends it with 0. All
+// is "no match". A load beyond the end of the packet, or a division by zero, returns 0. All
 // registers and scratch words are 0 at the start. The code has no relocations and needs Linux 5.3.
 //
-// A program that Check refuses is an error, as are loads of what only sockets have (SKF_AD_*: VLAN
-// tag, interface, mark).
+// It is an error if Check refuses the program, or if the program loads data that only sockets have
+// (SKF_AD_*: VLAN tag, interface, mark).
 func Translate(prog []bpf.RawInstruction) (asm.Instructions, error) {
 	return translate(prog, directAccess{})
 }
@@ -96,15 +96,14 @@ const reject = -1
 // packet emits the loads of packet bytes. load and loadX get size bytes in host order into a
 // register, or jump to reject.
 type packet interface {
-	// begin emits what the loads need. The arguments are in R1 to R3. R2, the length of the packet,
-	// must stay where it is.
+	// begin emits the code that the loads rely on. The arguments are in R1 to R3. R2, the length of
+	// the packet, must keep its value.
 	begin(t *translator)
-	// load reads at a constant offset. guard is the packet length that has to be checked for first,
-	// or 0.
+	// load reads at a constant offset. guard is the packet length to check first; 0 if none.
 	load(t *translator, to asm.Register, offset uint32, size asm.Size, guard uint32)
 	// loadX reads at offset + X into A.
 	loadX(t *translator, offset uint32, size asm.Size)
-	// limit is how many bytes can be reached.
+	// limit is how many bytes of a packet can be read.
 	limit() uint32
 }
 
@@ -132,8 +131,8 @@ func always64(offset int16) asm.Instruction {
 	return asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Ja), Offset: offset}
 }
 
-// begin emits the start of the program: it zeroes A, X and the scratch words that are read, because
-// the verifier wants everything written before it is read.
+// begin emits the start of the program. It zeroes A, X and the scratch words that are read, because
+// the verifier refuses to read what was not written.
 func (t *translator) begin() {
 	t.packet.begin(t)
 	t.emit(asm.Mov.Imm32(regA, 0), asm.Mov.Imm32(regX, 0))
@@ -150,8 +149,8 @@ func (t *translator) begin() {
 // scratch is the offset on the stack of a word of M[].
 func scratch(slot uint32) int16 { return -4 * (int16(slot) + 1) }
 
-// end emits the code that the jumps to reject lead to. Where there are none it emits nothing,
-// because the verifier refuses code that is never reached.
+// end emits the target of the jumps to reject. Without such jumps it emits nothing, because the
+// verifier refuses unreachable code.
 func (t *translator) end() {
 	for _, j := range t.jumps {
 		if j.to == reject {
@@ -161,8 +160,8 @@ func (t *translator) end() {
 	}
 }
 
-// link fills in the jumps' offsets. They have 16 bits, which is enough for what 4096 classic
-// instructions become.
+// link fills in the jumps' offsets. They have 16 bits, which is enough for the code of 4096 classic
+// instructions.
 func (t *translator) link() error {
 	for _, j := range t.jumps {
 		to := len(t.out) - 2

@@ -94,8 +94,8 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	return append(prog, bpf.RawInstruction{Op: []uint16{cbpf.ClassRET, cbpf.RetA}[r.IntN(2)], K: r.Uint32()})
 }
 
-// TestRandomPrograms has what expressions never compile to: unreachable code, shifts by X, loads at
-// any offset, and jumps to one place from places where different packet lengths were checked.
+// TestRandomPrograms covers code that expressions never compile to: unreachable code, shifts by X,
+// loads at any offset, and jumps to one target after checks of different packet lengths.
 func TestRandomPrograms(t *testing.T) {
 	testnet.RequireRoot(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
@@ -199,8 +199,8 @@ func TestTranslateRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkFilter measures programs with a filter, and as "none" one without. The difference is
-// what the filter costs per packet.
+// BenchmarkFilter measures programs with a filter and, as "none", one without. The difference is
+// the filter's cost per packet.
 func BenchmarkFilter(b *testing.B) {
 	testnet.RequireRoot(b)
 	pkts := map[string][]byte{

@@ -12,7 +12,7 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type tally actions ../../bpf/actions.c
 
-// VerdictTallies are the packets of each verdict, with xdp.UnknownVerdict as the last.
+// VerdictTallies are the packets of each verdict. The last entry is xdp.UnknownVerdict.
 type VerdictTallies [xdp.VerdictSlots]Tally
 
 // Add adds the packets that another CPU or queue counted.
@@ -33,25 +33,25 @@ func (v *VerdictTallies) Sum() (sum Tally) {
 // ActionsOptions say where and how to count verdicts.
 type ActionsOptions struct {
 	Interface string
-	Program   string // name or id of one of several programs, or the id of one elsewhere; "" = what the interface runs
-	Queues    int    // how many receive queues to count separately, from queue 0 on; 0 = all together
+	Program   string // see OpenLatency
+	Queues    int    // receive queues to count separately, from queue 0 on; 0 = all together
 
-	// Verdict is what our own program returns for every packet: Aborted (the zero value), Drop or
-	// Pass. Anything but Pass cuts the interface off. It is an error where the interface has a
-	// program, because then that program decides.
+	// Verdict is the verdict of our own program for every packet: Aborted (the zero value), Drop or
+	// Pass. Any verdict but Pass stops all packets that come in. It is an error if the interface
+	// already has a program, because then that program decides.
 	Verdict xdp.Verdict
 	Mode    xdp.Mode // the mode to attach our own program in
 }
 
-// Actions counts packets per XDP verdict. Its methods may be called concurrently, Close once and
-// last.
+// Actions counts packets per XDP verdict. Its methods may be called concurrently, except Close,
+// which is called once, after all others.
 type Actions struct {
 	*attachment
 	tallies *ebpf.Map
 	queues  int
 }
 
-// OpenActions begins to count. After an error nothing is left attached.
+// OpenActions starts counting. After an error nothing is left attached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 		xdp.Aborted: actionsProgXdpAbortFunc,
 	}[o.Verdict]
 	if !ok {
-		return fmt.Errorf("verdict %v: our own program can pass, drop or abort", o.Verdict)
+		return fmt.Errorf("verdict %v: our own program can only pass, drop or abort", o.Verdict)
 	}
 	prog, err := a.load(spec, name)
 	if err != nil {
@@ -128,16 +128,16 @@ func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, e
 	return loadProgram(spec, name, a.named())
 }
 
-// named is the map by its name in actions.c.
+// named returns the map by its name in actions.c.
 func (a *Actions) named() map[string]**ebpf.Map {
 	return map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies}
 }
 
-// ActionCounts are the packets per verdict, by queue and then by CPU. The last entry has all queues
-// that are not counted separately. nil is no packets.
+// ActionCounts are the packets per verdict, by queue and then by CPU. The last entry holds all
+// queues that are not counted separately. nil means no packets.
 type ActionCounts [][]VerdictTallies
 
-// Queue returns one queue's packets on all CPUs, and no packets if there is no such queue.
+// Queue returns one queue's packets on all CPUs; none if the queue does not exist.
 func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 	if queue < len(c) {
 		for _, v := range c[queue] {
@@ -147,7 +147,7 @@ func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 	return sum
 }
 
-// CPU returns one CPU's packets of all queues, and no packets if there is no such CPU.
+// CPU returns one CPU's packets of all queues; none if the CPU does not exist.
 func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
 	for _, q := range c {
 		if cpu < len(q) {
@@ -157,7 +157,7 @@ func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
 	return sum
 }
 
-// CPUs returns how many CPUs there can be.
+// CPUs returns the number of possible CPUs.
 func (c ActionCounts) CPUs() int {
 	if len(c) == 0 {
 		return 0

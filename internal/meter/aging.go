@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	agingInterval = 10 * time.Second // how often a table is looked at
-	quietTime     = time.Minute      // an entry that counts nothing for so long may be forgotten
+	agingInterval = 10 * time.Second // how often to look at a table
+	quietTime     = time.Minute      // an entry whose count stays the same for so long may be forgotten
 )
 
-// aging finds out which entries of a table of counters are to be forgotten, so that the table has
-// room for what comes. Its entries depend on names and numbers that packets and interfaces bring
-// with them, and nothing else ever removes one.
+// aging decides which entries of a table of counters to remove, so that new ones find room. Packets
+// and interfaces bring the names and numbers that the entries are for, and nothing else ever
+// removes one.
 type aging[K comparable] struct {
-	keep   int // so many entries may stay, however quiet they are
+	keep   int // this many entries may stay, however quiet
 	looked time.Time
 	seen   map[K]sighting
 }
 
-// A sighting is what an entry had counted when it was last seen to count.
+// A sighting is an entry's count, and when the entry was first seen with it.
 type sighting struct {
 	count uint64
 	since time.Time
 }
 
-// forget takes the entries that are to be forgotten out of a table with so many slots for each key,
-// where it is time to. count says what an entry has counted, and false of one that must stay; taken
-// gets what an entry had counted when it was taken out.
+// forget removes old entries from a table with the given slots per key, if the last look is long
+// enough ago. count returns what an entry has counted, and false if the entry must stay. taken is
+// called with the values of each removed entry.
 func forget[K comparable, V any](a *aging[K], now time.Time, table *ebpf.Map, slots int,
 	count func(K, []V) (uint64, bool), taken func([]V)) error {
 	if !a.isDue(now) {
@@ -67,8 +67,8 @@ func forget[K comparable, V any](a *aging[K], now time.Time, table *ebpf.Map, sl
 // isDue tells whether it is time to look at the table.
 func (a *aging[K]) isDue(now time.Time) bool { return now.Sub(a.looked) >= agingInterval }
 
-// look takes all entries of the table with what they have counted, and returns those to forget: of
-// the entries that are quiet those that have counted least, as many as are more than `keep`.
+// look takes the counts of all entries and returns the keys to remove: the quiet entries with the
+// smallest counts, until `keep` entries are left.
 func (a *aging[K]) look(now time.Time, table map[K]uint64) (forget []K) {
 	a.looked = now
 	before := a.seen

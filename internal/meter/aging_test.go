@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Only what is quiet is forgotten, the smallest first, and no more than is too much.
+// Only quiet entries are forgotten, the smallest first, and only as many as exceed the limit.
 func TestAging(t *testing.T) {
 	start := time.Now()
 	a := aging[string]{keep: 2}

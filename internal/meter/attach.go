@@ -12,15 +12,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An attachment is our programs at an interface: one at its XDP hook, or those that trace the
-// program that runs there.
+// An attachment is our programs at an interface: either one at its XDP hook, or some that trace the
+// program there.
 type attachment struct {
 	followed
 	mode   xdp.Mode // the mode that our own program runs in
 	began  time.Time
 	counts []counting
 
-	constants []*ebpf.Map // of programs that others attach
+	constants []*ebpf.Map // of programs that the caller attaches
 }
 
 // A counting program is one of ours that is attached.
@@ -54,7 +54,8 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 		h.watch.Close()
 		return nil, err
 	}
-	// A driver that stops and starts its queues to take a program lets no packet in before.
+	// Some drivers stop and start their queues to take a program, and let no packet in before that
+	// ends.
 	h.began = time.Now()
 	h.mode, h.runs = got, own.ID
 	h.counts = []counting{{prog, l}}
@@ -64,13 +65,13 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 // tracers are programs of ours that trace an XDP program, and how they are loaded.
 type tracers struct {
 	spec    *ebpf.CollectionSpec
-	names   []string                                 // in the order in which they are attached, and detached
+	names   []string                                 // in the order of attaching, which is also that of detaching
 	load    func(name string) (*ebpf.Program, error) // once spec names the program to trace
-	refused error                                    // the kind of error where a program cannot be traced
+	refused error                                    // the kind of error if a program cannot be traced
 }
 
-// trace attaches tracers to the program that xdp.OneProgram chooses, to count the packets that came
-// in on ifi.
+// trace attaches tracers to the program that xdp.OneProgram selects. They count the packets that
+// came in on ifi.
 func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
 	program, err := xdp.OneProgram(ifi, selector)
 	if err != nil {
@@ -87,8 +88,8 @@ func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
 	return h, nil
 }
 
-// move traces another program in place of the one before. After an error it still traces the one
-// before.
+// move traces another program instead of the current one. After an error it still traces the
+// current one.
 func (h *attachment) move(t tracers, ifi xdp.Interface, to xdp.Program) error {
 	counts, err := t.attach(to, ifi)
 	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
@@ -155,7 +156,7 @@ func restrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
 // Began returns when counting began, by the clocks of time.Now.
 func (h *attachment) Began() time.Time { return h.began }
 
-// String says where and how it counts: "eth0, XDP native", or "eth0, tracing lb (id 7)".
+// String tells where and how it counts: "eth0, XDP native", or "eth0, tracing lb (id 7)".
 func (h *attachment) String() string {
 	if h.isEmbedded() {
 		return h.ifi.Name

@@ -17,25 +17,25 @@ import (
 // BenchOptions say what to measure.
 type BenchOptions struct {
 	Variants []Variant // of BenchVariants
-	Sizes    bool      // measure each variant counting sizes of packets, too; Four cannot
-	Flows    bool      // measure each variant counting flows, too; Four cannot, and neither can BenchAttached
-	Sample   uint32    // measure each variant counting one packet in so many, too; 0 = do not
+	Sizes    bool      // also measure each variant while it counts packet sizes; Four cannot
+	Flows    bool      // also measure each variant while it counts flows; Four and BenchAttached cannot
+	Sample   uint32    // also measure each variant while it counts one packet in Sample; 0 = no
 
 	CPUs     []int         // the CPUs to run on, all at the same time
 	Duration time.Duration // CPU time for each program, on each CPU
-	Rounds   int           // into how many rounds Duration is divided, with all programs in each; at least 1
+	Rounds   int           // rounds that Duration is divided into; each runs all programs; at least 1
 }
 
-// A BenchSubject says what a program does.
+// A BenchSubject tells what a program does.
 type BenchSubject struct {
-	Empty   bool // nothing, to show what running any program costs; the other fields are zero then
+	Empty   bool // it does nothing, to show the cost of running any program; the other fields are zero
 	Variant Variant
 	Sizes   bool // it counts sizes, too
 	Flows   BenchFlows
-	Sample  uint32 // it counts one packet in so many, at random; 0 = all
+	Sample  uint32 // it counts one packet in Sample, at random; 0 = all
 }
 
-// BenchFlows says of which flows the packets are that a program counts by flow, too.
+// BenchFlows tells, for a program that also counts flows, which flows its packets belong to.
 type BenchFlows int
 
 const (
@@ -47,12 +47,12 @@ const (
 // A BenchResult has the figures of one program: medians over the rounds.
 type BenchResult struct {
 	BenchSubject
-	Packets uint64  // packets sent, warm-up included; what was counted of them was checked
+	Packets uint64  // packets sent, warm-up included; the program's counters were compared with them
 	Mpps    float64 // million packets per second, of all CPUs together
 	Ns      float64 // CPU time per packet in ns, on one CPU
 	Spread  float64 // of Ns over the rounds: (largest - smallest) / median
 
-	Instructions, HotPath int // of the loaded program: in all; the most that a common packet runs through; 0 = not known
+	Instructions, HotPath int // of the loaded program: all; the most that a common packet runs; 0 = not known
 
 	Hardware                   bool    // whether Cycles and NativeInstructions are known
 	Cycles, NativeInstructions float64 // per packet, in the kernel
@@ -76,13 +76,13 @@ func (o BenchOptions) subjects() []BenchSubject {
 	return list
 }
 
-// Took is about how long it takes to measure all programs, where each one takes so much longer than
+// Took returns about how long it takes to measure all programs, if each takes `longer` more than
 // Duration.
 func (o BenchOptions) Took(longer time.Duration) time.Duration {
 	return (time.Duration(len(o.subjects())) * (o.Duration + longer)).Round(time.Second)
 }
 
-// Bench runs the variants on the same packets, compares their speed, and checks that each counted
+// Bench runs the variants on the same packets and compares their speed. It checks that each counted
 // exactly what was sent, or that a sample is as large as chance makes it. It fails if ctx ends
 // before the last round.
 func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
@@ -118,14 +118,14 @@ func Bench(ctx context.Context, o BenchOptions) ([]BenchResult, error) {
 
 var errBenchStopped = errors.New("stopped before the end: nothing was measured")
 
-// A benchRound is what all CPUs did in a round.
+// A benchRound holds what all CPUs did in one round.
 type benchRound struct {
 	mpps, ns float64
 	packets  uint64
 	work     work
 }
 
-// warmUp fills the caches, and finds out how many packets make a round as long as o asks for.
+// warmUp fills the caches, and finds how many packets a round of the requested duration has.
 func (s *subject) warmUp(o BenchOptions) error {
 	s.repeat = 50_000
 	if err := s.round(o.CPUs); err != nil {
@@ -184,8 +184,8 @@ func (s *subject) round(cpus []int) error {
 	return nil
 }
 
-// runAll runs all packets on the calling thread. It measures the thread's CPU time, because the
-// kernel sleeps before and after the runs of a call, and other threads may want the CPU.
+// runAll runs all packets on the calling thread. It measures that thread's CPU time, because the
+// kernel sleeps before and after the runs of a call, and because other threads may want the CPU.
 func (s *subject) runAll(hw hardware, steps *barrier) (spent time.Duration, did work, err error) {
 	did.known = true
 	for _, p := range benchPackets {
@@ -226,8 +226,8 @@ func (s *subject) result() BenchResult {
 	return r
 }
 
-// median returns the median of a figure over the rounds, of which there is at least one, and its
-// spread: (largest - smallest) / median.
+// median returns the median of a figure over the rounds (at least one), and its spread: (largest -
+// smallest) / median.
 func median[R any](rounds []R, figure func(R) float64) (middle, spread float64) {
 	var values []float64
 	for _, r := range rounds {

@@ -16,31 +16,31 @@ import (
 
 // An AttachedBench has what the programs cost at the XDP hook of an interface.
 type AttachedBench struct {
-	Interface string // its own name, where it was asked for by an alternative one
+	Interface string // its own name, also if the caller gave an alternative one
 	Mode      xdp.Mode
 	Results   []AttachedResult // in the order of those of Bench
 }
 
-// An AttachedResult has the figures of one program: medians over the rounds in which packets came.
+// An AttachedResult has the figures of one program: medians over the rounds that had packets.
 type AttachedResult struct {
 	BenchSubject
 	Packets uint64  // packets that came while the program was attached
 	Mpps    float64 // million packets per second, on all CPUs together
-	Ns      float64 // run time per packet in ns by the kernel's counters, with what their clock takes
+	Ns      float64 // run time per packet in ns by the kernel's counters, including the cost of their clock
 	Spread  float64 // of Ns over the rounds: (largest - smallest) / median
-	CPU     float64 // run time per second of all CPUs together: 0.01 = 1 % of one CPU
+	CPU     float64 // run time per second, all CPUs together: 0.01 = 1 % of one CPU
 }
 
-// BenchAttached measures the programs at the XDP hook of an interface, with the packets that come
-// in there, of which all pass. It sends nothing. The programs take turns: each is attached in place
-// of the one before, so that no packet goes past all of them. What o says of CPUs has no meaning
-// here: the programs run where packets are received, for o.Duration each by the clock.
+// BenchAttached measures the programs at an interface's XDP hook, with the packets that come in
+// there. All of them pass. It sends nothing. The programs take turns: each replaces the one before,
+// so that every packet runs through one of them. o.CPUs is ignored: the programs run where packets
+// are received, each for o.Duration by the clock.
 //
-// The error is an ErrRunsProgram where the interface runs a program already, and an ErrNoTraffic
-// where nothing came in. It needs Linux 5.8.
+// The error is an ErrRunsProgram if the interface already runs a program, and an ErrNoTraffic if no
+// packet came in. It needs Linux 5.8.
 func BenchAttached(ctx context.Context, iface string, mode xdp.Mode, o BenchOptions) (*AttachedBench, error) {
 	if o.Flows {
-		return nil, fmt.Errorf("measure on %s: flows are not measured there, because for that a program changes the packets", iface)
+		return nil, fmt.Errorf("measure on %s: flows cannot be measured on an interface, because that program changes the packets", iface)
 	}
 	subjects, err := openSubjects(o.subjects())
 	if err != nil {
@@ -52,7 +52,7 @@ func BenchAttached(ctx context.Context, iface string, mode xdp.Mode, o BenchOpti
 		return nil, err
 	}
 	if len(ifi.Programs) > 0 {
-		return nil, xdp.Kind(ErrRunsProgram, "%s already runs XDP program %s, whose place the variants would need", ifi.Name, ifi.Programs[0].WithOwner())
+		return nil, xdp.Kind(ErrRunsProgram, "%s already runs XDP program %s, and the variants need its place", ifi.Name, ifi.Programs[0].WithOwner())
 	}
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
@@ -79,20 +79,20 @@ func BenchAttached(ctx context.Context, iface string, mode xdp.Mode, o BenchOpti
 	return b, nil
 }
 
-// An attachedRound is what happened while a program was attached once.
+// An attachedRound is what happened in one turn of a program.
 type attachedRound struct {
 	RuntimeCounts
 	took time.Duration
 }
 
-// takeTurns attaches each program for its part of every round, and returns the rounds of each in
-// which packets came.
+// takeTurns attaches each program for its turn in every round, and returns each program's rounds
+// that had packets.
 func takeTurns(ctx context.Context, l link.Link, subjects []*subject, o BenchOptions) ([][]attachedRound, error) {
 	rounds := make([][]attachedRound, len(subjects))
 	for range o.Rounds {
 		for i, s := range subjects {
 			if err := l.Update(s.prog); err != nil {
-				return nil, fmt.Errorf("attach program %s in place of the one before: %w", s.program(), err)
+				return nil, fmt.Errorf("replace the attached program by %s: %w", s.program(), err)
 			}
 			before, err := count(s.prog)
 			if err != nil {

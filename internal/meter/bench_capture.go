@@ -13,26 +13,25 @@ import (
 )
 
 const (
-	// MaxBenchPackets is how many packets of a capture are measured at most.
+	// MaxBenchPackets is the largest number of packets read from a capture.
 	MaxBenchPackets = 256
-	// maxBenchPacket is the longest packet in bytes. The kernel puts a packet of BPF_PROG_RUN into
-	// 18 pages of memory at most.
+	// maxBenchPacket is the longest packet in bytes: BPF_PROG_RUN takes at most 18 pages.
 	maxBenchPacket = 65535
-	// minBenchPacket is an Ethernet header. BPF_PROG_RUN refuses less.
+	// minBenchPacket is an Ethernet header. BPF_PROG_RUN refuses shorter packets.
 	minBenchPacket = 14
 )
 
 // BenchPackets are the packets of a capture.
 type BenchPackets struct {
 	Data  [][]byte
-	Cut   int  // of Data: those of which the capture has only the beginning
-	Short int  // packets that were left out, because they have less than an Ethernet header
-	Long  int  // packets that were left out, because they are longer than BPF_PROG_RUN takes
+	Cut   int  // packets of Data that the capture truncated
+	Short int  // packets skipped because they are shorter than an Ethernet header
+	Long  int  // packets skipped because they are longer than BPF_PROG_RUN takes
 	More  bool // the capture has more packets than were read
 }
 
 // ReadBenchPackets reads the first MaxBenchPackets packets of a capture, pcapng or pcap. It fails
-// where there is none, and where the packets do not begin with an Ethernet header.
+// if there is no usable packet, or if the packets do not begin with an Ethernet header.
 func ReadBenchPackets(r io.Reader) (*BenchPackets, error) {
 	source, err := newPacketSource(bufio.NewReader(r))
 	if err != nil {
@@ -53,7 +52,7 @@ func ReadBenchPackets(r io.Reader) (*BenchPackets, error) {
 			p.More = true
 			return p, nil
 		case source.LinkType() != layers.LinkTypeEthernet:
-			return nil, fmt.Errorf("its packets begin with %v and not with an Ethernet header, as XDP sees them", source.LinkType())
+			return nil, fmt.Errorf("its packets begin with %v instead of an Ethernet header, which XDP programs need", source.LinkType())
 		case len(data) < minBenchPacket:
 			p.Short++
 		case len(data) > maxBenchPacket:
@@ -87,7 +86,7 @@ func newPacketSource(r *bufio.Reader) (packetSource, error) {
 	const sectionHeader = 0x0a0d0d0a // of pcapng, in either byte order
 	magic, err := r.Peek(4)
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it is no capture file, since it is shorter than the header of one")
+		return nil, errors.New("it is too short for a capture file")
 	}
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 )
 
 // benchPackets are the most common kinds of packets, in the shortest frames: at a given bandwidth,
-// most packets have to be counted when frames are short.
+// short frames are the most packets to count.
 var benchPackets = []struct {
 	class Class
 	data  []byte
@@ -17,7 +17,7 @@ var benchPackets = []struct {
 	{IPv6(17), benchPacket(0x86dd, 17)},
 }
 
-// benchPacket makes a packet. All of its bytes are zero except for those that the counters read.
+// benchPacket makes a packet. All bytes are zero except those that the counters read.
 func benchPacket(etherType uint16, protocol byte) []byte {
 	if etherType == 0x0800 {
 		p := make([]byte, 60)
@@ -62,7 +62,7 @@ func (b *barrier) wait() {
 	}
 }
 
-// cancel lets all threads go on, because one of them failed and will not wait any more.
+// cancel releases all threads, because one of them failed and will not wait any more.
 func (b *barrier) cancel() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

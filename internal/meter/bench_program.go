@@ -19,7 +19,7 @@ import (
 // ProgramBenchOptions say which program to measure, and on what.
 type ProgramBenchOptions struct {
 	Program  xdp.Program
-	Packets  [][]byte      // of 14 to 65,535 bytes; nil = the most common kinds, as in Bench
+	Packets  [][]byte      // 14 to 65,535 bytes each; nil = the packets of Bench
 	CPU      int           // the CPU to run on
 	Duration time.Duration // CPU time in all, about
 }
@@ -31,20 +31,20 @@ type ProgramBench struct {
 	Total    ProgramCost
 }
 
-// A ProgramCost has the means over some packets. The costs are those over a program that does
-// nothing, measured in the same way; they can be a little below zero.
+// A ProgramCost has the means over some packets. The costs are the difference to a program that
+// does nothing, measured in the same way; they can be slightly negative.
 type ProgramCost struct {
 	Packets int // by the verdict of each one's first run
 	Changed int // packets that the program changes: their bytes or their length
 
-	// Ns is the CPU time of a run in ns, where one packet is run many times in a row, so that
-	// everything is in the CPU's caches. A changed packet is not, because its second run would
-	// begin with what the first one has made of it.
+	// Ns is the CPU time of one run in ns, when a packet is run many times in a row with warm
+	// caches. Packets that the program changes are not measured, because a second run would start
+	// with the changed packet.
 	Ns       float64
-	Repeated int // packets that Ns, Cycles and NativeInstructions are of
+	Repeated int // number of packets behind Ns, Cycles and NativeInstructions
 
-	// OnceNs is the run time in ns of a single run, where the packets are run in their order with a
-	// system call for each.
+	// OnceNs is the run time in ns of a single run, when the packets are run in order with one
+	// system call each.
 	OnceNs float64
 
 	Hardware                   bool // whether Cycles and NativeInstructions are known
@@ -52,9 +52,9 @@ type ProgramCost struct {
 }
 
 // BenchProgram runs a loaded XDP program on packets by BPF_PROG_RUN, thousands of times. No packet
-// is sent, whatever the verdict; but the program's maps change as if all had come in, by the
-// loopback interface. The error is an ErrNotRunnable where the kernel does not run the program in
-// this way.
+// is sent, whatever the verdict, but the program's maps change as if all packets had come in by the
+// loopback interface. The error is an ErrNotRunnable if the kernel does not run the program in this
+// way.
 func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ type programBench struct {
 	prog, empty *ebpf.Program
 	options     ProgramBenchOptions
 	hw          hardware
-	out         []byte // for what a run makes of a packet, which may be longer than the packet
+	out         []byte // buffer for a run's output, which may be longer than the packet
 	packets     []packetCost
 }
 
@@ -106,16 +106,16 @@ type packetCost struct {
 	verdict xdp.Verdict
 	changed bool
 	once    float64 // ns over the empty program
-	hot     *hotRun // nil: not measured, since the program changes the packet
+	hot     *hotRun // nil: not measured, because the program changes the packet
 }
 
-// A hotRun is what one of many runs of a packet takes.
+// A hotRun is the mean cost of one run when a packet is run many times.
 type hotRun struct {
 	ns, cycles, instructions float64
 	known                    bool // cycles and instructions are
 }
 
-// run runs prog on a packet so many times, and says whether the packet is another one afterwards.
+// run runs prog on a packet `times` times, and tells whether it changed the packet.
 func (b *programBench) run(prog *ebpf.Program, packet []byte, times uint32) (v xdp.Verdict, changed bool, err error) {
 	options := ebpf.RunOptions{Data: packet, DataOut: b.out, Repeat: times}
 	returned, err := prog.Run(&options)
@@ -138,7 +138,7 @@ func (b *programBench) runOnce() error {
 	return nil
 }
 
-// runSingly measures single runs of all packets in their order, and of the empty program as many.
+// runSingly measures single runs of all packets in order, and as many of the empty program.
 func (b *programBench) runSingly(ctx context.Context) error {
 	var passes int
 	for until := time.Now().Add(b.options.Duration / 2); passes == 0 || time.Now().Before(until); passes++ {
@@ -164,10 +164,10 @@ func (b *programBench) runSingly(ctx context.Context) error {
 	return nil
 }
 
-// runRepeated measures many runs in a row of each packet that the program leaves as it is.
+// runRepeated measures many runs in a row of each packet that the program does not change.
 func (b *programBench) runRepeated(ctx context.Context) error {
-	// The empty program is measured 16 times or so in between, in the same minutes as the other.
-	// The first runs of each find cold caches, and do not count.
+	// The empty program is measured about 16 times in between, to see the same conditions as the
+	// other. The first run of each finds cold caches and does not count.
 	emptyEvery := max(len(b.packets)/16, 1)
 	for _, prog := range []*ebpf.Program{b.empty, b.prog} {
 		if _, _, err := b.repeat(prog, 0); err != nil {
@@ -194,7 +194,7 @@ func (b *programBench) runRepeated(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.changed = changed; !changed { // the first run may have left it alone, and a later one not
+		if p.changed = changed; !changed { // the first run may not have changed it, but a later one did
 			p.hot = &hot
 		}
 	}
@@ -211,9 +211,9 @@ func (b *programBench) runRepeated(ctx context.Context) error {
 	return nil
 }
 
-// repeat measures as many runs of a packet as its part of the time allows.
+// repeat measures as many runs of a packet as fit into the packet's share of the time.
 func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, changed bool, err error) {
-	const around, least = 50, 1000 // ns around a run, about; runs
+	const around, least = 50, 1000 // overhead of a run in ns, about; minimum of runs
 	part := float64(b.options.Duration.Nanoseconds()) / 2 / float64(len(b.packets))
 	times := uint32(min(max(part/(max(b.packets[packet].once, 0)+around), least), 1<<30))
 	before, err := clock.ThreadTime()
@@ -234,7 +234,7 @@ func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, chang
 	}, changed, err
 }
 
-// sum makes means of what single packets cost.
+// sum computes the means of the packets' costs.
 func (b *programBench) sum() *ProgramBench {
 	sum := &ProgramBench{Program: b.options.Program}
 	for _, p := range b.packets {

@@ -42,8 +42,8 @@ func udpTo(port uint16, size int) []byte {
 	return p
 }
 
-// A program is measured by its verdicts, and its maps change. Packets that it changes are measured
-// in single runs alone, of which each begins with the packet as it was.
+// A program is measured by its verdicts, and its maps change. Packets that it changes are only
+// measured in single runs, each with the original packet.
 func TestBenchProgram(t *testing.T) {
 	target, p := newBenchTarget(t, testnet.Rewriting)
 	packets := [][]byte{
@@ -73,8 +73,8 @@ func TestBenchProgram(t *testing.T) {
 	}
 }
 
-// A program that leaves the first packets as they are, and changes all others, has no figures of
-// repeated runs: most of them had another packet.
+// A program that leaves the first packets unchanged and changes all later ones has no figures of
+// repeated runs, because most runs had a changed packet.
 func TestBenchProgramChangesLater(t *testing.T) {
 	testnet.RequireRoot(t)
 	runs, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
@@ -120,7 +120,7 @@ func TestBenchProgramChangesLater(t *testing.T) {
 	}
 }
 
-// Our own program costs more than an empty one, on the packets that bench has where none are given.
+// Our own program costs more than an empty one, on the packets that bench uses by default.
 func TestBenchProgramOwnPackets(t *testing.T) {
 	testnet.RequireRoot(t)
 	s, err := newSubject(BenchSubject{Variant: Naive})
@@ -145,7 +145,7 @@ func TestBenchProgramOwnPackets(t *testing.T) {
 	t.Logf("%+v", b.Total)
 }
 
-// The kernel does not run programs for the entries of maps in this way, which is told by name.
+// The kernel does not run programs for entries of maps in this way; the error names the program.
 func TestBenchProgramRefused(t *testing.T) {
 	for _, kind := range []testnet.TargetKind{testnet.InDevmap, testnet.InCPUMap} {
 		_, p := newBenchTarget(t, kind)
@@ -165,7 +165,7 @@ func TestBenchProgramRefused(t *testing.T) {
 	}
 }
 
-// captureOf writes packets, of each of which the wire had one byte more if cut.
+// captureOf writes packets to a capture. With cut, each packet had one byte more on the wire.
 func captureOf(t testing.TB, format string, link layers.LinkType, cut bool, packets ...[]byte) []byte {
 	var b bytes.Buffer
 	var write func(gopacket.CaptureInfo, []byte) error
@@ -200,8 +200,8 @@ func captureOf(t testing.TB, format string, link layers.LinkType, cut bool, pack
 
 func withoutEnd(file []byte) []byte { return file[:len(file)-30] }
 
-// Both formats are read, up to a number of packets and to what BPF_PROG_RUN takes; what cannot be
-// used is an error that says why.
+// Both formats are read, up to the limits on number and length of packets. A file that cannot be
+// used gives an error with the reason.
 func TestReadBenchPackets(t *testing.T) {
 	many := make([][]byte, MaxBenchPackets+1)
 	for i := range many {
@@ -270,8 +270,8 @@ func FuzzReadBenchPackets(f *testing.F) {
 	})
 }
 
-// The programs take turns at an interface, without a packet that goes past all of them. Every one
-// of them is measured, and afterwards none is attached.
+// The programs take turns at an interface, and every packet runs through one of them. Each is
+// measured, and none stays attached.
 func TestBenchAttached(t *testing.T) {
 	testnet.LeaveTo(t, "6.12")
 	testnet.RequireLiveFrames(t)

@@ -31,7 +31,7 @@ type subject struct {
 	all, hot int // see the function instructions
 
 	repeat uint32          // how often each CPU sends one packet in a round
-	sent   map[Class]Tally // since the start, the warm-up included
+	sent   map[Class]Tally // since the start, warm-up included
 	rounds []benchRound
 }
 
@@ -76,7 +76,7 @@ func newSubject(b BenchSubject) (*subject, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	if b.Sizes || b.Flows != NoFlows {
-		s.hot = 0 // every packet runs through the function that counts them, which hot leaves out
+		s.hot = 0 // hot omits the function that counts flows, but every packet runs it
 	}
 	return s, nil
 }
@@ -95,7 +95,7 @@ func (s *subject) verify() error {
 	sent := s.countable()
 	for name, want := range sent {
 		if got := counted[name]; !s.isRight(got, want) {
-			return fmt.Errorf("%s counted %d packets and %d bytes of %v, and %d and %d were sent: its figures are "+
+			return fmt.Errorf("%s counted %d packets and %d bytes of %v, but %d and %d were sent: its figures are "+
 				"worth nothing; please report this", s.program(), got.Packets, got.Bytes, name, want.Packets, want.Bytes)
 		}
 	}
@@ -134,8 +134,7 @@ func (s *subject) counted() (map[string]Tally, error) {
 // other is the name of the counter of Four for packets that have none of their own.
 const other = "other"
 
-// countable returns what the counters should be, by their names, of a subject that counts all
-// packets.
+// countable returns the expected counters, by name, of a subject that counts all packets.
 func (s *subject) countable() map[string]Tally {
 	all := make(map[string]Tally)
 	for class, t := range s.sent {
@@ -156,7 +155,7 @@ func addTally(m map[string]Tally, name string, t Tally) {
 	m[name] = t
 }
 
-// isRight compares a counter with what it should be. A sample's may be off by six standard
+// isRight compares a counter with the expected value. A sample may be off by six standard
 // deviations, which chance exceeds once in a billion samples.
 func (s *subject) isRight(got, sent Tally) bool {
 	if s.Sample == 0 {

@@ -47,8 +47,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// Packets that were not counted, were counted twice or as another class are an error, and so is a
-// sample that is too small or too large.
+// It is an error if packets are not counted, are counted twice or in another class, or if a sample
+// is too small or too large.
 func TestBenchVerify(t *testing.T) {
 	testnet.RequireRoot(t)
 	for _, b := range []BenchSubject{{Variant: Ultra}, {Variant: Ultra, Flows: NewFlows}, {Variant: Four}, {Variant: PerCPU, Sample: 2}, {Variant: Four, Sample: 2}} {
@@ -78,7 +78,7 @@ func TestBenchVerify(t *testing.T) {
 	}
 }
 
-// four has counters of its own for TCP, UDP and ICMP of IPv4, and counts everything else as other.
+// four has its own counters for TCP, UDP and ICMP of IPv4, and counts everything else as other.
 func TestBenchFour(t *testing.T) {
 	testnet.RequireRoot(t)
 	s, err := newSubject(BenchSubject{Variant: Four})
@@ -116,7 +116,7 @@ func TestBenchStopped(t *testing.T) {
 	}
 }
 
-// The longest path leaves out paths that call other functions, which only rare packets take.
+// The longest path omits paths that call other functions, which only rare packets take.
 func TestLongestPath(t *testing.T) {
 	jump := func(off int16) asm.Instruction {
 		i := asm.JEq.Imm(asm.R1, 0, "")
@@ -125,7 +125,7 @@ func TestLongestPath(t *testing.T) {
 	}
 	call := asm.Call.Label("")
 	call.Constant = 0
-	call.Offset = 3 // the distance to the function behind the exit, in the form the kernel shows
+	call.Offset = 3 // the distance to the function after the exit, in the form the kernel shows
 	for _, test := range []struct {
 		name  string
 		insns asm.Instructions

@@ -2,14 +2,14 @@ package meter
 
 import "github.com/xdpcap/xdpcap/internal/headers"
 
-// A Class is a kind of packets: the upper-layer protocol of IPv4, or of IPv6 behind its extension
+// A Class is a kind of packets: the upper-layer protocol of IPv4, or of IPv6 after its extension
 // headers; the EtherType of all other packets; or that the packet was too short to tell.
 type Class uint32
 
 // Truncated is the class of packets that end before their protocol is known.
 const Truncated = Class(protocolsClassTRUNCATED)
 
-// noRoom is the class of packets whose EtherType had no room in the table of EtherTypes.
+// noRoom is the class of packets whose EtherType found the table of EtherTypes full.
 const noRoom = Class(protocolsClassNO_ROOM)
 
 // IPv4 is the class of an IPv4 packet of this protocol.
@@ -18,8 +18,8 @@ func IPv4(protocol uint8) Class { return Class(protocolsClassV4) + Class(protoco
 // IPv6 is the class of an IPv6 packet of this upper-layer protocol.
 func IPv6(protocol uint8) Class { return Class(protocolsClassV6) + Class(protocol) }
 
-// EtherType is the class of packets that are not IP. EtherType(0) is those that have a length in
-// place of the type.
+// EtherType is the class of packets that are not IP. EtherType(0) is for those with a length
+// instead of the type.
 func EtherType(t uint16) Class { return Class(protocolsClassOTHER) + Class(t) }
 
 // Family is "ipv4", "ipv6" or "other".
@@ -33,7 +33,7 @@ func (c Class) Family() string {
 	return "other"
 }
 
-// Number is the IP protocol's number or the EtherType, 0 where there is neither.
+// Number is the IP protocol's number or the EtherType; 0 if there is neither.
 func (c Class) Number() int {
 	switch {
 	case c < Truncated:
@@ -44,8 +44,8 @@ func (c Class) Number() int {
 	return 0
 }
 
-// Protocol is a name in lower-case letters. Where there is none, it is the number: of an IP
-// protocol in decimal, of an EtherType in hexadecimal.
+// Protocol is the protocol's name in lower case. Without a name it is the number: decimal for IP
+// protocols, hexadecimal for EtherTypes.
 func (c Class) Protocol() string {
 	switch {
 	case c == Truncated:

@@ -20,7 +20,7 @@ type egress struct {
 	began time.Time
 }
 
-// attachEgress takes the program over, unless there is an error.
+// attachEgress takes ownership of the program, unless it returns an error.
 func attachEgress(ifi xdp.Interface, prog *ebpf.Program) (*egress, error) {
 	at, err := tc.AttachEgress(prog, ifi)
 	if err != nil {
@@ -32,7 +32,7 @@ func attachEgress(ifi xdp.Interface, prog *ebpf.Program) (*egress, error) {
 func (e *egress) Interface() xdp.Interface { return e.ifi }
 func (e *egress) Began() time.Time         { return e.began }
 
-// Follow finds nothing else to count: its error is final.
+// Follow never finds another program to count: its error is final.
 func (e *egress) Follow() (notice string, err error) {
 	err = e.at.Check()
 	switch {
@@ -44,7 +44,7 @@ func (e *egress) Follow() (notice string, err error) {
 	return "", nil
 }
 
-// Capabilities returns what it takes to detach.
+// Capabilities returns the capabilities that detaching needs.
 func (e *egress) Capabilities() []int {
 	if e.at.Kind().NeedsNetAdmin() {
 		return []int{unix.CAP_NET_ADMIN}

@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Counters may count within programs that somebody else attaches, and who runs theirs for every
-// packet that is to be counted. The functions Embed make counters with such programs, whose
-// instructions have the maps that the counters read. Follow does not look at the interface then:
-// who has attached the programs knows when they are gone.
+// Counters can run inside programs that the caller attaches; the caller then runs them for every
+// packet to be counted. The functions Embed* return counters together with such programs; the
+// programs' instructions refer to the maps that the counters read. Follow does not look at the
+// interface then: the caller knows when its programs are gone.
 
-// embed is the attachment of counters at an interface that others attach.
+// embed is the attachment of counters whose programs the caller attaches to an interface.
 func embed(iface string, program xdp.Program) (*attachment, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
@@ -31,9 +31,9 @@ func embed(iface string, program xdp.Program) (*attachment, error) {
 	}, nil
 }
 
-// embedded returns a program of a collection whose instructions have their maps. It creates those
-// of the maps that are nil, and one for the constants. The caller closes the maps, also after an
-// error.
+// embedded returns a program of a collection, with instructions that refer to their maps. It
+// creates the maps that are nil, and one for the constants. The caller closes the maps, also after
+// an error.
 func (h *attachment) embedded(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.ProgramSpec, error) {
 	given, err := makeMaps(spec, maps)
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *attachment) embedded(spec *ebpf.CollectionSpec, name string, maps map[s
 // rodata is the map of a collection's constants.
 const rodata = ".rodata"
 
-// makeConstants makes the map of the constants, which have the values that they have in spec.
+// makeConstants makes the map of the constants, with their values in spec.
 func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
 	c, err := ebpf.NewCollection(&ebpf.CollectionSpec{
 		Maps:      map[string]*ebpf.MapSpec{rodata: spec.Maps[rodata]},
@@ -78,10 +78,10 @@ func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
 	return c.DetachMap(rodata), nil
 }
 
-// EmbedProtocols makes counters of protocols, and the program that counts: of the type ebpf.XDP;
-// for what an interface sends, of the type ebpf.SchedCLS. Where a program is traced, whose id is
-// not 0, it is one for the entry and, unless it is nil, one more for the exit. Of the options,
-// Program and Mode mean nothing.
+// EmbedProtocols makes counters of protocols, and the program that counts. The program's type is
+// ebpf.XDP, or ebpf.SchedCLS for what an interface sends. If `of` has an id, that program is
+// traced: then program is for the entry, and exit, unless it is nil, for the exit. The options
+// Program and Mode are ignored.
 func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, exit *ebpf.ProgramSpec, err error) {
 	at, err := embed(o.Interface, of)
 	if err != nil {
@@ -116,7 +116,8 @@ func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, 
 	return p, program, exit, p.prepare()
 }
 
-// EmbedActions makes counters of verdicts, and the program that counts at the exit of another one.
+// EmbedActions makes counters of verdicts, and the program that counts at the exit of another
+// program.
 func EmbedActions(iface string, of xdp.Program) (*Actions, *ebpf.ProgramSpec, error) {
 	at, err := embed(iface, of)
 	if err != nil {
@@ -135,9 +136,9 @@ func EmbedActions(iface string, of xdp.Program) (*Actions, *ebpf.ProgramSpec, er
 	return a, program, nil
 }
 
-// EmbedLatency makes histograms of the run time of a program, and the programs that measure it: one
-// that runs last at its entry, and one that runs first at its exit. So what else runs there is not
-// measured.
+// EmbedLatency makes histograms of a program's run time, and the programs that measure it. The
+// caller must run entry last at the program's entry and exit first at its exit, so that what else
+// runs there is not measured.
 func EmbedLatency(iface string, of xdp.Program) (l *Latency, entry, exit *ebpf.ProgramSpec, err error) {
 	l = &Latency{}
 	if l.attachment, err = embed(iface, of); err != nil {

@@ -2,29 +2,29 @@ package meter
 
 import "errors"
 
-// The kinds of error that a caller can remedy by asking for something else. An error of one of
-// these kinds matches it with errors.Is, and its own text is complete without that of the kind.
+// Kinds of errors that a caller can remedy by asking for something else. errors.Is finds the kind;
+// the text of an error does not contain the kind's text.
 var (
 	// ErrNothingToMeasure means that the interface runs no XDP program. OpenBuiltin attaches one.
 	ErrNothingToMeasure = errors.New("the interface runs no XDP program to measure")
-	// ErrOccupied means that the interface runs an XDP program, whose place ours would need.
+	// ErrOccupied means that the interface already runs an XDP program, and ours needs its place.
 	ErrOccupied = errors.New("the interface has no place for an XDP program of ours")
 	// ErrNotMeasurable means that the program cannot be traced. OpenRuntime and OpenBuiltin measure
 	// without tracing.
 	ErrNotMeasurable = errors.New("the run time of the program cannot be measured by tracing it")
-	// ErrNotCountable means that the program cannot be traced. Where it is detached, a program of
+	// ErrNotCountable means that the program cannot be traced. Once it is detached, a program of
 	// ours can count.
 	ErrNotCountable = errors.New("the packets of the program cannot be counted by tracing it")
-	// ErrNotCounting means that the program has left the interface, and that nothing took its place
-	// that can be counted.
+	// ErrNotCounting means that the program has left the interface, and that no program which can
+	// be counted has replaced it.
 	ErrNotCounting = errors.New("nothing is counted at the moment")
-	// ErrProgramDecides means that ActionsOptions.Verdict is set where a running program is
-	// counted.
+	// ErrProgramDecides means that ActionsOptions.Verdict is set but a program is already running,
+	// which decides about packets.
 	ErrProgramDecides = errors.New("the running program decides about packets")
-	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set where no program is traced.
+	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set but no program is traced.
 	ErrNoVerdict = errors.New("no program decides about packets")
-	// ErrRunsProgram means that the interface runs an XDP program, whose place BenchAttached would
-	// need. BenchProgram measures that program.
+	// ErrRunsProgram means that the interface already runs an XDP program, and BenchAttached needs
+	// its place. BenchProgram measures that program.
 	ErrRunsProgram = errors.New("the interface runs an XDP program that could be measured itself")
 	// ErrNoTraffic means that no packet came in while BenchAttached measured.
 	ErrNoTraffic = errors.New("no packet came in")

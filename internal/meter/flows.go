@@ -18,58 +18,58 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Flow is one direction of a conversation. The ports are 0 where the protocol has none, and in
-// all fragments of a packet but the first.
+// A Flow is one direction of a conversation. The ports are 0 if the protocol has none, and in all
+// fragments but the first.
 type Flow struct {
 	Class               Class // of IPv4 or IPv6
 	Source, Destination netip.AddrPort
 }
 
-// NoVerdict is the verdict of packets that no program has decided about, where none is traced.
+// NoVerdict is the verdict of packets if no program is traced.
 const NoVerdict = xdp.Verdict(xdp.VerdictSlots)
 
 // A FlowEntry has the packets of a flow that got the same verdict and were counted on one CPU. The
-// flow had at least the packets and bytes in Counted, and at most those of Error besides.
+// flow had at least the packets and bytes in Counted, and at most those of Error in addition.
 type FlowEntry struct {
 	Flow    Flow
-	Verdict xdp.Verdict // xdp.UnknownVerdict for all that the kernel does not know; NoVerdict
-	Counted Tally       // since the flow has the entry; this is exact
-	Error   Tally       // the most that it may have had before, which does not change meanwhile
+	Verdict xdp.Verdict // xdp.UnknownVerdict for numbers that the kernel does not know; or NoVerdict
+	Counted Tally       // exact, since the flow got the entry
+	Error   Tally       // the most that it may have had before; constant while the flow has the entry
 }
 
-// A FlowBucket has the entries that a CPU has for flows with the same hash. A flow has the same
-// bucket on all CPUs, and the same place in it as long as it has the entry.
+// A FlowBucket has one CPU's entries for flows with the same hash. A flow has the same bucket on
+// all CPUs, and the same index in it as long as it has the entry.
 type FlowBucket struct {
 	Entries []FlowEntry
-	Missed  Tally // the most that a flow without an entry here may have had on this CPU
+	Missed  Tally // the most that a flow without an entry in this bucket may have had on this CPU
 }
 
-// FlowOverflow says what the tables of flows could not keep. It is cumulative.
+// FlowOverflow tells what the tables of flows could not keep. It is cumulative.
 type FlowOverflow struct {
-	Flows uint64 // flows that lost their entry to another one; one that lost it twice counts twice
-	Tally        // what these flows had while they had their entries
-	Most  Tally  // a flow that has no entry on any CPU had no more packets and no more bytes than this
+	Flows uint64 // times that a flow lost its entry to another one
+	Tally        // what these flows counted while they had their entries
+	Most  Tally  // a flow without an entry on any CPU had at most these packets and bytes
 }
 
-// Flow tables have room for flowEntries flows, divided among the CPUs, but no CPU has less than
-// minFlowEntries or more than maxFlowEntries, so that a table fits into a CPU's cache. An entry
-// takes 100 bytes.
+// Flow tables have flowEntries entries, divided among the CPUs. No CPU has fewer than
+// minFlowEntries or more than maxFlowEntries, so that its table fits into its cache. An entry takes
+// 100 bytes.
 const (
 	flowEntries    = 65536
 	minFlowEntries = 2048
 	maxFlowEntries = 16384
 )
 
-// flowWays is how many entries a bucket has.
+// flowWays is the number of entries in a bucket.
 const flowWays = len(protocolsFlowBucket{}.Entries)
 
-// flowBuckets returns how many buckets each CPU has: a power of two.
+// flowBuckets returns the number of buckets of each CPU: a power of two.
 func flowBuckets(cpus int) int {
 	entries := min(max(flowEntries/cpus, minFlowEntries), maxFlowEntries)
 	return 1 << (bits.Len(uint(entries/flowWays)) - 1)
 }
 
-// describeFlows makes a table with as many buckets for each CPU, a power of two.
+// describeFlows sizes the table to `buckets` for each CPU, a power of two.
 func describeFlows(spec *ebpf.CollectionSpec, cpus, buckets int) error {
 	spec.Maps[protocolsMapFlows].MaxEntries = uint32(cpus * buckets)
 	var seeds [11]uint64
@@ -108,7 +108,7 @@ func (t *flowTable) close() error {
 	return unix.Munmap(t.mem)
 }
 
-// read returns the buckets, by CPU, and what they could not keep.
+// read returns the buckets, by CPU, and the overflow.
 func (t *flowTable) read() ([][]FlowBucket, FlowOverflow, error) {
 	if t.mem == nil {
 		return nil, FlowOverflow{}, nil
@@ -136,17 +136,17 @@ func (t *flowTable) read() ([][]FlowBucket, FlowOverflow, error) {
 	return byCPU, o, nil
 }
 
-var errBusyBucket = errors.New("an entry of the table of flows changes hands without end")
+var errBusyBucket = errors.New("an entry of the table of flows keeps changing")
 
-// readBucket copies a bucket when none of its entries changes hands. The counters in it may go on
-// meanwhile.
+// readBucket copies a bucket while none of its entries changes its flow. The counters in it may
+// rise meanwhile.
 func (t *flowTable) readBucket(i int, into *protocolsFlowBucket) error {
 	shared := (*protocolsFlowBucket)(unsafe.Pointer(&t.mem[i*bucketSize]))
 	for range 1 << 20 {
 		before := atomic.LoadUint64(&shared.Version)
 		if before%2 == 0 {
 			*into = *shared
-			// To add nothing is a barrier, which to load is not: the copy is complete before.
+			// Adding 0 is a memory barrier, and a load is not: the copy is complete before it.
 			if atomic.AddUint64(&shared.Version, 0) == before {
 				return nil
 			}
@@ -160,7 +160,7 @@ func newFlowBucket(read *protocolsFlowBucket) FlowBucket {
 	b := FlowBucket{Missed: tallyOf(read.Missed)}
 	for i, tag := range read.Tags {
 		if tag == 0 {
-			break // entries are taken in their order
+			break // entries are filled in order
 		}
 		e := &read.Entries[i]
 		b.Entries = append(b.Entries, FlowEntry{newFlow(e.Flow), xdp.Verdict(e.Verdict), tallyOf(e.Counted), tallyOf(e.Error)})

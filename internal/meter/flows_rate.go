@@ -8,8 +8,8 @@ import (
 )
 
 // A FlowRate has the packets of a flow that got the same verdict. Packets and Bytes are cumulative
-// since the flow has an entry in the table: they are the least that it had since the beginning. It
-// had at most the packets and bytes in Error besides.
+// since the flow got its entry in the table: the flow had at least those, and at most those of
+// Error in addition.
 type FlowRate struct {
 	Flow    Flow
 	Verdict xdp.Verdict // as in FlowEntry
@@ -18,8 +18,8 @@ type FlowRate struct {
 	lately uint64 // bytes in the interval
 }
 
-// TopFlows returns the n flows with most bytes in the interval, in that order. Flows with equally
-// many are ordered by their bytes since they came into the table.
+// TopFlows returns the n flows with the most bytes in the interval, in that order. Flows with equal
+// bytes are ordered by their cumulative bytes.
 func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
 	var all []FlowRate
 	sums := make(map[flowKey]flowSum)
@@ -43,7 +43,7 @@ func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
 	return all[:min(n, len(all))]
 }
 
-// buckets returns how many buckets each CPU has.
+// buckets returns the number of buckets of each CPU.
 func (c ProtocolCounts) buckets() int {
 	if len(c.Flows) == 0 {
 		return 0
@@ -56,14 +56,14 @@ type flowKey struct {
 	Verdict xdp.Verdict
 }
 
-// A flowSum has the packets of a flow on all CPUs, at the beginning and the end of an interval. Of
-// before it has only those that are in now, too.
+// A flowSum has the packets of a flow on all CPUs, at the beginning and the end of an interval.
+// before only has the entries that are also in now.
 type flowSum struct {
 	before, now, error Tally
 }
 
-// sumFlows adds up the entries that all CPUs have in a bucket. A flow that has none on a CPU may
-// have had there what that CPU has missed.
+// sumFlows adds up the entries of all CPUs in a bucket. If a flow has no entry on a CPU, that CPU
+// may have counted the flow in Missed.
 func sumFlows(i Interval[ProtocolCounts], bucket int, sums map[flowKey]flowSum) {
 	var missed Tally
 	for _, buckets := range i.Now.Flows {
@@ -86,9 +86,9 @@ func sumFlows(i Interval[ProtocolCounts], bucket int, sums map[flowKey]flowSum) 
 	}
 }
 
-// countedBefore returns what an earlier snapshot had counted for the same entry: nothing, if the
-// flow did not have it then, or lost it and got it back. Then it has another error: what it lost is
-// part of that.
+// countedBefore returns what an earlier snapshot had counted for the same entry. That is nothing if
+// the flow did not have the entry then, or lost it and got it back; in the second case Error
+// differs, because it includes the lost count.
 func countedBefore(before ProtocolCounts, cpu, bucket, place int, now *FlowEntry) Tally {
 	if cpu >= len(before.Flows) || place >= len(before.Flows[cpu][bucket].Entries) {
 		return Tally{}

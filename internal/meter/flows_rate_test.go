@@ -61,8 +61,8 @@ func TestTopFlows(t *testing.T) {
 	}
 }
 
-// The packets of a flow with one verdict are added up over the CPUs. Where it has no entry on one
-// of them, it may have had what the CPU has missed.
+// The packets of a flow with one verdict are added up over the CPUs. If it has no entry on a CPU,
+// its error includes what that CPU missed.
 func TestTopFlowsOfCPUs(t *testing.T) {
 	f := flowBetween(IPv4(6), "192.0.2.1:1", "192.0.2.2:443")
 	entry := func(v xdp.Verdict, counted, missed uint64) FlowEntry {

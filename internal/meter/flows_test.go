@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// exactFlows returns the packets of all flows, which must have had entries for all of them, and
-// this verdict.
+// exactFlows returns the packets of all flows. It fails unless each flow had an entry for all of
+// its packets, with this verdict.
 func exactFlows(t *testing.T, c ProtocolCounts, verdict xdp.Verdict) map[Flow]Tally {
 	t.Helper()
 	if c.Overflow != (FlowOverflow{}) {
@@ -31,9 +31,9 @@ func exactFlows(t *testing.T, c ProtocolCounts, verdict xdp.Verdict) map[Flow]Ta
 	return flows
 }
 
-// checkFlows compares the tables of flows with the truth: each flow had at least what was counted
-// and at most the error besides, one that is in no table at most what is said of these, and what
-// was counted and what was evicted are together all packets.
+// checkFlows compares the tables of flows with the truth. Each flow had at least the counted
+// packets and at most the error in addition; a flow in no table had at most Overflow.Most; counted
+// and evicted packets together are all packets.
 func checkFlows(t *testing.T, c ProtocolCounts, truth map[Flow]Tally) {
 	t.Helper()
 	sum, all := c.Overflow.Tally, Tally{}
@@ -60,8 +60,8 @@ func checkFlows(t *testing.T, c ProtocolCounts, truth map[Flow]Tally) {
 	}
 }
 
-// A flowSender sends packets of flows that differ in their source addresses, and notes them. It
-// sends on a thread of its caller's, from thread.Quiet, whose CPU counts the packets.
+// A flowSender sends packets of flows with different source addresses, and records them. It sends
+// on a thread from thread.Quiet, whose CPU counts the packets.
 type flowSender struct {
 	*countBench
 	frame []byte
@@ -78,8 +78,8 @@ func (s *flowSender) send(flow uint32, size int) {
 	addTo(s.truth, f, Tally{1, uint64(size)})
 }
 
-// However many flows there are, in whichever order and sizes their packets come and whoever
-// watches, what the tables say of each is true.
+// The tables tell the truth about each flow, however many flows there are, in any order and size of
+// packets, and however many readers watch.
 func TestFlowBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(random, 1.1, 1, 1<<16)
@@ -110,11 +110,11 @@ func TestFlowBounds(t *testing.T) {
 				s.send(7, 60)
 			}
 		}, []uint32{7}},
-		// One more flow than the table has entries, in turn: each loses its entry just before it
-		// comes again.
+		// The flows, one more than the table has entries, take turns: each loses its entry just
+		// before it comes again.
 		{"in turn", 2, false, func(s *flowSender, i uint32) { s.send(i%17, 60) }, nil},
-		// Flows have many small packets or few large ones, so that the least bytes and the least
-		// packets are not of the same flow.
+		// Flows have many small packets or few large ones, so that the flow with the fewest bytes
+		// is not the one with the fewest packets.
 		{"packets against bytes", 2, false, func(s *flowSender, i uint32) {
 			if i%2 == 0 {
 				s.send(random.Uint32N(40), 1500)
@@ -157,7 +157,7 @@ func TestFlowBounds(t *testing.T) {
 }
 
 // A flow that ended long ago does not keep its entry for ever: its weight is halved now and then,
-// and then one of today has the entry.
+// until a newer flow gets the entry.
 func TestFlowWeights(t *testing.T) {
 	for _, test := range []struct {
 		old  uint64 // how many halvings ago the first flows were
@@ -200,8 +200,8 @@ func TestFlowWeights(t *testing.T) {
 	}
 }
 
-// Many more flows than the tables have entries come in while somebody reads the tables all the
-// time: every reading is true of what had come until then, and the last one is exact.
+// Many more flows than the tables have entries come in while a reader reads all the time: every
+// reading is true of the packets until then, and the last one is exact.
 func TestFlowOverflow(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

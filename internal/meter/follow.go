@@ -11,18 +11,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A followed program is the one whose packets are counted, until Follow finds another one in its
-// place on the interface.
+// A followed program is the one whose packets are counted. Follow replaces it when the interface
+// runs another one.
 type followed struct {
 	ifi      xdp.Interface  // as it was before we attached
 	selector string         // which of several programs is counted: see xdp.OneProgram
-	watch    *xdp.HookWatch // nil: somebody else attaches the programs
+	watch    *xdp.HookWatch // nil: the caller attaches the programs
 
-	// move begins to count another program in place of the one before, on the interface as it is
+	// move starts counting another program instead of the current one, on the interface as it is
 	// now; nil = the program is ours.
 	move func(ifi xdp.Interface, to xdp.Program) error
 
-	mu      *sync.Mutex // held by who looks at program while Follow may change it
+	mu      *sync.Mutex // guards program, which Follow may change
 	program xdp.Program
 	runs    uint32 // id of the program at the hook, which may be a dispatcher of `program`; 0 = none
 	here    bool   // `program` was one of those that run for the interface
@@ -40,7 +40,7 @@ func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move f
 	return f, err
 }
 
-// runsOn tells whether a program runs for the interface: attached to it, or behind a dispatcher.
+// runsOn tells whether a program runs for the interface: attached to it, or called by a dispatcher.
 func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 	running, err := xdp.Running(ifi)
 	is := func(r xdp.Program) bool { return r.ID == p.ID }
@@ -49,7 +49,7 @@ func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 
 func (f *followed) isEmbedded() bool { return f.watch == nil }
 
-// isOwn tells whether the program at the hook is ours, or of whom runs ours within it.
+// isOwn tells whether the program at the hook is ours, or calls ours.
 func (f *followed) isOwn() bool {
 	if f.isEmbedded() {
 		return f.program.ID == 0
@@ -67,12 +67,12 @@ func (f *followed) Program() xdp.Program {
 	return f.program
 }
 
-// Follow looks at the interface, and goes on with the program that has taken the place of the one
-// that was counted. The counters go on, too. A caller that wants to know calls it about once per
-// second, from one goroutine, in the network namespace of Open. The notice is not empty where
-// another program is counted from now on. The error is an ErrNotCounting where nothing is counted
-// now, but will be once Follow finds a program that it can count. Any other error is final. Either
-// way the counters keep what was counted.
+// Follow looks at the interface. If another program has replaced the counted one, Follow counts
+// that one from now on, and the counters continue. Call it about once per second, from one
+// goroutine, in the network namespace of Open. The notice is not empty if another program is
+// counted from now on. The error is an ErrNotCounting if nothing is counted now, but Follow will
+// continue once it finds a program that it can count. Any other error is final. Either way the
+// counters keep what was counted.
 func (f *followed) Follow() (notice string, err error) {
 	if f.isEmbedded() {
 		return "", nil
@@ -86,8 +86,8 @@ func (f *followed) Follow() (notice string, err error) {
 	}
 	notice, err = f.follow(now.Of(f.ifi))
 	if err != nil {
-		// What was looked at may have been replaced meanwhile, by libxdp for example, which moves
-		// the programs behind a dispatcher to another one.
+		// The program may have been replaced meanwhile: libxdp, for example, moves programs to a
+		// new dispatcher.
 		if again, err := f.watch.Look(); err == nil && again.Program != now.Program {
 			return "", nil
 		}
@@ -97,7 +97,7 @@ func (f *followed) Follow() (notice string, err error) {
 	return notice, nil
 }
 
-// look names an interface that has gone.
+// look is HookWatch.Look with the interface's name in the error if the interface is gone.
 func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 	now, err := w.Look()
 	if errors.Is(err, xdp.ErrGone) {
@@ -110,9 +110,9 @@ func gone(ifi xdp.Interface) error {
 	return xdp.Kind(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
 }
 
-// Capabilities returns those, by their numbers in capabilities(7), that Follow and Close take after
-// Open: to find another program by its id, and to trace it. Where the program is ours they take
-// none.
+// Capabilities returns the capabilities, by number (capabilities(7)), that Follow and Close need
+// after Open: to find another program by its id, and to trace it. None are needed if the program is
+// ours.
 func (f *followed) Capabilities() []int {
 	if f.isOwn() {
 		return nil
@@ -130,7 +130,7 @@ func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
 		return "", err
 	}
 	if next.ID == f.program.ID {
-		// An id is chosen whether or not its program runs here.
+		// An id selects its program whether or not it runs here.
 		if f.here && !here {
 			return "", xdp.Kind(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
 		}
@@ -140,7 +140,7 @@ func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
 	if err := f.move(ifi, next); err != nil {
 		return "", err
 	}
-	notice = fmt.Sprintf("%s runs %v in place of %v: that is counted from now on, without the packets of up to a second before", f.ifi.Name, next, f.program)
+	notice = fmt.Sprintf("%s runs %v instead of %v: now counting %[2]v; up to a second of packets may be missing", f.ifi.Name, next, f.program)
 	f.mu.Lock()
 	f.program, f.here = next, here
 	f.mu.Unlock()

@@ -13,27 +13,27 @@ type hardware struct {
 	cycles, instructions int // file descriptors; 0 = none
 }
 
-// A work is what the counters counted between two readings.
+// A work is the difference between two readings.
 type work struct {
 	cycles, instructions uint64
 	known                bool
 }
 
-// A reading is one of each counter, cumulative.
+// A reading holds both counters, cumulative.
 type reading struct {
 	cycles, instructions counter
 	known                bool
 }
 
-// A counter is what the kernel says of one counter. Where there are more counters than the CPU can
-// run at once, the kernel lets them take turns.
+// A counter is the kernel's record of one counter. If there are more counters than the CPU can run
+// at once, the kernel lets them take turns.
 type counter struct {
 	Value            uint64
-	Enabled, Running uint64 // ns for which it was to run, and for which it did
+	Enabled, Running uint64 // ns that it was enabled, and that it really ran
 }
 
-// since returns what was counted since before, with what a counter that had to take turns has
-// missed, in proportion. It is not known where one did not run at all.
+// since returns the work since an earlier reading. A counter that took turns is scaled to the whole
+// time. The result is not known if a counter did not run at all.
 func (r reading) since(before reading) work {
 	cycles, ok := r.cycles.since(before.cycles)
 	instructions, ok2 := r.instructions.since(before.instructions)

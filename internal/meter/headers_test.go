@@ -21,8 +21,8 @@ func classOf(h testnet.Headers) Class {
 	return EtherType(uint16(h.Protocol))
 }
 
-// Class and flow of every packet are what gopacket decodes, also of packets that were cut at any
-// length, received or sent.
+// Class and flow of every packet equal what gopacket decodes, also for packets cut at any length,
+// received or sent.
 func TestProtocolsAgreeWithGopacket(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) { checkAgainstGopacket(t, sent) })

@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// instructions counts the instructions of a loaded program as the verifier left it. all is their
-// number; hot is the most that one packet can run through without a call of another BPF function,
-// or 0 where there is a loop. A helper call counts as one instruction.
+// instructions counts the instructions of a loaded program after the verifier's changes. all is
+// their number; hot is the most that one packet can run without calling another BPF function, or 0
+// if there is a loop. A helper call counts as one instruction.
 func instructions(prog *ebpf.Program) (all, hot int, err error) {
 	info, err := prog.Info()
 	if err != nil {
@@ -22,11 +22,11 @@ func instructions(prog *ebpf.Program) (all, hot int, err error) {
 	return len(insns), longestPath(insns), nil
 }
 
-// longestPath returns the length of the longest path through the main function, 0 where there is a
+// longestPath returns the length of the longest path through the main function, 0 if there is a
 // loop. It goes backwards: the path from an instruction is one longer than the longest path from
 // its successors.
 func longestPath(insns asm.Instructions) int {
-	const never = -1 << 30  // marks paths that call another function, which do not count
+	const never = -1 << 30  // marks paths that call another function; they do not count
 	at := make(map[int]int) // longest path by position; a position counts 8-byte units
 	main, position := mainFunction(insns)
 	for i := len(main) - 1; i >= 0; i-- {
@@ -64,8 +64,7 @@ func mainFunction(insns asm.Instructions) (main asm.Instructions, size int) {
 		}
 		position += int(ins.Size() / asm.InstructionSize)
 		if ins.IsFunctionCall() {
-			// In a compiled program the offset has the distance, and the constant the function's
-			// number.
+			// In a compiled program, Offset is the distance and Constant is the function's number.
 			distance := int(ins.Offset)
 			if distance == 0 {
 				distance = int(ins.Constant)

@@ -19,14 +19,14 @@ type BuiltinOptions struct {
 	Mode   xdp.Mode // the mode to attach it in
 	Buffer int      // bytes of each CPU's ring; 0 = 1 MiB
 
-	// Event is called with each measurement, from one goroutine, which is not the caller's; nil =
+	// Event is called with each measurement, from one goroutine of the meter's own; nil =
 	// measurements are only counted.
 	Event func(Measurement)
 }
 
 // A Measurement is one run of our own program.
 type Measurement struct {
-	Time    time.Time     // CLOCK_REALTIME, to about a microsecond of the entry
+	Time    time.Time     // of the entry, CLOCK_REALTIME, exact to about a microsecond
 	Took    time.Duration // from the entry to the verdict, CLOCK_MONOTONIC
 	Verdict xdp.Verdict
 	CPU     int
@@ -42,10 +42,10 @@ type Latency struct {
 }
 
 // OpenLatency measures the program that runs on an interface by fentry and fexit, from its entry to
-// its exit. The time of programs that it calls, also by tail call, is included.
+// its exit. That includes programs that it calls, also by tail call.
 //
-// program is the name or id of one of several programs, or the id of one elsewhere; "" is what the
-// interface runs.
+// program is the name or id of one program if the interface runs several, or the id of a program
+// that runs elsewhere; "" = the program that the interface runs.
 func OpenLatency(iface, program string) (*Latency, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
@@ -83,9 +83,10 @@ func (l *Latency) trace(ifi xdp.Interface, program string) error {
 	return err
 }
 
-// probeNames are the probes. The exit's is attached first, because it counts nothing before the
-// entry's is there. It is detached first, too: a packet that is inside when the entry's probe goes
-// comes out without an exit, and the next one would be counted with what was noted of it.
+// probeNames are the probes in the order of attaching and detaching: exit first. Attached first, it
+// counts nothing until the entry's probe is there. It is also detached first: if the entry's probe
+// went first, a packet inside would leave without running the exit's probe, and the exit of the
+// next packet would use its note.
 var probeNames = []string{latencyProgNoteExit, latencyProgNoteEntry}
 
 // probeMaps creates the maps that both probes share, and returns them by their names.
@@ -122,7 +123,7 @@ func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) > 0 {
-		return nil, xdp.Kind(ErrOccupied, "%s runs %v, which is never replaced: a program of our own has no place there",
+		return nil, xdp.Kind(ErrOccupied, "%s runs %v, which xdpcap never replaces: there is no room for a program of its own",
 			ifi.Name, ifi.Programs[0])
 	}
 	l := &Latency{}
@@ -163,7 +164,7 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 	if err != nil {
 		return support.ExplainLoad("load the program that measures itself", err)
 	}
-	// The ring is opened first, so that the first packet's measurement is not lost.
+	// The ring is opened before attaching, so that the first packet's measurement is not lost.
 	if o.Event != nil {
 		if l.ring, err = openEventsRing(output, o); err != nil {
 			prog.Close()
@@ -176,7 +177,8 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 	return err
 }
 
-// Follow is that of every meter, and returns why no measurements are handed over any more, too.
+// Follow does what every meter's Follow does. It also returns the error that ended the reading of
+// measurements.
 func (l *Latency) Follow() (notice string, err error) {
 	if l.ring != nil {
 		if err := l.ring.check(); err != nil {

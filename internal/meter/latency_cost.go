@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A ProbeCost says how much the probes cost and how exact they are. Both are medians of several
-// rounds.
+// A ProbeCost tells how much time the probes cost and how exact they are. Both are medians of
+// several rounds.
 type ProbeCost struct {
 	Added time.Duration // the time that the probes add to each packet
 	Floor time.Duration // the run time that they measure for a program that does nothing
@@ -24,8 +24,8 @@ const (
 	costRuns   = 20000
 )
 
-// MeasureProbeCost runs the probes of OpenLatency on an empty program, on this CPU and without
-// touching any traffic. It takes some 50 ms.
+// MeasureProbeCost runs the probes of OpenLatency on an empty program, on this CPU, without
+// touching any traffic. It takes about 50 ms.
 func MeasureProbeCost() (cost ProbeCost, err error) {
 	l := &Latency{}
 	var probes []counting
@@ -58,8 +58,8 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	return ProbeCost{Added: probed - bare, Floor: total.Quantile(0.5)}, nil
 }
 
-// probe attaches both probes to a program that is on no interface. After an error some are
-// attached.
+// probe attaches both probes to a program that is on no interface. After an error, probes holds
+// those that are attached.
 func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes []counting, err error) {
 	maps, err := l.probeMaps(spec)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes
 	return probes, nil
 }
 
-// medianRun returns how long one run of a program takes.
+// medianRun returns the median run time of a program.
 func medianRun(prog *ebpf.Program) (time.Duration, error) {
 	var rounds [costRounds]time.Duration
 	for i := range rounds {

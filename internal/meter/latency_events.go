@@ -17,7 +17,7 @@ import (
 
 const defaultEventsBuffer = 1 << 20
 
-// eventsDelay is how long a measurement may wait in the ring for others.
+// eventsDelay is how long a measurement may wait in the ring, so that several are read at once.
 const eventsDelay = 50 * time.Millisecond
 
 // eventsRing hands measurements from the perf rings to a function.
@@ -27,7 +27,7 @@ type eventsRing struct {
 	clock    clock.Wall
 	stop     chan struct{}
 	finished chan struct{} // closed when reading has ended
-	err      error         // why; nil = because it was to
+	err      error         // why; nil = close was called
 }
 
 func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
@@ -51,7 +51,7 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	return r, nil
 }
 
-// run reads until the rings are empty after close was called.
+// run reads until close was called and the rings are empty.
 func (r *eventsRing) run() error {
 	var rec perf.Record
 	stopped := false
@@ -62,7 +62,7 @@ func (r *eventsRing) run() error {
 			if stopped {
 				return nil
 			}
-			// What came before the stop may have come after the rings were looked into: they are
+			// Measurements may have come after the rings were read and before the stop: they are
 			// read once more.
 			delay := eventsDelay
 			select {
@@ -76,7 +76,8 @@ func (r *eventsRing) run() error {
 		if err != nil {
 			return fmt.Errorf("read the perf rings: %w", err)
 		}
-		// perf reports lost records without data. They are skipped: the program counts them.
+		// perf reports lost records as records without data. They are skipped: the program counts
+		// them.
 		if len(rec.RawSample) < int(unsafe.Sizeof(latencyMeasurement{})) {
 			continue
 		}
@@ -94,7 +95,7 @@ func (r *eventsRing) run() error {
 	}
 }
 
-// check returns why reading has ended by itself, nil while it goes on.
+// check returns why reading has ended unasked; nil while it goes on.
 func (r *eventsRing) check() error {
 	select {
 	case <-r.finished:

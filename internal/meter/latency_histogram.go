@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The shape of a histogram, with the names that bpf/latency.c has for it.
+// The shape of a histogram, with the same names as in bpf/latency.c.
 const (
 	subBits    = int(latencyLimitSUB_BITS)
 	subBuckets = int(latencyLimitSUB_BUCKETS)
@@ -16,14 +16,14 @@ const (
 	buckets    = int(latencyLimitBUCKETS)
 )
 
-// MaxBucket is the end of the last bucket, which counts longer times, too.
+// MaxBucket is the end of the last bucket. That bucket also counts longer times.
 const MaxBucket = time.Duration(1) << maxBits
 
-// LatencyCounts is what Latency.Read returns, cumulative since Open. It is the caller's.
+// LatencyCounts is the result of Latency.Read, cumulative since Open. The caller owns it.
 type LatencyCounts struct {
 	Verdicts [xdp.VerdictSlots]Histogram // by verdict, xdp.UnknownVerdict as the last
 	CPUs     []Histogram                 // by possible CPU, all verdicts together
-	Lost     uint64                      // measurements that BuiltinOptions.Event was not called with, because the ring was full
+	Lost     uint64                      // measurements that never reached BuiltinOptions.Event, because the ring was full
 }
 
 // Total returns the histogram of all verdicts together.
@@ -65,9 +65,9 @@ type Histogram struct {
 }
 
 // newHistogram returns what one CPU has counted of a verdict. The program may have counted a run
-// while its slot was copied, the beginning before the end. So the buckets, which are at the end,
-// say how many runs there were and between which bounds: whoever adds up the buckets gets the
-// count.
+// while its slot was copied, so that the beginning of the copy is older than the end. The buckets
+// are at the end; Count, Min and Max therefore follow the buckets, so that the sum of the buckets
+// is always Count.
 func newHistogram(slot *latencyHistogram) *Histogram {
 	h := &Histogram{Sum: time.Duration(slot.SumNs), buckets: slot.Buckets}
 	first, last := -1, -1
@@ -89,11 +89,11 @@ func newHistogram(slot *latencyHistogram) *Histogram {
 	return h
 }
 
-// intoBucket returns the value next to d that is counted in a bucket.
+// intoBucket returns the value closest to d that belongs to a bucket.
 func intoBucket(d time.Duration, bucket int) time.Duration {
 	from, to := bucketBounds(bucket)
 	if bucket == buckets-1 {
-		return max(d, from) // it has no end
+		return max(d, from) // the last bucket has no end
 	}
 	return min(max(d, from), to-1)
 }
@@ -114,8 +114,8 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
-// Since returns the values that were added to h after it was as before. Their least and greatest
-// are those of buckets, so that they are exact to 3 %.
+// Since returns the values that were added to h after it was `before`. Min and Max are bounds of
+// buckets, exact to 3 %.
 func (h *Histogram) Since(before *Histogram) (d Histogram) {
 	if before.Count == 0 {
 		return *h
@@ -175,9 +175,9 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.Max
 }
 
-// Below returns how many values are less than a bound. It is exact where the bound is that of a
-// bucket: powers of two up to 2^34 ns, and between two of them the bounds of 2, 4, 8, 16 or 32
-// equal steps, as far as these are whole nanoseconds.
+// Below returns how many values are less than a bound. It is exact if the bound is a bucket's:
+// powers of two up to 2^34 ns and, between two of them, the bounds of 2, 4, 8, 16 or 32 equal
+// steps, as far as they are whole nanoseconds.
 func (h *Histogram) Below(bound time.Duration) (n uint64) {
 	for i := range h.buckets {
 		if _, to := bucketBounds(i); to > bound {
@@ -201,7 +201,7 @@ func bucketOf(d time.Duration) int {
 	return shift*subBuckets + int(v>>shift)
 }
 
-// bucketBounds returns the least value that belongs to a bucket, and the least one above it.
+// bucketBounds returns the lowest value of a bucket, and the lowest value above it.
 func bucketBounds(i int) (from, to time.Duration) {
 	shift := max(i/subBuckets-1, 0)
 	from = time.Duration(i-shift*subBuckets) << shift

@@ -11,9 +11,9 @@ type Range struct {
 	Runs     uint64
 }
 
-// Ranges cuts a histogram at every power of two, and each part in between into equal steps, of
-// which there are 1, 2, 4, 8, 16 or 32. The first and the last range are not empty, and each begins
-// where the one before ends. Runs longer than MaxBucket are in the last range.
+// Ranges cuts a histogram at every power of two, and each part into equal steps: 1, 2, 4, 8, 16 or
+// 32. The first and the last range are not empty, and each begins where the one before ends. Runs
+// longer than MaxBucket are in the last range.
 func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	if h.Count == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	for exp := max(bits.Len64(least)-1, 0); from <= last; exp++ {
 		for step := 1; step <= steps && from <= last; step++ {
 			to := stepBound(exp, step, steps)
-			// Skips steps of less than a nanosecond, and those before the first run.
+			// Skips steps shorter than a nanosecond, and those before the first run.
 			if to == from || least >= to {
 				continue
 			}
@@ -38,8 +38,8 @@ func (h *Histogram) Ranges(steps int) (ranges []Range) {
 	return ranges
 }
 
-// FewRanges returns Ranges with the most steps, up to 8, that give no more ranges than most. With
-// one step there may be more.
+// FewRanges returns Ranges with the most steps (up to 8) that still give at most `most` ranges.
+// With one step there may be more.
 func (h *Histogram) FewRanges(most int) (ranges []Range) {
 	for steps := 8; steps >= 1; steps /= 2 {
 		if ranges = h.Ranges(steps); len(ranges) <= most {
@@ -49,7 +49,7 @@ func (h *Histogram) FewRanges(most int) (ranges []Range) {
 	return ranges
 }
 
-// stepBound returns where a step ends, when 2^exp to 2^(exp+1) is divided into equal steps.
+// stepBound returns the end of a step when 2^exp to 2^(exp+1) is divided into equal steps.
 func stepBound(exp, step, steps int) uint64 {
 	return uint64(1)<<exp + uint64(1)<<exp*uint64(step)/uint64(steps)
 }

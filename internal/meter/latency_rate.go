@@ -2,22 +2,22 @@ package meter
 
 import "time"
 
-// RunTimes summarize a histogram of run times. All but Rate are cumulative; times are 0 where there
-// was no run.
+// RunTimes summarize a histogram of run times. All fields but Rate are cumulative; times are 0 if
+// there was no run.
 type RunTimes struct {
 	Runs uint64
 	Rate float64 // runs per second, in the interval
 	Sum  time.Duration
 	Mean time.Duration
 	Min  time.Duration // exact, like Max
-	P50  time.Duration // this and the next three are percentiles, as exact as Histogram.Quantile
+	P50  time.Duration // P50 to P999 are percentiles, as exact as Histogram.Quantile
 	P90  time.Duration
 	P99  time.Duration
 	P999 time.Duration // of 99.9 %
 	Max  time.Duration
 }
 
-// LatencyRates are the run times at the end of an interval, in all, by verdict and by CPU.
+// LatencyRates are the run times at the end of an interval: in total, by verdict and by CPU.
 type LatencyRates struct {
 	Total    RunTimes
 	Verdicts [len(LatencyCounts{}.Verdicts)]RunTimes

@@ -70,8 +70,8 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 	}
 }
 
-// A histogram that is read while the program counts a run holds together: it has as many runs as
-// its buckets, between bounds that these allow.
+// A histogram that is read while the program counts a run is consistent: its count is the sum of
+// its buckets, and its bounds fit them.
 func TestHistogramHalfWritten(t *testing.T) {
 	inBucket := func(slot latencyHistogram, times ...time.Duration) *latencyHistogram {
 		for _, d := range times {
@@ -384,7 +384,7 @@ func openIn[T any](t *testing.T, ns *testnet.Namespace, open func() (T, error)) 
 	return v
 }
 
-// Where nobody wants single measurements none is sent, and so none is lost.
+// Without Event no measurement is sent, and so none is lost.
 func TestBuiltinSendsNothing(t *testing.T) {
 	n := newNetwork(t)
 	l := openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenBuiltin(n.pair.RxName, BuiltinOptions{}) })
@@ -396,7 +396,7 @@ func TestBuiltinSendsNothing(t *testing.T) {
 	}
 }
 
-// When the measurements cannot be read any more, Follow says so at once.
+// When the measurements can no longer be read, Follow returns the error at once.
 func TestBuiltinRingFails(t *testing.T) {
 	n := newNetwork(t)
 	l := openIn(t, n.pair.Rx, func() (*Latency, error) {

@@ -22,9 +22,9 @@ func (l watchedLink) Close() error {
 	return l.Link.Close()
 }
 
-// While the tracers of a program are detached one after the other, a packet that was inside comes
-// out, and another one goes through. The kernel leaves out the exit of the first, so neither is
-// counted: the second one least of all with what was noted about the first.
+// The tracers of a program are detached one after the other. Between, a packet that was inside
+// leaves and another one goes through. The kernel omits the exit of the first, so neither is
+// counted; above all, the second is not counted with the note of the first.
 func TestTracersLeave(t *testing.T) {
 	testnet.RequireFentry(t)
 	protocols := ProtocolsOptions{Variant: Ultra, Flows: true}

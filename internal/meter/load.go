@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// makeMaps creates those of the maps of a collection that are nil, and returns all of them. The
+// makeMaps creates the maps of a collection that are nil in maps, and returns all of them. The
 // caller closes them, also after an error.
 func makeMaps(spec *ebpf.CollectionSpec, maps map[string]**ebpf.Map) (map[string]*ebpf.Map, error) {
 	given := make(map[string]*ebpf.Map)

@@ -1,16 +1,16 @@
 // Package meter counts what happens around the XDP hook. Each kind of counters is one type with
 // Open, Read, Follow and Close.
 //
-// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read looks
-// at nothing else and changes nothing, so any number of readers may call it concurrently, also when
-// what was counted has gone, and each takes its own differences. A reading is not one instant:
-// packets that arrive meanwhile may be in one of its numbers and not yet in another. Once traffic
-// has ended, it is exact.
+// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read only
+// reads them, so any number of readers may call it concurrently, even after the counted program is
+// gone, and each computes its own differences. A reading is not one instant: packets that arrive
+// meanwhile may be in one of its numbers and not yet in another. Once traffic has ended, it is
+// exact.
 //
-// Where the interface has no XDP program, we attach one of ours, which counts. Where it has one, a
-// BPF trampoline (fentry or fexit) traces it and leaves it unmodified. A bpf_link holds either
-// attachment: the kernel detaches when the process ends, however it ends. What an interface sends
-// is counted at its egress: see package tc.
+// If the interface has no XDP program, we attach one of ours, which counts. If it has one, a BPF
+// trampoline (fentry or fexit) traces it and leaves it unmodified. A bpf_link holds either
+// attachment: the kernel detaches when the process ends, however it ends. Packets that an interface
+// sends are counted at its egress: see package tc.
 package meter
 
 // A Tally is a number of packets, and their bytes in all buffers.

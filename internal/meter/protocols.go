@@ -21,10 +21,10 @@ import (
 type Variant int
 
 const (
-	PerCPU Variant = iota // a per-CPU array with an entry for each protocol; by a little the fastest
+	PerCPU Variant = iota // a per-CPU array with an entry for each protocol; the fastest by a little
 	Ultra                 // one struct per CPU with a slot for everything that is counted
 	Naive                 // one hash table for all CPUs, with atomic additions
-	Four                  // four counters per CPU: TCP, UDP and ICMP of IPv4, and other packets; only for Bench
+	Four                  // four counters per CPU: TCP, UDP and ICMP of IPv4, and others; only for Bench
 )
 
 var (
@@ -59,39 +59,39 @@ func VariantNames(of []Variant) (names []string) {
 // ProtocolsOptions say where and what to count.
 type ProtocolsOptions struct {
 	Interface string
-	Program   string // name or id of one of several programs, or the id of one elsewhere; "" = what the interface runs
+	Program   string // see OpenLatency
 	Variant   Variant
 	Sizes     bool
 	Flows     bool
-	Mode      xdp.Mode // the mode to attach our own program in, where the interface has none
+	Mode      xdp.Mode // the mode to attach our own program in, if the interface has none
 
-	// Sent counts what the interface sends, at its egress: as the stack hands it over, so packets
-	// that the network card cuts into segments count as one, and a VLAN tag that it puts in counts.
-	// Program and Mode are about XDP, and mean nothing then.
+	// Sent counts what the interface sends, at its egress, as the stack hands it over: packets that
+	// the network card segments count as one, and the bytes of a VLAN tag that the card inserts
+	// count. Program and Mode are about XDP, and are ignored.
 	Sent bool
 
-	// Verdicts are those whose packets are counted, where a program is traced; nil = all. A number
-	// that is no verdict of the kernel's stands for all of these.
+	// Verdicts selects the packets to count by their verdict, if a program is traced; nil = all. A
+	// number that is not one of the kernel's verdicts stands for all such numbers.
 	Verdicts []xdp.Verdict
 
 	// Sizes of tables, for tests.
 	flowBuckets int    // of each CPU, a power of two; 0 = the function flowBuckets
-	etherTypes  uint32 // 0 = what protocols.c says
+	etherTypes  uint32 // 0 = as in protocols.c
 }
 
-// Protocols counts packets per protocol. Its methods may be called concurrently, Close once and
-// last.
+// Protocols counts packets per protocol. Its methods may be called concurrently, except Close,
+// which is called once, after all others.
 type Protocols struct {
 	attached
 	protocolMaps
 	sizes    bool
 	verdicts []xdp.Verdict
 
-	mu   sync.Mutex // guards what follows, and the tables between a look and what follows from it
+	mu   sync.Mutex // guards the fields below, and the tables from a look until the removal of entries
 	rare rareClasses
 }
 
-// OpenProtocols begins to count. After an error nothing is left attached.
+// OpenProtocols starts counting. After an error nothing is left attached.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func newProtocols(o ProtocolsOptions, spec *ebpf.CollectionSpec) *Protocols {
 	return p
 }
 
-// attached is where a meter's programs are: an attachment, or an egress.
+// attached is where a meter's programs run: an attachment, or an egress.
 type attached interface {
 	Interface() xdp.Interface
 	Began() time.Time
@@ -131,7 +131,7 @@ type attached interface {
 func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (attached, error) {
 	traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != "")
 	if !traced && len(o.Verdicts) > 0 {
-		return nil, xdp.Kind(ErrNoVerdict, "%s runs no XDP program, and nothing else gives its packets a verdict", ifi.Name)
+		return nil, xdp.Kind(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
 	}
 	if traced {
 		return trace(ifi, o.Program, tracers{
@@ -165,9 +165,9 @@ func (o *ProtocolsOptions) program() string {
 	return o.Variant.String()
 }
 
-// tracers are the names of our programs that trace somebody else's. Where what counts depends on
-// the verdict, packets are looked at as they go in, and counted as they come out. The exit's comes
-// first, as in probeNames.
+// tracers are the names of our programs that trace another program. If the verdict decides what
+// counts, packets are parsed at the entry and counted at the exit. The exit's comes first, as in
+// probeNames.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
 		return []string{"exit_" + o.Variant.String(), protocolsProgNoteEntry}
@@ -247,9 +247,8 @@ func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Progr
 	return prog, nil
 }
 
-// prepare maps the tables of flows, where they are asked for and not mapped yet, and makes the
-// entry that counts the classes which find the table of classes full. It is made first, so that
-// there is room for it.
+// prepare maps the tables of flows into memory if they are asked for, and creates the entry for
+// classes that find the table full. That entry is created first, so that there is room for it.
 func (m *protocolMaps) prepare() error {
 	if err := m.mapFlows(); err != nil {
 		return err
@@ -280,15 +279,15 @@ func (m *protocolMaps) close() error {
 	return errors.Join(errs...)
 }
 
-// ProtocolCounts are what Protocols counted. In the zero value nothing was counted.
+// ProtocolCounts are what Protocols counted. The zero value means that nothing was counted.
 type ProtocolCounts struct {
 	// Classes are the packets per class and CPU. Naive has one slot for all CPUs. Classes without
-	// packets are left out.
+	// packets are omitted.
 	Classes map[Class][]Tally
 
 	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
 
-	// Flows are the tables of flows: by CPU, and then by bucket. nil unless asked for.
+	// Flows are the tables of flows: by CPU, then by bucket. nil unless asked for.
 	Flows    [][]FlowBucket
 	Overflow FlowOverflow
 }
@@ -342,7 +341,7 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 	return c, nil
 }
 
-// Follow is that of every meter, and makes room in the table of EtherTypes, too.
+// Follow does what every meter's Follow does. It also makes room in the table of EtherTypes.
 func (p *Protocols) Follow() (notice string, err error) {
 	p.mu.Lock()
 	err = p.rare.forget(&p.protocolMaps, time.Now())
@@ -353,7 +352,7 @@ func (p *Protocols) Follow() (notice string, err error) {
 	return p.attached.Follow()
 }
 
-// Traced returns the program that is traced now, nil where a program of ours counts.
+// Traced returns the program that is traced now; nil if a program of ours counts.
 func (p *Protocols) Traced() *xdp.Program {
 	a, ok := p.attached.(*attachment)
 	if !ok || a.isOwn() {
@@ -363,8 +362,8 @@ func (p *Protocols) Traced() *xdp.Program {
 	return &traced
 }
 
-// String says where and how it counts: "eth0, XDP native, ultra", or
-// "eth0, tracing lb (id 7), ultra, drop".
+// String tells where and how it counts: "eth0, XDP native, ultra", or "eth0, tracing lb (id 7),
+// ultra, drop".
 func (p *Protocols) String() string {
 	text := fmt.Sprintf("%v, %v", p.attached, p.variant)
 	for _, v := range p.verdicts {

@@ -10,22 +10,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// rareClasses are EtherTypes that are not told apart: those that were taken out of their table to
-// make room, and those that come when enough others have a place. Their packets are counted as
-// those of noRoom from then on. It is for one goroutine at a time.
+// rareClasses are EtherTypes that have no class of their own: those removed from their table to
+// make room, and those that come when enough others have a class. From then on their packets count
+// as noRoom. Only one goroutine may use it at a time.
 type rareClasses struct {
 	aging[Class]
-	tallies  []Tally            // of those that were taken out, by CPU; naive has one for all
-	numbered map[Class]struct{} // EtherTypes without a name that are told apart
+	tallies  []Tally            // of the removed ones, by CPU; naive has one for all CPUs
+	numbered map[Class]struct{} // EtherTypes without a name that have a class of their own
 }
 
-// maxNumbered is how many EtherTypes without a name are told apart in the life of a meter. Whoever
-// keeps a label for each, as Prometheus does, could have 65,536 otherwise, because any sender
-// chooses them. Those with a name are few, and are always told apart.
+// maxNumbered is how many EtherTypes without a name get a class of their own in a meter's life.
+// Without a limit, a reader that keeps a label for each, such as Prometheus, could get 65,536,
+// because any sender chooses them. The EtherTypes with a name are few, and always have a class.
 const maxNumbered = 64
 
 // fold adds the EtherTypes of a snapshot that have no class of their own to noRoom's. An EtherType
-// that got a class keeps it, and one that did not never gets one, so that no counter goes down.
+// keeps its class, and one without a class never gets one, so that no counter goes down.
 func (r *rareClasses) fold(classes map[Class][]Tally) {
 	var others []Class
 	for class := range classes {
@@ -73,7 +73,7 @@ func (r *rareClasses) addTo(classes map[Class][]Tally) {
 	addTallies(classes, r.tallies)
 }
 
-// forget takes EtherTypes out of the table where it is time to. A packet of such an EtherType that
+// forget removes EtherTypes from the table when it is time to. A packet of such an EtherType that
 // comes at this very moment, the first in a minute, may not be counted.
 func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
 	table, slots := m.ethertypes, ebpf.MustPossibleCPU()

@@ -2,8 +2,8 @@ package meter
 
 import "testing"
 
-// Of EtherTypes without a name a bounded number is told apart in the life of a meter, however many
-// come; the packets of the others are in one class, and no class counts down.
+// However many EtherTypes without a name come, only a limited number get a class of their own in a
+// meter's life. The packets of the others share one class, and no class counts down.
 func TestEtherTypesAreBounded(t *testing.T) {
 	const arp = 0x0806
 	var r rareClasses

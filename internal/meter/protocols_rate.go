@@ -13,12 +13,12 @@ type ClassRate struct {
 }
 
 // ClassRates returns the rates of all classes that had packets since the counters were opened. The
-// class with most bytes is first.
+// class with the most bytes is first.
 func ClassRates(i Interval[ProtocolCounts]) []ClassRate {
 	return classRates(i, ProtocolCounts.Class)
 }
 
-// CPUClassRates returns the same as ClassRates for what one CPU counted.
+// CPUClassRates is ClassRates for the packets that one CPU counted.
 func CPUClassRates(i Interval[ProtocolCounts], cpu int) []ClassRate {
 	return classRates(i, func(c ProtocolCounts, class Class) Tally { return c.CPU(class, cpu) })
 }

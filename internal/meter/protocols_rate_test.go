@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Classes are in the order of their bytes, and of their numbers where these are equal. Those
-// without a packet are left out.
+// Classes are ordered by bytes, and those with equal bytes by number. Classes without packets are
+// omitted.
 func TestClassRates(t *testing.T) {
 	tally := func(n uint64) Tally { return Tally{Packets: n, Bytes: 100 * n} }
 	i := Interval[ProtocolCounts]{Took: 2 * time.Second}

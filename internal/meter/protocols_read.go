@@ -72,7 +72,7 @@ func sum(perCPU []protocolsTally) (all Tally) {
 	return all
 }
 
-// eachHash calls f for each entry of a hash map whose values have this many slots. An entry that is
+// eachHash calls f for each entry of a hash map with the given slots per value. An entry that is
 // inserted or deleted meanwhile may be missing.
 func eachHash[K, V any](m *ebpf.Map, slots int, f func(K, []V)) error {
 	const chunk = 1024

@@ -72,8 +72,7 @@ func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) 
 }
 
 // isRunnable tells whether BPF_PROG_RUN takes a packet for a program at egress. It refuses empty
-// ones, on newer kernels those that end within the IP header, and those that a page has no room
-// for.
+// packets, on newer kernels those that end within the IP header, and those that do not fit a page.
 func isRunnable(packet []byte) bool {
 	shortest := 15
 	switch binary.BigEndian.Uint16(packet[12:]) {
@@ -305,8 +304,8 @@ func TestEtherTypesOverflow(t *testing.T) {
 	}
 }
 
-// An EtherType that has not come for a minute makes room for others when the table gets full: the
-// one with the fewest packets, which still count.
+// An EtherType that has not come for a minute makes room for others when the table gets full. The
+// one with the fewest packets goes first, and its packets still count.
 func TestEtherTypesMakeRoom(t *testing.T) {
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {

@@ -2,8 +2,8 @@ package meter
 
 import "time"
 
-// An Interval has two snapshots of the same counters. S is the type of a snapshot; in its zero
-// value nothing was counted.
+// An Interval has two snapshots of the same counters. S is the type of a snapshot; its zero value
+// means that nothing was counted.
 type Interval[S any] struct {
 	Before, Now S
 	End         time.Time     // when Now was taken, CLOCK_REALTIME
@@ -12,7 +12,7 @@ type Interval[S any] struct {
 }
 
 // Next returns the interval from the end of this one to a later snapshot. elapsed is the time since
-// the counters were opened, which is also when the zero Interval ends.
+// the counters were opened. The zero Interval ends when they were opened.
 func (i Interval[S]) Next(now S, end time.Time, elapsed time.Duration) Interval[S] {
 	return Interval[S]{Before: i.Now, Now: now, End: end, Took: elapsed - i.Elapsed, Elapsed: elapsed}
 }
@@ -22,8 +22,8 @@ func (i Interval[S]) Whole() Interval[S] {
 	return Interval[S]{Now: i.Now, End: i.End, Took: i.Elapsed, Elapsed: i.Elapsed}
 }
 
-// PerSecond returns how fast a cumulative counter rose from before to now. It is 0 where no time
-// has passed, and where the counter fell because a new one replaced it.
+// PerSecond returns how fast a cumulative counter rose from before to now. It is 0 if no time has
+// passed, or if the counter fell because a new one replaced it.
 func PerSecond(before, now uint64, took time.Duration) float64 {
 	if took <= 0 || now < before {
 		return 0
@@ -31,8 +31,7 @@ func PerSecond(before, now uint64, took time.Duration) float64 {
 	return float64(now-before) / took.Seconds()
 }
 
-// A Rate has the packets and bytes since the counters were opened, and how fast they came in an
-// interval.
+// A Rate has the packets and bytes since the counters were opened, and their rates in an interval.
 type Rate struct {
 	Packets, Bytes   uint64  // cumulative
 	PacketsPerSecond float64 // in the interval

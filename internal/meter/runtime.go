@@ -15,24 +15,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Runtime reads from the kernel's own counters how often a program ran and for how long. While it
-// is open, the kernel counts for all BPF programs of the machine, which costs each of them some 20
-// ns per run.
+// Runtime reads how often and how long a program ran from the kernel's own counters. While it is
+// open, the kernel counts the runs of all BPF programs on the machine, which costs each run about
+// 20 ns.
 type Runtime struct {
 	followed
-	stats io.Closer // closing it switches the kernel's counters off
+	stats io.Closer // closing it switches off the kernel's counters
 	began time.Time
 
 	reading sync.Mutex // guards the fields below, which Follow changes
 	prog    *ebpf.Program
-	before  RuntimeCounts // what prog had counted when it became the one that is measured
-	sum     RuntimeCounts // of the programs before it
+	before  RuntimeCounts // prog's counters when we began to measure it
+	sum     RuntimeCounts // of the programs measured before
 }
 
 // RuntimeCounts are cumulative since Open.
 type RuntimeCounts struct {
 	Runs uint64
-	Time time.Duration // in the program, CLOCK_MONOTONIC
+	Time time.Duration // time in the program, CLOCK_MONOTONIC
 }
 
 func (c RuntimeCounts) plus(o RuntimeCounts) RuntimeCounts {
@@ -43,7 +43,7 @@ func (c RuntimeCounts) minus(o RuntimeCounts) RuntimeCounts {
 	return RuntimeCounts{c.Runs - o.Runs, c.Time - o.Time}
 }
 
-// Mean returns the mean run time since before, 0 where there was no run.
+// Mean returns the mean run time since before; 0 if there was no run.
 func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 	if c.Runs == before.Runs {
 		return 0
@@ -112,8 +112,8 @@ func (r *Runtime) String() string {
 	return fmt.Sprintf("%s, kernel's counters of %v", r.ifi.Name, r.Program())
 }
 
-// Capabilities returns what Follow takes: CAP_SYS_ADMIN, to open another program by its id. It
-// traces none.
+// Capabilities returns the capability that Follow needs: CAP_SYS_ADMIN, to open another program by
+// its id. It traces no program.
 func (r *Runtime) Capabilities() []int { return []int{unix.CAP_SYS_ADMIN} }
 
 // Read reads the counters, cumulative since OpenRuntime.

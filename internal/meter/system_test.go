@@ -28,8 +28,7 @@ func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s 
 	return s
 }
 
-// A million frames are all counted, with their bytes, as the verdict that they got, even while
-// others read.
+// A million frames are all counted, with their bytes and the right verdict, even while others read.
 func TestActionsMillion(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
@@ -137,8 +136,8 @@ func TestActionsTrace(t *testing.T) {
 	}
 }
 
-// What traces a program counts the same as a program of our own, for every packet of the table that
-// can be sent.
+// A tracing program counts the same as our own program, for every packet of the table that can be
+// sent.
 func TestProtocolsTrace(t *testing.T) {
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)

@@ -17,14 +17,14 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
 
-// An Event is a kind of event that a tracepoint reports. For some, the kernel's versions have
-// different tracepoints.
+// An Event is a kind of event that a tracepoint reports. For some events, the tracepoint differs
+// between kernel versions.
 type Event uint32
 
 const (
 	Redirect        = Event(tracepointsEventREDIRECT)          // a redirect was accepted
 	RedirectErr     = Event(tracepointsEventREDIRECT_ERR)      // a redirect failed
-	Exception       = Event(tracepointsEventEXCEPTION)         // aborted, a verdict that does not exist, or a failed tx
+	Exception       = Event(tracepointsEventEXCEPTION)         // the verdict aborted, an unknown verdict, or a failed tx
 	DevmapXmit      = Event(tracepointsEventDEVMAP_XMIT)       // a bulk of redirected packets was sent
 	BulkTx          = Event(tracepointsEventBULK_TX)           // a bulk of packets of the verdict tx was sent
 	CPUMapEnqueue   = Event(tracepointsEventCPUMAP_ENQUEUE)    // a bulk of packets was queued for another CPU
@@ -38,11 +38,11 @@ const (
 // TracepointOptions say what to count. The zero value counts all events of the machine, in all its
 // network namespaces, except for successful redirects.
 type TracepointOptions struct {
-	// Interface restricts the events to one interface, in the calling thread's network namespace;
-	// nil = all. Some tracepoints do not name an interface. Events of cpumaps are then counted if
-	// a program of the interface has the map, as Open or Follow found it, events of memory models
-	// if the model was connected to the interface since Open, and failed attachments if they are in
-	// the same namespace.
+	// Interface restricts the events to one interface in the calling thread's network namespace;
+	// nil = all. Some tracepoints do not name an interface. Then events of cpumaps count if a
+	// program of the interface has the map, as Open or Follow found it; events of memory models
+	// count if the model was connected to the interface since Open; failed attachments count if
+	// they are in the same namespace.
 	Interface *xdp.Interface
 
 	// Program restricts the events to those of one XDP program, by its name or id; "" = all.
@@ -71,7 +71,7 @@ type Tracepoints struct {
 	program     xdp.Program // the one that is counted now, zero = all
 	places      []*place
 
-	mu        sync.Mutex // guards what follows, and the table between a look and what follows from it
+	mu        sync.Mutex // guards the fields below, and the table from a look until the removal of entries
 	aging     aging[tracepointsKey]
 	forgotten uint64 // EventCounts.Forgotten
 }
@@ -164,7 +164,7 @@ func (t *Tracepoints) restrict(spec *ebpf.CollectionSpec, o TracepointOptions) e
 	return nil
 }
 
-// begin attaches the programs. That is its last step, so that no event finds the rest unprepared.
+// begin attaches the programs. It is the last step, so that no event comes before all is ready.
 func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error) {
 	if err := t.findPlaces(o); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error
 // Began returns when counting began, by the clocks of time.Now.
 func (t *Tracepoints) Began() time.Time { return t.began }
 
-// Program returns the program that is counted now, zero where all are.
+// Program returns the program that is counted now; zero if all are.
 func (t *Tracepoints) Program() xdp.Program { return t.program }
 
 // Events returns the events that can occur on this kernel, in the order of their declaration.
@@ -200,7 +200,7 @@ func (t *Tracepoints) Events() []Event { return slices.Sorted(slices.Values(t.ev
 // Absent returns the tracepoints that are not counted, and why.
 func (t *Tracepoints) Absent() []Absent { return t.absent }
 
-// Close detaches from the tracepoints. A call of Next returns then.
+// Close detaches from the tracepoints. A waiting Next returns.
 func (t *Tracepoints) Close() error {
 	errs := []error{t.Stop()}
 	if t.reader != nil {

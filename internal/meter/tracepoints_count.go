@@ -10,28 +10,28 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Case is an event with its details, and has a counter of its own. Details that an event does not
+// A Case is an event with its details; each has its own counter. Details that an event does not
 // have are zero.
 type Case struct {
 	Event   Event
 	Errno   unix.Errno  // RedirectErr, DevmapXmit and BulkTx; 0 = none
-	Verdict xdp.Verdict // Exception; xdp.UnknownVerdict stands for all that do not exist
+	Verdict xdp.Verdict // Exception; xdp.UnknownVerdict stands for all unknown ones
 	Memory  MemoryType  // MemConnect, MemDisconnect, MemReturnFailed
 	MapID   uint32      // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
 	ToCPU   int         // CPUMapEnqueue
-	From    string      // interface: that the packet came in on, that sends (BulkTx) or connects (MemConnect)
+	From    string      // interface that received the packet, that sends it (BulkTx) or that connects (MemConnect)
 	To      string      // interface: DevmapXmit
 	Message string      // AttachFailed: the kernel's message, cut after 103 bytes
 }
 
 // An EventCount counts the events of one Case, cumulative since Open.
 type EventCount struct {
-	Events  uint64 // how often the tracepoint was passed; a bulk of packets is one event
+	Events  uint64 // how often the tracepoint was hit; a bulk of packets is one event
 	Packets uint64 // sent, queued, taken or redirected
 	Drops   uint64 // packets that were lost
 
-	// Sched counts the bulks of CPUMapKthread before which the thread had slept or had let other
-	// threads run. The others are the verdicts of the program in the map's entry, if it has one.
+	// Sched counts the CPUMapKthread bulks for which the thread had slept or let other threads run
+	// first. The others count the verdicts of the program in the map's entry, if it has one.
 	Sched, Passed, Dropped, Redirected uint64
 }
 
@@ -59,16 +59,16 @@ func (c EventCount) Sub(before EventCount) EventCount {
 	}
 }
 
-// EventCounts is what Tracepoints.Read returns, cumulative since Open. It is the caller's.
+// EventCounts is the result of Tracepoints.Read, cumulative since Open. The caller owns it.
 type EventCounts struct {
-	Cases  map[Case][]EventCount // by the CPU on which the tracepoint was passed, for all possible CPUs
-	Missed uint64                // events that are in none of the cases, because there were too many cases
+	Cases  map[Case][]EventCount // by the CPU that hit the tracepoint, for all possible CPUs
+	Missed uint64                // events in none of the cases, because there were too many cases
 
-	// Forgotten counts the events of cases that had not occurred for a minute, and made room for
-	// others when there were many cases. They are in none of the cases any more.
+	// Forgotten counts the events of removed cases. When there are many cases, those without an
+	// event for a minute make room for others. Their events are in none of the cases any more.
 	Forgotten uint64
 
-	Lost uint64 // records that Next does not return, because the ring was full
+	Lost uint64 // records that Next never returns, because the ring was full
 }
 
 // Read reads all counters.
@@ -104,11 +104,11 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 }
 
 // keptCases is how many cases are kept however quiet they are. The table has room for four times as
-// many, so that there is always room for those of the last minute.
+// many, so that the cases of the last minute always fit.
 const keptCases = 1024
 
-// forget takes cases out of the table where it is time to. Their names of interfaces may be those
-// of containers that have long gone, and each case is several time series for Prometheus.
+// forget removes cases from the table when it is time to. They may name interfaces of containers
+// that are long gone, and each case is several time series for Prometheus.
 func (t *Tracepoints) forget(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

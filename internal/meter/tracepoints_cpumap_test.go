@@ -40,8 +40,8 @@ func TestCPUMap(t *testing.T) {
 	}
 }
 
-// A cpumap's entry may have a program of its own. Its verdicts are counted where the packets are
-// taken, and what it redirects has events of its own, for the interface that the packets came from.
+// A cpumap's entry may have its own program. Its verdicts are counted where the packets are taken,
+// and its redirects have their own events, for the interface that the packets came from.
 func TestCPUMapVerdicts(t *testing.T) {
 	for i, test := range []struct {
 		name     string

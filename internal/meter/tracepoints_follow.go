@@ -17,10 +17,10 @@ import (
 type place struct {
 	ifi   xdp.Interface
 	watch *xdp.HookWatch
-	runs  bool // it ran the program that is asked for
+	runs  bool // it ran the requested program
 }
 
-// look notes which program the interface runs now, and tells whether it is another one than before.
+// look notes which program the interface runs now, and tells whether that has changed.
 func (p *place) look() (changed bool, err error) {
 	now, err := look(p.watch, p.ifi)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *place) look() (changed bool, err error) {
 	return true, nil
 }
 
-// findProgram looks for the program that is asked for: on the interface, and then everywhere.
+// findProgram finds the requested program: on the interface, then everywhere.
 func findProgram(o TracepointOptions) (xdp.Program, error) {
 	if o.Interface != nil {
 		if p, err := xdp.OneProgram(*o.Interface, o.Program); err == nil && p.Name == o.Program {
@@ -49,8 +49,7 @@ func findProgram(o TracepointOptions) (xdp.Program, error) {
 	return xdp.FindProgram(o.Program)
 }
 
-// findPlaces looks for the interface that is asked for, or for those that run the program that is
-// asked for.
+// findPlaces finds the requested interface, or the interfaces that run the requested program.
 func (t *Tracepoints) findPlaces(o TracepointOptions) error {
 	var interfaces []xdp.Interface
 	if o.Interface != nil {
@@ -79,9 +78,9 @@ func (t *Tracepoints) findPlaces(o TracepointOptions) error {
 	return nil
 }
 
-// Follow looks at the interface and the program that are asked for, and goes on with the program of
-// the same name that has taken the other's place. It makes room in the table of cases, too. See
-// [Actions.Follow].
+// Follow looks at the requested interface and program. If another program of the same name has
+// replaced the counted one, it counts that one from now on. It also makes room in the table of
+// cases. See [Actions.Follow].
 func (t *Tracepoints) Follow() (notice string, err error) {
 	if err := t.forget(time.Now()); err != nil {
 		return "", err
@@ -106,13 +105,13 @@ func (t *Tracepoints) Follow() (notice string, err error) {
 	if err := t.coll.Variables[tracepointsVarOnlyProgram].Set(next.ID); err != nil {
 		return "", fmt.Errorf("set %s: %w", tracepointsVarOnlyProgram, err)
 	}
-	notice = fmt.Sprintf("%v has taken the place of %v: its events are counted from now on", next, t.program)
+	notice = fmt.Sprintf("%v has replaced %v: now counting its events", next, t.program)
 	t.program = next
 	return notice, t.allowMaps()
 }
 
-// Capabilities returns those, by their numbers in capabilities(7), that Follow takes: to find
-// another program and its maps by their ids. Where all events are counted it takes none.
+// Capabilities returns the capabilities, by number (capabilities(7)), that Follow needs: to find
+// another program and its maps by their ids. None are needed if all events are counted.
 func (t *Tracepoints) Capabilities() []int {
 	if t.selector == "" && !t.ofInterface {
 		return nil
@@ -120,7 +119,7 @@ func (t *Tracepoints) Capabilities() []int {
 	return []int{unix.CAP_SYS_ADMIN}
 }
 
-// look looks at all places, and forgets interfaces that have gone.
+// look looks at all places, and drops interfaces that are gone.
 func (t *Tracepoints) look() (changed bool, err error) {
 	var gone error
 	t.places = slices.DeleteFunc(t.places, func(p *place) bool {
@@ -140,8 +139,8 @@ func (t *Tracepoints) look() (changed bool, err error) {
 	return changed, err
 }
 
-// findAgain returns the program that is asked for as it is now. Where it ran on interfaces, that is
-// the one which runs there; otherwise it is enough that it is loaded.
+// findAgain returns the requested program as it is now. If it ran on interfaces, it must run there
+// again; otherwise it only needs to be loaded.
 func (t *Tracepoints) findAgain() (next xdp.Program, err error) {
 	ran := false
 	for _, p := range t.places {
@@ -160,10 +159,10 @@ func (t *Tracepoints) findAgain() (next xdp.Program, err error) {
 		}
 		return t.program, nil
 	}
-	err = errors.New("a program has another id when it is loaded again")
+	err = errors.New("a program gets a new id when it is loaded again")
 	for _, p := range t.places {
 		found, chooseErr := xdp.OneProgram(p.ifi, t.selector)
-		if chooseErr == nil && found.ID != t.program.ID { // an id is chosen whether or not its program runs here
+		if chooseErr == nil && found.ID != t.program.ID { // an id selects its program whether or not it runs here
 			return found, nil
 		}
 		if chooseErr != nil {
@@ -173,8 +172,8 @@ func (t *Tracepoints) findAgain() (next xdp.Program, err error) {
 	return xdp.Program{}, err
 }
 
-// allowMaps stores the maps of the chosen programs in program_maps, by which events of cpumaps are
-// recognized: those of the program that is asked for, or of those that run on the interface.
+// allowMaps stores maps in program_maps, by which the programs recognize events of cpumaps: the
+// maps of the requested program, or of the programs on the interface.
 func (t *Tracepoints) allowMaps() error {
 	if t.selector != "" {
 		return t.allowMapsOf(t.program.ID)

@@ -10,16 +10,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A tracepoint is one that some kernel has, and the program in bpf/tracepoints.c that reads it.
+// A tracepoint is one that some kernels have, and the program in bpf/tracepoints.c that reads it.
 type tracepoint struct {
 	name    string
 	event   Event
 	program string
 
-	// args are the argument lists, without the first argument, for which the program is right:
-	// those of include/trace/events/xdp.h in Linux 5.14 to 6.18, and of 5.8 before that. With any
-	// other list, which a later kernel may have, the tracepoint is left out: reading a wrong
-	// argument would be worse than not counting.
+	// args are the argument lists, without the first argument, that the program can read: those of
+	// include/trace/events/xdp.h in Linux 5.14 to 6.18, and of 5.8 to 5.13. If a later kernel has
+	// another list, the tracepoint is omitted: reading a wrong argument would be worse than not
+	// counting.
 	args []string
 
 	ofProgram bool // it names the program, or a map
@@ -30,8 +30,8 @@ const (
 	redirectArgs        = "*net_device, *bpf_prog, *void, int, bpf_map_type, uint, uint"
 )
 
-// Some kernels list tracepoints that they never pass: xdp_redirect_map and xdp_redirect_map_err
-// since 5.6, mem_return_failed since 5.5. Their counters rightly stay zero, and no test can make
+// Some kernels list tracepoints that they never hit: xdp_redirect_map and xdp_redirect_map_err
+// since 5.6, mem_return_failed since 5.5. Their counters correctly stay zero, and no test can make
 // them count.
 var tracepoints = []tracepoint{
 	{"xdp_redirect", Redirect, tracepointsProgTraceRedirect, []string{redirectArgs}, true},
@@ -55,10 +55,10 @@ type Absent struct {
 	Reason     string
 }
 
-// notAsked is the reason of tracepoints that Absent does not mention.
+// notAsked is the reason of tracepoints that Absent omits.
 const notAsked = "not asked for"
 
-// absence returns why a tracepoint is left out, "" if it is counted.
+// absence returns why a tracepoint is omitted; "" if it is counted.
 func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) string {
 	if p.event == Redirect && !o.Redirects {
 		return notAsked
@@ -75,11 +75,10 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 			return ""
 		}
 	}
-	return fmt.Sprintf("its arguments (%s) are not those that xdpcap knows", args)
+	return fmt.Sprintf("xdpcap does not know its arguments (%s)", args)
 }
 
-// kernelTracepoints returns the argument lists of those of our tracepoints that the running kernel
-// has.
+// kernelTracepoints returns the argument lists of our tracepoints that the running kernel has.
 func kernelTracepoints() (map[string]string, error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -99,7 +98,7 @@ func kernelTracepoints() (map[string]string, error) {
 	return found, nil
 }
 
-// argumentsOf lists the arguments without the first, which the kernel uses itself.
+// argumentsOf lists the arguments without the first, which is for the kernel's own use.
 func argumentsOf(spec *btf.Spec, name string) (string, error) {
 	var def *btf.Typedef
 	if err := spec.TypeByName(name, &def); err != nil {
@@ -107,11 +106,11 @@ func argumentsOf(spec *btf.Spec, name string) (string, error) {
 	}
 	pointer, ok := def.Type.(*btf.Pointer)
 	if !ok {
-		return "", fmt.Errorf("%s is no pointer", name)
+		return "", fmt.Errorf("%s is not a pointer", name)
 	}
 	proto, ok := pointer.Target.(*btf.FuncProto)
 	if !ok || len(proto.Params) == 0 {
-		return "", fmt.Errorf("%s points to no function", name)
+		return "", fmt.Errorf("%s does not point to a function", name)
 	}
 	var args []string
 	for _, p := range proto.Params[1:] {
@@ -120,7 +119,7 @@ func argumentsOf(spec *btf.Spec, name string) (string, error) {
 	return strings.Join(args, ", "), nil
 }
 
-// typeName describes a type as far as a program that reads it depends on it.
+// typeName describes a type in as much detail as a program that reads it needs.
 func typeName(t btf.Type) string {
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Pointer:

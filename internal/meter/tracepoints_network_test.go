@@ -31,8 +31,8 @@ func newNetwork(t *testing.T) *network {
 	return &network{t: t, pair: pair, sender: testnet.MustSender(t, pair)}
 }
 
-// send sends frames one by one, so that each is a bulk of its own. The events that they cause come
-// before it returns, or soon after.
+// send sends frames one by one, so that each is its own bulk. Their events come before it returns,
+// or soon after.
 func (n *network) send(count int) {
 	n.t.Helper()
 	n.sendOn(0, count)
@@ -153,8 +153,8 @@ func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
 	return totals
 }
 
-// wait waits until ok, then gives the kernel another moment for events that must not come, and
-// returns what was counted. Without that moment the test would miss them.
+// wait waits until ok returns true, then gives the kernel another moment for events that must not
+// come, and returns the counts. Without that moment the test would miss such events.
 func (n *network) wait(tp *Tracepoints, ok func(map[Case]EventCount) bool) map[Case]EventCount {
 	n.t.Helper()
 	var last map[Case]EventCount
@@ -228,7 +228,7 @@ func (n *network) addVeth(name string, up bool) (index int) {
 	return index
 }
 
-// gro makes an interface take what is redirected to its peer, by a program on it.
+// gro puts a program on an interface, so that it takes packets that are redirected to its peer.
 func (n *network) gro(name string) {
 	n.t.Helper()
 	r, err := testnet.AttachReceiver(n.pair.Rx, name, xdp.Drop, testnet.ReceiverOptions{})

@@ -24,8 +24,8 @@ type EventRate struct {
 const AllCPUs = -1
 
 // EventRates returns the rates of all cases since the counters were opened, ordered by event and
-// then by the fields of Case. With perCPU, the CPUs that had events come before the sum of each
-// case.
+// then by the fields of Case. With perCPU, the rows of the CPUs that had events come before the sum
+// of each case.
 func EventRates(i Interval[EventCounts], perCPU bool) (rates []EventRate) {
 	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
 		before, now := i.Before.Cases[c], i.Now.Cases[c]

@@ -16,10 +16,10 @@ import (
 
 // A Record is a single event.
 type Record struct {
-	Time     time.Time // CLOCK_REALTIME, to about a microsecond of when the tracepoint was passed
+	Time     time.Time // of the event, CLOCK_REALTIME, exact to about a microsecond
 	CPU      int
 	Case     Case
-	Count    EventCount // what this event adds
+	Count    EventCount // what this event adds to the counters
 	Program  uint32     // id; 0 = the tracepoint does not name it
 	Index    uint32     // Redirect, RedirectErr: the target: an interface, or an entry of Case.MapID
 	Verdict  uint32     // Exception: what the program returned
@@ -45,7 +45,7 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	return &recordReader{Reader: r, clock: wall}, nil
 }
 
-// Next waits for the next event and returns it. The events of one CPU come in their order. Only one
+// Next waits for the next event and returns it. The events of one CPU come in order. Only one
 // goroutine may call it at a time. The error is [os.ErrClosed] after the last event before Stop,
 // and without TracepointOptions.Record.
 func (t *Tracepoints) Next() (Record, error) {

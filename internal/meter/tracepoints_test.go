@@ -139,7 +139,7 @@ func TestAttachFailed(t *testing.T) {
 	n.expect(elsewhere, map[Case]EventCount{})
 }
 
-// Other interfaces and programs do not count, also where their numbers are the same.
+// Other interfaces and programs do not count, even if their numbers are the same.
 func TestTracepointsRestricted(t *testing.T) {
 	n, other := newNetwork(t), newNetwork(t)
 	if n.pair.RxIndex != other.pair.RxIndex {
@@ -267,7 +267,7 @@ func TestKernelTracepoints(t *testing.T) {
 	}
 }
 
-// However many interfaces have come and gone, there is room for the events of another one.
+// However many interfaces have come and gone, there is room for another one's events.
 func TestCasesMakeRoom(t *testing.T) {
 	testnet.LeaveTo(t, "6.12")
 	n := newNetwork(t)

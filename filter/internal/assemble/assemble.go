@@ -1,5 +1,5 @@
-// Package assemble is the last stage: it lays the blocks of a control-flow graph out one behind the
-// other, and computes the jumps' offsets. A graph goes in, and a classic program comes out.
+// Package assemble is the last stage: it turns a control-flow graph into a classic program. It lays
+// out the blocks one after the other, and computes the jumps' offsets.
 package assemble
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// Program assembles the graph that begins with block first. Each block comes before those that it
-// jumps to, because classic jumps go forward only.
+// Program assembles the graph that begins with block first. Each block comes before its jump
+// targets, because classic jumps only go forward.
 //
-// A classic conditional jump reaches 255 instructions. A block with an exit that is farther away
-// gets an unconditional jump behind it. That makes the program longer, and may put other exits out
-// of reach, so blocks are placed again until all jumps reach.
+// A classic conditional jump reaches 255 instructions. A block with a farther exit gets an
+// unconditional jump after it. That makes the program longer and can put other exits out of reach,
+// so blocks are placed again until all jumps reach.
 func Program(first *graph.Block) []bpf.RawInstruction {
 	blocks := layout(first)
 	for place(blocks); lengthen(blocks); place(blocks) {
@@ -28,16 +28,16 @@ func Program(first *graph.Block) []bpf.RawInstruction {
 	return out
 }
 
-// placed is a block that has a place in the program.
+// placed is a block with its position in the program.
 type placed struct {
 	*graph.Block
-	stmts []*graph.Stmt // those that are not deleted
-	exits [2]*placed    // nil behind a return
+	stmts []*graph.Stmt // without the deleted ones
+	exits [2]*placed    // nil after a return
 	start int           // index of the first instruction
 	long  [2]bool       // the exit has an unconditional jump
 }
 
-// layout puts the blocks in order: the true exit follows where nothing else forbids it.
+// layout puts the blocks in order. The true exit comes next unless another constraint forbids it.
 func layout(first *graph.Block) []*placed {
 	var order []*placed // the last block first
 	seen := map[*graph.Block]*placed{}
@@ -77,7 +77,7 @@ func place(blocks []*placed) {
 	}
 }
 
-// skip is how many instructions lie between the block's conditional jump and one of its exits.
+// skip is the number of instructions between the block's conditional jump and one of its exits.
 func (b *placed) skip(exit int) int { return b.exits[exit].start - (b.start + len(b.stmts)) - 1 }
 
 // lengthen finds exits that are out of reach, and tells whether there were any.
@@ -117,9 +117,8 @@ func (b *placed) encode(out []bpf.RawInstruction) []bpf.RawInstruction {
 	return append(append(out, last), far...)
 }
 
-// distance is how many statements lie between statement i and a later one of the same block. Only
-// code that package optimise has not touched jumps inside a block, so the later one is always
-// there.
+// distance is the number of statements between statement i and a later one of the same block. The
+// later one is always there: only code that package optimise has not touched jumps inside a block.
 func (b *placed) distance(i int, to *graph.Stmt) uint8 {
 	return uint8(slices.Index(b.stmts[i+1:], to))
 }

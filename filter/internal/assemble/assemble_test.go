@@ -20,7 +20,7 @@ func filler(n int) []*graph.Stmt {
 
 // TestFarJumps has a test whose true exit, false exit, or both are just within and just beyond the
 // 255 instructions that a classic jump reaches. It catches an offset that is cut to 8 bits, and one
-// that does not count the jumps behind the test.
+// that does not count the jumps after the test.
 func TestFarJumps(t *testing.T) {
 	for n := 250; n <= 260; n++ {
 		first := func() *graph.Block {

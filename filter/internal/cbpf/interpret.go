@@ -2,8 +2,8 @@ package cbpf
 
 import "golang.org/x/net/bpf"
 
-// Interpret runs a checked classic program as libpcap's interpreter does: a load behind the end of
-// the packet and a division by zero give 0, and a shift by more than 31 bits gives 0 in A.
+// Interpret runs a checked classic program as libpcap's interpreter does: a load beyond the end of
+// the packet or a division by zero returns 0, and a shift by more than 31 bits sets A to 0.
 // Translated programs must give the same results.
 func Interpret(prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
 	var a, x uint32

@@ -1,8 +1,8 @@
-// Package cbpf is what every stage knows of classic BPF: the opcodes, and what each of them does.
+// Package cbpf defines classic BPF for all stages: the opcodes, and what each of them does.
 package cbpf
 
-// Classic BPF opcodes, as in Linux's uapi/linux/bpf_common.h and filter.h: first the fields that an
-// opcode is put together from, then the opcodes that have no further variants.
+// Classic BPF opcodes, as in Linux's uapi/linux/bpf_common.h and filter.h: first the fields that
+// make up an opcode, then the opcodes that have no variants.
 const (
 	ClassMask = 0x07
 	ClassLD   = 0x00

@@ -43,8 +43,8 @@ func LoadSize(ins bpf.RawInstruction) int {
 	}
 }
 
-// Calculate is the result of an arithmetic opcode with operands a and b. ok is false where b is 0
-// and the opcode divides. A shift by more than 31 bits gives 0.
+// Calculate returns the result of an arithmetic opcode with operands a and b. ok is false if the
+// opcode divides and b is 0. A shift by more than 31 bits gives 0.
 func Calculate(code int, a, b uint32) (result uint32, ok bool) {
 	switch code & OpMask {
 	case OpAdd:

@@ -10,7 +10,7 @@ import (
 // calculation is the code of a calculation. It leaves the result in a scratch word.
 type calculation struct {
 	stmts []*graph.Stmt
-	guard *graph.Block // the test that the headers it reads are there; nil if none is needed
+	guard *graph.Block // tests that the headers it reads exist; nil if not needed
 	slot  int          // the scratch word
 }
 
@@ -124,7 +124,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	case 4:
 		size = cbpf.SizeW
 	default:
-		l.Size.Fail("write 1, 2 or 4", "this many bytes cannot be loaded at once")
+		l.Size.Fail("write 1, 2 or 4", "cannot load this many bytes at once")
 	}
 	base, k := &g.payload, g.payload.constant+g.nl
 	body := false
@@ -143,7 +143,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		v.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPICMP6))
 		k += 40
 	default:
-		l.At.Fail("", "the bytes of this protocol cannot be indexed")
+		l.At.Fail("", "this protocol cannot be indexed")
 	}
 	g.index(v, base, body)
 	v.add(graph.Op(cbpf.LdInd|size, k), graph.Op(cbpf.St, uint32(slot)))
@@ -151,8 +151,8 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	return v
 }
 
-// index adds the code that gets the place of a load into X: the offset that c has computed, plus
-// what is variable in the place that the offset counts from.
+// index adds the code that gets the position of a load into X: the offset that c has computed, plus
+// the variable part of the base that the offset counts from.
 func (g *generator) index(v *calculation, base *offset, body bool) {
 	start := g.base(base)
 	if body {

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// encap tests for a header that carries others. The offsets of all tests that stand behind it in
-// the text move past that header.
+// encap tests for a header that carries others. It moves the offsets of all later tests in the text
+// past that header.
 func (g *generator) encap(s *syntax.Special) *graph.Block {
 	switch syntax.Encap(s.At.Num) {
 	case syntax.EncapVLAN:
@@ -26,7 +26,7 @@ func (g *generator) encap(s *syntax.Special) *graph.Block {
 	}
 }
 
-// limit refuses a number that the header has no room for.
+// limit refuses a number that is too large for its header field.
 func limit(s *syntax.Special, most uint32) {
 	if s.Arg > most {
 		s.ArgAt.Fail("", "%s number is more than %d", s.At.Text, most)
@@ -77,7 +77,7 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	return b
 }
 
-// pppoes tests for a PPPoE session, and goes on inside PPP.
+// pppoes tests for a PPPoE session, and moves later tests inside PPP.
 func (g *generator) pppoes(s *syntax.Special) *graph.Block {
 	b := g.linkIs(s.At, wire.EtherPPPoES)
 	if s.Has {

@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// ethernet guards a test of MAC addresses behind a Geneve header, because the header may carry
-// something else than Ethernet. Where it does, geneveOffsets has stored the same offset for link
+// ethernet guards a test of MAC addresses after a Geneve header, because that header may carry
+// something other than Ethernet. In that case geneveOffsets has stored the same offset for link
 // header and payload.
 func (g *generator) ethernet(b *graph.Block) *graph.Block {
 	if !g.previous {
@@ -40,7 +40,7 @@ func (g *generator) wantEthernet(t syntax.Token) {
 	switch g.link {
 	case linkEthernet:
 	case linkCooked, linkCooked2, linkRaw:
-		t.Fail("", "packets of %s have no Ethernet header", link.Names[g.outer])
+		t.Fail("", "%s packets have no Ethernet header", link.Names[g.outer])
 	default:
 		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// from is the place that a field's offset counts from.
+// from is the position in the packet from which a field's offset counts.
 type from int
 
 const (
@@ -13,13 +13,13 @@ const (
 	fromType                  // its type field
 	fromLLC                   // what follows the type: an LLC header, where the type is a length
 	fromNetwork               // network header
-	fromNoSNAP                // network header behind LLC without SNAP
-	fromPrevLabel             // the MPLS label before
-	fromIPv4Body              // transport header behind an IPv4 header of any length
-	fromIPv6Body              // transport header behind an IPv6 header without extensions
+	fromNoSNAP                // network header after LLC without SNAP
+	fromPrevLabel             // the previous MPLS label
+	fromIPv4Body              // transport header after an IPv4 header of any length
+	fromIPv6Body              // transport header after an IPv6 header without extensions
 )
 
-// field is a place in a header.
+// field is a position in a header.
 type field struct {
 	from   from
 	offset uint32
@@ -47,7 +47,7 @@ func (g *generator) load(f field, size int) []*graph.Stmt {
 	}
 }
 
-// loadAt is the code that loads from k bytes behind a place.
+// loadAt is the code that loads k bytes after an offset.
 func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	if s := g.base(o); s != nil {
 		return append(s, graph.Op(cbpf.LdInd|size, o.constant+k))
@@ -94,7 +94,7 @@ func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
 	return graph.New(cbpf.Jeq, v, s...)
 }
 
-// bytes tests a run of bytes, from the last to the first, in pieces of up to four.
+// bytes tests consecutive bytes, from the last to the first, in pieces of up to four.
 func (g *generator) bytes(f field, v []byte) *graph.Block {
 	var b *graph.Block
 	for len(v) > 0 {

@@ -1,9 +1,8 @@
-// Package code is the third stage: it generates the code of a tree. A tree with its meanings goes
-// in, and a control-flow graph of classic instructions comes out, block for block the one that
-// libpcap makes.
+// Package code is the third stage: it turns a tree with its meanings into a control-flow graph of
+// classic instructions, block for block the same as libpcap's.
 //
-// generate.go goes through the tree. The other files hold the tests, by header: link, llc, encap,
-// tunnel, geneve, vxlan, protocol, host, port and calculation. field.go loads what they compare.
+// generate.go walks the tree. The other files hold the tests, by header: link, llc, encap, tunnel,
+// geneve, vxlan, protocol, host, port and calculation. field.go loads the fields that they compare.
 package code
 
 import (
@@ -15,11 +14,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// Options are what the expression does not say: see filter.Options.
+// Options are the part of filter.Options that this stage needs.
 type Options struct {
 	SnapLen   uint32 // what a matching program returns
 	Netmask   []byte // 4 bytes, or none
-	Outbound  bool   // the packets are sent ones
+	Outbound  bool   // compile for sent packets
 	VLANAware bool
 	Link      link.Type
 }
@@ -33,12 +32,12 @@ type generator struct {
 
 	link     linkType
 	outer    link.Type // what the packet begins with
-	previous bool      // a Geneve header was just passed: its payload may be no Ethernet
+	previous bool      // a Geneve header comes just before: its payload may not be Ethernet
 	linkhdr  offset    // start of the link header
 	linktype offset    // its type field
 	payload  offset    // what follows it
 	nl       uint32    // bytes from payload to the network header
-	nosnap   uint32    // the same where there is no SNAP header
+	nosnap   uint32    // the same without a SNAP header
 	labels   int       // MPLS labels passed
 	verbatim bool      // has jumps inside blocks
 
@@ -56,14 +55,14 @@ const (
 	linkRaw
 )
 
-// offset is a place in the packet: a constant, plus a scratch word if variable is set.
+// offset is a position in the packet: a constant, plus a scratch word if variable is set.
 type offset struct {
 	constant uint32
 	variable bool
 	slot     int // the scratch word's index
 }
 
-// newGenerator makes a generator for frames with shift bytes of VLAN tags behind their addresses.
+// newGenerator makes a generator for frames with shift bytes of VLAN tags after their addresses.
 func newGenerator(o Options, shift uint32) *generator {
 	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3, outbound: o.Outbound}
 	g.outer = o.Link
@@ -81,9 +80,9 @@ func newGenerator(o Options, shift uint32) *generator {
 	return g
 }
 
-// Generate makes the graph of a whole expression, whose tree is nil if it is empty. It gives back
-// the first block. verbatim says that there are jumps inside blocks, which package optimise cannot
-// follow.
+// Generate makes the graph of a whole expression and returns its first block. root is nil for the
+// empty expression. verbatim tells that there are jumps inside blocks, which package optimise
+// cannot follow.
 func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
 	accept, reject := graph.New(cbpf.RetK, o.SnapLen), graph.New(cbpf.RetK, 0)
 	if root == nil {
@@ -101,7 +100,7 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
 }
 
 // generateTagged compiles the expression three times, for frames with no, one and two VLAN tags,
-// and lets the frame's own types choose. The three must not simply be joined by "or": a tagged
+// and tests the frame's types to choose one. The three must not simply be joined by "or": a tagged
 // frame that is read as if it had no tag is "not tcp", whatever it carries.
 func generateTagged(root syntax.Expr, o Options) (b *graph.Block, verbatim bool) {
 	for depth := range uint32(3) {
@@ -180,7 +179,7 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 	}
 }
 
-// direction tests for packets that are sent, or for the others. A cooked header says what they are.
+// direction tests for sent packets, or for all others. A cooked header tells the direction.
 func (g *generator) direction(outbound bool) *graph.Block {
 	const sent = 4
 	var b *graph.Block

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// geneve tests for Geneve (RFC 8926). Its header has any length, and carries Ethernet or something
-// else.
+// geneve tests for Geneve (RFC 8926). Its header has a variable length, and carries Ethernet or
+// another protocol.
 func (g *generator) geneve(s *syntax.Special) *graph.Block {
 	b := g.tunnel(s, g.geneveIn, g.geneveOffsets)
 	g.previous, g.verbatim = true, true
@@ -27,7 +27,7 @@ func (g *generator) geneveIn(s *syntax.Special, typ uint32, body from) *graph.Bl
 }
 
 // geneveOffsets is the code that stores the offsets of the inner link header, its type and its
-// payload. Where the payload is not Ethernet, the Geneve header itself stands for the link header,
+// payload. If the payload is not Ethernet, the Geneve header itself serves as the link header,
 // because its protocol field is the type.
 func (g *generator) geneveOffsets(t syntax.Token) []*graph.Stmt {
 	s := []*graph.Stmt{graph.Op(cbpf.Add, g.payload.constant+g.nl+8), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.Add, 2)}

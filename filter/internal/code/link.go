@@ -7,12 +7,12 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and its
-// followers). libpcap leaves all others as they are.
+// pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and later).
+// libpcap leaves all others unchanged.
 var pppTypes = map[uint32]uint32{wire.EtherIP: 0x21, wire.EtherIP6: 0x57, wire.EtherDECNET: 0x27, wire.EtherATALK: 0x29, wire.EtherNS: 0x25,
 	wire.SAPISO: 0x23, wire.SAPSTP: 0x31, wire.SAPIPX: 0x2b}
 
-// linkIs tests for a protocol right behind the link header.
+// linkIs tests for a protocol directly after the link header.
 func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 	switch {
 	case g.labels > 0:
@@ -64,8 +64,8 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 	return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
 }
 
-// versionIs tests for a version of IP where nothing comes before its header. Other types there are
-// none of.
+// versionIs tests for a version of IP in packets that begin with the IP header. They have no other
+// types.
 func (g *generator) versionIs(typ uint32) *graph.Block {
 	switch typ {
 	case wire.EtherIP:
@@ -76,8 +76,8 @@ func (g *generator) versionIs(typ uint32) *graph.Block {
 	return always(false)
 }
 
-// labelIs tests for a version of IP behind the bottom MPLS label. Labels have no type field, so the
-// test looks at the first four bits of what follows.
+// labelIs tests for a version of IP after the bottom MPLS label. Labels have no type field, so the
+// test looks at the first four bits after the label.
 func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	version := uint32(0x40)
 	switch typ {
@@ -85,7 +85,7 @@ func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	case wire.EtherIP6:
 		version = 0x60
 	default:
-		t.Fail("", "after an MPLS label only IPv4 and IPv6 can be told")
+		t.Fail("", "after an MPLS label, only IPv4 and IPv6 can be tested for")
 	}
 	const thirdByte = ^uint32(1) // of the label before the network header: -2
 	bottom := g.masked(field{fromNetwork, thirdByte}, cbpf.SizeB, 1, 1)

@@ -30,7 +30,7 @@ func (g *generator) llc(s *syntax.Special) *graph.Block {
 	}
 	typ, ok := llcTypes[name]
 	if !ok {
-		s.ArgAt.Fail("one of i s u rr rnr rej ui ua disc dm sabme test xid frmr", "no such type of LLC frame")
+		s.ArgAt.Fail("one of i s u rr rnr rej ui ua disc dm sabme test xid frmr", "unknown type of LLC frame")
 	}
 	return graph.And(b, g.masked(control, cbpf.SizeB, typ.value, typ.mask))
 }

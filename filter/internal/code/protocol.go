@@ -53,18 +53,18 @@ func (g *generator) protocol(t syntax.Token, p syntax.Proto) *graph.Block {
 	return b
 }
 
-// most refuses a number that its field has no room for. Such a test would never match.
+// most refuses a number that is too large for its field. Such a test would never match.
 func most(t syntax.Token, what string, v, limit uint32) {
 	if v > limit {
 		t.Fail("", "%s %d is more than %d", what, v, limit)
 	}
 }
 
-// accessPoint refuses a number that the access points of 802.2 have no room for, and that is a
-// length where a frame has its EtherType.
+// accessPoint refuses a number above 255, where the access points of 802.2 end. Such a number is a
+// frame's length, not an EtherType.
 func accessPoint(t syntax.Token, v uint32) {
 	if v > 0xff {
-		t.Fail("", "%d is neither an EtherType, above %d, nor an access point of 802.2, up to 255", v, wire.MaxLength)
+		t.Fail("", "%d is neither an EtherType (above %d) nor an 802.2 access point (up to 255)", v, wire.MaxLength)
 	}
 }
 
@@ -86,8 +86,8 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		return graph.And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case syntax.ProtoIP6:
 		most(t, "protocol number", v, 0xff)
-		// The protocol follows directly, or behind a fragment header. Other extension headers are
-		// not looked behind, as in libpcap.
+		// The protocol follows directly, or after a fragment header. Like libpcap, this does not
+		// skip other extension headers.
 		link := g.linkIs(t, wire.EtherIP6)
 		fragment := g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPFragment)
 		inner := graph.And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))

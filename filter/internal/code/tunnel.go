@@ -8,9 +8,9 @@ import (
 )
 
 // tunnel tests for a header over UDP that carries frames, over IPv4 and IPv6. in makes the test for
-// one version of IP. offsets makes the code that computes where what the header carries begins, and
-// stores that in scratch words for the tests behind it. That code finds the variable part of the
-// UDP header's offset in A and X.
+// one version of IP. offsets makes the code that stores, in scratch words for later tests, where
+// the carried headers begin. That code finds the variable part of the UDP header's offset in A and
+// X.
 func (g *generator) tunnel(s *syntax.Special, in func(s *syntax.Special, typ uint32, body from) *graph.Block,
 	offsets func(t syntax.Token) []*graph.Stmt) *graph.Block {
 	// The last block of each version computes that variable part. Its test is always true.
@@ -28,7 +28,7 @@ func (g *generator) tunnel(s *syntax.Special, in func(s *syntax.Special, typ uin
 	return graph.And(b, next)
 }
 
-// udpTo is the test for a UDP port of destination.
+// udpTo is the test for a UDP destination port.
 func udpTo(t syntax.Token, port uint32) *syntax.Primitive {
 	return &syntax.Primitive{At: t, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
 		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{port, port}}}

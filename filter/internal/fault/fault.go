@@ -1,5 +1,5 @@
-// Package fault carries what is wrong with an expression out of the stage that finds it. A stage
-// calls Raise, or a token's Fail, which panics; Catch around all stages turns that into a value.
+// Package fault carries an expression's fault out of the stage that finds it. A stage calls Raise
+// or a token's Fail, which panic; Catch, around all stages, turns the panic into a value.
 package fault
 
 import (
@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// Kinds of faults that the caller can remedy by other means than another expression. Package filter
-// exports them.
+// Kinds of faults that the caller can fix without changing the expression. Package filter exports
+// them.
 var (
-	ErrUnsupported = errors.New("this compiler cannot do it, a program compiled elsewhere can")
-	ErrInterface   = errors.New("the caller chooses the interface, a filter does not")
+	ErrUnsupported = errors.New("this compiler does not support it; a program compiled elsewhere does it")
+	ErrInterface   = errors.New("the caller chooses the interface, not the filter")
 	ErrNothing     = errors.New("the filter matches no packet")
 )
 
@@ -32,8 +32,8 @@ func Raise(hint, format string, args ...any) {
 // Throw ends the current stage.
 func (f Fault) Throw() { panic(&f) }
 
-// Catch runs the stages, and gives back the fault that ended them; nil if none did. Any other panic
-// is a bug, and goes on.
+// Catch runs the stages, and returns the fault that ended them, or nil. Any other panic is a bug
+// and passes through.
 func Catch(stages func()) (f *Fault) {
 	defer func() {
 		if r := recover(); r != nil {

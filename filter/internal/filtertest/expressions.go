@@ -20,7 +20,7 @@ func ManyHosts(n int) string {
 // AnyMask is the netmask that tcpdump compiles with when it has no interface.
 var AnyMask = []byte{0, 0, 0, 0}
 
-// Budget is how many random cases a test runs: normal, or what FILTER_CASES says, for long runs.
+// Budget is how many random cases a test runs: FILTER_CASES for long runs, otherwise normal.
 func Budget(tb testing.TB, normal int) int {
 	tb.Helper()
 	s := os.Getenv("FILTER_CASES")
@@ -34,8 +34,7 @@ func Budget(tb testing.TB, normal int) int {
 	return n
 }
 
-// Corners are expressions that people write, and expressions that a bug has hidden in or could hide
-// in.
+// Corners are expressions that people write, and expressions that are likely to show bugs.
 var Corners = []string{
 	"", "ip", "host 192.0.2.1", "net 10.0.0.0/8", "tcp port 443", "tcp port 22 or 80", "port 53 and not host 1.2.3.4 and 10.0.0.1",
 	"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 10.0.0.0/8", "ip[2:2] > 576", "ip[16] >= 224",

@@ -47,7 +47,7 @@ func (g Grammar) operand(depth int) string {
 	return g.term()
 }
 
-// bare is an identifier that inherits the qualifiers of what stands before it.
+// bare is an identifier that inherits the qualifiers of the term before it.
 func (g Grammar) bare() string {
 	return g.pick("80", "443", "1.2.3.4", "10.0.0.1", "fe80::1", "http", `\tcp`, "6", "(22 or 53)", "not 22",
 		"(1.2.3.4 or 10.0.0.1)", "02:00:00:00:00:01", "1000-2000")

@@ -1,6 +1,5 @@
-// Package filtertest is what the tests of the compiler's stages and of its translator share:
-// expressions, packets, and an interpreter of classic programs that the results of both are
-// compared with.
+// Package filtertest is shared by the tests of the compiler's stages and of its translator:
+// expressions, packets, and an interpreter of classic programs that the results are compared with.
 package filtertest
 
 import (
@@ -58,7 +57,7 @@ func IPv6Header(next byte, src, dst string, payload []byte) []byte {
 	return append(h, payload...)
 }
 
-// PortHeader is the start of a TCP, UDP or SCTP header. flags stands where TCP has them.
+// PortHeader is the start of a TCP, UDP or SCTP header. flags is at the position of TCP's flags.
 func PortHeader(src, dst uint16, flags byte) []byte {
 	return slices.Concat(BE(src), BE(dst), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 4, 0, 0, 0, 0, 0}, []byte("payload!"))
 }
@@ -141,7 +140,7 @@ func networkLayers() map[string]struct {
 	}
 }
 
-// Packets are frames of all kinds, without and behind VLAN tags, in a fixed order.
+// Packets are frames of all kinds, without VLAN tags and with them, in a fixed order.
 func Packets() [][]byte {
 	layers := networkLayers()
 	var names []string
@@ -160,7 +159,7 @@ func Packets() [][]byte {
 	return append(out, Frame(Eth(1, 1), VLANTag(wire.EtherQinQ, 5), BE(wire.EtherARP), layers["arp"].data), make([]byte, 60), nil)
 }
 
-// Truncations are frames and what is left of them when they are cut at every step-th length.
+// Truncations are the frames, and the frames cut at every step-th length.
 func Truncations(frames [][]byte, step int) [][]byte {
 	var out [][]byte
 	for i, f := range frames {

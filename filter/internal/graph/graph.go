@@ -1,5 +1,5 @@
-// Package graph is what package code makes and the later stages rework: the control-flow graph of
-// a filter. Its nodes are blocks of classic instructions without jump offsets.
+// Package graph is a filter's control-flow graph, which package code makes and the later stages
+// rewrite. Its nodes are blocks of classic instructions without jump offsets.
 package graph
 
 // Nop marks a deleted instruction.
@@ -9,7 +9,7 @@ const Nop = -1
 type Stmt struct {
 	Code   int // a classic opcode, or Nop
 	K      uint32
-	Jt, Jf *Stmt // of a jump inside a block: where to; nil otherwise
+	Jt, Jf *Stmt // targets of a jump inside a block; nil otherwise
 }
 
 // Op makes an instruction.
@@ -25,13 +25,12 @@ const (
 type Block struct {
 	Stmts []*Stmt
 	Last  Stmt      // the jump or return
-	Exits [2]*Block // where the jump goes; nil behind a return
+	Exits [2]*Block // where the jump goes; nil after a return
 
-	// While an expression is built, its last block stands for all of it. first is where the
-	// expression begins. The exits of its blocks that leave it have no target yet: those that are
-	// taken when it is true are chained, from the last block on, through the exits themselves, and
-	// so are those that are taken when it is false. inverted tells which exit of a block is in
-	// which chain.
+	// While an expression is built, its last block stands for all of it, and first is where it
+	// begins. The exits that leave the expression have no target yet. Those taken when it is true
+	// form a chain through the exits themselves, starting at the last block; those taken when it is
+	// false form another. inverted tells which exit of a block is in which chain.
 	first    *Block
 	inverted bool // OnFalse is the exit that makes the expression true
 }
@@ -43,8 +42,8 @@ func New(code int, k uint32, stmts ...*Stmt) *Block {
 	return b
 }
 
-// Close points the exits of a whole expression to what follows if it is true, and if it is not. It
-// gives back the first block.
+// Close sets the targets of a whole expression: yes if it is true, no if it is false. It returns
+// the first block.
 func Close(b, yes, no *Block) *Block {
 	patch(b, yes)
 	patch(Not(b), no)
@@ -76,7 +75,7 @@ func join(a, b *Block) {
 	*exit = b
 }
 
-// And makes y run only where x is true, and gives back the whole. Both are used up.
+// And makes y run only if x is true, and returns the whole. Both arguments are used up.
 func And(x, y *Block) *Block {
 	patch(x, y.first)
 	x.inverted, y.inverted = !x.inverted, !y.inverted
@@ -86,7 +85,7 @@ func And(x, y *Block) *Block {
 	return y
 }
 
-// Or makes y run only where x is false, and gives back the whole. Both are used up.
+// Or makes y run only if x is false, and returns the whole. Both arguments are used up.
 func Or(x, y *Block) *Block {
 	x.inverted = !x.inverted
 	patch(x, y.first)
@@ -96,7 +95,7 @@ func Or(x, y *Block) *Block {
 	return y
 }
 
-// Not makes an expression the opposite of what it was.
+// Not negates an expression.
 func Not(x *Block) *Block {
 	x.inverted = !x.inverted
 	return x

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// resolveName looks a name up. The qualifiers say what it is a name of.
+// resolveName looks a name up. The qualifiers tell what kind of name it is.
 func (p identifier) resolveName() {
 	name := strings.TrimPrefix(p.At.Text, `\`)
 	switch p.Qual.Type {
@@ -58,7 +58,7 @@ func (p identifier) resolveHost(name string) {
 			continue
 		}
 		if a.Is6() && (p.Qual.Proto == syntax.ProtoARP || p.Qual.Proto == syntax.ProtoRARP) {
-			p.At.Fail("", "the protocol named before it does not carry an IPv6 address")
+			p.At.Fail("", "the protocol before it has no IPv6 addresses")
 		}
 		p.Hosts = append(p.Hosts, a)
 	}
@@ -68,11 +68,11 @@ func (p identifier) resolveHost(name string) {
 	}
 }
 
-// lookupPort looks a service up for TCP and for UDP, and gives back the transport that has it:
-// ProtoNone is both, and SCTP as well, which uses the same numbers.
+// lookupPort looks a service up for TCP and UDP, and returns the transport that has it. ProtoNone
+// means both, and SCTP, too, which uses the same numbers.
 func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 	if v, err := strconv.ParseUint(name, 10, 32); err == nil {
-		return uint32(v) & 0xffff, syntax.ProtoNone // as getaddrinfo cuts it
+		return uint32(v) & 0xffff, syntax.ProtoNone // getaddrinfo truncates it, too
 	}
 	tcp, tcpErr := p.resolver.Port(name, "tcp")
 	udp, udpErr := p.resolver.Port(name, "udp")
@@ -92,7 +92,7 @@ func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 func (p identifier) resolvePortrange(name string) {
 	first, last, ok := strings.Cut(name, "-")
 	if !ok {
-		p.At.Fail("write first-last", "not a range of ports")
+		p.At.Fail("write first-last", "not a port range")
 	}
 	v1, t1 := p.rangeEnd(first)
 	v2, t2 := p.rangeEnd(last)
@@ -114,7 +114,7 @@ func (p identifier) rangeEnd(name string) (uint32, syntax.Proto) {
 	return uint32(v), syntax.ProtoNone
 }
 
-// setPorts keeps the ports and their transport. found is the transport that has the port's name.
+// setPorts stores the ports and their transport. found is the transport that has the port's name.
 func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 	q := p.Qual.Proto
 	switch q {
@@ -133,15 +133,15 @@ func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 	p.Ports, p.Transport = [2]uint32{min(lo, hi), max(lo, hi)}, q
 }
 
-// linkProtocols are the names that libpcap knows behind "ether proto".
+// linkProtocols are the names that libpcap knows after "ether proto".
 var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
 	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "lldp": wire.EtherLLDP, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
 	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "slow": wire.EtherSlow, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
 
-// isoProtocols are the names that libpcap knows behind "iso proto".
+// isoProtocols are the names that libpcap knows after "iso proto".
 var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}
 
-// lookupProto finds the number of a protocol inside another one, which the qualifier names.
+// lookupProto finds a protocol's number in the protocol that the qualifier names.
 func (p identifier) lookupProto(name string) uint32 {
 	known := isoProtocols
 	switch p.Qual.Proto {
@@ -164,16 +164,16 @@ func (p identifier) lookupProto(name string) uint32 {
 	return v
 }
 
-// checkProto refuses the word proto behind a protocol that carries no other.
+// checkProto refuses the word proto after a protocol that carries no other.
 func (p identifier) checkProto() {
 	switch p.Qual.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink, syntax.ProtoIP, syntax.ProtoIP6, syntax.ProtoISO, syntax.ProtoISIS:
 	default:
-		p.At.Fail("", "the protocol named before it has no field for another protocol")
+		p.At.Fail("", "the protocol before it carries no other protocol")
 	}
 }
 
-// reason is the text of err, or otherwise if there was no error.
+// reason returns the text of err, or otherwise if err is nil.
 func reason(err error, otherwise string) string {
 	if err != nil {
 		return fmt.Sprint(err)

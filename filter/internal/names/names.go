@@ -1,6 +1,5 @@
-// Package names is the second stage: it gives the identifiers of a tree their meaning. A tree goes
-// in, and the same tree comes out with the Meaning of every primitive filled in. Qualifiers that do
-// not fit an identifier are refused here.
+// Package names is the second stage: it fills in the Meaning of every primitive in a tree. It
+// refuses qualifiers that do not fit an identifier.
 package names
 
 import (
@@ -34,13 +33,13 @@ func Resolve(x syntax.Expr, r Resolver) {
 	}
 }
 
-// identifier is a primitive whose meaning is looked for.
+// identifier is a primitive that is being resolved.
 type identifier struct {
 	*syntax.Primitive
 	resolver Resolver
 }
 
-// resolve chooses by the identifier's form, which the scanner has told apart.
+// resolve chooses by the identifier's form, which the scanner has found.
 func (p identifier) resolve() {
 	switch {
 	case p.At.Kind == syntax.KindArcnet:
@@ -48,7 +47,7 @@ func (p identifier) resolve() {
 	case p.At.Kind == syntax.KindEther:
 		p.resolveEther()
 	case p.Qual.Type == syntax.AddrGateway:
-		p.At.Fail("write ether host MAC and not host IP", "gateway is about a host's Ethernet address, and names of those are not looked up")
+		p.At.Fail("write ether host MAC and not host IP", "gateway needs the host's Ethernet address, and those names are not looked up")
 	case p.At.Kind == syntax.KindIPv6:
 		p.resolveIPv6()
 	case p.Slash || p.Mask.Kind == syntax.KindIPv4:
@@ -97,7 +96,7 @@ func (p identifier) resolveIPv6() {
 		}
 	case syntax.AddrNet:
 	default:
-		p.At.Fail("", "an IPv6 address cannot stand here")
+		p.At.Fail("", "an IPv6 address does not fit here")
 	}
 	p.Hosts = []netip.Addr{a}
 	p.checkHostProto(p.Qual.Proto == syntax.ProtoIP6, "an IPv6 address")
@@ -141,7 +140,7 @@ func (p identifier) resolveNumber() {
 		p.Addr = decnetAddress(p.At)
 		return
 	case dotted && p.Qual.Type >= syntax.AddrPort:
-		p.At.Fail("", "an IPv4 address cannot stand here")
+		p.At.Fail("", "an IPv4 address does not fit here")
 	case dotted:
 		v, n = ipv4(p.At)
 	}
@@ -153,8 +152,7 @@ func (p identifier) resolveNumber() {
 		p.checkProto()
 	default:
 		p.Addr, p.Netmask = v<<(32-n), ^uint32(0)<<(32-n)
-		// A network that is given as one number is short for the one with zeros behind it: 10 is
-		// 10.0.0.0.
+		// A network that is one number stands for an address that ends with zeros: 10 is 10.0.0.0.
 		for !dotted && p.Qual.Type == syntax.AddrNet && p.Addr != 0 && p.Addr>>24 == 0 {
 			p.Addr, p.Netmask = p.Addr<<8, p.Netmask<<8
 		}
@@ -162,8 +160,8 @@ func (p identifier) resolveNumber() {
 	}
 }
 
-// ipv4 reads one to four decimal numbers with dots between, and tells how many bits they are. A
-// leading zero does not make them octal.
+// ipv4 reads one to four decimal numbers with dots between, and returns how many bits they have. A
+// leading zero does not make a number octal.
 func ipv4(t syntax.Token) (v uint32, bits int) {
 	for part := range strings.SplitSeq(t.Text, ".") {
 		n, err := strconv.ParseUint(part, 10, 32)
@@ -191,10 +189,10 @@ func isIPv4Proto(q syntax.Proto) bool {
 	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP
 }
 
-// checkHostProto refuses a protocol whose headers do not have such an address: ok says whether they
+// checkHostProto refuses a protocol whose headers do not have such addresses. ok tells whether they
 // do, and what names the address.
 func (p identifier) checkHostProto(ok bool, what string) {
 	if !ok && p.Qual.Proto != syntax.ProtoNone {
-		p.At.Fail("", "the protocol named before it does not carry %s", what)
+		p.At.Fail("", "the protocol before it does not carry %s", what)
 	}
 }

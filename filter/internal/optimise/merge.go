@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// merge makes equal nodes one. It goes through the nodes from the last to the first, and so mostly
-// sees a node's successors before the node itself: then one pass merges whole tails that are equal.
+// merge replaces equal nodes by one. It visits the last node first, so it sees most nodes after
+// their successors, and one pass merges whole equal tails.
 func (o *optimiser) merge() {
 	for again := true; again; {
 		again = false
@@ -52,7 +52,7 @@ func (o *optimiser) markReachable() {
 	visit(o.root)
 }
 
-// signature is equal for two nodes that do the same and go on to the same nodes.
+// signature is the same for two nodes that do the same and continue at the same nodes.
 func (b *node) signature() string {
 	var key []byte
 	add := func(v uint32) { key = binary.LittleEndian.AppendUint32(key, v) }
@@ -75,7 +75,7 @@ func (b *node) signature() string {
 	return string(key)
 }
 
-// skipRoot leaves out tests at the start of the filter that go on to the same node either way.
+// skipRoot removes tests at the start of the filter if both exits lead to the same node.
 func (o *optimiser) skipRoot() {
 	first := o.root.Stmts
 	o.root.Stmts = nil

@@ -5,35 +5,35 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// node is a block and what is known of it. While the passes run, edges say where the block's jump
-// goes; finish writes that back to the block's own Exits.
+// node is a block and what the passes know about it. While the passes run, edges hold the jump's
+// targets; finish writes them back to the block's Exits.
 type node struct {
 	*graph.Block
-	edges [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil behind a return
+	edges [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
 	id    int
 	mark  int // optimiser.mark of the walk that saw the node last
 
-	level int     // length of the longest way to a return
-	dom   bitset  // ids of the nodes that every way to this one goes through
+	level int     // length of the longest path to a return
+	dom   bitset  // ids of the nodes on every path to this one
 	in    []*edge // edges that lead here
 
-	// Sets of atoms: those read before they are written, those written, those needed behind the
+	// Sets of atoms: those read before they are written, those written, those needed after the
 	// node.
 	use, kill, out uint32
 
-	values  [atoms]int // value number of every atom behind the node's statements
-	operand int        // value number of what the jump compares A with
+	values  [atoms]int // value number of every atom after the node's statements
+	operand int        // value number of the operand that the jump compares with A
 
 	same *node // an equal node that stays in place of this one
 }
 
 func (n *node) to(exit int) *node { return n.edges[exit].to }
 
-// edge is one way out of a node.
+// edge is one exit of a node.
 type edge struct {
 	from, to *node
 	id       int
-	dom      bitset // ids of the edges that every way through this one has taken
+	dom      bitset // ids of the edges on every path that ends with this one
 }
 
 // optimiser holds the graph, and what is known about all of it.
@@ -46,17 +46,16 @@ type optimiser struct {
 
 	numbering numbering
 	changed   bool // in this round
-	work      bool // in this round, and otherwise than by moving branches
+	work      bool // in this round, by more than moving branches
 }
 
-// maxNodes bounds the memory for the sets of edges, which grows with the square: 128 MiB at the
-// limit. A filter of more tests than that would not come out shorter than the kernel's 4096
-// instructions.
+// maxNodes bounds the memory for the sets of edges, which grows with the square of the nodes: 128
+// MiB at the limit. A filter with more tests would be longer than the kernel's 4096 instructions
+// anyway.
 const maxNodes = 16384
 
-// newOptimiser makes a node of every block. The nodes' order, and the edges' numbers, are
-// libpcap's: of several edges that shortcut could jump over, the one with the lowest number
-// decides.
+// newOptimiser makes a node for every block. The order of the nodes and the numbers of the edges
+// are libpcap's: if shortcut can jump over several edges, it takes the one with the lowest number.
 func newOptimiser(first *graph.Block) *optimiser {
 	o := &optimiser{}
 	seen := map[*graph.Block]*node{}
@@ -90,7 +89,7 @@ func newOptimiser(first *graph.Block) *optimiser {
 	return o
 }
 
-// finish writes the edges back to the blocks, and gives back the first block.
+// finish writes the edges back to the blocks, and returns the first block.
 func (o *optimiser) finish() *graph.Block {
 	for _, n := range o.nodes {
 		for exit := range n.edges {

@@ -23,7 +23,7 @@ type expression struct {
 	x, y uint32
 }
 
-// constant is what is known of a value.
+// constant tells whether a value is known.
 type constant struct {
 	known bool // it is always k
 	k     uint32
@@ -50,8 +50,8 @@ func (v *numbering) of(code int, x, y uint32) int {
 // ofConstant is the number of a constant value.
 func (v *numbering) ofConstant(k uint32) int { return v.of(cbpf.LdImm, k, 0) }
 
-// set notes that a statement writes the value n to an atom. If alter is set, and the atom has that
-// value already, it deletes the statement.
+// set records that a statement writes value n to an atom. If alter is set and the atom already has
+// that value, set deletes the statement.
 func set(s *graph.Stmt, to *int, n int, alter bool) {
 	if alter && n != unknown && *to == n {
 		s.Code = graph.Nop
@@ -60,7 +60,7 @@ func set(s *graph.Stmt, to *int, n int, alter bool) {
 	*to = n
 }
 
-// statement computes the values behind one statement, in val. If alter is set, it simplifies the
+// statement updates val with the effect of one statement. If alter is set, it simplifies the
 // statement by what is known before it.
 func (o *optimiser) statement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	if s.Code == graph.Nop {
@@ -99,7 +99,7 @@ func (o *optimiser) statement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	}
 }
 
-// loadStatement is statement for what loads A.
+// loadStatement is statement for loads into A.
 func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	n := 0
@@ -130,7 +130,7 @@ func (o *optimiser) loadStatement(s *graph.Stmt, val *[atoms]int, alter bool) {
 	set(s, &val[atomA], n, alter)
 }
 
-// arithmetic is statement for what calculates with A.
+// arithmetic is statement for calculations with A.
 func (o *optimiser) arithmetic(s *graph.Stmt, val *[atoms]int, alter bool) {
 	v := &o.numbering
 	switch {

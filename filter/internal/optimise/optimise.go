@@ -1,12 +1,12 @@
-// Package optimise is the fourth stage: it removes what is computed twice, for nothing, or with a
-// known result. A control-flow graph goes in, and a smaller one comes out.
+// Package optimise is the fourth stage: it makes a control-flow graph smaller by removing
+// duplicate, unused and constant calculations.
 //
-// It takes libpcap's steps in libpcap's order, because they can be seen from outside: whether a
-// load is left out or done earlier decides what becomes of a packet that ends before it.
+// It takes libpcap's steps in libpcap's order, because users can see a difference: moving or
+// removing a load changes the result for packets that end before its bytes.
 //
-// optimise.go has the passes, and what they do with one block. What they need to know is computed
-// by numbering.go (which values are equal), order.go (levels and dominators) and uses.go (which
-// values are needed). What they rewrite is in peephole.go (statements), shortcut.go and pullup.go
+// optimise.go has the passes, and what they do with one block. Three files compute what the passes
+// need: numbering.go (which values are equal), order.go (levels and dominators) and uses.go (which
+// values are needed). The others rewrite: peephole.go (statements), shortcut.go and pullup.go
 // (branches), and merge.go (equal blocks).
 package optimise
 
@@ -15,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// Graph rewrites a graph, and gives back its new first block. It raises a fault where it finds a
-// division by zero.
+// Graph rewrites a graph, and returns its new first block. It raises a fault if it finds a division
+// by zero.
 func Graph(first *graph.Block) *graph.Block {
 	o := newOptimiser(first)
 	o.repeat(o.moveBranches)
@@ -26,8 +26,8 @@ func Graph(first *graph.Block) *graph.Block {
 	return o.finish()
 }
 
-// maxIdleRounds bounds the rounds in a row that only move branches. Moving branches need not come
-// to an end, since two moves may undo each other.
+// maxIdleRounds limits the consecutive rounds that only move branches. Two moves can undo each
+// other, so moving branches may never end.
 const maxIdleRounds = 100
 
 // repeat runs a pass until it changes nothing.
@@ -70,11 +70,11 @@ func (o *optimiser) rewriteStatements() {
 	o.down(func(b *node) { o.evaluate(b, true) })
 }
 
-// progress notes a change that is more than a moved branch.
+// progress records a change other than a moved branch.
 func (o *optimiser) progress() { o.changed, o.work = true, true }
 
-// evaluate computes the values behind a block from those behind its predecessors. If alter is set,
-// it simplifies the block's statements by what it finds out.
+// evaluate computes the values after a block from those after its predecessors. If alter is set, it
+// uses them to simplify the block's statements.
 func (o *optimiser) evaluate(b *node, alter bool) {
 	for i, e := range b.in {
 		if i == 0 {
@@ -109,7 +109,7 @@ func (o *optimiser) evaluate(b *node, alter bool) {
 	}
 }
 
-// deleteDead removes statements that write what nothing reads.
+// deleteDead removes statements that write atoms which nothing reads.
 func (o *optimiser) deleteDead(b *node) {
 	var last [atoms]*graph.Stmt
 	step := func(s *graph.Stmt) {

@@ -6,7 +6,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// findLevels sorts the nodes by the length of their longest way to a return.
+// findLevels sorts the nodes by the length of their longest path to a return.
 func (o *optimiser) findLevels() {
 	o.mark++
 	o.levels = o.levels[:0]
@@ -51,8 +51,7 @@ func (o *optimiser) up(f func(b *node)) {
 	}
 }
 
-// findDominators finds, for every node and edge, the nodes or edges that every way to it has gone
-// through.
+// findDominators finds, for every node and edge, the nodes or edges that are on every path to it.
 func (o *optimiser) findDominators() {
 	for _, b := range o.nodes {
 		b.dom.fill(^uint64(0))
@@ -84,8 +83,8 @@ func (o *optimiser) findInEdges() {
 	for _, b := range o.nodes {
 		b.in = b.in[:0]
 	}
-	// libpcap puts each edge before those that it found earlier, so the lists are turned round at
-	// the end.
+	// libpcap puts each edge before those that it found earlier, so the lists are reversed at the
+	// end.
 	o.down(func(b *node) {
 		if b.to(graph.OnTrue) == nil {
 			return

@@ -5,8 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// peephole rewrites short sequences of statements: a store and a load of the same word, a sum in
-// front of an indexed load, and a subtraction, a mask or a known value in front of the jump.
+// peephole rewrites short sequences of statements: a store and a load of the same word; a sum
+// before an indexed load; a subtraction, a mask or a known value before the jump.
 func (o *optimiser) peephole(b *node) {
 	if len(b.Stmts) == 0 {
 		return
@@ -61,7 +61,7 @@ func (o *optimiser) pair(b *node, i, j int) {
 	if s.Code != cbpf.LdImm || b.out>>atomX&1 == 1 {
 		return
 	}
-	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" behind the
+	// The constant of "ld #k; add x; tax; ld [x + n]", perhaps with "ldxb 4*([m]&0xf)" after the
 	// first instruction, becomes part of the last load: "ld [x + n+k]".
 	at := func(i int) *graph.Stmt {
 		if i < len(b.Stmts) {
@@ -104,7 +104,7 @@ func (o *optimiser) beforeEqual(b *node, last *graph.Stmt) {
 	o.progress()
 }
 
-// decide makes both exits lead where the jump goes, since A is known to be a.
+// decide points both exits to the jump's target, because A is known to be a.
 func (o *optimiser) decide(b *node, a uint32) {
 	if b.to(graph.OnFalse) != b.to(graph.OnTrue) {
 		o.progress()

@@ -2,11 +2,11 @@ package optimise
 
 import "github.com/xdpcap/xdpcap/filter/internal/graph"
 
-// pullUp brings tests of one value together. It looks at a chain of tests below node b that all
-// leave to the same node on exit `same`, as those of an "or" do when they are true (and those of an
-// "and" when they are false). Where all predecessors of b have tested a value v that some test
-// farther down compares again, that test moves up to them. The order of the tests in a chain makes
-// no difference to its result, and where v has just been loaded the test needs no load of its own.
+// pullUp groups tests of the same value. It looks at a chain of tests below node b that all leave
+// to the same node on exit `same`: the tests of an "or" when they are true, the tests of an "and"
+// when they are false. If all predecessors of b have tested a value v, and a test farther down the
+// chain compares v again, that test moves up to the predecessors. The order of the tests in a chain
+// does not change its result, and the moved test needs no load, because v was just loaded.
 //
 // The chain "v = 1 or w > 60 or v = 2", where v is a port, w the packet's length, and `same`
 // OnTrue:
@@ -21,8 +21,8 @@ import "github.com/xdpcap/xdpcap/filter/internal/graph"
 //	   | false                     | false
 //	d: ...                      d: ...
 //
-// b may itself be a test of v: then the chain below it is searched for the first test of something
-// else, and c moves in front of that.
+// b may itself test v. Then the chain below it is searched for the first test of another value, and
+// c moves in front of that.
 func (o *optimiser) pullUp(b *node, same int) {
 	in := b.in
 	if len(in) == 0 {
@@ -41,8 +41,8 @@ func (o *optimiser) pullUp(b *node, same int) {
 	chained := func(c *node) bool {
 		return c != nil && c.to(same) == b.to(same) && c.dom.has(b.id)
 	}
-	// find goes down the chain from e. It gives back the edge to the first test of v, or of another
-	// value.
+	// find goes down the chain from e. It returns the edge to the first test of v, or to the first
+	// test of another value.
 	find := func(e *edge, ofV bool) *edge {
 		for ; chained(e.to); e = &e.to.edges[1-same] {
 			if (e.to.values[atomA] == v) == ofV {
@@ -64,7 +64,7 @@ func (o *optimiser) pullUp(b *node, same int) {
 	pulled.edges[1-same].to = place.to
 	if place != first {
 		place.to = pulled
-	} else { // all ways to b lead to the test now
+	} else { // all paths to b lead to the test now
 		for _, e := range in {
 			if e.from.to(graph.OnTrue) == b {
 				e.from.edges[graph.OnTrue].to = pulled

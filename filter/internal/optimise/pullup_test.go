@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// TestPullUp has the graph that pullUp's comment draws, and one where b tests v, too. It catches a
-// test that is not moved, or is lost on its way.
+// TestPullUp has the graph that pullUp's comment draws, and one where b also tests v. It catches a
+// test that is not moved, or that is lost when it moves.
 func TestPullUp(t *testing.T) {
 	port, length := graph.Op(cbpf.LdAbs|cbpf.SizeH, 36), graph.Op(cbpf.LdLen, 0)
 	for _, test := range []struct {
@@ -41,15 +41,15 @@ func TestPullUp(t *testing.T) {
 			b := o.finish()
 			for i, want := range test.want {
 				if b != blocks[want] {
-					t.Errorf("place %d: not test %d, but the block %+v", i, want, b.Last)
+					t.Errorf("position %d: want test %d, got block %+v", i, want, b.Last)
 				}
 				if b.Exits[graph.OnTrue] != match {
-					t.Errorf("place %d does not leave to the match", i)
+					t.Errorf("position %d does not jump to the match", i)
 				}
 				b = b.Exits[graph.OnFalse]
 			}
 			if b.Last.Code != cbpf.RetK {
-				t.Errorf("behind the chain stands %+v, not the return", b.Last)
+				t.Errorf("after the chain comes %+v, not the return", b.Last)
 			}
 		})
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// shortcut moves the end of an edge past nodes whose test has a known result for packets that come
-// along this edge.
+// shortcut moves the target of an edge past nodes whose tests have a known result for packets that
+// take this edge.
 func (o *optimiser) shortcut(e *edge) {
 	if e.to.to(graph.OnTrue) == nil {
 		return
@@ -29,7 +29,7 @@ again:
 	}
 }
 
-// conflict tells whether a node would see other values if it followed from directly.
+// conflict tells whether a node would see other values if it came directly after from.
 func conflict(from, to *node) bool {
 	for a := range atoms {
 		if to.out>>a&1 == 1 && from.values[a] != to.values[a] {
@@ -39,7 +39,7 @@ func conflict(from, to *node) bool {
 	return false
 }
 
-// decided is where node b goes if edge e was taken before, or nil if that edge does not determine
+// decided returns where node b goes for packets that have taken edge e; nil if e does not determine
 // it.
 func decided(b *node, e *edge) *node {
 	p := e.from

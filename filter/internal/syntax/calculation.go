@@ -5,8 +5,8 @@ import (
 )
 
 // precedence of the operators: the higher one binds first. In libpcap's grammar "%" and "^" have
-// none (0 here). Such an operator takes the operand on its right alone, and so does whatever
-// operator stands left of it.
+// none (0 here). Such an operator takes only the operand on its right, and so does any operator to
+// the left of it.
 var precedence = map[uint32]int{'|': 1, '&': 2, SymLSH: 3, SymRSH: 3, '+': 4, '-': 4, '*': 5, '/': 5, '%': 0, '^': 0}
 
 // unaryMinus is the precedence of a minus sign in front of a number.
@@ -23,9 +23,9 @@ func (p *parser) operator() bool {
 	return ok && p.peek().Kind == KindSymbol
 }
 
-// calculation reads what follows the first operand of a calculation, and then a comparison with
-// another calculation. Without a comparison the calculation is a number, which is an error unless
-// at allows one.
+// calculation reads the rest of a calculation after its first operand, and then a comparison with
+// another calculation. Without a comparison the calculation is only a number, which is an error
+// unless at allows one.
 func (p *parser) calculation(at place, first Arith) element {
 	x := p.operate(first, 0)
 	if !compares(p.peek()) {
@@ -126,7 +126,7 @@ func (p *parser) plainNumber() uint32 {
 	return t.Num
 }
 
-// nestedNumber reads a number in any count of parentheses.
+// nestedNumber reads a number inside any number of parentheses.
 func (p *parser) nestedNumber() uint32 {
 	defer p.enter()()
 	if !p.peek().Is('(') {

@@ -1,7 +1,7 @@
 package syntax
 
-// place is the set of what may stand at a point of the expression. It is a set because a
-// parenthesis has several meanings, and only what is inside it tells which one is meant.
+// place is the set of elements allowed at a point of the expression. It is a set because a
+// parenthesis has several meanings, and only its content tells which one is meant.
 type place uint8
 
 const (
@@ -71,7 +71,7 @@ func (p *parser) next() Token {
 	return t
 }
 
-// after is the token behind the next one.
+// after is the token after the next one.
 func (p *parser) after() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
 
 // want reads the operator c.
@@ -98,7 +98,8 @@ func (p *parser) list(first element, q Qualifier) Expr {
 	return n
 }
 
-// boolean is the expression of an operand. A number that no calculation took up is an identifier.
+// boolean turns an operand into an expression. A number that is not part of a calculation is an
+// identifier.
 func (p *parser) boolean(e element, q Qualifier) Expr {
 	if e.found == foundNumber {
 		return p.identify(&Primitive{At: e.num, Qual: q})
@@ -179,8 +180,8 @@ func (p *parser) parenthesis(at place, q Qualifier) element {
 	return element{found: e.found, expr: n, qual: q}
 }
 
-// number decides what a number is: the start of a calculation if an operator follows, otherwise
-// perhaps an identifier.
+// number decides about a number: it starts a calculation if an operator follows; otherwise it may
+// be an identifier.
 func (p *parser) number(at place, q Qualifier, num Token) element {
 	if at&termOK != 0 && (p.operator() || compares(p.peek())) {
 		return p.calculation(at, &Constant{num.Num})
@@ -214,7 +215,7 @@ func (p *parser) term(at place) element {
 	return element{expr: p.special(), qual: undefined}
 }
 
-// qualified reads the rest of "tcp src port 80" behind the protocol.
+// qualified reads the rest of "tcp src port 80" after the protocol.
 func (p *parser) qualified(q Qualifier) element {
 	if p.peek().Kind == KindDir {
 		q.Dir = Direction(p.next().Num)
@@ -264,7 +265,7 @@ func (p *parser) identifier(q Qualifier) Expr {
 	return p.identify(id)
 }
 
-// identify checks that the qualifiers say what an identifier is.
+// identify checks that qualifiers tell what an identifier names.
 func (p *parser) identify(id *Primitive) Expr {
 	if id.Qual.Type == AddrUndefined {
 		failDisplayFilter(id.At)
@@ -296,7 +297,7 @@ func (p *parser) unexpected(t Token) {
 	switch {
 	case t.Kind == KindRefused:
 		r := refusals[t.Text]
-		t.FailAs(r.kind, "leave it out", "%s", r.reason)
+		t.FailAs(r.kind, "remove it", "%s", r.reason)
 	case t.Kind == KindEnd:
 		t.Fail("", "syntax error: the expression ends too early")
 	case t.Kind >= KindName && t.Kind <= KindArcnet:

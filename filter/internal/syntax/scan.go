@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// shape is a form of word. At each position the longest match wins, and of equally long ones the
-// one that is listed first.
+// shape is a form of word. At each position the longest match wins; of equally long ones, the first
+// in the list.
 type shape struct {
 	kind Kind
 	re   *regexp.Regexp
@@ -141,8 +141,7 @@ func scanOperator(rest string, pos int) Token {
 	return t
 }
 
-// classify finds the words that have a meaning of their own among the names. A backslash in front
-// makes any word a plain name.
+// classify finds names that are keywords. A backslash in front makes any word a plain name.
 func classify(t Token) Token {
 	if t.Text[0] == '\\' {
 		return t

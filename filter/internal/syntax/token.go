@@ -1,7 +1,7 @@
-// Package syntax is the first stage: the text of an expression goes in, a tree comes out.
+// Package syntax is the first stage: it turns the text of an expression into a tree.
 //
 // scan cuts the text into tokens, and Parse builds the tree by recursive descent. Names, addresses
-// and qualifiers are still as they were written; package names gives them their meaning.
+// and qualifiers stay as written; package names gives them their meaning.
 package syntax
 
 import (
@@ -39,7 +39,7 @@ const (
 	KindDirection              // inbound (Num is 0), outbound (1)
 	KindEncap                  // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
 	KindLLC                    // llc
-	KindRefused                // known to libpcap, impossible here; see refusals
+	KindRefused                // libpcap knows it, this compiler refuses it; see refusals
 )
 
 // Operators of two characters; the others are their own character.
@@ -65,7 +65,7 @@ func (t Token) Is(c uint32) bool { return t.Kind == KindSymbol && t.Num == c }
 // Fail ends the current stage because of the word t: see package fault.
 func (t Token) Fail(hint, format string, args ...any) { t.FailAs(nil, hint, format, args...) }
 
-// FailAs is Fail for a fault of a kind.
+// FailAs is Fail for a fault of the given kind.
 func (t Token) FailAs(kind error, hint, format string, args ...any) {
 	fault.Fault{Pos: t.Pos, Word: t.Text, Message: fmt.Sprintf(format, args...), Hint: hint, Kind: kind}.Throw()
 }
@@ -143,7 +143,7 @@ const (
 	AddrUndefined // nothing to inherit
 )
 
-// Encap is a header that moves everything behind it.
+// Encap is a header that moves everything after it.
 type Encap uint32
 
 // Encapsulations.

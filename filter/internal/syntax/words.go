@@ -25,7 +25,7 @@ var keywords = map[string]keyword{
 	"geneve": {KindEncap, uint32(EncapGeneve)}, "vxlan": {KindEncap, uint32(EncapVXLAN)}, "llc": {kind: KindLLC},
 }
 
-// protocols are the words that can stand alone, qualify, or be indexed. All names of link layers
+// protocols are the words that can be a test, a qualifier, or indexed. All names of link layers
 // mean "the link layer".
 var protocols = map[string]Proto{
 	"link": ProtoLink, "ether": ProtoLink, "ppp": ProtoLink, "slip": ProtoLink, "fddi": ProtoLink, "tr": ProtoLink,
@@ -38,7 +38,7 @@ var protocols = map[string]Proto{
 	"clnp": ProtoCLNP, "stp": ProtoSTP, "ipx": ProtoIPX, "netbeui": ProtoNETBEUI,
 }
 
-// constants are names of offsets, message types and flags. Wherever a number can stand, they can.
+// constants are names of offsets, message types and flags. They can replace any number.
 var constants = map[string]uint32{
 	"icmptype": 0, "icmpcode": 1, "icmp6type": 0, "icmp6code": 1, "tcpflags": 13,
 	"tcp-fin": 0x01, "tcp-syn": 0x02, "tcp-rst": 0x04, "tcp-push": 0x08,
@@ -58,7 +58,7 @@ var constants = map[string]uint32{
 	"icmp6-multicastrouterterm": 153,
 }
 
-// refusal says why a word of pcap-filter means nothing on Ethernet at XDP. kind may be nil.
+// refusal tells why a word of pcap-filter does not work here. kind may be nil.
 type refusal struct {
 	reason string
 	kind   error
@@ -74,7 +74,7 @@ var refusals = func() map[string]refusal {
 			"addr2", "address3", "addr3", "address4", "addr4", "ra", "ta"},
 		"ATM does not exist on Ethernet": {"lane", "metac", "bcc", "oam", "oamf4", "oamf4ec", "oamf4sc", "sc", "ilmic", "vpi",
 			"vci", "connectmsg", "metaconnect"},
-		"only OpenBSD's packet filter log has it": {"on", "ifname", "rset", "ruleset", "rnr", "rulenum", "srnr", "subrulenum",
+		"it exists only in OpenBSD's packet filter log": {"on", "ifname", "rset", "ruleset", "rnr", "rulenum", "srnr", "subrulenum",
 			"reason", "action"},
 		"SS7 signalling does not exist on Ethernet": {"fisu", "lssu", "lsu", "msu", "hfisu", "hlssu", "hmsu", "sio", "opc",
 			"dpc", "sls", "hsio", "hopc", "hdpc", "hsls"},

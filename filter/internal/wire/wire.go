@@ -1,5 +1,5 @@
-// Package wire has the numbers that packet headers carry: types of Ethernet frames, access points
-// of 802.2, protocols above IP, ISO and PPP.
+// Package wire defines the numbers in packet headers: Ethernet frame types, 802.2 access points,
+// and protocols above IP, ISO and PPP.
 package wire
 
 // Types of Ethernet frames (IEEE), and access points of 802.2.
@@ -28,7 +28,7 @@ const (
 	EtherLoopback = 0x9000
 	EtherQinQ     = 0x9100
 
-	MaxLength = 1500 // a type field up to this is a length, and 802.2 follows
+	MaxLength = 1500 // a type field up to this is a length, and an 802.2 header follows
 
 	SAPIP      = 0x06
 	SAPSTP     = 0x42
