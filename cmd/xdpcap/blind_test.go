@@ -277,12 +277,12 @@ func TestHookMapOwnerLeaves(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--no-sandbox")
 	sendRound(t, pair)
 	target.Close()
-	checkBlind(t, p, hook+" is not captured any more: no program calls it, since hooked_target_frags (id ", " has gone")
+	checkBlind(t, p, hook+" is not captured any more: no program calls it, since hooked_target_frags (id ", " is gone")
 	if s := account(t, p.said()); s.Captured != 5 {
 		t.Errorf("summary %+v", s)
 	}
 	status, stderr := start(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull).wait()
-	if status != 1 || !strings.Contains(stderr, "hook map "+hook+": no program calls it: load the one that has it first") {
+	if status != 1 || !strings.Contains(stderr, "hook map "+hook+": no program calls it: load its owner first") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

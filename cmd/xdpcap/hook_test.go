@@ -255,7 +255,7 @@ func TestHookMapErrors(t *testing.T) {
 		"--hook /no/such/map --rx-capture exit": "a hook map is captured alone",
 		"--hook /no/such/map --sink --yes":      "a hook map is captured alone",
 		"--hook /no/such/map -P":                "a hook map has no interface that can be promiscuous",
-		"--hook /proc/self/status":              "open hook map /proc/self/status: it is no pinned map, and not in a BPF file system",
+		"--hook /proc/self/status":              "open hook map /proc/self/status: it is not a pinned map, nor in a BPF file system",
 		"--hook /proc":                          "open hook map /proc: it is a directory, not a pinned map",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-w", os.DevNull)...).wait()

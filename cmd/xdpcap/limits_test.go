@@ -112,7 +112,7 @@ func TestCapabilities(t *testing.T) {
 	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
 	small := map[int]uint64{unix.RLIMIT_MEMLOCK: 64 << 10}
 	crowded := fmt.Sprintf("rings of 8 MiB for %d CPUs are more locked memory than this user may have: ", machine.CPUs())
-	const paranoid = "kernel.perf_event_paranoid is 3, with which it takes CAP_SYS_ADMIN"
+	const paranoid = "kernel.perf_event_paranoid is 3, which requires CAP_SYS_ADMIN"
 	for i, test := range []struct {
 		name      string
 		paranoid  string

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Card is the clock of a network card, a PTP hardware clock, which ticks by itself. Measure
-// compares it with CLOCK_MONOTONIC, and Monotonic turns its stamps by the last two comparisons, so
-// that it also follows a clock that runs faster or slower. One goroutine may call Measure, and any
-// Last and Monotonic.
+// A Card is the clock of a network card, a PTP hardware clock, which runs on its own. Measure
+// compares it with CLOCK_MONOTONIC. Monotonic converts its stamps by the last two comparisons, so
+// that it also follows a clock that runs faster or slower. Measure is for one goroutine; Last and
+// Monotonic may be called concurrently.
 type Card struct {
 	Name string // of its device, such as /dev/ptp0
 
@@ -23,10 +23,10 @@ type Card struct {
 	now     atomic.Pointer[relation]
 }
 
-// A Comparison is what two clocks said at the same moment, in ns.
+// A Comparison is two clocks read at the same moment, in ns.
 type Comparison struct {
 	Card, Monotonic int64
-	Within          time.Duration // how long it took: it is wrong by at most half of that
+	Within          time.Duration // how long it took; the error is at most half of that
 }
 
 // A relation is how the clocks relate to each other since the last comparison.
@@ -35,12 +35,12 @@ type relation struct {
 	rate float64 // ns of CLOCK_MONOTONIC for each ns of the card, less 1
 }
 
-// maxDrift is more than the clocks of healthy cards differ from the system's in their rate. Where
-// two comparisons show more, somebody has set one of the clocks between them.
+// maxDrift is more than the rates of healthy cards differ from the system clock's. If two
+// comparisons show more, somebody has set one of the clocks between them.
 const maxDrift = 500e-6
 
-// OpenCard opens the clock with this number, and compares it once. It needs the right to read
-// /dev/ptpN, which only root has unless udev gives it to others, and from then on none.
+// OpenCard opens the clock with this number, and compares it once. Opening needs permission to read
+// /dev/ptpN, which only root has unless udev grants it; later calls need none.
 func OpenCard(number int) (*Card, error) {
 	name := fmt.Sprintf("/dev/ptp%d", number)
 	device, err := os.OpenFile(name, os.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -55,7 +55,7 @@ func OpenCard(number int) (*Card, error) {
 	return c, nil
 }
 
-// NewCard returns a clock that is compared by a function, and compares it once.
+// NewCard returns a clock that is read with compare, and compares it once.
 func NewCard(name string, compare func() (Comparison, error)) (*Card, error) {
 	c := &Card{Name: name, compare: compare, close: func() error { return nil }}
 	if err := c.Measure(); err != nil {
@@ -64,7 +64,7 @@ func NewCard(name string, compare func() (Comparison, error)) (*Card, error) {
 	return c, nil
 }
 
-// Measure compares the clocks. After an error the last comparison goes on to count.
+// Measure compares the clocks. After an error the previous comparison stays valid.
 func (c *Card) Measure() error {
 	got, err := c.compare()
 	if err != nil {
@@ -82,14 +82,14 @@ func (c *Card) Measure() error {
 	return nil
 }
 
-// Last returns the last comparison, and by how much the card's clock runs faster than the system's:
+// Last returns the last comparison, and how much faster the card's clock runs than the system's:
 // 1e-6 is a microsecond per second.
 func (c *Card) Last() (last Comparison, faster float64) {
 	r := c.now.Load()
 	return r.Comparison, -r.rate
 }
 
-// Monotonic turns a time of the card into CLOCK_MONOTONIC, both in ns.
+// Monotonic converts a time of the card to CLOCK_MONOTONIC, both in ns.
 func (c *Card) Monotonic(stamp int64) int64 {
 	r := c.now.Load()
 	since := stamp - r.Card
@@ -99,9 +99,9 @@ func (c *Card) Monotonic(stamp int64) int64 {
 // Close closes the device.
 func (c *Card) Close() error { return c.close() }
 
-// compare compares the clock of a PTP device by the best way that its driver has: what the hardware
-// latches at one moment, what the driver reads between two looks at the system's clock, or what
-// this process does.
+// compare compares the clock of a PTP device in the best way that its driver supports: the hardware
+// latches both, or the driver reads the card between two reads of the system clock, or this process
+// does.
 func compare(device int) (Comparison, error) {
 	c, err := comparePrecise(device)
 	if err != nil {
@@ -113,8 +113,8 @@ func compare(device int) (Comparison, error) {
 	return compareBracketed(unix.FdToClockID(device))
 }
 
-// comparePrecise has CLOCK_REALTIME in place of CLOCK_MONOTONIC, and so has compareExtended: these
-// are what the kernel compares.
+// comparePrecise compares with CLOCK_REALTIME instead of CLOCK_MONOTONIC, like compareExtended: the
+// kernel offers only that.
 func comparePrecise(device int) (Comparison, error) {
 	p, err := unix.IoctlPtpSysOffsetPrecise(device)
 	if err != nil {
@@ -131,7 +131,7 @@ func compareExtended(device int) (Comparison, error) {
 	return narrowest(e.Ts[:readings]), nil
 }
 
-// narrowest chooses the comparison that took the shortest time, of triples of the system's clock,
+// narrowest chooses the comparison that took the shortest time. Each triple is the system's clock,
 // the card's, and the system's again.
 func narrowest(triples [][3]unix.PtpClockTime) (best Comparison) {
 	best.Within = math.MaxInt64
@@ -146,7 +146,7 @@ func narrowest(triples [][3]unix.PtpClockTime) (best Comparison) {
 
 func nanoseconds(t unix.PtpClockTime) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
-// withMonotonic turns the CLOCK_REALTIME of a comparison into CLOCK_MONOTONIC.
+// withMonotonic converts the CLOCK_REALTIME of a comparison to CLOCK_MONOTONIC.
 func withMonotonic(c Comparison) (Comparison, error) {
 	offset, now, err := Offset()
 	c.Monotonic -= offset

@@ -1,7 +1,7 @@
-// Package clock reads the clocks that BPF programs and people use, and their difference.
+// Package clock reads the clocks of BPF programs and of people, and the difference between them.
 //
-// CLOCK_MONOTONIC is always the machine's own here, which bpf_ktime_get_ns reads: in a time
-// namespace the system call returns another one.
+// Here CLOCK_MONOTONIC is always the machine's own, as bpf_ktime_get_ns reads it. In a time
+// namespace the system call returns another clock.
 package clock
 
 import (
@@ -21,7 +21,7 @@ func Monotonic() (int64, error) {
 	return ns - shift, err
 }
 
-// LastTick is what Monotonic was when the kernel's clock ticked last, the clock of
+// LastTick is the value of Monotonic at the kernel clock's last tick: the clock of
 // bpf_ktime_get_coarse_ns.
 func LastTick() (int64, error) {
 	shift, err := namespaceShift()
@@ -32,8 +32,8 @@ func LastTick() (int64, error) {
 	return ns - shift, err
 }
 
-// Tick is the time between two ticks of the kernel's clock: 1 to 10 ms. A machine with nothing to
-// do leaves some out.
+// Tick is the time between two ticks of the kernel's clock: 1 to 10 ms. An idle machine skips
+// ticks.
 func Tick() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &ts); err != nil {

@@ -13,13 +13,13 @@ const (
 	ownNamespace     = "/proc/self/ns/time"
 	namespaceOffsets = "/proc/self/timens_offsets"
 
-	// What ownNamespace links to outside of all containers: PROC_TIME_INIT_INO of
+	// The target of ownNamespace outside of all containers: PROC_TIME_INIT_INO of
 	// include/linux/proc_ns.h.
 	initialNamespace = "time:[4026531834]"
 )
 
 // namespaceShift is how many nanoseconds CLOCK_MONOTONIC of this process's time namespace is ahead
-// of the machine's. It is read once, because a process of several threads, as every Go program is,
+// of the machine's. It is read once, because a process with several threads, like every Go program,
 // cannot change its time namespace.
 var namespaceShift = sync.OnceValues(readNamespaceShift)
 
@@ -28,8 +28,8 @@ func readNamespaceShift() (int64, error) {
 	if err != nil || own == initialNamespace {
 		return 0, nil // an error: the kernel has no time namespaces
 	}
-	// The file tells the offsets of the namespace that this process's children get, which is its
-	// own one: where the two differ the kernel lets no thread be made, and so no Go program runs.
+	// The file has the offsets of the namespace for this process's children. That is also its own:
+	// if the two differed, the kernel would refuse new threads, and no Go program could run.
 	text, err := os.ReadFile(namespaceOffsets)
 	if err != nil {
 		return 0, fmt.Errorf("read the offset of this time namespace's clock: %w", err)

@@ -9,22 +9,22 @@ import (
 const (
 	// readings is how many measurements Offset takes.
 	readings = 8
-	// A reading of both clocks that is off by more than this is measured again with more care.
+	// A measurement with a larger difference than this is repeated with more care.
 	suspicious = int64(50 * time.Microsecond)
-	// step is the least change of the offset that means that somebody has set the wall clock. What
-	// is less may be an error of the measurement.
+	// step is the smallest change of the offset that means that the wall clock was set. A smaller
+	// change may be a measurement error.
 	step = int64(time.Millisecond)
 )
 
-// A Wall turns times of the machine's CLOCK_MONOTONIC into those of CLOCK_REALTIME. The two clocks
-// run at the same rate; what changes their difference is that somebody sets the wall clock, or that
-// the machine was suspended, when CLOCK_MONOTONIC stands still. It is for one goroutine.
+// A Wall converts times of the machine's CLOCK_MONOTONIC to CLOCK_REALTIME. The two clocks run at
+// the same rate. Their difference changes when somebody sets the wall clock, or when the machine is
+// suspended, because CLOCK_MONOTONIC stops then. It is for one goroutine.
 type Wall struct {
 	Offset int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
-	// Until is the last time, in CLOCK_MONOTONIC, at which the offset was known to be this one.
+	// Until is the last CLOCK_MONOTONIC time at which Offset was known to be right.
 	Until int64
 
-	next int64 // the offset since the wall clock was set
+	next int64 // the new offset, after the wall clock was set
 }
 
 // NewWall measures the offset.
@@ -34,7 +34,7 @@ func NewWall() (Wall, error) {
 }
 
 // Read returns CLOCK_MONOTONIC, and whether the wall clock was set since Until. If so, the offset
-// stays as it is until the next Follow, so that times before that can still be turned.
+// stays unchanged until the next Follow, so that earlier times can still be converted.
 func (w *Wall) Read() (now int64, wasSet bool, err error) {
 	if now, err = Monotonic(); err != nil {
 		return 0, false, err
@@ -57,16 +57,16 @@ func (w *Wall) Read() (now int64, wasSet bool, err error) {
 	return now, false, nil
 }
 
-// Follow takes on the offset that the last Read found, and returns by how much the wall clock was
-// set forward; that is negative where it was set back.
+// Follow adopts the offset that the last Read found, and returns how far the wall clock was set
+// forward; negative if it was set back.
 func (w *Wall) Follow() time.Duration {
 	forward := w.next - w.Offset
 	w.Offset = w.next
 	return time.Duration(forward)
 }
 
-// TimeOf is the time of day of a moment in CLOCK_MONOTONIC that has passed just now. It follows a
-// wall clock that was set.
+// TimeOf is the time of day of a recent moment in CLOCK_MONOTONIC. It follows a wall clock that was
+// set.
 func (w *Wall) TimeOf(mono uint64) (time.Time, error) {
 	_, wasSet, err := w.Read()
 	if wasSet {
@@ -77,10 +77,10 @@ func (w *Wall) TimeOf(mono uint64) (time.Time, error) {
 
 func differ(a, b, by int64) bool { return a-b > by || b-a > by }
 
-// Offset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the time in
-// CLOCK_MONOTONIC at which they were measured. Each of several measurements reads the wall clock
-// between two readings of the monotonic clock. The one with the least time between these counts; it
-// is wrong by at most half that time.
+// Offset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the
+// CLOCK_MONOTONIC time of the measurement. It measures several times: each time it reads the wall
+// clock between two reads of the monotonic clock. The narrowest pair of reads counts; the error is
+// at most half the time between them.
 func Offset() (offset, now int64, err error) {
 	narrowest := int64(-1)
 	for range readings {

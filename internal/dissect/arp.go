@@ -23,7 +23,7 @@ func (d *Dissector) arp(b []byte, length int) {
 		return
 	}
 	d.name("ARP, ")
-	if a.AddrType == 19 { // whose addresses have other places
+	if a.AddrType == 19 { // its addresses are at other offsets
 		d.addf("ATM, length %d", length)
 		return
 	}
@@ -42,7 +42,7 @@ func (d *Dissector) arp(b []byte, length int) {
 		switch {
 		case len(b) == 0:
 			return "<empty>"
-		case a.AddrType == 15 && len(b) != 6: // frame relay's identifiers have forms of their own
+		case a.AddrType == 15 && len(b) != 6: // frame relay identifiers have their own formats
 			return "<frame relay>"
 		}
 		return net.HardwareAddr(b).String()

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// sum adds b to a sum of 16-bit words, eight bytes at a time: how words are grouped makes no
-// difference to a ones' complement sum.
+// sum adds b to a sum of 16-bit words, eight bytes at a time: the grouping of words does not change
+// a ones' complement sum.
 func sum(b []byte, start uint64) uint64 {
 	total, carry := start, uint64(0)
 	for len(b) >= 8 {
@@ -22,8 +22,8 @@ func sum(b []byte, start uint64) uint64 {
 	return total + carry
 }
 
-// checksum is the Internet checksum of b, with a sum of what is not in b. It is 0 over bytes that
-// have their right checksum among them.
+// checksum is the Internet checksum of b plus an earlier sum. It is 0 over bytes that include their
+// correct checksum.
 func checksum(b []byte, start uint64) uint16 {
 	total := sum(b, start)
 	for total > 0xffff {
@@ -32,13 +32,14 @@ func checksum(b []byte, start uint64) uint16 {
 	return ^uint16(total)
 }
 
-// rightSum is what a checksum should have been, of what it was and the checksum with it included.
+// rightSum is the correct checksum, computed from the one in the packet and from the sum that
+// includes it.
 func rightSum(was, computed uint16) uint16 {
 	total := uint32(was) + uint32(computed)
 	return uint16(total>>16 + total)
 }
 
-// pseudoHeader is the sum of what the checksum of a protocol above IP covers besides it.
+// pseudoHeader is the sum of the IP header fields that the checksum of an upper protocol covers.
 func (n *network) pseudoHeader(length int, proto uint8) uint64 {
 	total := sum(n.src, uint64(length)+uint64(proto))
 	return sum(n.finalDst, total)

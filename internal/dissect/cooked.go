@@ -9,7 +9,8 @@ import (
 // directions are the kinds of packets in a cooked header.
 var directions = map[uint16]string{0: "In", 1: "B", 2: "M", 3: "P", 4: "Out"}
 
-// A cookedHeader is what `tcpdump -i any` has in place of a link header, in either version.
+// A cookedHeader is the header that `tcpdump -i any` writes instead of a link header, in either
+// version.
 type cookedHeader struct {
 	second bool
 	typ    layers.EthernetType
@@ -19,9 +20,9 @@ type cookedHeader struct {
 	length int    // of the packet with the header
 }
 
-// cooked appends a packet of length bytes that begins with a cooked header, and returns how many
-// bytes its headers have. The name of the interface is not in the file: that of this machine's
-// interface, which tcpdump shows, may be another one.
+// cooked appends a packet of length bytes that begins with a cooked header, and returns the size of
+// its headers. The file does not have the interface's name. tcpdump shows the name of this
+// machine's interface with that index, which may be the wrong one.
 func (d *Dissector) cooked(b []byte, length int, version link.Type) (header int) {
 	h := cookedHeader{second: version == link.Cooked2, length: length}
 	d.proto = "sll"
@@ -76,10 +77,10 @@ func (d *Dissector) cookedHeader(h *cookedHeader) {
 	d.addf(", length %d: ", h.length)
 }
 
-// Types of a cooked header that say what is not Ethernet's second version.
+// Types in a cooked header that are not EtherTypes.
 const cooked8023, cookedLLC = 1, 4
 
-// cookedPayload appends what follows the header, and returns how many bytes of it are headers.
+// cookedPayload appends what follows the header, and returns the size of the headers in it.
 func (d *Dissector) cookedPayload(h *cookedHeader, b []byte, length int) (header int) {
 	typ := h.typ
 	for typ == layers.EthernetTypeDot1Q && !d.ended {

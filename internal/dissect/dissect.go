@@ -1,13 +1,13 @@
-// Package dissect writes a packet as the line that tcpdump -nS prints for it, so that eyes and
-// scripts used to tcpdump find what they look for. Sequence numbers are absolute, as with -S:
-// relative ones need the state of every flow, and a sample of the packets rarely has a flow's SYN.
+// Package dissect writes a packet as the line that tcpdump -nS prints for it, so that people and
+// scripts that know tcpdump find what they look for. Sequence numbers are absolute, as with -S:
+// relative ones need the state of every flow, and a sample of packets rarely has a flow's SYN.
 //
-// Each header is decoded when the line has come to it, and what is not printed is not decoded.
-// gopacket decodes the headers that it can decode one by one and at a bounded cost; others are read
-// field by field, up to where the bytes end: DNS, options of IPv6, what has types and lengths.
+// Each header is decoded when the line reaches it; what is not printed is not decoded. gopacket
+// decodes the headers that it can decode one by one and at a bounded cost. Others are read field by
+// field, up to the end of the bytes: DNS, options of IPv6, and type-length-value lists.
 //
-// Of protocols that tcpdump decodes and this package does not, a line has what comes before them.
-// It never contradicts tcpdump's.
+// For protocols that tcpdump decodes and this package does not, a line has the headers before them.
+// It never contradicts tcpdump's line.
 package dissect
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// Options say what of a packet is printed. The zero value is what tcpdump prints without flags.
+// Options say what to print of a packet. The zero value is what tcpdump prints without flags.
 type Options struct {
 	Verbose   int        // -v: 1 to 3
 	Quiet     bool       // -q: less about protocols
@@ -32,15 +32,15 @@ type Options struct {
 	DumpLinkLevel bool // -xx, -XX, -AA: the bytes of its Ethernet header, too
 }
 
-// A Packet is what a line is about.
+// A Packet is the input for a line.
 type Packet struct {
 	Time    time.Time
-	Data    []byte // from the header of its link type on; it is only read, and not held on to
+	Data    []byte // from the header of its link type on; only read, and not kept
 	WireLen int    // bytes before the packet was cut to Data
-	Origin  []byte // printed behind the time, with a space after it; nothing of it if it is empty
+	Origin  []byte // printed after the time, followed by a space; nothing if empty
 
 	Link     link.Type
-	LinkName string // of a link.Unknown, of which no header is decoded
+	LinkName string // name of a link.Unknown, whose headers are not decoded
 }
 
 // A Dissector turns packets into lines. It belongs to one goroutine.
@@ -49,13 +49,13 @@ type Dissector struct {
 	stamps stamps
 	count  uint64 // packets so far
 
-	line  []byte // the caller's bytes, and behind them the packet's line so far
-	start int    // where in line the headers begin, plus what does not count for maxText
+	line  []byte // the caller's bytes, then the packet's line so far
+	start int    // index in line where the headers begin, plus bytes that maxText does not count
 	ended bool   // nothing is added to the line any more
-	proto string // the protocol that a mark names
+	proto string // the protocol named in a truncation mark
 	net   network
 
-	// gopacket decodes into these. What one has of a header is gone when the next of its kind is
+	// gopacket decodes into these. Each holds one header of its kind, until the next one is
 	// decoded, such as the inner one of a tunnel.
 	eth    layers.Ethernet
 	tag    layers.Dot1Q
@@ -67,8 +67,8 @@ type Dissector struct {
 // New returns a Dissector.
 func New(o Options) *Dissector { return &Dissector{o: o, stamps: stamps{format: o.Time}} }
 
-// AppendLine appends the packet's line to dst, with the newline at its end, and returns the longer
-// slice. Verbosity and dumps put a packet onto several lines.
+// AppendLine appends the packet's line to dst, with a newline at the end, and returns the longer
+// slice. Verbosity and dumps make several lines of a packet.
 func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 	d.line = dst
 	d.count++

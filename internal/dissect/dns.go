@@ -21,15 +21,15 @@ var (
 	dnsClasses = map[uint16]string{3: "CHAOS", 4: "HS", 255: "ANY"}
 )
 
-// A message is a DNS message, which names in it point into.
+// A message is a DNS message; names in it can point to other positions in it.
 type message struct {
 	b         []byte
-	at        int // of what comes next
+	at        int // of the next byte to read
 	labels    int // that were skipped
 	multicast bool
 }
 
-// dnsStream appends a message of length bytes in a TCP segment, where its length stands before it.
+// dnsStream appends a message of length bytes in a TCP segment, where its length comes first.
 func (d *Dissector) dnsStream(b []byte, length int) {
 	d.proto = "domain"
 	if length < 2 {
@@ -46,7 +46,7 @@ func (d *Dissector) dnsStream(b []byte, length int) {
 	d.dns(skip(b, 2), length-2, false)
 }
 
-// dns appends a message, of the multicast DNS or not.
+// dns appends a message of DNS or multicast DNS.
 func (d *Dissector) dns(b []byte, length int, multicast bool) {
 	d.proto = "domain"
 	if length < 12 {
@@ -144,7 +144,7 @@ func (d *Dissector) dnsResponse(m *message, questions, answers, authorities, add
 		(d.o.Verbose < 2 || d.records(m, authorities, " ns:") && d.records(m, additional, " ar:"))
 }
 
-// records appends n records with commas between them. It is false where they do not end in the
+// records appends n records with commas between them. It returns false if they do not end in the
 // bytes.
 func (d *Dissector) records(m *message, n int, title string) bool {
 	for i := range n {
@@ -165,7 +165,7 @@ func (d *Dissector) records(m *message, n int, title string) bool {
 	return true
 }
 
-// errorCode is a response's, whose upper bits are in an additional record.
+// errorCode returns the error code of a response; its upper bits are in an additional record.
 func (m *message) errorCode(questions, records, additional int) uint16 {
 	code := uint16(m.b[3] & 15)
 	look := message{b: m.b, at: m.at}
@@ -188,10 +188,10 @@ func (m *message) errorCode(questions, records, additional int) uint16 {
 	return code
 }
 
-// maxSkipped is how many labels of a message are passed over at most: more than any answer has.
+// maxSkipped is the most labels of a message that are skipped: more than any answer has.
 const maxSkipped = 2000
 
-// skipName goes behind a name. It is false where the name does not end in the bytes.
+// skipName skips a name. It returns false if the name does not end in the bytes.
 func (m *message) skipName() bool {
 	for m.at < len(m.b) && m.labels < maxSkipped {
 		m.labels++
@@ -218,7 +218,7 @@ func (m *message) skipName() bool {
 	return false
 }
 
-// bitLabel is how many bytes a label of so many bits has.
+// bitLabel is the size in bytes of a label with the given number of bits.
 func bitLabel(bits byte) int {
 	if bits == 0 {
 		return 32
@@ -226,8 +226,8 @@ func bitLabel(bits byte) int {
 	return (int(bits) + 7) / 8
 }
 
-// name appends the name at a place of the message and returns the place behind it. It is false
-// where the name does not end in the bytes or is none.
+// name appends the name at an offset of the message and returns the offset after it. It returns
+// false if the name does not end in the bytes or is invalid.
 func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 	b, lowest, letters := m.b, at, 0
 	for jumped := false; !d.ended; {
@@ -273,7 +273,8 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 			if !jumped {
 				end, jumped = at+1, true
 			}
-			// A pointer must lead backwards. So names end, and cost no more than they have letters.
+			// A pointer must lead backwards. So every name ends, and costs no more than its
+			// letters.
 			target := c<<8&0x3f00 | int(b[at])
 			if target >= lowest {
 				d.add("<BAD PTR>")
@@ -331,7 +332,8 @@ func (d *Dissector) question(m *message) bool {
 	return ok
 }
 
-// record appends one record: its type and what is known of its data. With -v its name comes first.
+// record appends one record: its type and the known parts of its data. With -v its name comes
+// first.
 func (d *Dissector) record(m *message) bool {
 	if d.o.Verbose > 0 {
 		d.add(" ")
@@ -374,7 +376,7 @@ func (d *Dissector) record(m *message) bool {
 	return d.recordData(m, typ, class, ttl, at, size)
 }
 
-// recordData appends the data of a record, which has size bytes at a place of the message.
+// recordData appends the data of a record: size bytes at an offset of the message.
 func (d *Dissector) recordData(m *message, typ, class uint16, ttl uint32, at, size int) bool {
 	b := m.b[at:]
 	name := func(at int) (int, bool) {

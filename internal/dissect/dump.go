@@ -12,7 +12,7 @@ const (
 
 const hexDigits = "0123456789abcdef"
 
-// graphic is the byte where a terminal shows it as a character of its own, and a dot otherwise.
+// graphic is the byte if it is a printable ASCII character, and a dot otherwise.
 func graphic(c byte) byte {
 	if c > ' ' && c < 0x7f {
 		return c
@@ -20,8 +20,8 @@ func graphic(c byte) byte {
 	return '.'
 }
 
-// appendHex appends lines of 16 bytes in hexadecimal, each with its offset and, with ascii, the
-// bytes as characters behind them.
+// appendHex appends lines of 16 bytes in hexadecimal, each with its offset and, with ascii,
+// followed by the bytes as characters.
 func appendHex(b, data []byte, ascii bool) []byte { return appendHexRows(b, data, ascii, "\n\t") }
 
 func appendHexRows(b, data []byte, ascii bool, indent string) []byte {
@@ -52,7 +52,7 @@ func appendHexRows(b, data []byte, ascii bool, indent string) []byte {
 	return b
 }
 
-// appendASCII appends the bytes as characters, with the line ends and tabs that are among them.
+// appendASCII appends the bytes as characters, and keeps line ends and tabs.
 func appendASCII(b, data []byte) []byte {
 	b = append(b, '\n')
 	for i, c := range data {

@@ -9,8 +9,8 @@ import (
 
 const maxEthernetLength = 1500 // above it, the field is a type
 
-// ether appends an Ethernet frame of length bytes, of which b was captured, and returns how many
-// bytes its headers have.
+// ether appends an Ethernet frame of length bytes; b is the captured part. It returns the size of
+// its headers.
 func (d *Dissector) ether(b []byte, length int) (header int) {
 	d.proto = "ether"
 	if len(b) < 14 {
@@ -99,7 +99,8 @@ func (d *Dissector) frameLength(length int, shown bool) {
 	}
 }
 
-// payload appends what an EtherType says comes next. It is false where that has no format.
+// payload appends the content that an EtherType announces. It returns false if that has no format
+// here.
 func (d *Dissector) payload(t layers.EthernetType, b []byte, length int) bool {
 	switch t {
 	case layers.EthernetTypeIPv4:
@@ -178,8 +179,8 @@ var llcNames = map[uint8]string{0x00: "Null", 0xfe: "OSI", 0x02: "802.1B I", 0x0
 	0x0e: "ProWay NM", 0x42: "STP", 0x4e: "RS511", 0x7e: "ISO8208", 0x8e: "ProWay", 0xaa: "SNAP", 0xe0: "IPX",
 	0xf0: "NetBeui", 0xff: "Global"}
 
-// llc appends what has a length in place of an EtherType, and returns how many bytes its headers
-// have. The addresses are nil where there are none.
+// llc appends a frame with a length instead of an EtherType, and returns the size of its headers.
+// The addresses are nil if there are none.
 func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header int) {
 	d.proto = "llc"
 	if len(b) < 3 {
@@ -273,10 +274,11 @@ var llcCommands = map[int]string{0x03: "ui", 0xe3: "test", 0xaf: "xid", 0x63: "u
 // llcElsewhere has the access points of protocols that tcpdump decodes, and dissect does not.
 var llcElsewhere = map[uint8]bool{0xfe: true, 0xe0: true, 0xf0: true}
 
-// ciscoNames are the protocols with a number of Cisco's.
+// ciscoNames are the protocols with Cisco's numbers.
 var ciscoNames = map[uint16]string{0x2000: "CDP", 0x2003: "VTP", 0x2004: "DTP", 0x0111: "UDLD", 0x010b: "PVST", 0x010c: "VLAN Bridge"}
 
-// snap appends what a SNAP header says comes next. It is false where nothing is known of it.
+// snap appends the content that a SNAP header announces. It returns false if the content is
+// unknown.
 func (d *Dissector) snap(b []byte, length int, src, dst net.HardwareAddr) bool {
 	d.proto = "snap"
 	if length < 5 {

@@ -33,7 +33,7 @@ func (d *Dissector) groupRecords(b []byte, length, size int, unknown string) {
 	}
 }
 
-// groupSources appends the n sources of a group, whose addresses have so many bytes, or without -vv
+// groupSources appends the n sources of a group, with addresses of size bytes; without -vv only
 // their number.
 func (d *Dissector) groupSources(b []byte, at, n, size int) {
 	if d.o.Verbose < 2 {

@@ -82,14 +82,14 @@ func (d *Dissector) icmp(b []byte, length int) {
 	}
 }
 
-// icmpQuoted appends the packet that an error is about, on a line of its own.
+// icmpQuoted appends the packet that an error quotes, on a line of its own.
 func (d *Dissector) icmpQuoted(b []byte) {
 	d.add("\n\t")
 	total := int(d.u16(b, 2))
 	d.ipv4(limit(b, total), total)
 }
 
-// icmpUnreachable says what cannot be reached, of what the quoted packet has.
+// icmpUnreachable tells what cannot be reached, from the quoted packet.
 func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
 	dst := d.ip4Addr(b, 24)
 	switch code {
@@ -155,7 +155,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 		return
 	}
 	if d.u8(b, 5) == 0 && len(rest) >= n && checksum(rest[:n], 0) != 0 {
-		return // no length says that there is an extension, and the sum says that there is none
+		return // there is no length of an extension, and the checksum does not fit one
 	}
 	version := rest[0] >> 4
 	d.addf("\n\tICMP Multi-Part extension v%d", version)

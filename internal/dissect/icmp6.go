@@ -46,7 +46,8 @@ func (d *Dissector) icmp6(b []byte, length int) {
 	}
 }
 
-// icmp6Message appends what a message has behind its type. It is false where the line has ended.
+// icmp6Message appends the part of a message after its type. It returns false if the line has
+// ended.
 func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	options := func(at int) {
 		if d.o.Verbose > 0 {
@@ -112,7 +113,7 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 		d.address(", ", d.ip6Addr(b, 24))
 		d.address(" to ", d.ip6Addr(b, 8))
 		options(40)
-	case 138, 139, 140, 155: // of these tcpdump says more
+	case 138, 139, 140, 155: // tcpdump prints more of these
 	case 141, 142:
 	case 143:
 		if length < 8 {

@@ -6,14 +6,14 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// network is the last IP header, as far as the headers behind it need it.
+// network holds the fields of the last IP header that later headers need.
 type network struct {
 	version  int
 	src, dst []byte
 	finalDst []byte // the destination that checksums cover, which a source route changes
 	proto    layers.IPProtocol
 	hops     uint8
-	fragment bool // more fragments of the packet follow, or came before
+	fragment bool // it is not the whole packet
 }
 
 func addr(b []byte) netip.Addr {
@@ -32,8 +32,8 @@ func (d *Dissector) hosts() {
 	d.add(": ")
 }
 
-// ports appends the addresses with ports, or the ports alone where the line has the addresses
-// already, which is so behind an extension header.
+// ports appends the addresses with ports, or only the ports if the line already has the addresses,
+// as it does after an extension header.
 func (d *Dissector) ports(proto layers.IPProtocol, src, dst uint16) {
 	if d.ended {
 		return
@@ -52,7 +52,8 @@ func (d *Dissector) ports(proto layers.IPProtocol, src, dst uint16) {
 	d.add(": ")
 }
 
-// hasPorts tells whether the addresses are shown together with the ports, behind the IP header.
+// hasPorts tells whether the addresses are shown together with the ports, directly after the IP
+// header.
 func hasPorts(proto layers.IPProtocol) bool {
 	return proto == layers.IPProtocolTCP || proto == layers.IPProtocolUDP || proto == layers.IPProtocolSCTP || proto == 33
 }
@@ -94,7 +95,7 @@ func (d *Dissector) ipv4(b []byte, length int) {
 			d.addf("bad-len %d", total)
 			return
 		}
-		total = length // a packet that the network card is to divide (TSO)
+		total = length // a packet that the network card will segment (TSO)
 	}
 	b = limit(b, total)
 	fragment := d.u16(b, 6)
@@ -155,7 +156,7 @@ func (d *Dissector) ip4Header(b []byte, size int) {
 var ip4OptionNames = map[uint8]string{0: "EOL", 1: "NOP", 68: "timestamp", 130: "security", 7: "RR", 137: "SSRR", 131: "LSRR",
 	148: "RA", 82: "traceroute"}
 
-// ip4Options appends the options of length bytes. It is false where bytes of one are missing.
+// ip4Options appends the options of length bytes. It returns false if bytes of one are missing.
 func (d *Dissector) ip4Options(b []byte, length int) bool {
 	for separator := ""; length > 0 && !d.ended; separator = "," {
 		code := d.u8(b, 0)
@@ -194,7 +195,7 @@ func (d *Dissector) ip4Options(b []byte, length int) bool {
 	return true
 }
 
-// ip4Route appends the addresses of a route that is to be taken or was recorded.
+// ip4Route appends the addresses of a source route or a recorded route.
 func (d *Dissector) ip4Route(option []byte) {
 	n := len(option)
 	if n < 3 {
@@ -261,7 +262,7 @@ func (d *Dissector) ip4Timestamps(option []byte) {
 	}
 }
 
-// finalDestination is where a source route leads, or the header's destination.
+// finalDestination is the end of a source route, or the header's destination.
 func finalDestination(header, dst []byte) []byte {
 	for b := skip(header, 20); len(b) > 0 && b[0] != 0; {
 		n := 1
@@ -279,7 +280,7 @@ func finalDestination(header, dst []byte) []byte {
 	return dst
 }
 
-// above appends what comes behind IP headers.
+// above appends what follows the IP headers.
 func (d *Dissector) above(proto layers.IPProtocol, b []byte, length int) {
 	if d.ended {
 		return
@@ -341,7 +342,7 @@ func (d *Dissector) above(proto layers.IPProtocol, b []byte, length int) {
 	case 88:
 		d.eigrp(b, length)
 	case 8, 9, 33, 46, 55, 77, 108, 113:
-		// Of these tcpdump says more.
+		// tcpdump prints more of these.
 		if hasPorts(proto) {
 			d.hosts()
 		}

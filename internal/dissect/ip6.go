@@ -43,17 +43,17 @@ func (d *Dissector) ipv6(b []byte, length int) {
 	d.ip6Extensions(extensions{header: b, payload: payload, next: next}, b[40:], length, total-40)
 }
 
-// extensions is how far the extension headers of a packet were read.
+// extensions is the progress in a packet's extension headers.
 type extensions struct {
 	header       []byte // from the IPv6 header on
-	payload      int    // the length behind that header, or 0
+	payload      int    // the length after that header, or 0
 	next         layers.IPProtocol
-	any, options bool // an extension header, and hop-by-hop options, came before
+	any, options bool // whether an extension header, and hop-by-hop options, came before
 	jumbo        bool // the length was in an option
 }
 
-// ip6Extensions appends extension headers, and what comes behind them in rest bytes. The packet has
-// length bytes in all.
+// ip6Extensions appends extension headers, and what follows them in rest bytes. The whole packet
+// has length bytes.
 func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 	for !d.ended {
 		size := 0
@@ -140,8 +140,8 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 	}
 }
 
-// ip6Options appends a header of options, and returns its size, or 0 where it ends the line. Of
-// hop-by-hop options e learns a jumbogram's length.
+// ip6Options appends a header of options, and returns its size, or 0 if it ends the line. From
+// hop-by-hop options it stores a jumbogram's length in e.
 func (d *Dissector) ip6Options(name string, b []byte, e *extensions) int {
 	size := (int(d.u8(b, 1)) + 1) * 8
 	if !d.has(b, size) {
@@ -174,7 +174,7 @@ func (d *Dissector) ip6Options(name string, b []byte, e *extensions) int {
 	return size
 }
 
-// ip6Option appends one option. It is false where the option has a length that it cannot have.
+// ip6Option appends one option. It returns false if the option has an invalid length.
 func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) bool {
 	n := len(option)
 	show := d.o.Verbose > 0
@@ -227,7 +227,7 @@ func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) bool {
 	return true
 }
 
-// ip6Routing appends a routing header, and returns its size, or 0 where it ends the line.
+// ip6Routing appends a routing header, and returns its size, or 0 if it ends the line.
 func (d *Dissector) ip6Routing(b []byte) int {
 	d.proto = "ip6"
 	if !d.has(b, 1) {

@@ -17,8 +17,8 @@ var (
 		7: "E.163", 8: "E.164", 9: "F.69", 10: "X.121", 11: "Novell IPX", 12: "Appletalk", 13: "Decnet IV"}
 )
 
-// lldp appends an announcement: the name of the system and, with -v, all that it says of itself,
-// except for what organisations have added.
+// lldp appends an announcement: the name of the system and, with -v, everything else in it except
+// for organisation-specific parts.
 func (d *Dissector) lldp(b []byte, length int) {
 	d.proto = "lldp"
 	d.addf("LLDP, length %d", length)
@@ -55,8 +55,8 @@ func (d *Dissector) lldp(b []byte, length int) {
 	}
 }
 
-// lldpValue appends a value with -v. It tells whether the value has a format here, and whether it
-// is as long as that needs.
+// lldpValue appends a value with -v. It tells whether the value has a known format and the right
+// length.
 func (d *Dissector) lldpValue(kind int, b []byte) (known, whole bool) {
 	switch kind {
 	case 1, 2:
@@ -69,7 +69,7 @@ func (d *Dissector) lldpValue(kind int, b []byte) (known, whole bool) {
 	case 4:
 		d.add(": ")
 		d.text(b)
-	case 5: // shown also without -v
+	case 5: // shown even without -v
 	case 6:
 		d.add("\n\t  ")
 		d.text(b)
@@ -90,7 +90,7 @@ func (d *Dissector) lldpValue(kind int, b []byte) (known, whole bool) {
 		oui := d.u24(b, 0)
 		d.addf(": OUI %s (0x%06x)", lookUp(ouiNames, oui, "Unknown"), oui)
 		switch oui {
-		case 0x0080c2, 0x00120f, 0x00005e, 0x0012bb, 0x001b21: // of these tcpdump says more
+		case 0x0080c2, 0x00120f, 0x00005e, 0x0012bb, 0x001b21: // tcpdump prints more of these
 			return true, true
 		}
 		return false, true
@@ -129,7 +129,7 @@ func (d *Dissector) lldpName(kind int, b []byte) (known, whole bool) {
 	return true, true
 }
 
-// networkAddress is an address with its family before it.
+// networkAddress is an address after its family number.
 func (d *Dissector) networkAddress(b []byte) (text string, ok bool) {
 	if len(b) < 1 {
 		return "", false
@@ -147,7 +147,7 @@ func (d *Dissector) networkAddress(b []byte) (text string, ok bool) {
 	return fmt.Sprintf("%s: %s", family, addr(b[1:1+size])), true
 }
 
-// lldpManagement appends where the system is managed.
+// lldpManagement appends the management address of the system.
 func (d *Dissector) lldpManagement(b []byte) bool {
 	if len(b) < 1 || len(b)-1 < int(b[0]) {
 		return false

@@ -46,7 +46,7 @@ func (d *Dissector) mpls(b []byte, length int) {
 	case length < 1:
 		return
 	default:
-		// Nothing else says what comes next. A first byte of an IP header is its version and size.
+		// No field tells what follows. The first byte of an IP header is its version and size.
 		switch first := d.u8(b, 0); {
 		case first >= 0x45 && first <= 0x4f:
 			version = 4
@@ -70,7 +70,7 @@ func (d *Dissector) mpls(b []byte, length int) {
 	}
 }
 
-// newLine goes on behind a header: on a new line with -v, behind the separator otherwise.
+// newLine continues after a header: on a new line with -v, after the separator otherwise.
 func (d *Dissector) newLine(separator string) {
 	if d.o.Verbose > 0 {
 		separator = "\n\t"

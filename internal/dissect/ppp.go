@@ -54,7 +54,7 @@ func (d *Dissector) pppoe(b []byte, length int) {
 	}
 }
 
-// pppoeTag appends a tag, whose value is text if more than half of its first bytes look so.
+// pppoeTag appends a tag. Its value is text if more than half of its first bytes look like text.
 func (d *Dissector) pppoeTag(tag uint16, value []byte) {
 	name := lookUp(pppoeTags, tag, "TAG-0x%x")
 	text := make([]byte, 0, 79)

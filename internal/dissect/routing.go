@@ -1,6 +1,6 @@
 package dissect
 
-// What routers say to each other, as far as a line without -v has it.
+// Routing protocols, as far as a line without -v shows them.
 
 var pimNames = map[uint8]string{0: "Hello", 1: "Register", 2: "Register Stop", 3: "Join / Prune", 4: "Bootstrap", 5: "Assert",
 	6: "Graft", 7: "Graft Acknowledgement", 8: "Candidate RP Advertisement", 9: "Prune Refresh", 10: "DF Election", 11: "ECMP Redirect"}

@@ -23,7 +23,7 @@ func (d *Dissector) sctp(b []byte, length int) {
 		return
 	}
 	src, dst := d.u16(b, 0), d.u16(b, 2)
-	d.net.proto = layers.IPProtocolSCTP // the addresses stand here behind extension headers, too
+	d.net.proto = layers.IPProtocolSCTP // the addresses are shown here even after extension headers
 	d.ports(layers.IPProtocolSCTP, src, dst)
 	d.add("sctp")
 	d.add(sctpPorts[src])
@@ -70,7 +70,7 @@ func (d *Dissector) sctp(b []byte, length int) {
 	}
 }
 
-// sctpChunk appends what a chunk has behind its type. It is false where the chunk is too short.
+// sctpChunk appends the part of a chunk after its type. It returns false if the chunk is too short.
 func (d *Dissector) sctpChunk(b []byte) bool {
 	short := func(n int) bool {
 		if len(b) < 4+n {
@@ -93,7 +93,7 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 		if short(13) {
 			return false
 		}
-		if d.o.Verbose > 1 && d.u32(b, 12) != 3 { // of M3UA tcpdump says more
+		if d.o.Verbose > 1 && d.u32(b, 12) != 3 { // tcpdump prints more of M3UA
 			d.add("[Payload")
 			if d.o.Dump == NoDump && !d.o.Quiet {
 				d.add(":")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TimeFormat is how a line shows the packet's time: tcpdump's -t, by how often it is given.
+// TimeFormat is how a line shows the packet's time: by the number of -t flags, as in tcpdump.
 type TimeFormat int
 
 const (
@@ -17,13 +17,13 @@ const (
 	SinceFirst                      // -ttttt: since the packet of the first line
 )
 
-// stamps appends the times of packets that come one after the other.
+// stamps appends the times of consecutive packets.
 type stamps struct {
 	format    TimeFormat
-	reference time.Time // what differences are from
+	reference time.Time // the time that differences count from
 }
 
-// append appends t with a space behind it.
+// append appends t and a space.
 func (s *stamps) append(b []byte, t time.Time) []byte {
 	switch s.format {
 	case NoTime:
@@ -37,7 +37,7 @@ func (s *stamps) append(b []byte, t time.Time) []byte {
 		if s.reference.IsZero() {
 			s.reference = t
 		}
-		// Each time is cut to microseconds, as it is where it is shown by itself.
+		// Each time is cut to microseconds, as when it is shown alone.
 		since, sign := t.Truncate(time.Microsecond).Sub(s.reference.Truncate(time.Microsecond)), byte(' ')
 		if since < 0 {
 			since, sign = -since, '-'

@@ -79,7 +79,7 @@ func (d *Dissector) stpTimes(b []byte) {
 		seconds(27), seconds(29), seconds(31), seconds(33))
 }
 
-// stpMultiple appends what a bridge says of the common tree and of its instances (MSTP).
+// stpMultiple appends a bridge's message about the common tree and its instances (MSTP).
 func (d *Dissector) stpMultiple(b []byte, length int) {
 	flags := d.u8(b, 4)
 	d.addf(", CIST Flags [%s], length %d", bitNames(uint32(flags), stpFlags, ", ", "none"), length)
@@ -103,7 +103,7 @@ func (d *Dissector) stpMultiple(b []byte, length int) {
 	}
 }
 
-// stpShortest appends what a bridge says of shortest paths (802.1aq).
+// stpShortest appends a bridge's message about shortest paths (802.1aq).
 func (d *Dissector) stpShortest(b []byte) {
 	d.addf("\n\tv4len %d, AUXMCID Name ", d.u16(b, 0))
 	d.text(d.bytes(b, 3, 32))

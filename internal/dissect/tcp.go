@@ -116,7 +116,7 @@ func (d *Dissector) tcpFlags(flags byte) {
 	d.line = append(d.line, ']')
 }
 
-// tcpReset appends the reason that a segment that ends a connection may have.
+// tcpReset appends the reason that a RST segment may carry.
 func (d *Dissector) tcpReset(b []byte, length int) {
 	if length <= len(b) {
 		d.add(" [RST")
@@ -136,7 +136,7 @@ var tcpOptionNames = map[uint8]string{0: "eol", 1: "nop", 2: "mss", 3: "wscale",
 	7: "echoreply", 8: "TS", 11: "cc", 12: "ccnew", 13: "", 19: "md5", 20: "scps", 28: "uto", 29: "tcp-ao", 30: "mptcp",
 	34: "tfo", 254: "exp"}
 
-// tcpOptions appends the options of length bytes. It is false where they end the line.
+// tcpOptions appends the options of length bytes. It returns false if they end the line.
 func (d *Dissector) tcpOptions(b []byte, length int, flags byte) bool {
 	d.add(", options [")
 	for first := true; length > 0 && !d.ended; first = false {
@@ -175,8 +175,8 @@ func (d *Dissector) tcpOptions(b []byte, length int, flags byte) bool {
 	return !d.ended
 }
 
-// tcpOption appends the value of an option, which has size bytes of b. left is how many bytes there
-// are until the options end. It returns how many bytes the value has, or -1 where it is wrong.
+// tcpOption appends the value of an option, which has size bytes of b. left is the number of bytes
+// until the options end. It returns the size of the value, or -1 if it is wrong.
 func (d *Dissector) tcpOption(kind uint8, b []byte, size, left int, flags byte) (used int) {
 	need := func(n int) bool { return n <= left && (d.has(b, n) || true) }
 	switch kind {
@@ -287,8 +287,8 @@ func (d *Dissector) fastOpen(b []byte, size int) {
 
 var multipathNames = [...]string{"capable", "join", "dss", "add-addr", "rem-addr", "prio", "fail", "fast-close", "unknown"}
 
-// multipath appends an option of MPTCP (RFC 8684), whose value b has size bytes. It is false where
-// the option is wrong.
+// multipath appends an option of MPTCP (RFC 8684), whose value b has size bytes. It returns false
+// if the option is wrong.
 func (d *Dissector) multipath(b []byte, size int, flags byte) bool {
 	d.proto = "mptcp"
 	if size < 1 {
@@ -382,7 +382,7 @@ func (d *Dissector) multipathJoin(b []byte, low, flags byte) bool {
 	return true
 }
 
-// multipathSequence appends the sequence numbers of the data above subflows.
+// multipathSequence appends the sequence numbers of the data that the subflows carry.
 func (d *Dissector) multipathSequence(b []byte) bool {
 	flags := b[1]
 	if flags&0x10 != 0 {

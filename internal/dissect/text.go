@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// maxText is how many bytes of text a packet's headers become at most, and twice as many with -v.
-// Packets can be made of which every byte is a header, and a line whose end nobody reads costs as
-// much time as hundreds of others.
+// maxText is the largest size in bytes of a packet's headers as text; with -v it is twice that.
+// Somebody can craft packets in which every byte is a header, and such a line, whose end nobody
+// reads, would cost as much time as hundreds of others.
 const maxText = 2 << 10
 
 // add appends text, unless the line has ended.
@@ -30,7 +30,7 @@ func (d *Dissector) addf(format string, a ...any) {
 	d.checkSize()
 }
 
-// number appends text and a number behind it.
+// number appends text and a number.
 func (d *Dissector) number(s string, n uint64) {
 	if d.ended {
 		return
@@ -38,7 +38,7 @@ func (d *Dissector) number(s string, n uint64) {
 	d.line = strconv.AppendUint(append(d.line, s...), n, 10)
 }
 
-// address appends text and an address behind it.
+// address appends text and an address.
 func (d *Dissector) address(s string, a netip.Addr) {
 	if d.ended {
 		return
@@ -47,7 +47,7 @@ func (d *Dissector) address(s string, a netip.Addr) {
 	d.checkSize()
 }
 
-// spend counts work of which nothing is shown as if it had shown n bytes.
+// spend counts work that prints nothing as if it had printed n bytes.
 func (d *Dissector) spend(n int) {
 	if !d.ended {
 		d.start -= n
@@ -72,16 +72,17 @@ func (d *Dissector) name(s string) {
 	}
 }
 
-// truncated ends the line with the mark of the protocol of which bytes are missing, such as [|tcp].
+// truncated ends the line with the mark of the protocol whose bytes are missing, such as [
+// tcp].
 func (d *Dissector) truncated() {
 	d.addf(" [|%s]", d.proto)
 	d.ended = true
 }
 
-// invalid says that the header before is not what its protocol allows.
+// invalid reports that the protocol does not allow the header before.
 func (d *Dissector) invalid() { d.add(" (invalid)") }
 
-// has tells whether the first n bytes of b were captured. Where they were not, it ends the line.
+// has tells whether the first n bytes of b were captured. If not, it ends the line.
 func (d *Dissector) has(b []byte, n int) bool {
 	if n > len(b) || n < 0 {
 		d.truncated()
@@ -90,8 +91,8 @@ func (d *Dissector) has(b []byte, n int) bool {
 	return true
 }
 
-// u8, u16, u24, u32 and u64 read a number. Where it was not captured they end the line, so that
-// nothing of what the caller goes on to append is shown, and return 0.
+// u8, u16, u24, u32 and u64 read a number. If it was not captured they return 0 and end the line,
+// so that nothing that the caller appends afterwards is shown.
 func (d *Dissector) u8(b []byte, at int) uint8 {
 	if at >= len(b) {
 		d.truncated()
@@ -113,8 +114,7 @@ func (d *Dissector) u64(b []byte, at int) uint64 { return binary.BigEndian.Uint6
 
 var zeros [255]byte
 
-// bytes returns n bytes, at most 255. Where they were not captured it ends the line and returns
-// zeros.
+// bytes returns n bytes, at most 255. If they were not captured it ends the line and returns zeros.
 func (d *Dissector) bytes(b []byte, at, n int) []byte {
 	if at+n > len(b) {
 		d.truncated()
@@ -136,10 +136,10 @@ func (d *Dissector) mac(b []byte, at int) net.HardwareAddr { return d.bytes(b, a
 // skip returns b without its first n bytes.
 func skip(b []byte, n int) []byte { return b[min(n, len(b)):] }
 
-// limit returns b without what lies behind its first n bytes.
+// limit returns the first n bytes of b.
 func limit(b []byte, n int) []byte { return b[:min(max(n, 0), len(b))] }
 
-// lookUp returns the name of a value. Without one it is the format unknown, which may show it.
+// lookUp returns the name of a value. If it has none, it formats the value with the format unknown.
 func lookUp[K comparable](names map[K]string, value K, unknown string) string {
 	if name, ok := names[value]; ok {
 		return name
@@ -175,8 +175,8 @@ func bitNames(value uint32, names []bit, separator, none string) string {
 	return s
 }
 
-// quoted appends bytes of a packet as characters in a form that no terminal takes for a command:
-// ^A for the byte 1, M-a for bytes above 127.
+// quoted appends bytes of a packet as characters in a form that is no terminal control: ^A for the
+// byte 1, M-a for bytes above 127.
 func (d *Dissector) quoted(b []byte) {
 	if d.ended {
 		return
@@ -206,11 +206,11 @@ func (d *Dissector) text(b []byte) {
 	d.quoted(b)
 }
 
-// maxUnknown is how many bytes are shown of what has no format, where nobody asked for bytes.
+// maxUnknown is how many bytes of an unknown format are shown if the user did not ask for bytes.
 const maxUnknown = 2 << 10
 
-// unknown appends the bytes of what has no format, as tcpdump does, unless -x, -X or -A show them,
-// or -q asks for less.
+// unknown appends bytes of an unknown format, as tcpdump does, unless -x, -X or -A show them, or -q
+// asks for less.
 func (d *Dissector) unknown(b []byte) {
 	if d.o.Dump == NoDump && !d.o.Quiet {
 		d.hexLines(b)
@@ -226,7 +226,7 @@ func (d *Dissector) hexLines(b []byte) {
 	d.start += len(d.line) - before
 }
 
-// hexData appends bytes in hexadecimal on lines of their own, with an indentation before each.
+// hexData appends bytes in hexadecimal on their own lines, each with an indentation.
 func (d *Dissector) hexData(b []byte, length int, indent string) {
 	if d.ended {
 		return

@@ -58,10 +58,10 @@ func (d *Dissector) greHeader(b []byte, length int) {
 		d.mpls(b, length)
 	case layers.EthernetTypeTransparentEthernetBridging:
 		d.ether(b, length)
-	case 0x88be: // tcpdump shows the number alone
+	case 0x88be: // tcpdump shows only the number
 		d.add("gre-proto-0x88be, ERSPAN")
 		d.erspan(b, length, g.SeqPresent)
-	case 0x8137, 0x809b, 0x00fe: // of these tcpdump says more
+	case 0x8137, 0x809b, 0x00fe: // tcpdump prints more of these
 		d.add(etherNames[uint16(g.Protocol)])
 	default:
 		d.addf("gre-proto-0x%x", uint16(g.Protocol))
@@ -102,7 +102,7 @@ func (d *Dissector) enhancedGRE(g *layers.GRE, length int) {
 	}
 }
 
-// erspan appends a mirrored frame: of type I, which has no header, or of type II.
+// erspan appends a mirrored frame: of type I, without a header, or of type II.
 func (d *Dissector) erspan(b []byte, length int, sequence bool) {
 	if sequence {
 		d.proto = "erspan"

@@ -1,5 +1,5 @@
 // Package headers finds what identifies a packet's conversation in its headers, mostly those of an
-// Ethernet frame: VLANs, addresses, protocol and ports, and names for them.
+// Ethernet frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes.
 package headers
 
 import (
@@ -23,28 +23,28 @@ const (
 // maxVLANs is how many VLAN tags are remembered.
 const maxVLANs = 8
 
-// Headers are what the headers of a frame say, as far as its bytes go.
+// Headers are the fields of a frame's headers, as far as its bytes go.
 type Headers struct {
-	Tags      int              // how many VLAN tags there are, at most 8 of which count
+	Tags      int              // number of VLAN tags; at most 8 are used
 	VLANs     [maxVLANs]uint16 // their ids, the outermost first
-	EtherType uint16           // behind the tags; 0 = there is a length in its place
+	EtherType uint16           // after the tags; 0 = there is a length instead
 
-	// Family is 4 or 6 where there is a whole IP header. The protocol of IPv6 is that behind the
+	// Family is 4 or 6 if there is a whole IP header. IPv6's protocol is the one after the
 	// extension headers.
 	Family              int
 	Protocol            uint8
 	Source, Destination netip.Addr
 
-	// Fragment tells that this is a part of a packet. It then has no Rest, not even of its first
-	// part, so that all parts of a packet look alike.
+	// Fragment means that this is part of a packet. It then has no Rest, not even in the first
+	// fragment, so that all fragments look alike.
 	Fragment bool
 	Rest     []byte // the protocol's header and what follows; its memory is the frame's
 }
 
-// Parse reads the headers of an Ethernet frame. It is false where they end before the EtherType.
+// Parse reads the headers of an Ethernet frame. It returns false if they end before the EtherType.
 func Parse(frame []byte, h *Headers) bool { return ParseLink(link.Ethernet, frame, h) }
 
-// ParseLink is Parse for a packet that begins as packets of a link type do.
+// ParseLink is Parse for a packet of the given link type.
 func ParseLink(typ link.Type, packet []byte, h *Headers) bool {
 	*h = Headers{}
 	etherType, size, ok := typ.Header(packet)
@@ -111,7 +111,7 @@ func (h *Headers) ipv6(b []byte) {
 		case fragment:
 			if n = 8; binary.BigEndian.Uint16(rest[2:])&0xfff9 != 0 {
 				h.Fragment = true
-				n = len(rest) // of a fragment, what follows is no header
+				n = len(rest) // in a fragment no header follows
 			}
 		default:
 			n = 0
@@ -127,7 +127,7 @@ func (h *Headers) ipv6(b []byte) {
 	}
 }
 
-// Ports are those of TCP, UDP, SCTP and the like; 0 where there are none.
+// Ports are those of TCP, UDP, SCTP and the like; 0 if there are none.
 func (h *Headers) Ports() (source, destination uint16) {
 	switch h.Protocol {
 	case TCP, UDP, DCCP, SCTP, UDPLite:
@@ -138,7 +138,7 @@ func (h *Headers) Ports() (source, destination uint16) {
 	return 0, 0
 }
 
-// TCPFlags are the flags of a TCP header: FIN is 1, CWR 128. It is false where there is none.
+// TCPFlags are the flags of a TCP header: FIN is 1, CWR 128. ok is false if there is none.
 func (h *Headers) TCPFlags() (flags uint8, ok bool) {
 	if h.Protocol != TCP || len(h.Rest) < 14 {
 		return 0, false

@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// ProtocolName is the name of an IP protocol in lower-case letters, or its number where it has
-// none.
+// ProtocolName is the name of an IP protocol in lower case, or its number if it has no name.
 func ProtocolName(number uint8) string { return protocolNames[number] }
 
-// AppendEtherType appends the name of an EtherType in lower-case letters, or where it has none its
-// number in hexadecimal. 0 is that of frames that have a length in place of the type.
+// AppendEtherType appends the name of an EtherType in lower case, or its number in hexadecimal if
+// it has no name. 0 is for frames with a length instead of the type.
 func AppendEtherType(b []byte, number uint16) []byte {
 	if name, ok := etherTypes[int(number)]; ok {
 		return append(b, name...)
@@ -28,7 +27,7 @@ func HasEtherTypeName(number uint16) bool {
 	return ok
 }
 
-// protocolNames has the names of all protocols, so that none is made for a packet.
+// protocolNames has the names of all protocols, so that no string is made per packet.
 var protocolNames = func() (names [256]string) {
 	for number := range names {
 		names[number] = fmt.Sprint(number)
@@ -91,7 +90,7 @@ var etherTypes = map[int]string{
 	0x22f3: "trill",
 	0x6558: "teb",
 	0x8035: "rarp",
-	0x8100: "vlan", // behind two tags
+	0x8100: "vlan", // after two tags
 	0x8137: "ipx",
 	0x8809: "lacp",
 	0x8847: "mpls",

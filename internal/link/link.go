@@ -1,10 +1,10 @@
-// Package link knows the link types of capture files whose packets carry IP: where the header that
-// comes before the network's has the type of what follows, and how long it is.
+// Package link knows the link types of capture files whose packets carry IP: where the first header
+// has the type of the next one, and how long it is.
 package link
 
 import "encoding/binary"
 
-// A Type is what a packet begins with.
+// A Type is the kind of header that a packet begins with.
 type Type int
 
 const (
@@ -15,7 +15,7 @@ const (
 	Unknown
 )
 
-// Of is the type that capture files call by a LINKTYPE_ number.
+// Of returns the type for a LINKTYPE_ number of capture files.
 func Of(number uint16) Type {
 	switch number {
 	case 1:
@@ -24,7 +24,7 @@ func Of(number uint16) Type {
 		return Cooked
 	case 276:
 		return Cooked2
-	case 12, 14, 101, 228, 229: // the first two are of systems that wrote their own numbers
+	case 12, 14, 101, 228, 229: // 12 and 14 come from systems with their own numbers
 		return Raw
 	}
 	return Unknown
@@ -33,11 +33,11 @@ func Of(number uint16) Type {
 // Numbers is a LINKTYPE_ number of each type but Unknown.
 var Numbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101}
 
-// Names are what messages call the types.
+// Names are the names of the types in messages.
 var Names = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP"}
 
-// Header returns the EtherType that the packet's first header has, or that belongs to the version
-// of IP, and how many bytes come before what it is about. It is false where the packet ends before.
+// Header returns the EtherType of what follows the packet's first header (for raw IP, that of the
+// IP version), and the first header's size. It returns false if the packet ends before.
 func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 	at := 0
 	switch t {

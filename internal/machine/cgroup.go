@@ -19,13 +19,13 @@ type cgroup struct {
 	files     map[string]*os.File // by name, once it is open
 }
 
-// findCgroups returns the cgroups of this process in the hierarchies of both versions that may have
-// a controller, each before its parent. Those outside of a container cannot be seen in it. All
-// files are below root, which is "/" except in tests.
+// findCgroups returns the cgroups of this process that may have a controller, each before its
+// parent, in the hierarchies of both versions. Cgroups outside of a container are not visible in
+// it. All files are below root, which is "/" except in tests.
 //
-// A process that `ip netns exec` has started has a /sys without cgroups. The process that called ip
-// still has them, and root may look there: so the mounts of this process count first, and then
-// those of its ancestors.
+// A process started by `ip netns exec` has a /sys without cgroups. The process that called ip still
+// has them, and root may look there: so the mounts of this process are tried first, then those of
+// its ancestors.
 func findCgroups(root, controller string) (all []cgroup) {
 	names := memberships(root, controller)
 	for pid := "self"; pid != "" && pid != "0" && len(names) > 0; pid = field(path.Join(root, "proc", pid, "status"), "PPid") {
@@ -51,8 +51,8 @@ func findCgroups(root, controller string) (all []cgroup) {
 	return all
 }
 
-// open opens those of the files that there are. They are read again and again, also after the
-// process has given up the privileges, or the view of the file system, with which it opened them.
+// open opens the files that exist. They are read repeatedly, even after the process has given up
+// the privileges, or the view of the file system, with which it opened them.
 func (c *cgroup) open(names []string) {
 	c.files = make(map[string]*os.File)
 	for _, name := range names {
@@ -68,8 +68,8 @@ func (c *cgroup) close() {
 	}
 }
 
-// boundedCgroups opens files of the cgroups of this process that have a limit, and leaves out those
-// that it may not look into.
+// boundedCgroups opens files of the cgroups of this process that have a limit, and omits those that
+// it may not read.
 func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool), files ...string) (bounded []cgroup) {
 	for _, c := range findCgroups(root, controller) {
 		c.open(files)
@@ -82,8 +82,8 @@ func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool),
 	return bounded
 }
 
-// memberships returns the path of this process's cgroup that has a controller, by version. Version
-// 2 always has one, whose files tell whether it has the controller.
+// memberships returns, by version, the path of this process's cgroup that has a controller. Version
+// 2 always has one; its files tell whether it has the controller.
 func memberships(root, controller string) map[int]string {
 	paths := make(map[int]string)
 	for _, line := range lines(path.Join(root, "/proc/self/cgroup")) {
@@ -127,18 +127,18 @@ func cgroupMounts(list, controller string) (mounts []cgroupMount) {
 	return mounts
 }
 
-// unescape gives a path of mountinfo its spaces, tabs, line feeds and backslashes back.
+// unescape restores the spaces, tabs, line feeds and backslashes of a path in mountinfo.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// find returns where a cgroup is below the mount of its hierarchy, "." where that is the mount's
-// own. The directory is the mount's.
+// find returns the position of a cgroup below the mount of its hierarchy; "." if it is the mount's
+// own cgroup. directory is the mount's.
 //
-// In a namespace of cgroups all paths are relative to the cgroup in which this process was when the
-// namespace was made. After `unshare -C` alone, the mounts are still those of the host. The root of
-// such a mount is then /.. once for each level that it is above that cgroup. The kernel does not
-// tell the names of these levels, so the cgroup is searched for.
+// In a cgroup namespace all paths are relative to the cgroup in which this process was when the
+// namespace was made. After `unshare -C` alone, the mounts are still the host's: the root of such a
+// mount is /.. for each level above that cgroup. The kernel does not tell the names of these
+// levels, so find searches for the cgroup.
 func (m *cgroupMount) find(name, directory string) (below string, ok bool) {
 	root := m.root
 	for isAbove(root) && isAbove(name) {
@@ -154,8 +154,8 @@ func (m *cgroupMount) find(name, directory string) (below string, ok bool) {
 // isAbove tells whether a path begins outside of the namespace's root.
 func isAbove(name string) bool { return name == "/.." || strings.HasPrefix(name, "/../") }
 
-// search looks for the cgroup of this process that is so many levels below a directory, and at a
-// path from there.
+// search looks for this process's cgroup, which is the given number of levels below a directory
+// plus a path.
 func search(directory string, levels int, name string) (below string, ok bool) {
 	if levels == 0 {
 		processes := lines(path.Join(directory, name, "cgroup.procs"))
@@ -173,8 +173,8 @@ func search(directory string, levels int, name string) (below string, ok bool) {
 	return "", false
 }
 
-// cutPath returns the part of a cgroup's path after that of an ancestor, "." where they are the
-// same. It returns false where it is no ancestor.
+// cutPath returns the part of a cgroup's path after that of an ancestor; "." if they are the same.
+// It returns false if the other is not an ancestor.
 func cutPath(name, ancestor string) (below string, ok bool) {
 	below, ok = strings.CutPrefix(name, strings.TrimSuffix(ancestor, "/"))
 	if !ok || name == "" || below != "" && below[0] != '/' || strings.HasPrefix(below, "/..") {
@@ -195,7 +195,7 @@ func lines(file string) (all []string) {
 	return all
 }
 
-// read reads a file from its beginning, "" where it is not open or the cgroup is gone.
+// read reads a file from its beginning; "" if it is not open or the cgroup is gone.
 func (c *cgroup) read(file string) string {
 	f := c.files[file]
 	if f == nil {
@@ -205,13 +205,13 @@ func (c *cgroup) read(file string) string {
 	return string(text)
 }
 
-// value reads a file with one number. It returns false where there is none: "max" is none.
+// value reads a file with one number. It returns false if there is none, as for "max".
 func (c *cgroup) value(file string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(c.read(file)), 10, 64)
 	return n, err == nil
 }
 
-// values reads numbers from a file of lines "key number". A key that is not there has 0.
+// values reads numbers from a file of lines "key number". A missing key counts as 0.
 func (c *cgroup) values(file string, keys ...string) []uint64 {
 	n := make([]uint64, len(keys))
 	for line := range strings.Lines(c.read(file)) {

@@ -1,5 +1,5 @@
-// Package machine says what machine and kernel this is, for the headers of files and reports, and
-// how much of it there is.
+// Package machine describes this machine and its kernel for file headers and reports, and how much
+// memory, tasks and CPUs it has.
 package machine
 
 import (
@@ -23,7 +23,7 @@ func CPU() string {
 	return architecture
 }
 
-// field returns the first value that a file of lines "key: value" has for a key, or "".
+// field returns the first value for a key in a file of lines "key: value", or "".
 func field(path, key string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -65,18 +65,19 @@ func CPUs() int {
 	return runtime.NumCPU()
 }
 
-// OnlineCPUs has the numbers of the CPUs that are online, in ascending order, or is nil where the
-// kernel does not say. In a container it may have only those that the container may use.
+// OnlineCPUs returns the numbers of the CPUs that are online, in ascending order; nil if the kernel
+// does not tell. In a container it may list only the CPUs that the container may use.
 func OnlineCPUs() []int {
 	list, _ := os.ReadFile("/sys/devices/system/cpu/online")
 	return parseCPUs(strings.TrimSpace(string(list)))
 }
 
-// OnlinePeriod is a number for the time that a CPU is online without a break: another one after it
-// was offline. It is 0 where the CPU is offline, or the kernel does not show its topology.
+// OnlinePeriod is a number for the time during which a CPU stays online: it changes when the CPU
+// was offline in between. It is 0 if the CPU is offline, or if the kernel does not show its
+// topology.
 func OnlinePeriod(cpu int) uint64 {
-	// The kernel removes the directory with the CPU, and makes a new one. In a container another
-	// file system may stand in for it, in which a directory's number may change at any time.
+	// The kernel removes the directory with the CPU, and makes a new one. In a container, another
+	// file system may replace it, where a directory's number may change at any time.
 	path := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology", cpu)
 	var dir unix.Stat_t
 	var system unix.Statfs_t
@@ -86,14 +87,14 @@ func OnlinePeriod(cpu int) uint64 {
 	return dir.Ino
 }
 
-// PresentCPUs has the numbers of the CPUs that are there, online or not, in ascending order, or is
-// nil where the kernel does not say.
+// PresentCPUs returns the numbers of the CPUs that exist, online or not, in ascending order; nil if
+// the kernel does not tell.
 func PresentCPUs() []int {
 	list, _ := os.ReadFile("/sys/devices/system/cpu/present")
 	return parseCPUs(strings.TrimSpace(string(list)))
 }
 
-// parseCPUs reads a list as the kernel writes it: 0-3,6. It returns nil if it is no list.
+// parseCPUs reads a list in the kernel's format: 0-3,6. It returns nil if it is not a list.
 func parseCPUs(list string) (cpus []int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")

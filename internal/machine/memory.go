@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is how much memory this process can still have, and what leaves it no more.
+// Memory is how much memory this process can still get, and which limit decides that.
 type Memory struct {
 	Bytes uint64
-	bound string // in words; "" = the machine
+	bound string // in words; "" = the machine's memory
 }
 
-// String is the number with its unit and, where something else than the machine leaves no more,
-// what that is.
+// String is the number with its unit, followed by the limit unless that is the machine's memory.
 func (m Memory) String() string {
 	text := fmt.Sprintf("%d MiB", m.Bytes>>20)
 	if m.bound != "" {
@@ -28,15 +27,15 @@ func (m Memory) String() string {
 	return text
 }
 
-// IsMachines tells whether nothing but the machine bounds the memory.
+// IsMachines tells whether only the machine's memory is the limit.
 func (m Memory) IsMachines() bool { return m.bound == "" }
 
-// AvailableMemory is how much memory this process can have without swapping: as much as is left on
-// this machine, in each of its cgroups and of its address space, whichever is least. Where the
-// kernel says nothing, it is more than any machine has. To find it out takes about 0.1 ms.
+// AvailableMemory is how much memory this process can get without swapping: the least of what is
+// left on this machine, in each of its cgroups and of its address space. If the kernel does not
+// tell, it is more than any machine has. The call takes about 0.1 ms.
 func AvailableMemory() Memory { return least(MachineMemory(), memoryCgroups()) }
 
-// least is what the machine or one of the cgroups leaves, whichever is least.
+// least returns the smaller of what the machine and the cgroups leave.
 func least(machine Memory, cgroups []cgroup) Memory {
 	least := machine
 	for _, c := range cgroups {
@@ -47,8 +46,7 @@ func least(machine Memory, cgroups []cgroup) Memory {
 	return least
 }
 
-// MachineMemory is AvailableMemory for what the kernel charges to no cgroup, which are perf's
-// rings.
+// MachineMemory is AvailableMemory for memory that the kernel charges to no cgroup: perf's rings.
 func MachineMemory() Memory {
 	least := Memory{Bytes: math.MaxUint64}
 	kib, _, _ := strings.Cut(fieldOf(opened(memoryOfMachine), "MemAvailable"), " ")
@@ -61,18 +59,18 @@ func MachineMemory() Memory {
 	return least
 }
 
-// memoryCgroups are the cgroups that bound the memory when it is called first, and stay open.
+// memoryCgroups are the cgroups that limit the memory at the first call; they stay open.
 var memoryCgroups = sync.OnceValue(func() []cgroup {
 	return boundedCgroups("/", "memory", (*cgroup).memoryLimit, memoryFiles...)
 })
 
-// memoryFiles are the files of both versions that say what a cgroup may have and has.
+// memoryFiles are the files, in both versions, with a cgroup's limit and usage.
 var memoryFiles = []string{
 	"memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max", "memory.high", "memory.current", "memory.stat",
 }
 
-// memoryLimit is how many bytes all processes of a cgroup and of those below it may have. Above
-// memory.high of version 2 they are only held up, but so much that a capture comes to a standstill.
+// memoryLimit is how many bytes the processes of a cgroup and of those below it may use. Version 2
+// only slows them down above memory.high, but so much that a capture stops.
 func (c *cgroup) memoryLimit() (uint64, bool) {
 	if c.version == 1 {
 		n, ok := c.value("memory.limit_in_bytes")
@@ -89,8 +87,8 @@ func (c *cgroup) memoryLimit() (uint64, bool) {
 	return most, bounded
 }
 
-// memory is what a cgroup has left. The kernel takes pages of files back that were not used for
-// long, unless they have to be written first.
+// memory is what a cgroup has left. The kernel reclaims file pages that were not used for long,
+// unless they must be written first.
 func (c *cgroup) memory() (Memory, bool) {
 	limit, bounded := c.memoryLimit()
 	used, prefix, dirty := "memory.current", "", "file_"
@@ -106,12 +104,12 @@ func (c *cgroup) memory() (Memory, bool) {
 	return Memory{minus(limit, usage), fmt.Sprintf("of %d MiB for the cgroup %s", limit>>20, c.name)}, true
 }
 
-// runtimeSpace is how much address space is left to Go, which reserves it in pieces of 64 MiB, and
-// ends the process where it gets none.
+// runtimeSpace is the address space that is left to Go, which reserves it in pieces of 64 MiB and
+// ends the process if it gets none.
 const runtimeSpace = 128 << 20
 
-// These files stay open from the first look on, as those of cgroups do, because a process that has
-// given up its rights opens no files.
+// These files stay open after the first read, like those of cgroups, because a process that has
+// given up its rights can open no files.
 var (
 	memoryOfMachine = sync.OnceValue(func() *os.File { return open("/proc/meminfo") })
 	memoryOfProcess = sync.OnceValue(func() *os.File { return open("/proc/self/statm") })
@@ -123,7 +121,7 @@ func open(path string) *os.File {
 	return f
 }
 
-// opened reads a file from its beginning. Of one that could not be opened, nothing can be read.
+// opened reads a file from its beginning. A file that could not be opened reads as empty.
 func opened(file func() *os.File) io.Reader {
 	if f := file(); f != nil {
 		return io.NewSectionReader(f, 0, math.MaxInt64)
@@ -131,7 +129,7 @@ func opened(file func() *os.File) io.Reader {
 	return strings.NewReader("")
 }
 
-// addressSpace is what is left of a limited address space.
+// addressSpace returns what is left of a limited address space.
 func addressSpace() (Memory, bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {

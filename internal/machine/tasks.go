@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Tasks is how many threads this process can have, those that it has included, and what leaves it
-// no more.
+// Tasks is how many threads this process can have, including those that it has, and which limit
+// decides that.
 type Tasks struct {
 	Number uint64
 	bound  string
 }
 
-// String is the number and, where a cgroup leaves no more, its name and limit.
+// String is the number, followed by the cgroup's name and limit if a cgroup decides.
 func (t Tasks) String() string {
 	if t.bound == "" {
 		return strconv.FormatUint(t.Number, 10)
@@ -21,8 +21,8 @@ func (t Tasks) String() string {
 	return fmt.Sprintf("%d, %s", t.Number, t.bound)
 }
 
-// AvailableTasks is how many threads the cgroups of this process leave it, which count processes
-// and threads alike. Without a limit it is more than any process has.
+// AvailableTasks is how many threads the cgroups of this process allow it; they count processes and
+// threads alike. Without a limit it is more than any process has.
 func AvailableTasks() Tasks { return availableTasks("/") }
 
 func availableTasks(root string) Tasks {
@@ -38,7 +38,7 @@ func availableTasks(root string) Tasks {
 	if least.bound == "" {
 		return least
 	}
-	// They are counted last, so that one which Go has just started is not missing here.
+	// They are counted last, so that a thread which Go has just started is included.
 	own, err := strconv.ParseUint(field(root+"/proc/self/status", "Threads"), 10, 32)
 	if err != nil {
 		own = 1

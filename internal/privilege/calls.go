@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Work is something that a process goes on to do, for which it makes system calls.
+// A Work is a task of the process that needs certain system calls.
 type Work int
 
 const (
 	Files     Work = iota // opens, makes, renames and removes files
 	BPF                   // looks at maps, programs and links, and asks netlink about interfaces
 	Tracing               // opens perf events
-	Accepting             // takes connections on sockets that listen already
+	Accepting             // accepts connections on sockets that already listen
 	Sending               // makes connections by TCP and UDP, and looks up names
 )
 
-// calls is the table of the system calls that each Work takes besides the runtimeCalls. They were
-// found by strace of the commands, and by tests, which run with a filter that ends the process at
-// any other. Go's library has several calls for one thing: which one it makes is its own choice.
+// calls are the system calls that each Work needs in addition to runtimeCalls. They were found by
+// strace of the commands, and by tests that run with a filter which ends the process at any other
+// call. Go's library has several calls for the same purpose and chooses among them.
 var calls = map[Work][]string{
 	Files: {
 		"openat", "openat2", "open", "newfstatat", "fstatat", "stat", "lstat", "statx", "statfs", "readlinkat", "readlink",
@@ -39,7 +39,7 @@ var calls = map[Work][]string{
 	},
 }
 
-// runtimeCalls are those that every Go program makes, and those on files that are open.
+// runtimeCalls are the calls that every Go program makes, and those on open files.
 var runtimeCalls = []string{
 	"read", "write", "readv", "writev", "pread64", "pwrite64", "lseek", "close", "close_range", "dup", "dup3", "fcntl", "ioctl", "fstat", "fstatfs",
 	"ftruncate", "fsync", "fdatasync", "flock", "copy_file_range", "sendfile", "splice", "fadvise64", "pipe2",
@@ -59,11 +59,11 @@ var families = map[Work][]uint64{
 	Sending: {unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK},
 }
 
-// errNoSeccomp is the kind of error that there are no filters of system calls here.
+// errNoSeccomp is the kind of error if system calls cannot be filtered here.
 var errNoSeccomp = errors.New("this kernel or container has no filters of system calls")
 
-// filter lets the process make the system calls of its work alone, in all threads and for good. Any
-// other fails with EPERM, or with strict ends the process.
+// filter restricts all threads, for good, to the system calls of the work. Any other call fails
+// with EPERM, or ends the process if strict is set.
 func filter(work []Work, strict bool) error {
 	policy, err := policyOf(work, "")
 	if err != nil {
@@ -81,8 +81,8 @@ func filter(work []Work, strict bool) error {
 	return nil
 }
 
-// policyOf is the filter on an architecture; "" = this one. A call that an architecture does not
-// have is nothing there: arm64 has openat for open.
+// policyOf returns the filter for an architecture; "" = this one. It skips calls that an
+// architecture does not have: arm64 has openat but no open.
 func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	info, err := arch.GetInfo(architecture)
 	if err != nil {
@@ -95,8 +95,8 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	}
 	slices.Sort(allowed)
 	allowed = slices.DeleteFunc(slices.Compact(allowed), func(name string) bool { _, known := info.SyscallNames[name]; return !known })
-	// A thread, and never a process. What clone3 makes cannot be seen by a filter, and those who
-	// use it make a thread by clone where it is missing.
+	// Allows new threads, but no new processes. A filter cannot see the flags of clone3, and
+	// callers of clone3 fall back to clone if it is missing.
 	conditional := []seccomp.NameWithConditions{equal("clone", unix.CLONE_THREAD, seccomp.BitsSet)}
 	for _, family := range sockets {
 		conditional = append(conditional, equal("socket", family, seccomp.Equal))
@@ -108,7 +108,7 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	}}, nil
 }
 
-// equal is a call whose first argument has a value.
+// equal is a call whose first argument must have a value.
 func equal(name string, value uint64, operation seccomp.Operation) seccomp.NameWithConditions {
 	return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Operation: operation, Value: value}}}
 }

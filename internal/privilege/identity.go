@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As calls do with the rights in file systems that this process has once it has entered the
-// sandbox: with the sandbox's user and groups, and without capabilities. What the kernel lets do
-// open, make or remove is therefore what it lets the process open, make or remove later, and a
-// symbolic link is followed with these rights only. What do makes belongs to that user. The rest of
-// the process stays as it is. Landlock's rules of the sandbox do not hold yet.
+// As calls do with the file system rights that this process will have in the sandbox: with the
+// sandbox's user and groups, and without capabilities. So do can open, make or remove exactly the
+// files that the process can later, and a symbolic link is followed with these rights only. Files
+// that do makes belong to that user. The rest of the process keeps its identity. Landlock's rules
+// do not apply yet.
 //
-// do runs on a thread of its own, and starts no goroutine that opens files. The error is do's,
+// do runs on a thread of its own, and must start no goroutine that opens files. The error is do's,
 // unless the kernel refuses to give the thread that identity.
 func (s *Sandbox) As(do func() error) error {
 	failed := make(chan error, 1)
@@ -33,7 +33,8 @@ func (s *Sandbox) As(do func() error) error {
 	return <-failed
 }
 
-// assume gives this thread the identity. restore puts back what it had, also after an error.
+// assume gives this thread the identity. restore gives back the old one; call it even after an
+// error.
 func (s *Sandbox) assume() (restore func() error, err error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var own [2]unix.CapUserData
@@ -50,7 +51,8 @@ func (s *Sandbox) assume() (restore func() error, err error) {
 			return restore, fmt.Errorf("have the groups of user %s: %w", u.Name, err)
 		}
 		restore = func() error {
-			// Only the groups take a capability, and the change of the user changes capabilities.
+			// Only setting the groups needs a capability, and changing the user changes
+			// capabilities.
 			for _, undo := range []func() error{
 				func() error { return setFilesystemID(unix.SetfsuidRetUid, unix.Geteuid()) },
 				func() error { return setFilesystemID(unix.SetfsgidRetGid, unix.Getegid()) },
@@ -70,7 +72,7 @@ func (s *Sandbox) assume() (restore func() error, err error) {
 			return restore, fmt.Errorf("act as user %s: %w", u.Name, err)
 		}
 	}
-	none := own // but the permitted ones stay, so that the effective ones can be taken up again
+	none := own // the permitted ones stay, so that the effective ones can be restored
 	none[0].Effective, none[1].Effective = 0, 0
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		return restore, fmt.Errorf("do without capabilities: %w", err)
@@ -78,8 +80,8 @@ func (s *Sandbox) assume() (restore func() error, err error) {
 	return restore, nil
 }
 
-// setFilesystemID sets the user or group by which the kernel judges this thread's use of files. The
-// call itself tells no errors, and so the id is asked for by one that is no id.
+// setFilesystemID sets the user or group that the kernel uses to check this thread's file access.
+// The call itself returns no errors, so a second call with an invalid id reads the id back.
 func setFilesystemID(set func(id int) (previous int, err error), id int) error {
 	if _, err := set(id); err != nil {
 		return err
@@ -90,8 +92,8 @@ func setFilesystemID(set func(id int) (previous int, err error), id int) error {
 	return nil
 }
 
-// MayWrite tells whether the process may make files in a directory once it is in the sandbox, by
-// asking the kernel. It makes none: a directory for which this is true may still be full.
+// MayWrite asks the kernel whether the process may make files in a directory once it is in the
+// sandbox. It makes none: the directory may still be full.
 func (s *Sandbox) MayWrite(directory string) bool {
 	return s.As(func() error {
 		return unix.Faccessat(unix.AT_FDCWD, directory, unix.W_OK|unix.X_OK, unix.AT_EACCESS)

@@ -8,8 +8,8 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// What Landlock restricts. A kernel whose Landlock does not know all of it restricts the rest:
-// Linux 6.1 knows neither truncate(2) nor networks, and 6.6 no scopes.
+// What Landlock restricts. A kernel whose Landlock lacks some of these restricts the rest: Linux
+// 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
 const (
 	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
@@ -20,8 +20,8 @@ const (
 	scopes   landlock.ScopedSet    = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
 )
 
-// LandlockABI is which version of Landlock's interface the kernel has; 0 = none, or it is switched
-// off. It is asked once, since a process cannot ask in its sandbox.
+// LandlockABI is the version of the kernel's Landlock interface; 0 = none, or it is switched off.
+// It is asked once, because a process cannot ask inside its sandbox.
 var LandlockABI = sync.OnceValue(func() int {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil {
@@ -30,8 +30,8 @@ var LandlockABI = sync.OnceValue(func() int {
 	return version
 })
 
-// confine leaves the process the files and networks of the sandbox. Programs that it starts have
-// /dev/null as their standard input and output.
+// confine restricts the process to the sandbox's files and networks. Programs that it starts get
+// /dev/null as standard input and output.
 func (s *Sandbox) confine() error {
 	LandlockABI()
 	null := landlock.RWFiles(os.DevNull).IgnoreIfMissing()

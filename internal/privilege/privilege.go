@@ -1,4 +1,4 @@
-// Package privilege takes from this process, for good, what it does not need any more: its
+// Package privilege takes from this process, for good, the privileges that it no longer needs:
 // capabilities, its user, and the right to open files, connect, and start programs.
 package privilege
 
@@ -13,54 +13,55 @@ import (
 
 // A Sandbox is what a process keeps.
 type Sandbox struct {
-	// User is whom the process becomes; nil = it stays who it is.
+	// User is the user that the process becomes; nil = it keeps its user.
 	User *User
 
-	// Writable are directories, with all below them, and files that may still be opened, for
-	// reading and writing. In the directories files may be made, renamed and removed, too. What is
-	// open already stays as it is.
+	// Writable are files, and directories with all below them, that may still be opened for reading
+	// and writing. In the directories files may also be made, renamed and removed. Files that are
+	// already open are not affected.
 	Writable []string
 
-	// Removable are directories in which files may be removed, and those below, but not made or
+	// Removable are directories in which, and below which, files may be removed, but not made or
 	// opened.
 	Removable []string
 
-	// Readable are directories, with all below them, that may be read besides. One that does not
-	// exist is passed over.
+	// Readable are directories, with all below them, that may also be read. One that does not exist
+	// is skipped.
 	Readable []string
 
-	// Connect are TCP ports that connections may be made to. No other can be made, and no port be
-	// taken; sockets that are open stay as they are, and listen on.
+	// Connect are the TCP ports that connections may be made to. No other connection can be made,
+	// and no port bound; open sockets are not affected and keep listening.
 	Connect []uint16
 
-	// Programs says that the process starts others. What they read, execute and connect to, and
-	// whom they signal, is nobody's to know, so it is not restricted then; what is written is.
+	// Programs means that the process starts other programs. It is not known what they read,
+	// execute, connect to or signal, so none of that is restricted; writing still is.
 	Programs bool
 
-	// Work is what the process goes on to do. System calls that take no part in it fail with EPERM,
-	// unless it starts programs, which would have the same filter.
+	// Work is what the process still has to do. System calls that it does not need fail with EPERM,
+	// unless the process starts programs, which would inherit the filter.
 	Work []Work
 
-	// Strict ends the process at such a call instead. It is for tests, which find them by it.
+	// Strict makes such a call end the process instead. It is for tests, which find missing calls
+	// by it.
 	Strict bool
 
-	// Keep are capabilities, by their numbers in capabilities(7), that stay where the process has
-	// them, also where it becomes another user. What it executes has none of them.
+	// Keep are capabilities, by number (capabilities(7)), that the process keeps if it has them,
+	// even when it becomes another user. Programs that it executes get none of them.
 	Keep []int
 
-	// Unfiltered is set by Enter where system calls are not filtered, and says why.
+	// Unfiltered is set by Enter if system calls are not filtered, and tells why.
 	Unfiltered error
 }
 
-// errPrograms is why a process that starts others has no filter.
+// errPrograms is the reason why a process that starts other programs has no filter.
 var errPrograms = errors.New("the programs that it starts would have the same filter")
 
-// Enter leaves all threads of the process, and what it starts from now on, with no more than the
-// sandbox has. What this kernel's Landlock does not know stays as it was: see [LandlockABI].
-// After an error the process may have lost a part. It is called once, and not concurrently.
+// Enter restricts all threads of the process, and what it starts from now on, to the sandbox. What
+// this kernel's Landlock lacks is not restricted: see [LandlockABI]. After an error some
+// restrictions may already hold. It is called once, and not concurrently.
 func (s *Sandbox) Enter() error {
-	// A program with more privileges than the process that executes it, such as one that belongs to
-	// root and is set-user-ID, gives them no more. An unprivileged process needs that for Landlock.
+	// Executing a program with more privileges, such as a set-user-ID program of root, then gives
+	// this process no more. Landlock needs that in an unprivileged process.
 	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
@@ -92,7 +93,8 @@ func (s *Sandbox) Enter() error {
 	return nil
 }
 
-// dropBounding empties the set that limits what executed programs can get, if this process may.
+// dropBounding empties the set that limits the capabilities of executed programs, if this process
+// may.
 func dropBounding() error {
 	if !holds(cap.SETPCAP) {
 		return nil
@@ -110,8 +112,8 @@ func holds(c cap.Value) bool {
 	return err == nil && has
 }
 
-// dropCapabilities keeps, of the permitted and effective ones, only some, and of the inheritable
-// and ambient ones none.
+// dropCapabilities keeps only some of the permitted and effective capabilities, and none of the
+// inheritable and ambient ones.
 func dropCapabilities(keep []int) error {
 	own, left := cap.GetProc(), cap.NewSet()
 	for _, number := range keep {
@@ -129,17 +131,17 @@ func dropCapabilities(keep []int) error {
 			}
 		}
 	}
-	return left.SetProc() // ambient ones go with the inheritable ones
+	return left.SetProc() // dropping inheritable ones drops the ambient ones
 }
 
-// become changes all threads to the user. The kernel takes all capabilities then, or with keep only
-// the effective ones, so that the permitted ones can be taken up again.
+// become changes all threads to the user. The kernel then drops all capabilities, or with keep only
+// the effective ones, so that they can be restored from the permitted ones.
 func (u *User) become(keep bool) error {
 	if keep {
 		if _, err := cap.Prctlw(unix.PR_SET_KEEPCAPS, 1); err != nil {
 			return fmt.Errorf("keep capabilities: %w", err)
 		}
-		defer cap.Prctlw(unix.PR_SET_KEEPCAPS, 0) // for no other change of the user
+		defer cap.Prctlw(unix.PR_SET_KEEPCAPS, 0) // so that no other change of the user keeps them
 	}
 	if err := syscall.Setgroups(u.Groups); err != nil {
 		return fmt.Errorf("set its groups: %w", err)

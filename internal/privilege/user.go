@@ -12,7 +12,7 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
-// A User is whom a process of root can become.
+// A User is a user that a process of root can become.
 type User struct {
 	Name     string
 	UID, GID int
@@ -31,14 +31,14 @@ func LookUp(name string) (*User, error) {
 	return newUser(found)
 }
 
-// Caller is the user who has made this process root's, by sudo, run0, doas or pkexec; nil = nobody
-// did, or it was root, or this process cannot become that user.
+// Caller is the user who has started this process as root with sudo, run0, doas or pkexec; nil =
+// nobody did, or that user is root, or this process cannot become that user.
 func Caller() *User {
 	if !mayBecome() {
 		return nil
 	}
-	// run0 sets sudo's variables, too. Where several say something, as when root has called sudo in
-	// a shell of doas, the one counts that does not name root.
+	// run0 sets sudo's variables, too. If several are set, as when root calls sudo in a shell of
+	// doas, the one that does not name root counts.
 	gid, _ := id(os.Getenv("SUDO_GID"))
 	for _, uid := range []string{"SUDO_UID", "PKEXEC_UID"} {
 		if uid, ok := id(os.Getenv(uid)); ok && uid != 0 {
@@ -52,8 +52,8 @@ func Caller() *User {
 	return nil
 }
 
-// Owner is the user to whom a directory belongs; nil = that is root, or this process cannot become
-// that user.
+// Owner is the user that owns a directory; nil = that is root, or this process cannot become that
+// user.
 func Owner(directory string) *User {
 	var dir unix.Stat_t
 	if !mayBecome() || unix.Stat(directory, &dir) != nil || dir.Uid == 0 {
@@ -73,11 +73,11 @@ func id(text string) (int, bool) {
 	return int(n), err == nil
 }
 
-// nogroup is the group that stands for none, as the kernel has it by default.
+// nogroup is the kernel's default number for an unknown group.
 const nogroup = 65534
 
-// byID finds a user by its number. Users may be kept where this process cannot look, as outside of
-// a container: then it has this group, unless that is root's.
+// byID finds a user by number. This process may not see the list of users, for example one outside
+// of its container. Then the user gets its own number as its group; if that is root's, nogroup.
 func byID(uid, gid int) *User {
 	if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		if u, err := newUser(found); err == nil {

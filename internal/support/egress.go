@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// checkEgress is whether programs see what an interface sends. The reason of a yes is the kind of
-// place that they have.
+// checkEgress checks whether programs can see what an interface sends. The reason of a yes is the
+// kind of attachment.
 func checkEgress() Check {
 	const key = "egress"
 	missing := missingCapabilities(heldOrNone())
@@ -38,7 +38,7 @@ func checkEgress() Check {
 	return Check{Key: key, Answer: Yes, Reason: "by " + kind.String()}
 }
 
-// qdisc is whether an interface has a place for the qdisc clsact.
+// qdisc checks whether an interface has room for the qdisc clsact.
 func qdisc(ifi xdp.Interface) Check {
 	if err := tc.CheckQdisc(ifi.Index); err != nil {
 		return Check{Answer: No, Reason: err.Error()}
@@ -46,7 +46,8 @@ func qdisc(ifi xdp.Interface) Check {
 	return yes("")
 }
 
-// egress is whether programs see what this interface sends, or any if none was asked for.
+// egress checks whether programs can see what this interface sends, or any interface if none was
+// given.
 func (r *Report) egress() Check {
 	c := r.Kernel.Checks.Get("egress")
 	if c.Answer == Yes && c.Reason == "by "+tc.Clsact.String() && r.Interface != nil && r.Interface.qdisc.Answer == No {

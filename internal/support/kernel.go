@@ -95,7 +95,7 @@ func probeKernel() (Kernel, error) {
 	return k, nil
 }
 
-// trySharedRings makes the two kinds of map that share memory with a process.
+// trySharedRings creates the two kinds of map that share memory with a process.
 func trySharedRings() error {
 	page := uint32(os.Getpagesize())
 	for _, spec := range []*ebpf.MapSpec{
@@ -118,8 +118,8 @@ func checkBTF() Check {
 	return yes("btf")
 }
 
-// checkJIT finds out whether the kernel compiled a program that was loaded. Where the kernel does
-// not show that, it reads the setting, which only root may do.
+// checkJIT finds out whether the kernel compiled a loaded program. If the kernel does not show
+// that, it reads the setting, which only root may do.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {
@@ -145,7 +145,7 @@ func checkJIT(target *ebpf.Program) Check {
 	return yes("jit")
 }
 
-// jited tells whether a program is compiled. It is Unknown where the kernel does not show the
+// jited tells whether a program is compiled. It is Unknown if the kernel does not show the
 // program's code to this process.
 func jited(info *ebpf.ProgramInfo) Answer {
 	size, err := info.JitedSize()
@@ -158,13 +158,13 @@ func jited(info *ebpf.ProgramInfo) Answer {
 	return Unknown
 }
 
-// checkLoad makes a check of the result of loading something.
+// checkLoad turns the result of loading something into a check.
 func checkLoad(key, what string, err error, needs string) Check {
 	return judgeLoad(key, what, err, needs, missingCapabilities(heldOrNone()))
 }
 
 // judgeLoad is checkLoad for a process that lacks the capabilities in missing. Without them, a
-// refusal does not tell whether the kernel could do it.
+// refusal does not tell what the kernel can do.
 func judgeLoad(key, what string, err error, needs string, missing []string) Check {
 	switch {
 	case err == nil:
@@ -185,8 +185,8 @@ func notTried(key string, missing []string) Check {
 	return unknown(key, "not tried: missing "+strings.Join(missing, ", "))
 }
 
-// checkHelpers says yes with the names of all helpers, or what the check of the first one says that
-// is missing.
+// checkHelpers says yes with the names of all helpers, or returns the check of the first missing
+// one.
 func checkHelpers(key string, helpers []helper, have func(asm.BuiltinFunc) error) Check {
 	var names []string
 	for _, h := range helpers {
@@ -216,8 +216,8 @@ func loadTracepoint(ins asm.Instruction) error {
 }
 
 // haveTracingHelper loads a tracing program that calls the helper without arguments. The verifier
-// refuses that. Its message tells whether it does not know the helper or misses the arguments. The
-// package cilium/ebpf/features does not try this type of program.
+// refuses that, and its message tells whether the helper is unknown or only the arguments are
+// missing. The package cilium/ebpf/features does not try this type of program.
 func haveTracingHelper(fn asm.BuiltinFunc) error {
 	err := loadTracepoint(fn.Call())
 	var verifier *ebpf.VerifierError

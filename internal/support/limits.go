@@ -12,17 +12,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// bpfFS is where the BPF file system is mounted by custom.
+// bpfFS is where the BPF file system is mounted by convention.
 const bpfFS = "/sys/fs/bpf"
 
-// limits are what decides about features besides the kernel's abilities and the capabilities.
+// limits are the other conditions for features, besides the kernel's abilities and the
+// capabilities.
 type limits struct {
 	ring     int    // bytes of a capture's ring for each CPU
 	least    int    // bytes of the smallest ring that it takes instead
-	cpus     int    // that have a ring each
+	cpus     int    // CPUs that have a ring each
 	lockable uint64 // bytes that perf lets this user lock in memory, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted, in which maps can be pinned
-	calls    bool   // captures call a function of this kernel, which programs can that its JIT compiled
+	calls    bool   // captures call a function of this kernel; only JIT-compiled programs can
 }
 
 func findLimits(ring int) limits {
@@ -43,15 +44,15 @@ func findLimits(ring int) limits {
 	return l
 }
 
-// callsKernel tells whether captures call a function of this kernel, bpf_cast_to_kern_ctx of Linux
-// 6.2. They do without it where it is not there.
+// callsKernel tells whether captures call the kernel function bpf_cast_to_kern_ctx of Linux 6.2.
+// Without it they use another way.
 func callsKernel() bool {
 	version, err := features.LinuxVersionCode()
 	return err == nil && version >= 6<<16|2<<8
 }
 
-// largest returns how large rings can be that fit: of l.ring bytes, or as often as needed half of
-// that; 0 if not even those of l.least bytes do.
+// largest returns the largest ring size that fits: l.ring bytes, halved as often as needed; 0 if
+// even l.least bytes do not fit.
 func (l limits) largest() int {
 	for ; l.ring >= l.least && l.ring > 0; l.ring /= 2 {
 		if l.fit() {
@@ -61,12 +62,12 @@ func (l limits) largest() int {
 	return 0
 }
 
-// fit is whether a ring for each CPU, with its meta page, is not more than may be locked.
+// fit tells whether a ring for each CPU, with its meta page, fits into the limit for locked memory.
 func (l limits) fit() bool {
 	return uint64(l.ring+os.Getpagesize())*uint64(l.cpus) <= l.lockable
 }
 
-// perfLock is how many bytes perf lets every user lock per CPU in addition to the user's limit; 0
+// perfLock is how many bytes per CPU perf lets every user lock in addition to the user's limit; 0
 // if that cannot be read.
 func perfLock() uint64 {
 	kib, err := strconv.ParseUint(sysctl("kernel.perf_event_mlock_kb"), 10, 64)
@@ -76,8 +77,8 @@ func perfLock() uint64 {
 	return kib << 10
 }
 
-// hasBPFFS tells whether a BPF file system is among the mounts of /proc/PID/mountinfo, proc(5): a
-// mount's type stands behind a field that is a hyphen, since the fields before that vary in number.
+// hasBPFFS tells whether a BPF file system is in a list of mounts, /proc/PID/mountinfo in proc(5).
+// A mount's type comes after a field that is a hyphen, because the number of fields before varies.
 func hasBPFFS(mounts string) bool {
 	for line := range strings.Lines(mounts) {
 		if _, source, _ := strings.Cut(line, " - "); strings.HasPrefix(source, "bpf ") {

@@ -18,8 +18,8 @@ const (
 	netdevXDPActRxSG        = 1 << 5
 )
 
-// The metadata that a driver may give to XDP programs of its devices. The first two are Linux
-// 6.3's, the VLAN tag is 6.8's.
+// The metadata that a driver may give to XDP programs of its devices. Linux 6.3 introduced the
+// first two, 6.8 the VLAN tag.
 const (
 	MetadataTimestamp = "timestamp"
 	MetadataHash      = "hash"
@@ -42,9 +42,9 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 		return f
 	}
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes shorter than
-	// that, so that the two bytes that lie behind it in memory are sent as the reserved field, and
-	// this family refuses all but zeros.
+	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes too short, so
+	// that the reserved field would be sent from the memory after it, and this family refuses
+	// anything but zeros there.
 	header := []byte{netdevCmdDevGet, 1, 0, 0}
 	req.AddRawData(append(header, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
 	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
@@ -75,11 +75,11 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 	return f
 }
 
-// Metadata are the names of what the interface's driver gives to XDP programs that are bound to it;
-// nil = it is not known, which only Linux 6.7 and later tell.
+// Metadata are the names of the metadata that the interface's driver gives to XDP programs bound to
+// it; nil = not known. Only Linux 6.7 and later tell.
 func Metadata(ifindex int) []string { return askNetdev(ifindex).kfuncs() }
 
-// kfuncs are the names of the metadata that XDP programs can ask the driver for with kernel
+// kfuncs are the names of the metadata that XDP programs can get from the driver with kernel
 // functions (kfuncs).
 func (f netdevFeatures) kfuncs() []string {
 	if f.metadata == nil {

@@ -13,9 +13,9 @@ import (
 )
 
 // OpenPerfRing opens a perf event on a CPU, through which BPF programs send records to user space,
-// and maps its ring of size bytes, a power of two of pages. memory is the meta page, then the ring.
-// The event becomes readable each time another watermark bytes have been written. The error is
-// ENODEV where the CPU is offline.
+// and maps its ring. size is in bytes: a power of two of pages. memory is the meta page, then the
+// ring. The event becomes readable after each further watermark bytes. The error is ENODEV if the
+// CPU is offline.
 func OpenPerfRing(cpu, size, watermark int) (event int, memory []byte, err error) {
 	attr := unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
@@ -37,8 +37,8 @@ func OpenPerfRing(cpu, size, watermark int) (event int, memory []byte, err error
 	return event, memory, nil
 }
 
-// ExplainRings explains an error of cilium/ebpf, which hides the kernel's number, that opened perf
-// rings of so many bytes for each CPU. It tries what that tried.
+// ExplainRings explains an error of cilium/ebpf, which hides the kernel's number, on opening perf
+// rings of size bytes for each CPU. It repeats the attempt.
 func ExplainRings(size int, err error) error {
 	if tried := tryPerfRing(size); tried != nil {
 		return tried
@@ -76,11 +76,11 @@ func explainEvent(err error) error {
 	return err
 }
 
-// perfCircumstances tell apart why the kernel may refuse a perf event.
+// perfCircumstances distinguish the reasons why the kernel may refuse a perf event.
 type perfCircumstances struct {
 	held     uint64  // capabilities
 	paranoid string  // kernel.perf_event_paranoid; "" = not known
-	refused  refusal // what may be behind it although nothing is missing
+	refused  refusal // possible cause if nothing is missing
 }
 
 const perfParanoid = "kernel.perf_event_paranoid"
@@ -89,7 +89,7 @@ func findPerfCircumstances() perfCircumstances {
 	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: refuser()}
 }
 
-// explainEvent returns "" for an error that says enough by itself. Debian's kernels know the value
+// explainEvent returns "" for an error that needs no explanation. Debian's kernels have the value
 // 3, with which CAP_PERFMON is not enough.
 func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
 	missing := "CAP_SYS_ADMIN"
@@ -98,7 +98,7 @@ func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
 	}
 	switch {
 	case errors.Is(err, unix.EACCES) && !has(c.held, unix.CAP_SYS_ADMIN):
-		return perfParanoid + " is " + c.paranoid + ", with which it takes " + missing,
+		return perfParanoid + " is " + c.paranoid + ", which requires " + missing,
 			"run it as root (sudo), add " + strings.ToLower(missing) + " to the binary with setcap, or sysctl " + perfParanoid + "=2"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return "this kernel refuses perf events " + c.refused.why, c.refused.remedy("perf_event_open")
@@ -119,7 +119,7 @@ func explainMapping(err error) error {
 	return err
 }
 
-// addressSpace says what may be behind an ENOMEM.
+// addressSpace tells the possible cause of an ENOMEM.
 func addressSpace() string {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
@@ -128,7 +128,7 @@ func addressSpace() string {
 	return fmt.Sprintf("this process may have no more than %d MiB of address space (ulimit -v)", limit.Cur>>20)
 }
 
-// errno is the kernel's error in err, without the words of a library around it.
+// errno is the kernel's error in err, without a library's text around it.
 func errno(err error) error {
 	if number := unix.Errno(0); errors.As(err, &number) {
 		return number
@@ -141,7 +141,7 @@ func probePerf() Check {
 	return judgePerf("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
 }
 
-// judgePerf makes a check of the result of OpenPerfRing.
+// judgePerf turns the result of OpenPerfRing into a check.
 func judgePerf(key string, err error, c perfCircumstances) Check {
 	if err == nil {
 		return yes(key)
@@ -158,7 +158,7 @@ func judgePerf(key string, err error, c perfCircumstances) Check {
 	return no(key, err.Error(), "")
 }
 
-// sysctl reads a setting of the kernel; "" = it cannot be read.
+// sysctl reads a kernel setting; "" = it cannot be read.
 func sysctl(name string) string {
 	text, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
 	if err != nil {

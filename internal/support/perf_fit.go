@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FitPerfRings returns how large perf's ring of each CPU can be, in bytes: size, or as often as
-// needed half of it, but not less than least. It fails where this process may not have such rings
-// at all: the error says why not. A process that lacks capabilities gets size, since CheckProcess
-// says what it lacks.
+// FitPerfRings returns how large perf's ring of each CPU can be, in bytes: size, halved as often as
+// needed, but not less than least. It fails if this process cannot have such rings at all; the
+// error tells why. A process without the capabilities gets size, because CheckProcess reports what
+// it lacks.
 func FitPerfRings(size, least int) (int, error) {
 	if len(missingCapabilities(heldOrNone())) > 0 {
 		return size, nil
@@ -26,7 +26,8 @@ func FitPerfRings(size, least int) (int, error) {
 	if l.lockable == math.MaxUint64 {
 		return size, nil
 	}
-	// What may be locked is shared with the user's other processes, which the kernel does not show.
+	// The user's other processes share the limit, and the kernel does not show what they have
+	// locked.
 	for l.ring = l.largest(); l.ring > 0; l.ring = l.largest() {
 		if !errors.Is(l.tryRings(l.ring), ErrLockedMemory) {
 			return l.ring, nil
@@ -36,7 +37,7 @@ func FitPerfRings(size, least int) (int, error) {
 	return 0, fmt.Errorf("rings of %d KiB for %d CPUs are more locked memory than this user may have", least>>10, l.cpus)
 }
 
-// tryRings opens a ring of so many bytes on each CPU, and closes all of them.
+// tryRings opens a ring of size bytes on each CPU, and closes all of them.
 func (l limits) tryRings(size int) error {
 	for cpu, opened := 0, 0; opened < l.cpus && cpu < maxCPUs; cpu++ {
 		event, memory, err := OpenPerfRing(cpu, size, 1)

@@ -27,7 +27,7 @@ func TestJudgePerf(t *testing.T) {
 	}{
 		{"opens", nil, perfCircumstances{}, yes(key)},
 		{"Debian's setting", unix.EACCES, perfCircumstances{held: held, paranoid: "3"},
-			no(key, "kernel.perf_event_paranoid is 3, with which it takes CAP_SYS_ADMIN",
+			no(key, "kernel.perf_event_paranoid is 3, which requires CAP_SYS_ADMIN",
 				"run it as root (sudo), add cap_sys_admin to the binary with setcap, or sysctl kernel.perf_event_paranoid=2")},
 		{"no capability", unix.EACCES, perfCircumstances{held: 1 << unix.CAP_BPF, paranoid: "2"},
 			unknown(key, "not tried: missing CAP_NET_ADMIN, CAP_PERFMON")},

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// capabilities are those that xdpcap uses, in the order in which they are shown.
+// capabilities are those that xdpcap uses, in the order of display.
 var capabilities = []struct {
 	name string
 	bit  int
@@ -29,7 +29,7 @@ const grant = "run it as root (sudo), or give the binary what it needs: " +
 	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE"
 
 // checkPrivileges returns nil, or an error that names the capabilities that this process lacks to
-// load, attach and read an XDP program. The kernel takes CAP_SYS_ADMIN in the place of CAP_BPF and
+// load, attach and read an XDP program. The kernel accepts CAP_SYS_ADMIN instead of CAP_BPF and
 // CAP_PERFMON.
 func checkPrivileges() error {
 	held, err := heldCapabilities()
@@ -53,7 +53,7 @@ func heldCapabilities() (uint64, error) {
 	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
 }
 
-// heldOrNone is heldCapabilities, or the empty set where the kernel does not tell.
+// heldOrNone is heldCapabilities, or the empty set if the kernel does not tell.
 func heldOrNone() uint64 {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -78,8 +78,8 @@ func missingCapabilities(held uint64) []string {
 	return missing
 }
 
-// missingForTracing also names CAP_SYS_ADMIN, without which the kernel does not open the programs
-// of others by their ids.
+// missingForTracing also names CAP_SYS_ADMIN: without it the kernel does not open other processes'
+// programs by their ids.
 func missingForTracing() []string {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -95,22 +95,22 @@ func missingForTracing() []string {
 // Privileges are what this process may do.
 type Privileges struct {
 	Held    []string `json:"held"`    // those of the capabilities that xdpcap uses
-	Missing []string `json:"missing"` // those without which nothing can be captured
+	Missing []string `json:"missing"` // those that every capture needs
 
 	// Memlock is how many bytes the user may lock in memory; nil = no limit. Perf rings count,
 	// except with CAP_IPC_LOCK.
 	Memlock *uint64 `json:"memlock_bytes"`
 
-	// Paranoid is kernel.perf_event_paranoid, which says who may open perf events; nil = it is not
+	// Paranoid is kernel.perf_event_paranoid, which decides who may open perf events; nil = not
 	// known.
 	Paranoid *int `json:"perf_event_paranoid"`
 
-	// Landlock is which version of it the kernel has; 0 = none. By it a capture gives up the right
-	// to write files elsewhere.
+	// Landlock is the version of the kernel's Landlock; 0 = none. A capture uses it to give up the
+	// right to write other files.
 	Landlock int `json:"landlock_abi"`
 
-	// UserNamespace says that the capabilities are those of a user namespace (a container's root,
-	// for example). They do not count for BPF.
+	// UserNamespace means that the capabilities belong to a user namespace (for example a
+	// container's root). They do not count for BPF.
 	UserNamespace bool `json:"user_namespace"`
 
 	held uint64

@@ -1,12 +1,12 @@
-// Package support finds out what this kernel, this network driver and this user allow, and says why
-// not where something is refused.
+// Package support finds out what this kernel, this network driver and this user allow, and explains
+// refusals.
 package support
 
 import "github.com/xdpcap/xdpcap/internal/xdp"
 
 // A Report is what kernel, driver and user allow: see [Probe].
 type Report struct {
-	// CanCapture says that a capture would work; if an interface was asked for, on that one,
+	// CanCapture tells whether a capture would work: on the given interface if there is one,
 	// possibly by tracing the program that runs there.
 	CanCapture bool       `json:"can_capture"`
 	Kernel     Kernel     `json:"kernel"`
@@ -18,14 +18,14 @@ type Report struct {
 // ProbeOptions say what to look at.
 type ProbeOptions struct {
 	Interface string // "" = only kernel and user
-	Ring      int    // bytes that a capture locks in memory per CPU, if it may
-	LeastRing int    // bytes with which it does, too
+	Ring      int    // bytes that a capture wants to lock in memory per CPU
+	LeastRing int    // bytes per CPU that are enough
 }
 
-// Probe finds out what works here by trying what disturbs nobody: it loads programs, but attaches
-// none to an interface, and tracers only to a program of its own. Nothing stays behind. Without
-// privileges it works, too: what it cannot try is Unknown then. The process must not change its
-// capabilities while Probe runs or between two runs, because results are cached.
+// Probe finds out what works here with trials that disturb nobody: it loads programs, but attaches
+// none to an interface, and attaches tracers only to a program of its own. It leaves nothing
+// behind. It also works without privileges: what it cannot try is Unknown. The process must not
+// change its capabilities while Probe runs or between two runs, because results are cached.
 func Probe(o ProbeOptions) (*Report, error) {
 	if err := checkFileSystems(); err != nil {
 		return nil, err
@@ -51,12 +51,12 @@ func Probe(o ProbeOptions) (*Report, error) {
 	return r, nil
 }
 
-// decide says which features work, from what was found.
+// decide derives from the checks which features work.
 func (r *Report) decide(l limits) {
 	r.Features = r.features(l)
 	yes := func(key string) bool { return r.Features.Get(key).Answer == Yes }
 	r.CanCapture = yes(FeatureNative) || yes(FeatureGeneric) || yes(FeatureBeside) && r.occupied()
 }
 
-// occupied is whether the interface runs an XDP program.
+// occupied tells whether the interface runs an XDP program.
 func (r *Report) occupied() bool { return r.Interface != nil && r.Interface.Program != nil }

@@ -9,9 +9,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// CheckProcess returns nil, or an error that says what this process lacks to load, attach and read
-// XDP programs: capabilities, a file system, or open files. What else may be missing shows when it
-// is tried. Everything that attaches programs calls it first.
+// CheckProcess returns nil, or an error that tells what this process lacks to load, attach and read
+// XDP programs: capabilities, a file system, or open files. Other problems only show when it tries.
+// Everything that attaches programs calls it first.
 func CheckProcess() error {
 	if err := checkPrivileges(); err != nil {
 		return err
@@ -29,18 +29,18 @@ func checkFileSystems() error {
 		{"/sys/devices/system/cpu/possible", "mount -t sysfs sysfs /sys"},
 	} {
 		if _, err := os.Stat(fs.file); err != nil {
-			return fmt.Errorf("loading XDP programs takes %s: %w: %s", fs.file, errno(err), fs.mount)
+			return fmt.Errorf("loading XDP programs needs %s: %w: %s", fs.file, errno(err), fs.mount)
 		}
 	}
 	return nil
 }
 
-// openFiles is how many files a capture opens on two CPUs, for a moment, while it loads programs.
-// Another CPU takes one more.
+// openFiles is how many files a capture on two CPUs briefly has open while it loads programs. Each
+// further CPU adds one.
 const openFiles = 30
 
-// checkOpenFiles tries whether so many can be opened. It does not wait for the error of a load,
-// because the library takes that for a feature that the kernel does not have.
+// checkOpenFiles tries to open that many files. It does not wait for a load to fail, because the
+// library would report that as a missing kernel feature.
 func checkOpenFiles() error {
 	need := openFiles - 2 + machine.CPUs()
 	var opened []int
@@ -52,7 +52,7 @@ func checkOpenFiles() error {
 	for len(opened) < need {
 		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 		if err != nil {
-			return fmt.Errorf("open %d files, as loading programs takes them: %w after %d", need, err, len(opened))
+			return fmt.Errorf("open %d files, which loading programs needs: %w after %d", need, err, len(opened))
 		}
 		opened = append(opened, fd)
 	}

@@ -11,15 +11,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// trialName is what the programs are called that are only loaded to see whether the kernel takes
-// them.
+// trialName is the name of programs that are loaded only to see whether the kernel accepts them.
 const trialName = "xdpcap_probe"
 
 // tracers are the kinds of program that trace an XDP program.
 var tracers = []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit}
 
-// probeTracing tries to load fentry and fexit programs, and to attach them, for which the kernel
-// makes trampolines. target is a program of ours that no interface runs; nil = it could not be
+// probeTracing tries to load fentry and fexit programs, and to attach them, which makes the kernel
+// build trampolines. target is a program of ours that no interface runs; nil = it could not be
 // loaded.
 func probeTracing(target *ebpf.Program) Checks {
 	const fentry, fexit, trampolines = "fentry", "fexit", "trampolines"
@@ -29,7 +28,7 @@ func probeTracing(target *ebpf.Program) Checks {
 	if err := xdp.CheckTracing(); err != nil {
 		return Checks{tracingCheck(fentry, err), tracingCheck(fexit, err), tracingCheck(trampolines, err)}
 	}
-	untried := func(key string) Check { return unknown(key, "there is no program to try it with") }
+	untried := func(key string) Check { return unknown(key, "no program to try it with could be loaded") }
 	if target == nil {
 		return Checks{untried(fentry), untried(fexit), untried(trampolines)}
 	}
@@ -44,8 +43,8 @@ func probeTracing(target *ebpf.Program) Checks {
 	return checks
 }
 
-// tryProgram finds out whether an XDP program that somebody else loaded can be traced. The error is
-// an *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so that the
+// tryProgram finds out whether an XDP program of another process can be traced. The error is an
+// *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so that the
 // program is not touched.
 func tryProgram(id uint32) error {
 	target, err := xdp.OpenTarget(id)
@@ -61,8 +60,8 @@ func tryProgram(id uint32) error {
 	return nil
 }
 
-// tracingCheck makes a check of the result of a trial. Its error, if any, is an *xdp.TracingError
-// where one is known.
+// tracingCheck turns the result of a trial into a check. If a cause is known, its error is an
+// *xdp.TracingError.
 func tracingCheck(key string, err error) Check {
 	if err == nil {
 		return yes(key)
@@ -121,8 +120,8 @@ func tryLoad(target *ebpf.Program, function string, at ebpf.AttachType) error {
 	return prog.Close()
 }
 
-// tryAttach attaches each kind of tracer for a moment. The kernel only makes a trampoline when a
-// tracer is attached.
+// tryAttach attaches each kind of tracer for a moment, because the kernel builds a trampoline only
+// then.
 func tryAttach(target *ebpf.Program, function string) error {
 	for _, at := range tracers {
 		prog, err := loadTracer(target, function, at)

@@ -14,27 +14,27 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The filters of xdpcap have one of these names, and handles from firstHandle on or random ones,
-// each capture its own. The second name says that an xdpcap made the qdisc: the last of them
+// xdpcap's filters have one of these names. Their handles start at firstHandle or are random; each
+// capture has its own. The second name means that an xdpcap made the qdisc: the last such capture
 // removes it.
 const (
 	filterName      = "xdpcap"
 	filterNameOwner = "xdpcap:clsact"
 
 	stubName    = "xdpcap_egress"
-	unspecified = -1 // TC_ACT_UNSPEC: what comes next decides
+	unspecified = -1 // TC_ACT_UNSPEC: the next filter decides
 
 	firstHandle = 0x78646301 // the bytes of "xdc", and 1
 	lastHandle  = 0x786463ff
 
-	// Any process in the namespace can claim all handles up to lastHandle, but not all of these.
+	// Any process in the namespace can claim all handles up to lastHandle, but not all random ones.
 	randomHandle = 0x79000000
 	randomMask   = 0x00ffffff
 )
 
 // A clsactFilter is a program in a filter of the qdisc clsact. The kernel keeps the filter when the
-// process dies, so it has a stub, which does nothing from then on. That it is a leftover, the next
-// process knows by its handle, which nobody has claimed.
+// process dies, so the filter runs a stub, which then does nothing. The next process recognizes a
+// leftover because nobody has claimed its handle.
 type clsactFilter struct {
 	netlink *netlink.Handle
 	ifindex int
@@ -44,7 +44,7 @@ type clsactFilter struct {
 	handle   uint32
 	id       int    // of the stub
 	claim    *claim // of the handle
-	turn     *turn  // for the end
+	turn     *turn  // for detaching
 	before   int    // filters of others with smaller priorities
 	owner    bool   // an xdpcap made the qdisc
 }
@@ -98,14 +98,14 @@ func (c *clsactFilter) attach() (err error) {
 	return nil
 }
 
-// makeQdisc makes the qdisc where none is.
+// makeQdisc makes the qdisc if there is none.
 func (c *clsactFilter) makeQdisc() error {
 	there, err := hasClsact(c.netlink, c.ifindex)
 	if err != nil || there {
 		return err
 	}
 	err = c.netlink.QdiscAdd(c.qdisc())
-	if errors.Is(err, unix.EEXIST) { // somebody was faster
+	if errors.Is(err, unix.EEXIST) { // another process made it first
 		return nil
 	}
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *clsactFilter) makeQdisc() error {
 	return nil
 }
 
-// hasClsact tells whether an interface has the qdisc. The error says so where another qdisc is in
-// its place.
+// hasClsact tells whether an interface has the qdisc. It is an error if another qdisc is in its
+// place.
 func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
 	there, err := h.QdiscList(device(ifindex))
 	if err != nil {
@@ -128,15 +128,15 @@ func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
 		case q.Type() == "clsact":
 			return true, nil
 		default:
-			return false, fmt.Errorf("the qdisc %s has the place of clsact, which can do what it does: "+
-				"replace it by clsact, and put its filters in there", q.Type())
+			return false, fmt.Errorf("the qdisc %s is in the place of clsact, which can do the same: "+
+				"replace it by clsact, and move its filters there", q.Type())
 		}
 	}
 	return false, nil
 }
 
-// removeLeftovers removes the filters of captures that were killed, and learns from all of xdpcap
-// whether the qdisc is one that xdpcap made.
+// removeLeftovers removes the filters of killed captures, and learns from all filters of xdpcap
+// whether an xdpcap made the qdisc.
 func (c *clsactFilter) removeLeftovers() error {
 	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *clsactFilter) removeLeftovers() error {
 		if err != nil {
 			return err
 		}
-		if claim == nil { // its capture runs
+		if claim == nil { // its capture is running
 			continue
 		}
 		err = c.netlink.FilterDel(ours)
@@ -164,7 +164,7 @@ func (c *clsactFilter) removeLeftovers() error {
 	return nil
 }
 
-// claimHandle takes the first handle that nobody else has, or a random one.
+// claimHandle takes the first free handle, or a random one.
 func (c *clsactFilter) claimHandle() (err error) {
 	for c.handle = firstHandle; c.handle <= lastHandle; c.handle++ {
 		if c.claim, err = claimHandle(c.ifindex, c.handle); err != nil || c.claim != nil {
@@ -177,7 +177,7 @@ func (c *clsactFilter) claimHandle() (err error) {
 			return err
 		}
 	}
-	return errors.New("all handles of filters that were tried are taken: end another capture")
+	return errors.New("all filter handles that were tried are in use: stop another capture")
 }
 
 func isOurs(f *netlink.BpfFilter) bool {
@@ -185,9 +185,9 @@ func isOurs(f *netlink.BpfFilter) bool {
 		(f.Handle >= firstHandle && f.Handle <= lastHandle || f.Handle&^randomMask == randomHandle)
 }
 
-// choosePriority returns the smallest priority that takes a BPF filter for all protocols, because
-// all filters that have it are such ones, and how many filters have smaller ones. Among filters of
-// one priority the one that came last sees a packet first.
+// choosePriority returns the smallest priority whose filters are all BPF filters for all protocols,
+// and the number of filters with smaller priorities. Among filters of one priority, the latest sees
+// a packet first.
 func choosePriority(others []netlink.Filter) (priority uint16, before int) {
 	for priority = 1; priority < math.MaxUint16; priority++ {
 		if !slices.ContainsFunc(others, func(f netlink.Filter) bool {
@@ -209,13 +209,13 @@ func (c *clsactFilter) behind() int { return c.before }
 func (c *clsactFilter) check() error {
 	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
 	if err != nil || slices.ContainsFunc(there, c.is) {
-		return nil // that the kernel does not answer says nothing about the filter
+		return nil // an error of the query says nothing about the filter
 	}
 	return errors.New("somebody has removed the filter, or the qdisc clsact")
 }
 
-// detach removes the filter if it is still the one that was added, and the qdisc if an xdpcap made
-// it and it has no filters any more.
+// detach removes the filter if it is still the one that was added. It also removes the qdisc if an
+// xdpcap made it and it has no filters any more.
 func (c *clsactFilter) detach() error {
 	if c.turn != nil {
 		c.turn.wait()
@@ -249,7 +249,7 @@ func (c *clsactFilter) remove() error {
 		}
 	}
 	err = c.netlink.QdiscDel(c.qdisc())
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) { // it has gone, or the interface
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) { // it or the interface is gone
 		return nil
 	}
 	if err != nil {
@@ -258,11 +258,11 @@ func (c *clsactFilter) remove() error {
 	return nil
 }
 
-// filters lists the filters on one side. There are none where the qdisc or the interface has gone.
+// filters lists the filters on one side; none if the qdisc or the interface is gone.
 func (c *clsactFilter) filters(parent uint32) ([]netlink.Filter, error) {
 	for tries := 0; ; tries++ {
 		there, err := c.netlink.FilterList(device(c.ifindex), parent)
-		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 { // somebody changes them
+		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 { // the list changed meanwhile
 			continue
 		}
 		if err != nil {

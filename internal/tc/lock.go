@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Captures at the egress of one interface may be in different containers, with nothing in common
-// but its network namespace. So their locks are names of abstract Unix sockets, which are the
-// namespace's, and which the kernel frees when the process has died, however it did. Every process
-// in the namespace may take these names. What it can achieve by that is that a leftover stays.
+// Captures at the egress of one interface may be in different containers that share only its
+// network namespace. So their locks are names of abstract Unix sockets: these belong to the
+// namespace, and the kernel frees them when the process dies. Any process in the namespace can take
+// these names, but can only achieve that a leftover filter stays.
 
-// A claim is a handle that one capture has for its filter.
+// A claim is a capture's exclusive use of a handle for its filter.
 type claim struct{ fd int }
 
-// claimHandle returns nil where somebody else has the handle.
+// claimHandle returns nil if another capture has the handle.
 func claimHandle(ifindex int, handle uint32) (*claim, error) {
 	fd, err := newSocket()
 	if err != nil {
@@ -36,8 +36,8 @@ func claimHandle(ifindex int, handle uint32) (*claim, error) {
 
 func (c *claim) release() { unix.Close(c.fd) }
 
-// A turn is for one capture that attaches or detaches, so that none removes the qdisc into which
-// another one is about to put its filter. It is taken once.
+// A turn lets one capture at a time attach or detach, so that none removes the qdisc while another
+// adds its filter. It is taken once.
 type turn struct {
 	fd      int
 	ifindex int
@@ -52,10 +52,11 @@ func newTurn(ifindex int) (*turn, error) {
 	return &turn{fd, ifindex}, nil
 }
 
-// turnLimit is a hundred times what attaching takes. Whoever has the name for longer is no xdpcap.
+// turnLimit is a hundred times as long as attaching takes. A process that keeps the name for longer
+// is not xdpcap.
 const turnLimit = 2 * time.Second
 
-// wait waits until it is this capture's turn, and no longer than turnLimit.
+// wait waits for this capture's turn, for at most turnLimit.
 func (t *turn) wait() {
 	for begin := time.Now(); time.Since(begin) < turnLimit; time.Sleep(2 * time.Millisecond) {
 		if err := bind(t.fd, fmt.Sprintf("xdpcap/egress/%d", t.ifindex)); !errors.Is(err, unix.EADDRINUSE) {

@@ -15,9 +15,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Find tells in which kind AttachEgress attaches programs on this kernel. It attaches none. The
-// error is an ErrNoEgress where there is no kind. prog is a program of the type SchedCLS, which is
-// tried at an interface that does not exist.
+// Find returns the kind that AttachEgress uses on this kernel. It attaches nothing. The error is an
+// ErrNoEgress if there is no kind. prog is a program of the type SchedCLS; Find tries it at an
+// interface that does not exist.
 func Find(prog *ebpf.Program) (Kind, error) {
 	_, err := attachTCX(prog, math.MaxInt32)
 	switch {
@@ -46,8 +46,8 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// hasModule tells whether the kernel has a module: loaded, in itself, or where it finds it by
-// itself once it is asked for. Where no list of the modules can be read, it is taken to be there.
+// hasModule tells whether the kernel has a module: loaded, built in, or one that it can load on
+// demand. If the lists of modules cannot be read, it returns true.
 func hasModule(root, release, name string) bool {
 	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {
 		return true
@@ -67,7 +67,7 @@ func hasModule(root, release, name string) bool {
 	return lists == 0
 }
 
-// CheckQdisc returns an error where an interface has no place for the qdisc clsact, which kernels
+// CheckQdisc returns an error if an interface has no room for the qdisc clsact, which kernels
 // without tcx need.
 func CheckQdisc(ifindex int) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)

@@ -1,10 +1,10 @@
 // Package tc runs a program of ours for the packets that an interface sends: at its egress, by tcx
-// (Linux 6.6 and later) or by a filter of the clsact qdisc. Nobody's verdict is changed: the
-// program returns -1, which tcx calls TCX_NEXT and clsact TC_ACT_UNSPEC, and what comes next
-// decides.
+// (Linux 6.6 and later) or by a filter of the clsact qdisc. It changes nobody's verdict: the
+// program returns -1, which is TCX_NEXT for tcx and TC_ACT_UNSPEC for clsact, so that the next
+// program decides.
 //
-// All functions work in the network namespace of the calling thread. Methods go on in that one, on
-// whichever thread.
+// All functions work in the network namespace of the calling thread. Methods keep using that
+// namespace on any thread.
 package tc
 
 import (
@@ -21,7 +21,7 @@ import (
 type Kind int
 
 const (
-	TCX    Kind = iota // a bpf_link, first of all programs; it ends with the process
+	TCX    Kind = iota // a bpf_link, before all other programs; it ends with the process
 	Clsact             // a filter of the qdisc clsact; a killed process leaves one that does nothing
 )
 
@@ -29,14 +29,14 @@ var kindNames = [...]string{TCX: "tcx", Clsact: "clsact"}
 
 func (k Kind) String() string { return kindNames[k] }
 
-// NeedsNetAdmin tells whether it takes CAP_NET_ADMIN to detach, in the process that does it.
+// NeedsNetAdmin tells whether the process that detaches needs CAP_NET_ADMIN.
 func (k Kind) NeedsNetAdmin() bool { return k == Clsact }
 
-// ErrNoEgress is the kind of error where this kernel lets no program see what an interface sends.
+// ErrNoEgress is the kind of error if this kernel lets no program see what an interface sends.
 var ErrNoEgress = errors.New("no program can be attached at the egress of the interface")
 
-// An Attachment is a program at the egress of an interface. Check may be called concurrently, Close
-// once and last.
+// An Attachment is a program at the egress of an interface. Check may be called concurrently. Close
+// is called once, after all other calls.
 type Attachment struct {
 	kind  Kind
 	ifi   xdp.Interface
@@ -48,19 +48,19 @@ type Attachment struct {
 type place interface {
 	// check returns why the program does not run there any more, or nil.
 	check() error
-	// behind is how many filters of others saw the packets before, when the program was attached.
+	// behind is how many filters of others came before it when the program was attached.
 	behind() int
-	// detach ends it. It does nothing where somebody else has done it.
+	// detach ends it. It does nothing if another process has already done so.
 	detach() error
 }
 
 // AttachEgress runs prog, of the type SchedCLS, for every packet that the interface sends, until
-// the Attachment is closed. It takes tcx where the kernel has it, and clsact elsewhere. The program
-// is the first one that sees a packet, except behind filters of clsact that have the first priority
-// and are no BPF programs for all protocols: see String. After an error nothing is left behind. The
-// error is an ErrNoEgress where the kernel has neither. It needs CAP_NET_ADMIN.
+// the Attachment is closed. It uses tcx if the kernel has it, and clsact otherwise. The program is
+// the first to see a packet, except after filters of clsact that have the first priority and are
+// not BPF programs for all protocols: see String. After an error nothing stays attached. The error
+// is an ErrNoEgress if the kernel has neither. It needs CAP_NET_ADMIN.
 //
-// Where a process with a clsact filter was killed, the filter calls the program no more. The next
+// If a process with a clsact filter is killed, the filter no longer calls the program. The next
 // process that attaches one to the same interface, in the same network namespace, removes it.
 func AttachEgress(prog *ebpf.Program, ifi xdp.Interface) (*Attachment, error) {
 	a, err := attachAs(TCX, prog, ifi)
@@ -91,8 +91,8 @@ func attachAs(kind Kind, prog *ebpf.Program, ifi xdp.Interface) (*Attachment, er
 // Kind is the way in which the program is attached.
 func (a *Attachment) Kind() Kind { return a.kind }
 
-// String is the kind, and how many filters of others came before when the program was attached:
-// what they drop, it does not see.
+// String returns the kind, and how many filters of others came before when the program was
+// attached. The program does not see packets that those drop.
 func (a *Attachment) String() string {
 	switch n := a.place.behind(); n {
 	case 0:
@@ -104,8 +104,8 @@ func (a *Attachment) String() string {
 	}
 }
 
-// Check returns why the program does not see any more what the interface sends, or nil. The error
-// is an xdp.ErrGone where the interface has left the namespace. It needs no privilege.
+// Check returns nil, or why the program no longer sees what the interface sends. The error is an
+// xdp.ErrGone if the interface has left the namespace. It needs no privilege.
 func (a *Attachment) Check() error {
 	if err := a.watch.CheckExists(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (a *Attachment) Close() error {
 	return nil
 }
 
-// explainRefusal says why the kernel did not do what was tried, where its number alone does not.
+// explainRefusal adds the cause of an error if the kernel's number does not tell it.
 func explainRefusal(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

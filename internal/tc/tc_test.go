@@ -375,11 +375,11 @@ func TestQdiscStaysForOthers(t *testing.T) {
 	expectState(t, "at the end", p, "clsact", "7 3 1 theirs")
 }
 
-// The qdisc ingress has the place of clsact, which is said before and when it is tried.
+// The qdisc ingress is in the place of clsact: CheckQdisc and AttachEgress both report that.
 func TestQdiscIngress(t *testing.T) {
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
-	const want = "the qdisc ingress has the place of clsact, which can do what it does: replace it by clsact, and put its filters in there"
+	const want = "the qdisc ingress is in the place of clsact, which can do the same: replace it by clsact, and move its filters there"
 	err := p.Tx.Do(func() error {
 		if err := tc.CheckQdisc(p.TxIndex); err != nil {
 			t.Errorf("without: %v", err)

@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tcxLink is a program in the list that the kernel goes through for each packet. The link is the
-// only thing that keeps it there, so it goes with the process.
+// A tcxLink is a program in the list that the kernel runs for each packet. Only the link keeps it
+// there, so it goes with the process.
 type tcxLink struct{ link link.Link }
 
-// attachTCX puts the program before all that are there. One that comes later may ask to be put
-// before it, as it may itself.
+// attachTCX puts the program before all others there. A program that comes later may ask to be put
+// before it.
 func attachTCX(prog *ebpf.Program, ifindex int) (*tcxLink, error) {
 	l, err := link.AttachTCX(link.TCXOptions{
 		Interface: ifindex,
@@ -25,7 +25,7 @@ func attachTCX(prog *ebpf.Program, ifindex int) (*tcxLink, error) {
 		Anchor:    link.Head(),
 	})
 	if errors.Is(err, unix.ERANGE) {
-		return nil, fmt.Errorf("%w: it runs as many programs there as the kernel takes: end another one", err)
+		return nil, fmt.Errorf("%w: it already runs as many programs there as the kernel allows: detach another one", err)
 	}
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (t *tcxLink) behind() int { return 0 }
 func (t *tcxLink) check() error {
 	info, err := t.link.Info()
 	if err != nil {
-		return nil // that the kernel does not answer says nothing about the link
+		return nil // an error of the query says nothing about the link
 	}
 	if tcx := info.TCX(); tcx != nil && tcx.Ifindex == 0 {
 		return errors.New("somebody has detached the tcx link")

@@ -12,19 +12,19 @@ import (
 // AnyCPU lets the kernel choose the CPU of a thread.
 const AnyCPU = -1
 
-// Quiet runs f on a thread of its own, which stays on one CPU and takes no signals except for those
-// in except. It returns f's error, and the thread ends with f. On such a thread ebpf.Program.Run
-// runs a program exactly as often as it is told to: a signal would end the system call after any
-// number of runs, and Program.Run would start again with all of them.
+// Quiet runs f on a thread of its own, which stays on one CPU and takes no signals except those in
+// except. It returns f's error, and the thread ends with f. On such a thread ebpf.Program.Run runs
+// a program exactly as often as requested: a signal would end the system call after an unknown
+// number of runs, and Program.Run would start over.
 //
-// Go's garbage collector cannot interrupt f either, because that takes a signal: it waits until f
-// calls a function that is not inlined, or blocks. So f must not wait in a loop that only looks at
-// memory, which another goroutine is to change: that goroutine may be waiting for the collector.
-// Such a loop calls runtime.Gosched.
+// Go's garbage collector cannot interrupt f either, because that needs a signal: it waits until f
+// calls a function that is not inlined, or blocks. So f must not wait in a loop for another
+// goroutine to change memory: that goroutine may be waiting for the collector. Such a loop must
+// call runtime.Gosched.
 func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked, so that the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		err := blockSignals(except)
 		if err == nil {
 			err = pin(cpu)
@@ -37,20 +37,20 @@ func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	return <-result
 }
 
-// Idle runs f on a thread of its own, which has the lowest priority and ends with f. It returns f's
+// Idle runs f on a thread of its own with the lowest priority, which ends with f. It returns f's
 // error.
 func Idle(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread()                                 // and never unlocked, so that the thread ends with the goroutine
+		runtime.LockOSThread()                                 // never unlocked, so that the thread ends with the goroutine
 		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19) // always allowed
 		result <- f()
 	}()
 	return <-result
 }
 
-// blockSignals blocks all signals for the calling thread, including those of Go's runtime, except
-// for these.
+// blockSignals blocks all signals for the calling thread, even those of Go's runtime, except for
+// the given ones.
 func blockSignals(except []unix.Signal) error {
 	var set unix.Sigset_t
 	for i := range set.Val {

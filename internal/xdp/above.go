@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device is what the kernel tells about an interface's place above others.
+// A device is the kernel's description of an interface's position above others.
 type device struct {
 	index     int
 	name      string
 	kind      string // "bridge", "vlan", ...; "" for a network card
 	master    int    // the index of the bridge, bond, team or VRF that it belongs to, or 0
 	link      int    // the index of the device in our namespace that it is on, as a VLAN is, or 0
-	elsewhere bool   // it is in another network namespace than we are
+	elsewhere bool   // it is in another network namespace than this process
 }
 
-// above returns the devices that get packets from the interface: its master, what is on it, and
-// those above these.
+// above returns the devices that get packets from the interface: its master, devices on top of it,
+// and devices above those.
 func (ifi *Interface) above() (above []device, err error) {
 	all, err := devices()
 	if err != nil {
@@ -51,9 +51,9 @@ func (ifi *Interface) above() (above []device, err error) {
 	return above, nil
 }
 
-// devices lists the devices of this namespace, and those of other namespaces that are on one of
-// this. It finds them in the namespaces to which the kernel has given a number here: each to which
-// an interface was moved from here, or which has the other end of a veth pair.
+// devices lists the devices of this namespace, and those of other namespaces that are on top of one
+// of this. It looks in namespaces that the kernel has numbered here: those that an interface was
+// moved to from here, or that hold the other end of a veth pair.
 func devices() ([]device, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -62,7 +62,7 @@ func devices() ([]device, error) {
 	var all []device
 	for _, l := range links {
 		d := newDevice(l)
-		// In an answer about our namespace, a link with a number is in another one.
+		// In an answer about our namespace, a link with a number is in another namespace.
 		if l.Attrs().NetNsID != unnumbered {
 			d.link = 0
 		}
@@ -85,10 +85,10 @@ func devices() ([]device, error) {
 func newDevice(l netlink.Link) device {
 	a := l.Attrs()
 	d := device{index: a.Index, name: a.Name, kind: l.Type(), master: a.MasterIndex, link: a.ParentIndex}
-	if d.kind == "device" { // what the library calls a device without a kind
+	if d.kind == "device" { // the library's name for a device without a kind
 		d.kind = ""
 	}
-	// The link of these is the other end, which gets what they send.
+	// The link of these kinds is the other end, which gets what they send.
 	if d.kind == "veth" || d.kind == "netkit" || d.kind == "vxcan" {
 		d.link = 0
 	}
@@ -98,7 +98,7 @@ func newDevice(l netlink.Link) device {
 // unnumbered stands for a network namespace that has no number.
 const unnumbered = -1
 
-// namespaceNumbers lists the numbers that network namespaces have in this one.
+// namespaceNumbers lists the numbers that network namespaces have in this namespace.
 func namespaceNumbers() (numbers []int, err error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETNSID, unix.NLM_F_DUMP)
 	head := nl.NewRtGenMsg()
@@ -128,14 +128,14 @@ func devicesIn(number int) (found []device, err error) {
 	req.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(number))))
 	answers, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EACCES) {
-		return nil, nil // the namespace has gone meanwhile, or we may not look into it
+		return nil, nil // the namespace is gone meanwhile, or not accessible
 	}
 	if err != nil {
 		return nil, err
 	}
 	own, err := ownNumber()
 	if err != nil || own == unnumbered || own == number {
-		return nil, err // without a number, nothing elsewhere can name this namespace
+		return nil, err // without a number, no other namespace can refer to this one
 	}
 	for _, answer := range answers {
 		l, err := netlink.LinkDeserialize(nil, answer)
@@ -151,8 +151,8 @@ func devicesIn(number int) (found []device, err error) {
 	return found, nil
 }
 
-// ownNumber returns the number of our namespace, which the kernel gives it with the first answer
-// that mentions it.
+// ownNumber returns the number of our namespace. The kernel assigns it with the first answer that
+// mentions it.
 func ownNumber() (int, error) {
 	file, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attach runs prog on the interface until the link is closed or the process ends, and returns the
-// mode it runs in. It never replaces a program: where the interface runs one already, the error is
-// an ErrBusy that names it. In mode Auto the kernel chooses: native mode, or generic mode where the
-// driver has no native XDP at all. A driver that has it but refuses this program, because of the
-// MTU for example, is an ErrNoNative, since generic mode is much slower and should be asked for.
+// Attach runs prog on the interface until the link is closed or the process ends, and returns its
+// mode. It never replaces a program: if the interface already runs one, the error is an ErrBusy
+// that names it. In mode Auto the kernel chooses native mode, or generic mode if the driver has no
+// native XDP at all. If the driver has native XDP but refuses this program, because of the MTU for
+// example, the error is an ErrNoNative: generic mode is much slower, so the user must ask for it.
 func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, error) {
 	attach := func() (link.Link, error) {
 		return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[mode]})
@@ -40,14 +40,14 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 	return l, describe(now).Mode, nil
 }
 
-// attached is a link that Close detaches at once: see Detach.
+// attached is a link whose Close detaches immediately: see Detach.
 type attached struct{ link.Link }
 
 func (a attached) Close() error { return Detach(a.Link) }
 
-// Detach ends a link and closes it. To close it would not do: the program goes on as long as a copy
-// of the descriptor is open, and a child that another goroutine starts has one until its exec. A
-// tracer's link, which cannot be detached, is closed only.
+// Detach ends a link and closes it. Closing alone is not enough: the program runs as long as a copy
+// of the descriptor is open, and a child that another goroutine starts has a copy until its exec. A
+// tracer's link cannot be detached; it is only closed.
 func Detach(l link.Link) error {
 	err := l.Detach()
 	if errors.Is(err, ebpf.ErrNotSupported) {
@@ -56,9 +56,9 @@ func Detach(l link.Link) error {
 	return errors.Join(err, l.Close())
 }
 
-// attachFlags are those for each mode. Without any, the kernel chooses native mode for a driver
-// that has native XDP, whether or not that takes the program, and generic mode for every other
-// driver.
+// attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a
+// driver that has native XDP, even if that refuses the program, and generic mode for all other
+// drivers.
 var attachFlags = map[Mode]link.XDPAttachFlags{
 	Auto:    0,
 	Native:  link.XDPDriverMode,
@@ -67,19 +67,19 @@ var attachFlags = map[Mode]link.XDPAttachFlags{
 
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
-// busy returns an ErrBusy that names the program in the way. That program was attached after the
-// interface was looked up, because a caller that finds one there does not call Attach.
+// busy returns an ErrBusy that names the program in the way. It was attached after the interface
+// was looked up: a caller that saw one there would not have called Attach.
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err != nil || len(now.Programs) == 0 {
 		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
-	return Kind(ErrBusy, "%s already runs an XDP program, %s, which came just now: try again",
+	return Kind(ErrBusy, "%s already runs an XDP program, %s, attached just now: try again",
 		ifi.Name, now.Programs[0].WithOwner())
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
-// does not help where the interface has gone or the kernel permits nothing.
+// does not help if the interface is gone or the kernel permits nothing.
 func refused(ifi Interface, mode Mode, err error) error {
 	if mode == Generic {
 		return fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)

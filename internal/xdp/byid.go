@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenProgram opens a loaded BPF program of any type by its id. The error is an fs.ErrNotExist
-// where there is none. It needs CAP_SYS_ADMIN. The caller closes the program.
+// OpenProgram opens a loaded BPF program of any type by its id. The error is an fs.ErrNotExist if
+// there is none. It needs CAP_SYS_ADMIN. The caller closes the program.
 func OpenProgram(id uint32) (*ebpf.Program, error) {
 	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
 }
 
-// settleLimit is for how long a link that is being made is looked at again.
+// settleLimit is how long openSettled tries again.
 const settleLimit = 100 * time.Millisecond
 
-// openSettled opens a link or a program by its id. While another process makes or removes it, the
-// kernel says EAGAIN: it is not there yet, or not any more. So openSettled tries again, and returns
-// an fs.ErrNotExist where that has not changed within settleLimit.
+// openSettled opens a link or a program by its id. While another process creates or removes it, the
+// kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if nothing
+// changes within settleLimit.
 func openSettled[T any](open func() (T, error)) (T, error) {
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		opened, err := open()
@@ -36,7 +36,7 @@ func openSettled[T any](open func() (T, error)) (T, error) {
 	}
 }
 
-// eachLink calls f for every link of the machine that is complete. It needs CAP_SYS_ADMIN.
+// eachLink calls f for every complete link on the machine. It needs CAP_SYS_ADMIN.
 func eachLink(f func(*link.Info)) error {
 	for id := link.ID(0); ; {
 		next, err := nextLink(id)
@@ -49,7 +49,7 @@ func eachLink(f func(*link.Info)) error {
 		id = next
 		info, err := linkInfo(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has gone since it was listed, or is not there yet
+			continue // it was removed since it was listed, or is not complete yet
 		}
 		if err != nil {
 			return fmt.Errorf("look at BPF link %d: %w", id, err)
@@ -67,7 +67,7 @@ func linkInfo(id link.ID) (*link.Info, error) {
 	return l.Info()
 }
 
-// nextLink returns the smallest id of a link that is larger than id. link.Iterator would do, but
+// nextLink returns the smallest link id larger than id. link.Iterator cannot be used, because it
 // ends at the first link that it cannot open.
 func nextLink(id link.ID) (link.ID, error) {
 	attr := struct{ id, next, flags uint32 }{id: uint32(id)} // of union bpf_attr in linux/bpf.h

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsHardware tells whether there is a device behind the interface, on a bus of the machine or of
-// its hypervisor. What a driver of another one tells of a packet, such as veth's, is software's.
+// IsHardware tells whether the interface has a device on a bus of the machine or of its hypervisor.
+// What other drivers, such as veth's, report about a packet comes from software.
 func (ifi *Interface) IsHardware() bool { return ifi.Device != "" }
 
-// PTPClock is the number N of the card's clock, /dev/ptpN. It is false where there is none, or the
+// PTPClock is the number N of the card's clock, /dev/ptpN. ok is false if there is none, or if the
 // driver does not tell.
 func (ifi *Interface) PTPClock() (number int, ok bool) {
 	e, err := openEthtool(ifi.Name)
@@ -32,7 +32,7 @@ func (ifi *Interface) PTPClock() (number int, ok bool) {
 const toeplitz = 1 << 0
 
 // HasToeplitz tells whether the card computes Toeplitz hashes for receive side scaling. It is false
-// where the driver does not tell.
+// if the driver does not tell.
 func (ifi *Interface) HasToeplitz() bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -49,17 +49,19 @@ func (ifi *Interface) HasToeplitz() bool {
 	return e.ask(unsafe.Pointer(&rss)) && rss.function == toeplitz
 }
 
-// A Stamping lets a card stamp all packets that it receives, until it is closed. A process that is
-// killed leaves the card so. Close needs CAP_NET_ADMIN.
+// A Stamping makes a card stamp all packets that it receives, until it is closed. If the process is
+// killed, the card keeps that setting. Close needs CAP_NET_ADMIN.
 type Stamping struct {
 	name   string
 	before unix.HwTstampConfig
 }
 
-// ErrStamping: the card cannot be asked to stamp all packets. It may stamp some, or all anyway.
+// ErrStamping means that the card cannot be asked to stamp all packets. It may still stamp some, or
+// all.
 var ErrStamping = errors.New("the card's driver does not let packets be stamped on request")
 
-// StampAll lets the interface's card stamp all packets. The Stamping is nil where it did so before.
+// StampAll makes the interface's card stamp all packets. The Stamping is nil if the card already
+// did so.
 func StampAll(ifi *Interface) (*Stamping, error) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -67,7 +69,7 @@ func StampAll(ifi *Interface) (*Stamping, error) {
 	}
 	defer e.close()
 	before, err := unix.IoctlGetHwTstamp(e.fd, e.name)
-	if err != nil { // what it was could not be put back
+	if err != nil { // without the old setting it could not be restored
 		return nil, Kind(ErrStamping, "ask how the card of %s stamps packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCGHWTSTAMP", err))
 	}
 	if before.Rx_filter == unix.HWTSTAMP_FILTER_ALL {
@@ -79,13 +81,13 @@ func StampAll(ifi *Interface) (*Stamping, error) {
 	if err := unix.IoctlSetHwTstamp(e.fd, e.name, &all); err != nil {
 		return nil, Kind(ErrStamping, "let the card of %s stamp all packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCSHWTSTAMP", err))
 	}
-	if all.Rx_filter != unix.HWTSTAMP_FILTER_ALL { // the driver tells what it has made of it
+	if all.Rx_filter != unix.HWTSTAMP_FILTER_ALL { // the driver returns the setting that it chose
 		return nil, errors.Join(Kind(ErrStamping, "let the card of %s stamp all packets: driver %s stamps only some", ifi.Name, ifi.Driver), s.Close())
 	}
 	return s, nil
 }
 
-// Close puts back what was set before.
+// Close restores the old setting.
 func (s *Stamping) Close() error {
 	e, err := openEthtool(s.name)
 	if err != nil {

@@ -33,8 +33,8 @@ func choose(ifname string, running []Program, selectors []string) ([]Program, er
 	return chosen, nil
 }
 
-// match picks the programs that one selector names. An id is taken as it is, because the program
-// may run elsewhere. An id that no program has fails when the program is opened.
+// match picks the programs that one selector names. An id is always taken, because its program may
+// run elsewhere. Opening the program fails later if no program has that id.
 func match(ifname string, running []Program, selector string) ([]Program, error) {
 	if selector == "all" && len(running) > 0 {
 		return running, nil

@@ -19,8 +19,8 @@ type component struct {
 	function uint32 // the BTF id of that function
 }
 
-// Running lists the programs that run for a packet of the interface, in order. Behind a dispatcher
-// of libxdp, these are its components instead of the dispatcher.
+// Running lists the programs that run for a packet of the interface, in order. If a dispatcher of
+// libxdp is attached, these are its components instead of the dispatcher.
 func Running(ifi Interface) ([]Program, error) {
 	if len(ifi.Programs) != 1 || ifi.Programs[0].Name != dispatcher {
 		return ifi.Programs, nil
@@ -35,8 +35,8 @@ func Running(ifi Interface) ([]Program, error) {
 	return inOrder(found), nil
 }
 
-// components goes through all links of the machine for those that replace a function of the
-// dispatcher. Their links have no attach type. Tracers also have the dispatcher as their target,
+// components finds, among all links of the machine, those that replace a function of the
+// dispatcher. These links have no attach type. Tracers also have the dispatcher as their target,
 // but their links have an attach type.
 func components(dispatcher Program) ([]component, error) {
 	var found []component

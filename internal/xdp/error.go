@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// The kinds of error that a caller can remedy by asking for something else. An error of one of
-// these kinds matches it with errors.Is, and has a text of its own that says what was tried, on
-// what, and why it did not work. The kind's text is not part of it.
+// The kinds of error that a caller can remedy by asking for something else. errors.Is finds the
+// kind. The error's own text tells what was tried, on what, and why it failed; it does not contain
+// the kind's text.
 var (
 	ErrBusy             = errors.New("an XDP program is already attached to the interface")
 	ErrNoNative         = errors.New("the driver does not take the XDP program in native mode")
@@ -18,14 +18,13 @@ var (
 	ErrOtherProgram     = errors.New("the interface does not run that XDP program")
 	ErrAmbiguousProgram = errors.New("several XDP programs match where one is asked for")
 	ErrNoSuchProgram    = errors.New("no such XDP program is loaded")
-	ErrReplaced         = errors.New("another program has taken the place of the XDP program")
+	ErrReplaced         = errors.New("another program has replaced the XDP program")
 	ErrHidden           = errors.New("this process may not look behind an XDP dispatcher")
 	ErrGone             = errors.New("the interface has left the network namespace")
 )
 
-// Kind makes an error of a kind: one that matches kind with errors.Is. Its text is that of
-// fmt.Errorf(format, args...), and what the format wraps with %w is found by errors.Is and
-// errors.As, too.
+// Kind makes an error that matches kind with errors.Is. Its text is that of fmt.Errorf(format,
+// args...). errors.Is and errors.As also find what the format wraps with %w.
 func Kind(kind error, format string, args ...any) error {
 	return &kindError{kind: kind, err: fmt.Errorf(format, args...)}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ethtool asks the driver of one interface through the ioctls of include/uapi/linux/ethtool.h.
-// Not every driver answers every question: the answer is zero or nil then.
+// An ethtool asks an interface's driver by the ioctls of include/uapi/linux/ethtool.h. If the
+// driver does not answer a question, the answer is zero or nil.
 type ethtool struct {
 	fd   int
 	name string
@@ -24,7 +24,8 @@ func openEthtool(name string) (ethtool, error) {
 
 func (e ethtool) close() { unix.Close(e.fd) }
 
-// ask has the kernel fill in the struct that request points to. The struct begins with the command.
+// ask makes the kernel fill in the struct that request points to. The struct begins with the
+// command.
 func (e ethtool) ask(request unsafe.Pointer) bool {
 	ifr := struct {
 		name [unix.IFNAMSIZ]byte
@@ -45,8 +46,8 @@ func (e ethtool) driver() string {
 	return unix.ByteSliceToString(info.Driver[:])
 }
 
-// speed returns bit/s. It uses the old command ETHTOOL_GSET, because the kernel answers that for
-// all drivers: it translates it for those that only know its successor.
+// speed returns bit/s. It uses the old command ETHTOOL_GSET, because the kernel translates that for
+// drivers that only know its successor.
 func (e ethtool) speed() uint64 {
 	settings := struct { // ethtool_cmd
 		cmd         uint32
@@ -67,13 +68,13 @@ func (e ethtool) speed() uint64 {
 	return uint64(mbits) * 1e6
 }
 
-// What unix.ETHTOOL_GFLAGS answers: enum ethtool_flags.
+// Bits in the answer to unix.ETHTOOL_GFLAGS: enum ethtool_flags.
 const (
 	flagRxVLAN = 1 << 8
 	flagLRO    = 1 << 15
 )
 
-// offloads tells whether two of the receive offloads are on.
+// offloads tells whether LRO and VLAN tag removal are on.
 func (e ethtool) offloads() (lro, rxVLAN *bool) {
 	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
 	if !e.ask(unsafe.Pointer(&value)) {
@@ -83,7 +84,7 @@ func (e ethtool) offloads() (lro, rxVLAN *bool) {
 	return &l, &v
 }
 
-// rxQueues is how many queues receive now.
+// rxQueues is the number of queues that receive now.
 func (e ethtool) rxQueues() int {
 	channels := struct { // ethtool_channels
 		cmd                           uint32
@@ -96,8 +97,8 @@ func (e ethtool) rxQueues() int {
 	return int(channels.rxCount + channels.both)
 }
 
-// Offloads tells whether the network card joins packets (LRO) and takes VLAN tags off before the
-// XDP hook; nil = the driver does not tell.
+// Offloads tells whether the network card joins packets (LRO) and removes VLAN tags before the XDP
+// hook; nil = the driver does not tell.
 func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -107,7 +108,7 @@ func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
 	return e.offloads()
 }
 
-// ActiveQueues is how many queues receive now; 0 = unknown.
+// ActiveQueues is the number of queues that receive now; 0 = unknown.
 func (ifi *Interface) ActiveQueues() int {
 	e, err := openEthtool(ifi.Name)
 	if err == nil {
@@ -120,8 +121,8 @@ func (ifi *Interface) ActiveQueues() int {
 }
 
 // queueDirectories counts the receive queues that sysfs shows; 0 = it does not show the interface.
-// It shows those of the network namespace in which /sys was mounted. Where that is not the
-// caller's, one of the same name there is told from this one by its index and address.
+// sysfs shows the network namespace in which /sys was mounted. If that is not the caller's, it may
+// have another interface of the same name, which has a different index or address.
 func (ifi *Interface) queueDirectories() (n int) {
 	dir := "/sys/class/net/" + ifi.Name
 	index, _ := os.ReadFile(dir + "/ifindex")

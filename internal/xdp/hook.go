@@ -20,16 +20,15 @@ type HookMap struct {
 	path string
 	m    *ebpf.Map // nil = closed
 
-	// callers are programs that call the map, as far as this process may see them.
+	// callers are the programs that call the map, as far as this process may see them.
 	callers []Program
 
-	// lock is the directory in which the map is pinned; -1 = the map is not locked. The lock goes
-	// with the process, however that ends.
+	// lock is the directory in which the map is pinned; -1 = the map is not locked. The kernel
+	// releases the lock when the process ends.
 	lock int
 }
 
-// A map has a slot for each verdict, except that those of an old convention have none for redirect,
-// which is the last one.
+// A map has a slot for each verdict. Maps of an old convention lack the last slot, for redirect.
 const (
 	maxSlots = int(UnknownVerdict)
 	minSlots = maxSlots - 1
@@ -49,8 +48,8 @@ func OpenHookMap(path string) (*HookMap, error) {
 	return h, nil
 }
 
-// explainPin says what is at a path where no map is pinned, because the kernel gives the same
-// numbers for different reasons.
+// explainPin tells what is at a path that has no pinned map. The kernel's error numbers alone do
+// not tell.
 func explainPin(path string, err error) error {
 	var fs unix.Statfs_t
 	info, e := os.Stat(path)
@@ -62,7 +61,7 @@ func explainPin(path string, err error) error {
 	case info.IsDir():
 		return errors.New("it is a directory, not a pinned map")
 	case unix.Statfs(path, &fs) == nil && fs.Type != unix.BPF_FS_MAGIC:
-		return errors.New("it is no pinned map, and not in a BPF file system")
+		return errors.New("it is not a pinned map, nor in a BPF file system")
 	}
 	if p, e := ebpf.LoadPinnedProgram(path, nil); e == nil {
 		p.Close()
@@ -74,9 +73,9 @@ func explainPin(path string, err error) error {
 // Slots is how many slots the map has: one for each verdict from 0 on.
 func (h *HookMap) Slots() int { return min(int(h.m.MaxEntries()), maxSlots) }
 
-// Lock marks the map as in use by this process, and refuses one that somebody else uses. Slots that
-// hold a program with the name leftover are in use only as long as another process has the map
-// locked. Otherwise a killed process left them behind.
+// Lock marks the map as in use by this process, and refuses a map that another process uses. Slots
+// that hold a program named leftover count as in use only while another process has the map locked.
+// Otherwise a killed process left them behind.
 func (h *HookMap) Lock(leftover string) error {
 	err := h.takeLock()
 	if err != nil {
@@ -95,19 +94,19 @@ func (h *HookMap) Lock(leftover string) error {
 		switch {
 		case id == 0:
 		case p.Name != leftover:
-			return fmt.Errorf("hook map %s: slot %s holds program %s: end what put it there first", h.path, v, p)
+			return fmt.Errorf("hook map %s: slot %s holds program %s: stop the program that put it there first", h.path, v, p)
 		case shared:
-			return fmt.Errorf("hook map %s: another xdpcap captures there: end that first", h.path)
+			return fmt.Errorf("hook map %s: another xdpcap captures there: stop that first", h.path)
 		}
 	}
 	return nil
 }
 
-// takeLock puts a read lock on one byte of the directory that the map is pinned in: on the byte
-// with the number of the map's id, so that maps in the same directory are locked each by itself.
-// The pinned map itself cannot be opened as a file; its directory can, and is the same one in every
-// network namespace and container. A read lock, because a directory cannot be opened for writing.
-// It has nothing to do with flock(2), by which libxdp keeps others out of whole directories.
+// takeLock puts a read lock on one byte of the directory in which the map is pinned. The byte's
+// offset is the map's id, so that each map in a directory has its own lock. The pinned map itself
+// cannot be opened as a file; its directory can, and it is the same in every network namespace and
+// container. It is a read lock because a directory cannot be opened for writing. It is independent
+// of flock(2), with which libxdp locks whole directories.
 func (h *HookMap) takeLock() (err error) {
 	pin, err := filepath.EvalSymlinks(h.path)
 	if err != nil {
@@ -123,8 +122,7 @@ func (h *HookMap) takeLock() (err error) {
 	return unix.FcntlFlock(uintptr(h.lock), unix.F_OFD_SETLK, lock)
 }
 
-// isShared tells whether another process has the map locked, too: then a write lock could not be
-// had.
+// isShared tells whether another process has the map locked, too: then a write lock is refused.
 func (h *HookMap) isShared() (bool, error) {
 	lock, err := h.byteLock(unix.F_WRLCK)
 	if err != nil {
@@ -158,10 +156,10 @@ func (h *HookMap) lookup(verdict Verdict) (id uint32, err error) {
 	return id, nil
 }
 
-// Put makes the owner of the map call the program for packets with a verdict, until the returned
-// slot is closed. The error wraps EINVAL where the program is not of the kind that the map takes:
-// all programs in a map, and those that call them, must be alike in whether they take packets in
-// several buffers and, on newer kernels, in their attach type.
+// Put makes the map's owner call prog for packets with a verdict, until the returned slot is
+// closed. The error wraps EINVAL if the map does not take this kind of program: all programs in a
+// map, and those that call them, must agree in whether they take packets in several buffers and, on
+// newer kernels, in their attach type.
 func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
 	own, err := Identify(prog)
 	if err != nil {
@@ -173,8 +171,8 @@ func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
 	return &Slot{h: h, verdict: verdict, id: own.ID}, nil
 }
 
-// Obstacle says why the map takes no XDP program at all, as far as the kernel tells: of the map's
-// owner it shows the type, and whether the JIT has compiled it.
+// Obstacle tells why the map takes no XDP program at all, as far as the kernel tells: it shows the
+// type of the map's owner, and whether the JIT has compiled it.
 func (h *HookMap) Obstacle() string {
 	owner, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", h.m.FD()))
 	for line := range strings.Lines(string(owner)) {
@@ -189,12 +187,12 @@ func (h *HookMap) Obstacle() string {
 				"sysctl net.core.bpf_jit_enable=1, then load that program again"
 		}
 	}
-	return "the kernel finds no XDP program like the one that calls it, whatever its attach type, " +
-		"and whether or not it takes packets in several buffers"
+	return "the kernel takes no XDP program as compatible with the one that calls it, whatever its attach type, " +
+		"with or without support for packets in several buffers"
 }
 
-// CheckCalled returns an error where no loaded program calls the map. It is nil where this process
-// may not look at the programs of others, which needs CAP_SYS_ADMIN.
+// CheckCalled returns an error if no loaded program calls the map. It returns nil if this process
+// may not look at other programs, which needs CAP_SYS_ADMIN.
 func (h *HookMap) CheckCalled() error {
 	if slices.ContainsFunc(h.callers, Program.isLoaded) {
 		return nil
@@ -202,17 +200,17 @@ func (h *HookMap) CheckCalled() error {
 	callers, err := h.findCallers()
 	switch {
 	case err != nil:
-		return nil // that the kernel does not answer says nothing about the programs
+		return nil // an error of the query says nothing about the programs
 	case len(callers) > 0:
 		h.callers = callers
 		return nil
 	case len(h.callers) > 0:
-		return fmt.Errorf("no program calls it, since %s has gone", list(h.callers))
+		return fmt.Errorf("no program calls it, since %s is gone", list(h.callers))
 	}
-	return errors.New("no program calls it: load the one that has it first")
+	return errors.New("no program calls it: load its owner first")
 }
 
-// findCallers goes through all loaded programs for those that use the map.
+// findCallers finds, among all loaded programs, those that use the map.
 func (h *HookMap) findCallers() (callers []Program, err error) {
 	own, err := h.m.Info()
 	if err != nil {
@@ -234,11 +232,11 @@ type Slot struct {
 	id      uint32 // of the program; 0 = closed
 }
 
-// Check returns an error where the slot does not hold the program any more.
+// Check returns an error if the slot no longer holds the program.
 func (s *Slot) Check() error {
 	switch id, err := s.h.lookup(s.verdict); {
 	case err != nil || id == s.id:
-		return nil // that the kernel does not answer says nothing about the slot
+		return nil // an error of the query says nothing about the slot
 	case id == 0:
 		return fmt.Errorf("slot %s was emptied", s.verdict)
 	default:
@@ -246,7 +244,7 @@ func (s *Slot) Check() error {
 	}
 }
 
-// Close empties the slot, unless somebody else has emptied or filled it meanwhile. A second call
+// Close empties the slot, unless another process has emptied or filled it meanwhile. A second call
 // does nothing, except after an error: then it tries again, because the program is called until the
 // slot is empty.
 func (s *Slot) Close() error {
@@ -266,7 +264,7 @@ func (s *Slot) Close() error {
 	return nil
 }
 
-// Close lets go of the map. Its slots must be closed before. A second call does nothing.
+// Close releases the map. Its slots must be closed before. A second call does nothing.
 func (h *HookMap) Close() error {
 	if h.m == nil {
 		return nil

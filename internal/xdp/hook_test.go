@@ -77,7 +77,7 @@ func TestHookMapLock(t *testing.T) {
 		{"empty", "", false, ""},
 		{"empty, and locked by somebody who puts nothing into it", "", true, ""},
 		{"ours", "ours", false, ""},
-		{"ours, and locked by another process", "ours", true, "another xdpcap captures there: end that first"},
+		{"ours, and locked by another process", "ours", true, "another xdpcap captures there: stop that first"},
 		{"another's", "theirs", false, "slot tx holds program theirs (id "},
 		{"another's, and locked", "theirs", true, "slot tx holds program theirs (id "},
 	} {
@@ -136,7 +136,7 @@ func TestOpenHookMapErrors(t *testing.T) {
 		"/no/such/map":                   "it does not exist: the program that has it must pin it there",
 		filepath.Dir(program):            "it is a directory, not a pinned map",
 		filepath.Dir(file):               "it is a directory, not a pinned map",
-		file:                             "it is no pinned map, and not in a BPF file system",
+		file:                             "it is not a pinned map, nor in a BPF file system",
 		program:                          "it is a pinned program, not a map",
 		pinned(t, newProgramArray(t, 3)): "is not a hook map: that is a program array with 5 slots, one for each verdict; this is a map of the type ProgramArray with 3",
 	} {

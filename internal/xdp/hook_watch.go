@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A HookWatch tells which XDP program an interface runs. It knows the interface by its index in the
-// network namespace of the thread that called WatchHook: it does not matter which thread looks, or
-// whether the interface is renamed. It needs no privilege, and asks the driver for nothing but what
-// every `ip link` does. Look may be called concurrently, Close once and last.
+// A HookWatch tells which XDP program an interface runs. It identifies the interface by its index
+// in the network namespace of the thread that called WatchHook: any thread may look, and renaming
+// the interface does not matter. It needs no privilege, and asks the driver only what every `ip
+// link` asks. Look may be called concurrently. Close is called once, after all other calls.
 type HookWatch struct {
 	index  int
 	socket *nl.NetlinkSocket
@@ -25,7 +25,7 @@ type HookState struct {
 	Mode    Mode   // the mode that the program runs in
 }
 
-// Of returns the interface as it is in this state, with the program's name.
+// Of returns the interface in this state, with the program's name.
 func (s HookState) Of(ifi Interface) Interface {
 	ifi.Name, ifi.Mode, ifi.Programs = s.Name, s.Mode, nil
 	if s.Program != 0 {
@@ -34,8 +34,8 @@ func (s HookState) Of(ifi Interface) Interface {
 	return ifi
 }
 
-// WatchHook watches the interface with an index. The kernel sends no notice when a program is
-// attached, replaced or detached, so the caller looks as often as it wants to know.
+// WatchHook watches the interface with an index. The kernel does not notify when a program is
+// attached, replaced or detached, so the caller must look repeatedly.
 func WatchHook(index int) (*HookWatch, error) {
 	s, err := openRouteSocket()
 	if err != nil {
@@ -63,10 +63,10 @@ func (w *HookWatch) Look() (HookState, error) {
 }
 
 // CheckRuns returns nil as long as a program runs for packets of the interface: attached to it, or
-// behind a libxdp dispatcher. `at` is the program that was attached to the interface when p was
-// found there: p itself, or its dispatcher. The error is an ErrGone where the interface has left
-// the namespace, or an ErrHidden where this process may not see whether the program runs. Otherwise
-// it says that the program has left the interface, and what runs there now.
+// as a component of a libxdp dispatcher. `at` is the program that was attached when p was found: p
+// itself, or its dispatcher. The error is an ErrGone if the interface has left the namespace, or an
+// ErrHidden if this process may not see whether the program runs. Any other error tells that the
+// program has left the interface, and what runs there now.
 func (w *HookWatch) CheckRuns(at, p Program) error {
 	for {
 		now, err := w.Look()
@@ -74,15 +74,15 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 			return onlyGone(err)
 		}
 		behind, err := isBehind(now.Program, p)
-		// Only CAP_SYS_ADMIN may look behind a dispatcher. Without it the program is taken to be
-		// there as long as the dispatcher is the same.
+		// Only CAP_SYS_ADMIN may look inside a dispatcher. Without it the program is assumed to run
+		// as long as the dispatcher is the same.
 		hidden := err != nil
 		if behind || hidden && now.Program == at.ID {
 			return nil
 		}
-		// libxdp puts the program behind a new dispatcher, exchanges the dispatchers, and only then
-		// takes the program away from the old one. So the program may have been missed if another
-		// dispatcher is there by now.
+		// libxdp adds the program to a new dispatcher, exchanges the dispatchers, and only then
+		// removes the program from the old one. So the program may have been missed if the
+		// dispatcher has changed by now.
 		again, err := w.Look()
 		if err != nil {
 			return onlyGone(err)
@@ -90,7 +90,7 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 		switch {
 		case now.Program != again.Program:
 		case hidden && at.ID != p.ID:
-			return Kind(ErrHidden, "%s runs %s now, and whether XDP program %s is behind it only CAP_SYS_ADMIN may see",
+			return Kind(ErrHidden, "%s runs %s now; only CAP_SYS_ADMIN may see whether that still calls XDP program %s",
 				now.Name, nameOrNone(now.Program), p)
 		default:
 			return fmt.Errorf("XDP program %s has left %s, which runs %s now", p, now.Name, nameOrNone(now.Program))
@@ -98,13 +98,13 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 	}
 }
 
-// CheckExists returns an ErrGone where the interface has left the namespace, otherwise nil.
+// CheckExists returns an ErrGone if the interface has left the namespace, otherwise nil.
 func (w *HookWatch) CheckExists() error {
 	_, err := w.Look()
 	return onlyGone(err)
 }
 
-// onlyGone forgets every other error: that the kernel did not answer says nothing about the hook.
+// onlyGone drops every other error: a failed query says nothing about the hook.
 func onlyGone(err error) error {
 	if errors.Is(err, ErrGone) {
 		return err
@@ -112,7 +112,7 @@ func onlyGone(err error) error {
 	return nil
 }
 
-// isBehind tells whether a program is a component of an attached one, by whose id 0 none is meant.
+// isBehind tells whether p is a component of the attached program; id 0 means no program.
 func isBehind(attached uint32, p Program) (bool, error) {
 	if attached == 0 {
 		return false, nil

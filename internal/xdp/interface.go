@@ -1,6 +1,6 @@
-// Package xdp looks network interfaces up as XDP sees them: what they are, and which programs they
-// run. It attaches programs of ours to them without disturbing those that are there. Package
-// support says what the kernel allows, and why it refuses something.
+// Package xdp looks up network interfaces from the point of view of XDP: what they are, and which
+// programs they run. It attaches our programs to them without disturbing existing ones. Package
+// support explains what the kernel allows, and why it refuses something.
 //
 // All functions work in the network namespace of the calling thread and may be called concurrently.
 package xdp
@@ -19,14 +19,14 @@ import (
 type Interface struct {
 	Index    int
 	Name     string
-	Alias    string           // what the administrator wrote with `ip link set alias`, or ""
+	Alias    string           // as set with `ip link set alias`, or ""
 	Type     string           // link-layer type: "ether", "loopback", "none" (tun), ...
-	MAC      net.HardwareAddr // nil where the link layer has none
+	MAC      net.HardwareAddr // nil if the link layer has none
 	MTU      int              // bytes, without the link-layer header
 	Up       bool             // administratively up
 	State    string           // operational state after RFC 2863: "up", "down", "unknown", ...
 	Driver   string           // as `ethtool -i` names it, or ""
-	Device   string           // what is behind it, as its bus names it: 0000:01:00.0; "" = nothing
+	Device   string           // the hardware's name on its bus: 0000:01:00.0; "" = none
 	Speed    uint64           // bit/s, 0 = unknown
 	RxQueues int              // receive queues that the driver can have, in use or not
 	Mode     Mode             // the mode that the attached program runs in
@@ -36,7 +36,7 @@ type Interface struct {
 // A Program is an XDP program that the kernel runs for an interface.
 type Program struct {
 	ID   uint32
-	Name string // from BTF where the program has it, else the kernel's, cut after 15 characters
+	Name string // from BTF if the program has it, else the kernel's, cut after 15 characters
 }
 
 func (p Program) String() string {
@@ -59,16 +59,16 @@ func Interfaces() ([]Interface, error) {
 	return ifis, nil
 }
 
-// InterfaceByName looks one interface up by its name or one of its alternative names, those of `ip
-// link property`. The Interface has its own name. The error for a name that does not exist lists
-// the names that do; for "any", tcpdump's word for all interfaces, it is an ErrNotAll.
+// InterfaceByName looks up an interface by its name or an alternative name (`ip link property`).
+// The returned Interface has its main name. The error for a name that does not exist lists the
+// names that do; for "any", tcpdump's word for all interfaces, it is an ErrNotAll.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
 	if err == nil {
 		return describe(l), nil
 	}
 	var notFound netlink.LinkNotFoundError
-	// The kernel says ERANGE of a name that is too long to be one.
+	// The kernel returns ERANGE for a name that is too long.
 	if !errors.As(err, &notFound) && !errors.Is(err, unix.ERANGE) {
 		return Interface{}, fmt.Errorf("look up interface %q: %w", name, err)
 	}
@@ -87,7 +87,7 @@ func InterfaceByName(name string) (Interface, error) {
 	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)
 }
 
-// EthernetInterface looks an interface up whose packets can be looked at: see [Interface.Obstacle].
+// EthernetInterface looks up an interface whose packets can be captured: see [Interface.Obstacle].
 func EthernetInterface(name string) (Interface, error) {
 	ifi, err := InterfaceByName(name)
 	if err != nil {
@@ -102,9 +102,9 @@ func EthernetInterface(name string) (Interface, error) {
 	return ifi, nil
 }
 
-// Obstacle says why no packets of the interface can be looked at, and what to do about that. The
-// reason is empty where they can be. The remedy is empty where there is none: everything behind the
-// XDP hook expects packets that begin with an Ethernet header.
+// Obstacle tells why packets of the interface cannot be captured, and what to do about it. The
+// reason is empty if they can. The remedy is empty if there is none: all programs here expect
+// packets that begin with an Ethernet header.
 func (ifi *Interface) Obstacle() (reason, remedy string) {
 	switch {
 	case ifi.Type != "ether" && ifi.Type != "loopback":
@@ -115,7 +115,7 @@ func (ifi *Interface) Obstacle() (reason, remedy string) {
 	return "", ""
 }
 
-// Netmask is that of the interface's first IPv4 address, 4 bytes, or nil where it has none.
+// Netmask returns the netmask of the interface's first IPv4 address, 4 bytes; nil if it has none.
 func (ifi *Interface) Netmask() (net.IPMask, error) {
 	addrs, err := netlink.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}, netlink.FAMILY_V4)
 	if err != nil {
@@ -154,8 +154,7 @@ func describe(l netlink.Link) Interface {
 	return ifi
 }
 
-// programName is empty where the kernel does not permit this process to ask, or where the program
-// has gone.
+// programName returns "" if the kernel does not let this process ask, or if the program is gone.
 func programName(id uint32) string {
 	p, err := OpenProgram(id)
 	if err != nil {

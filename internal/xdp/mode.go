@@ -11,22 +11,22 @@ import (
 type Mode int
 
 const (
-	Auto    Mode = iota // native, or generic where the driver has no native XDP
+	Auto    Mode = iota // native, or generic if the driver has no native XDP
 	Native              // in the driver, before the kernel has built a socket buffer
 	Generic             // in the kernel's stack, for every driver; slower
-	Offload             // on the network card; a program that is found can run there, ours cannot
+	Offload             // on the network card; other programs can run there, ours cannot
 )
 
 var modeNames = [...]string{"auto", "native", "generic", "offload"}
 
-// attachedModes are the modes by the number that the kernel reports of an attached program.
+// attachedModes maps the kernel's number for an attached program's mode.
 var attachedModes = map[uint32]Mode{
 	nl.XDP_ATTACHED_DRV: Native,
 	nl.XDP_ATTACHED_SKB: Generic,
 	nl.XDP_ATTACHED_HW:  Offload,
 }
 
-// String is the mode's name in lower case, or its number where it has none.
+// String is the mode's name in lower case, or its number if it has none.
 func (m Mode) String() string {
 	if m < 0 || int(m) >= len(modeNames) {
 		return strconv.Itoa(int(m))

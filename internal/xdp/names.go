@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names tells the names of interfaces in the network namespace of the thread that called OpenNames,
-// from any thread and without a privilege.
+// Names looks up names of interfaces in the network namespace of the thread that called OpenNames.
+// It works from any thread and needs no privilege.
 type Names struct{ socket *nl.NetlinkSocket }
 
-// OpenNames opens the netlink socket by which the kernel is asked.
+// OpenNames opens the netlink socket for the queries.
 func OpenNames() (*Names, error) {
 	s, err := openRouteSocket()
 	if err != nil {
@@ -43,8 +43,8 @@ func openRouteSocket() (*nl.NetlinkSocket, error) {
 	return s, nil
 }
 
-// linkByIndex does what netlink.LinkByIndex does, except that it does not have the driver list all
-// virtual functions.
+// linkByIndex does the same as netlink.LinkByIndex, but does not make the driver list all virtual
+// functions.
 func linkByIndex(socket *nl.NetlinkSocket, index int) (netlink.Link, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Seq: request.Seq, Socket: socket}}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// WithOwner names the program and, where it is that of another process of xdpcap, that process:
+// WithOwner names the program. If it belongs to another xdpcap process, it names that, too:
 // `sample_xdp (id 5) of process 17 (xdpcap -i eth0)`.
 func (p Program) WithOwner() string {
 	if owner := p.Owner(); owner != "" {
@@ -18,9 +18,9 @@ func (p Program) WithOwner() string {
 	return p.String()
 }
 
-// Owner finds the other process of xdpcap that has attached a program: `process 17 (xdpcap -i
-// eth0)`. It returns "" for programs of others, and where this process may not look into that one,
-// without CAP_SYS_PTRACE, or does not see it, because it is in another PID namespace.
+// Owner finds the other xdpcap process that has attached a program: `process 17 (xdpcap -i eth0)`.
+// It returns "" for other programs. It also does if this process may not inspect the owner
+// (CAP_SYS_PTRACE), or cannot see it in its PID namespace.
 func (p Program) Owner() string {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -42,8 +42,8 @@ func (p Program) Owner() string {
 	return ""
 }
 
-// isXdpcap tells whether a process, by its directory in /proc, is called xdpcap, or runs what this
-// one runs. So only a few processes have their descriptors looked at.
+// isXdpcap tells whether a process, given as its directory in /proc, is named xdpcap or runs the
+// same binary as this one. It limits the search of descriptors to a few processes.
 func isXdpcap(dir string) bool {
 	if name, err := os.ReadFile(filepath.Join(dir, "comm")); err == nil && string(name) == "xdpcap\n" {
 		return true
@@ -56,8 +56,8 @@ func isXdpcap(dir string) bool {
 	return err == nil && os.SameFile(own, theirs)
 }
 
-// holds tells whether a process has a descriptor of which the kernel shows this line: those of a
-// program and of its link have the program's id.
+// holds tells whether a process has a descriptor whose fdinfo has this line. Programs and their
+// links show the program's id there.
 func holds(dir string, line []byte) bool {
 	shown, err := filepath.Glob(filepath.Join(dir, "fdinfo", "*"))
 	if err != nil {

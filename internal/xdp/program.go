@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FindProgram looks for an XDP program by its id or name among all that are loaded on this machine.
-// The error is an ErrNoSuchProgram, or an ErrAmbiguousProgram that lists the ids of several with
-// that name. It needs CAP_BPF and CAP_SYS_ADMIN.
+// FindProgram finds an XDP program by its id or name among all that are loaded on this machine. The
+// error is an ErrNoSuchProgram, or an ErrAmbiguousProgram that lists the ids if several have that
+// name. It needs CAP_BPF and CAP_SYS_ADMIN.
 func FindProgram(nameOrID string) (Program, error) {
 	if id, err := strconv.ParseUint(nameOrID, 10, 32); err == nil {
 		return programByID(uint32(id))
@@ -55,7 +55,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 		id = next
 		prog, err := OpenProgram(uint32(id))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has gone meanwhile
+			continue // it was removed meanwhile
 		}
 		if err != nil {
 			return explainHidden(fmt.Sprintf("open BPF program %d", id), err)
@@ -68,7 +68,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 	}
 }
 
-// isLoaded tells whether a program is still there, also where this process may not look at it.
+// isLoaded tells whether a program is still loaded, even if this process may not open it.
 func (p Program) isLoaded() bool {
 	prog, err := OpenProgram(p.ID)
 	prog.Close() // Close accepts a nil program
@@ -81,11 +81,11 @@ func Identify(prog *ebpf.Program) (Program, error) {
 	if err != nil {
 		return Program{}, err
 	}
-	id, _ := info.ID() // every kernel that runs XDP programs tells it
+	id, _ := info.ID() // all kernels with XDP support return it
 	return Program{ID: uint32(id), Name: info.Name}, nil
 }
 
-// explainHidden says who may look at loaded programs, where that is why what was tried failed.
+// explainHidden adds who may look at loaded programs, if that is why the attempt failed.
 func explainHidden(tried string, err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%s: %w", tried, err)

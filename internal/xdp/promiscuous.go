@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetPromiscuous sets an interface to promiscuous mode, in which its driver takes packets for other
-// MAC addresses, too, until the Closer is closed. The kernel counts who asks for it: others that do
-// keep the interface in this mode, and a process asks no more once it has died, however it did. It
-// needs CAP_NET_RAW.
+// SetPromiscuous sets an interface to promiscuous mode until the Closer is closed: its driver then
+// also takes packets for other MAC addresses. The kernel counts the requests: the interface stays
+// in this mode while anybody else asks for it, and a process's request ends when it dies. It needs
+// CAP_NET_RAW.
 func SetPromiscuous(index int) (io.Closer, error) {
 	// A packet socket of no protocol receives nothing.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

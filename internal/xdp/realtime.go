@@ -14,12 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a real-time kernel (PREEMPT_RT) packets are handled by tasks. A lock kept those of one CPU
-// apart until Linux 6.18 dropped it (commit 3253cb49cbad). Since then a program may run in the
-// middle of another one on its CPU, or of itself, and both use the same entries of per-CPU maps.
+// On a real-time kernel (PREEMPT_RT) tasks handle packets. Until Linux 6.18 a lock let only one of
+// them run on a CPU (dropped by commit 3253cb49cbad). Since then a program can interrupt another
+// one on its CPU, or itself, and both use the same entries of per-CPU maps.
 
-// Alone lets nothing else run on the CPU while a program of the type XDP or SchedCLS runs, where
-// the kernel does not see to that. It changes nothing in programs of other types: see CheckTracing.
+// Alone makes a program of the type XDP or SchedCLS run without interruption on its CPU, if the
+// kernel does not already ensure that. It does not change programs of other types: see
+// CheckTracing.
 func Alone(spec *ebpf.ProgramSpec) error {
 	if spec.Type != ebpf.XDP && spec.Type != ebpf.SchedCLS {
 		return nil
@@ -36,8 +37,8 @@ func Alone(spec *ebpf.ProgramSpec) error {
 	return nil
 }
 
-// CheckTracing returns a *TracingError where tracing programs miss packets on this kernel: where a
-// tracer interrupts itself on a CPU, the kernel leaves it out.
+// CheckTracing returns a *TracingError if tracing programs miss packets on this kernel: a tracer
+// that interrupts itself on a CPU is skipped by the kernel.
 func CheckTracing() error {
 	kernel, err := realtime()
 	if err != nil || kernel == nil || !kernel.preempts {
@@ -49,13 +50,13 @@ func CheckTracing() error {
 	}
 }
 
-// A realtimeKernel is what a real-time kernel has.
+// A realtimeKernel describes a real-time kernel.
 type realtimeKernel struct {
-	disable, enable btf.TypeID // the functions that keep others from the CPU; 0 = Linux before 6.10
+	disable, enable btf.TypeID // the functions that disable and enable interruption; 0 = Linux before 6.10
 	preempts        bool       // whether packets interrupt each other
 }
 
-// realtime returns nil on a kernel that is none.
+// realtime returns nil if the kernel is not a real-time one.
 var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -73,7 +74,7 @@ var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 		var f *btf.Func
 		err := types.TypeByName(function, &f)
 		if errors.Is(err, btf.ErrNotFound) {
-			return &realtimeKernel{}, nil // it is older than what dropped the lock
+			return &realtimeKernel{}, nil // it is older than the change that dropped the lock
 		}
 		if err == nil {
 			*id, err = types.TypeID(f)
@@ -82,15 +83,15 @@ var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 			return nil, fmt.Errorf("look for %s in this real-time kernel: %w", function, err)
 		}
 	}
-	// The type came right before the lock was dropped (commit fd4e876f59b7). Of the lock itself the
-	// kernel tells only in its configuration.
+	// This type was added right before the lock was dropped (commit fd4e876f59b7). Only the
+	// kernel's configuration tells about the lock itself.
 	var change *btf.Struct
 	err = types.TypeByName("tasklet_sync_callback", &change)
 	k.preempts = err == nil && !isConfigured(unix.ByteSliceToString(name.Release[:]), "CONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y")
 	return k, nil
 })
 
-// isConfigured tells whether the kernel's configuration has a line, as far as it is installed.
+// isConfigured tells whether the kernel's configuration, if installed, has a line.
 func isConfigured(release, line string) bool {
 	for _, path := range []string{"/boot/config-" + release, "/lib/modules/" + release + "/config"} {
 		if text, err := os.ReadFile(path); err == nil {
@@ -100,9 +101,9 @@ func isConfigured(release, line string) bool {
 	return false
 }
 
-// callAlone returns a program that calls another one as a function, between the calls that keep
-// others from the CPU. All functions become static, because the verifier lets no global one be
-// called in between.
+// callAlone returns a program that calls another one as a function, between the calls that disable
+// and enable interruption. All functions become static, because the verifier does not allow calls
+// of global ones there.
 func callAlone(program asm.Instructions, kernel *realtimeKernel) (asm.Instructions, error) {
 	if len(program) == 0 || program[0].Symbol() == "" {
 		return nil, errors.New("it does not begin with a function")

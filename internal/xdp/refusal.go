@@ -13,17 +13,16 @@ import (
 
 //go:generate go tool bpf2go -target bpfel refusals ../../bpf/refusals.c
 
-// attachOnceMore tries again what the kernel has refused with an error, and this time listens to
-// the words in which the kernel or the driver refuses it. It returns the link where that succeeds
-// now, because the cause has gone meanwhile. Otherwise the error has the number of the first one
-// and the words, or the number alone on a kernel older than 6.6, and where this process may not
-// trace it.
+// attachOnceMore repeats an attempt that the kernel has refused, and records the message with which
+// the kernel or the driver refuses it. It returns the link if the second attempt succeeds.
+// Otherwise the error has the number of the first attempt and the message; only the number on
+// kernels before 6.6, or if this process may not trace.
 func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link, error) {
 	var errno unix.Errno
 	if !errors.As(refused, &errno) {
 		return nil, refused
 	}
-	runtime.LockOSThread() // words that other threads are told are not listened to
+	runtime.LockOSThread() // messages to other threads are not recorded
 	defer runtime.UnlockOSThread()
 	listener, err := openListener()
 	if err != nil {
@@ -41,7 +40,7 @@ func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link,
 	return nil, fmt.Errorf("%w: %s", errno, words)
 }
 
-// A listener has bpf/refusals.c listen for the thread that has opened it.
+// A listener records, by bpf/refusals.c, the messages to the thread that has opened it.
 type listener struct {
 	objects refusalsObjects
 	link    link.Link
@@ -52,7 +51,7 @@ func openListener() (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The thread's id in the namespace that this process is in, which may be a container's.
+	// The thread's id in this process's PID namespace, which may be a container's.
 	namespace, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func openListener() (*listener, error) {
 	return l, nil
 }
 
-// words are those of the last refusal, or "" where there was none.
+// words returns the message of the last refusal, or "".
 func (l *listener) words() string {
 	var note []byte
 	if err := l.objects.Words.Lookup(uint32(0), &note); err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A Stub is a program that runs another one, by a tail call, for as long as this process has the
-// Stub. It is for places that keep a program when the process is killed, such as a slot of a pinned
-// map. The kernel empties an array of programs when no process has it any more. So all that stays
-// in such a place are the stub's few instructions, and what they called is released, with its maps.
+// A Stub is a program that tail-calls another one as long as this process has the Stub. It is for
+// places that keep a program after the process is killed, such as a slot of a pinned map. The
+// kernel empties a program array when no process holds it any more. So only the stub's few
+// instructions stay there; the called program and its maps are released.
 type Stub struct {
 	*ebpf.Program           // the stub itself
-	array         *ebpf.Map // has the program that it calls
+	array         *ebpf.Map // holds the program that it calls
 }
 
-// NewStub loads a stub for prog. It returns verdict where nothing is left to call. A program can
-// call another one, or stand in an array in its place, only if they are alike: spec has the type,
-// the attach type and the flags that prog was loaded with, and the stub's name.
+// NewStub loads a stub for prog. The stub returns verdict if there is nothing left to call. A
+// program can tail-call another one, or replace it in an array, only if they are alike: spec has
+// the type, the attach type and the flags of prog, and the stub's name.
 func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, error) {
 	array, err := ebpf.NewMap(&ebpf.MapSpec{Name: "stub", Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
@@ -42,7 +42,7 @@ func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, e
 	return s, nil
 }
 
-// Close lets the stub return its verdict, wherever it still runs. A nil Stub may be closed.
+// Close makes the stub return its verdict wherever it still runs. A nil Stub may be closed.
 func (s *Stub) Close() error {
 	if s == nil {
 		return nil

@@ -16,17 +16,17 @@ type Target struct {
 	Prog     *ebpf.Program
 	Function string // the name that tracers attach to
 
-	// At is the program that is attached to the interface where the target runs: the target itself,
-	// or its dispatcher. It is zero where the target was chosen by its id and runs elsewhere.
+	// At is the program attached to the interface where the target runs: the target itself, or its
+	// dispatcher. It is zero if the target was chosen by its id and runs elsewhere.
 	At Program
 }
 
-// Targets opens the programs that the selectors choose among those that the kernel runs for an
-// interface: the attached one, or those behind a libxdp dispatcher. A selector is a program's name,
-// an id, or "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without
-// selectors Targets opens the only program that runs there. The error is an ErrNoProgram,
-// ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram where another choice
-// helps, and a *TracingError where the program cannot be traced.
+// Targets opens the programs that the selectors choose among those that run for an interface: the
+// attached one, or the components of a libxdp dispatcher. A selector is a program's name, an id, or
+// "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without selectors
+// Targets opens the only program that runs there. The error is an ErrNoProgram, ErrSeveralPrograms,
+// ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram if another choice helps, and a
+// *TracingError if the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
@@ -47,10 +47,9 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	return targets, nil
 }
 
-// OneProgram chooses a single program of those that run for an interface. Without a selector that
-// is the attached one, also where it is a libxdp dispatcher, whose verdict is the one of all
-// programs behind it. Otherwise it is the one that Targets finds; several are an
-// ErrAmbiguousProgram.
+// OneProgram chooses one of the programs that run for an interface. Without a selector that is the
+// attached one, even if it is a libxdp dispatcher: its verdict is that of all its components. With
+// a selector it is the one that Targets finds; several are an ErrAmbiguousProgram.
 func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector == "" && len(ifi.Programs) == 1 {
 		return ifi.Programs[0], nil
@@ -77,8 +76,8 @@ func chooseRunning(ifi Interface, selectors []string) ([]Program, error) {
 	return choose(ifi.Name, programs, selectors)
 }
 
-// runsAt returns the program that is attached to the interface if it is p or has p behind it,
-// otherwise the zero Program.
+// runsAt returns the program that is attached to the interface if it is p or calls p, otherwise the
+// zero Program.
 func runsAt(ifi Interface, p Program) Program {
 	for _, attached := range ifi.Programs {
 		if behind, _ := isBehind(attached.ID, p); behind || attached.ID == p.ID {
@@ -89,7 +88,7 @@ func runsAt(ifi Interface, p Program) Program {
 }
 
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
-// *TracingError where the program cannot be traced.
+// *TracingError if the program cannot be traced.
 func OpenTarget(id uint32) (Target, error) {
 	prog, err := OpenProgram(id)
 	if err != nil {
@@ -103,8 +102,8 @@ func OpenTarget(id uint32) (Target, error) {
 	return t, nil
 }
 
-// newTarget checks what tracing needs: the program must be compiled by the JIT, and have BTF, in
-// which a tracer finds the function that it attaches to.
+// newTarget checks what tracing needs: the program must be JIT-compiled and have BTF, which
+// describes the function that a tracer attaches to.
 func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	info, err := prog.Info()
 	if err != nil {
@@ -139,7 +138,7 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 			Kind:   ErrReplaced,
 		}
 	}
-	// The kernel shows the size to all who may open programs by their ids.
+	// Everyone who may open programs by their ids sees the size.
 	if size, err := info.JitedSize(); err != nil || size == 0 {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("XDP program %s is not compiled by the kernel's JIT", t.Program),
@@ -149,8 +148,8 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	return t, nil
 }
 
-// mainFunction is what BTF has of the function in which a program begins. The program's own name
-// may be another one.
+// mainFunction returns the BTF of the function in which a program begins. Its name may differ from
+// the program's name.
 func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
 	funcs, err := info.FuncInfos()
 	if err != nil {
@@ -164,9 +163,9 @@ func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
 	return nil, btf.ErrNotFound
 }
 
-// takesPacket tells whether the kernel knows the function's argument for an XDP program's context,
-// for which it gives tracers its struct xdp_buff. It goes by the name of the type. Any other
-// argument is a number to a tracer.
+// takesPacket tells whether the kernel recognizes the function's argument as the context of an XDP
+// program, by the name of its type: then tracers get a struct xdp_buff. Any other argument is just
+// a number to a tracer.
 func takesPacket(f *btf.Func) bool {
 	proto, ok := f.Type.(*btf.FuncProto)
 	if !ok || len(proto.Params) == 0 {
@@ -180,7 +179,7 @@ func takesPacket(f *btf.Func) bool {
 	return ok && context.Name == "xdp_md"
 }
 
-// replacementOf returns the program that runs in place of a target's main function, as far as this
+// replacementOf returns the program that has replaced a target's main function, as far as this
 // process may see it.
 func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	found, err := components(t.Program)

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Traced returns the constants of bpf/include/traced.h, by their names, with which a tracing
-// program looks at the packets of one interface. The program that it traces may run for others,
-// too, also in other network namespaces.
+// Traced returns the constants of bpf/include/traced.h, by name, that restrict a tracing program to
+// the packets of one interface. The traced program may also run for other interfaces, even in other
+// network namespaces.
 func Traced(ifi Interface) (map[string]any, error) {
 	var netns unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &netns); err != nil {
@@ -22,8 +22,9 @@ func Traced(ifi Interface) (map[string]any, error) {
 }
 
 // receivesBelow tells whether the interface's XDP program runs for packets that came in on another
-// device, whose master the interface is: those of a bond, and the virtual function that Hyper-V's
-// driver has for a network card. In generic mode it runs later, when they are the interface's own.
+// device whose master the interface is: the slaves of a bond, and the virtual function that
+// Hyper-V's driver uses for a network card. In generic mode the program runs later, when the
+// packets belong to the interface itself.
 func (ifi *Interface) receivesBelow() bool {
 	return ifi.Mode != Generic && (ifi.Driver == "bonding" || ifi.Driver == "hv_netvsc")
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The
-// error has the kernel's number; support.ExplainTracer finds the cause behind it.
+// error has the kernel's number; support.ExplainTracer finds the cause.
 func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 	if err != nil {
@@ -17,12 +17,11 @@ func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// A TracingError says why an XDP program cannot be traced with fentry and fexit programs, in words
-// for the user.
+// A TracingError tells the user why an XDP program cannot be traced with fentry and fexit programs.
 type TracingError struct {
 	Reason string
 	Remedy string // what to do about it; "" = there is nothing to do on this kernel
-	Kind   error  // a kind that the error matches, where the caller has another remedy; nil = none
+	Kind   error  // a kind that the error matches if the caller has another remedy; nil = none
 	Err    error  // what the kernel said; nil = it was not asked
 }
 

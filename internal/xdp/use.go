@@ -8,9 +8,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Use says why this machine needs the packets of the interface, and what to do if it does not need
-// them after all. The reason is empty where it needs none: nothing is lost when they are dropped.
-// The remedy is empty where there is none. The devices above the interface count, too: see above.
+// Use tells why this machine needs the packets of the interface, and what to do if it does not need
+// them after all. The reason is empty if it needs none: dropping them loses nothing. The remedy is
+// empty if there is none. The devices above the interface count, too: see above.
 func (ifi *Interface) Use() (reason, remedy string, err error) {
 	devices, err := ifi.above()
 	if err != nil {
@@ -25,7 +25,7 @@ func (ifi *Interface) Use() (reason, remedy string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("list the addresses of all interfaces: %w", err)
 	}
-	// The first reason is the one that is given, so those with which most is lost come first.
+	// Only the first reason is returned, so the most serious ones come first.
 	for _, d := range devices {
 		if !d.elsewhere && routes[d.index] {
 			return "the default route is over " + d.in(ifi), "", nil
@@ -42,7 +42,7 @@ func (ifi *Interface) Use() (reason, remedy string, err error) {
 			return d.in(ifi) + ", in another network namespace, gets packets from it", "", nil
 		case d.link != 0:
 			return d.in(ifi) + " gets packets from it", "", nil
-		case d.kind == "openvswitch": // its addresses are those of devices that are not above it
+		case d.kind == "openvswitch": // its addresses belong to devices that are not above it
 			return fmt.Sprintf("Open vSwitch, %s, gets packets from it", d.in(ifi)), "", nil
 		}
 	}
@@ -56,7 +56,7 @@ func (ifi *Interface) Use() (reason, remedy string, err error) {
 	return "", "", nil
 }
 
-// in names a device in a message about the interface that it is, or is above of.
+// in names a device in a message about the interface: either the interface itself, or one above it.
 func (d *device) in(ifi *Interface) string {
 	if d.kind == "" {
 		return d.name
@@ -64,7 +64,8 @@ func (d *device) in(ifi *Interface) string {
 	return fmt.Sprintf("%s (%s) above %s", d.name, d.kind, ifi.Name)
 }
 
-// address returns the first address of the device: one of IPv6 that is link-local, or another.
+// address returns the first address of the device: the first link-local IPv6 address if linkLocal
+// is set, otherwise the first other address.
 func (d *device) address(all []netlink.Addr, linkLocal bool) net.IP {
 	for _, a := range all {
 		if !d.elsewhere && a.LinkIndex == d.index && linkLocal == (a.IP.To4() == nil && a.IP.IsLinkLocalUnicast()) {
@@ -74,7 +75,7 @@ func (d *device) address(all []netlink.Addr, linkLocal bool) net.IP {
 	return nil
 }
 
-// defaultRoutes returns the indices of the interfaces over which a default route goes.
+// defaultRoutes returns the indices of the interfaces that have a default route.
 func defaultRoutes() (map[int]bool, error) {
 	over := make(map[int]bool)
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {

@@ -10,8 +10,8 @@ import (
 // A Verdict is what an XDP program returns: enum xdp_action of include/uapi/linux/bpf.h.
 type Verdict uint32
 
-// The kernel's verdicts, and the one that stands for every other number where verdicts are counted.
-// The C programs have the same list in bpf/include/verdict.h.
+// The kernel's verdicts, and one that stands for all other numbers in counters. The C programs have
+// the same list in bpf/include/verdict.h.
 const (
 	Aborted Verdict = iota
 	Drop
@@ -24,8 +24,8 @@ const (
 const (
 	// Verdicts is how many verdicts the kernel has.
 	Verdicts = int(UnknownVerdict)
-	// VerdictSlots is how many entries a table of counters by verdict has: one for each verdict and
-	// one for UnknownVerdict.
+	// VerdictSlots is the number of entries in a table of counters by verdict: one for each verdict
+	// and one for UnknownVerdict.
 	VerdictSlots = Verdicts + 1
 )
 
@@ -41,7 +41,7 @@ var verdictNames = [VerdictSlots]string{
 // VerdictNames are the names of the kernel's verdicts, in the order of their numbers.
 func VerdictNames() []string { return slices.Clone(verdictNames[:Verdicts]) }
 
-// String is the verdict's name in lower case, or its number where the kernel has no such verdict.
+// String is the verdict's name in lower case, or its number if the kernel has no such verdict.
 func (v Verdict) String() string {
 	if v < UnknownVerdict {
 		return verdictNames[v]
@@ -49,11 +49,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%d", uint32(v))
 }
 
-// Slot is the verdict's place in a table of counters with VerdictSlots entries.
+// Slot is the verdict's index in a table of counters with VerdictSlots entries.
 func (v Verdict) Slot() int { return int(min(v, UnknownVerdict)) }
 
-// SlotName is what a table of counters calls the verdict: its name, or "unknown" where the kernel
-// has no such verdict.
+// SlotName is the verdict's name in a table of counters; "unknown" if the kernel has no such
+// verdict.
 func (v Verdict) SlotName() string { return verdictNames[v.Slot()] }
 
 // ParseVerdict reads a verdict's name, with or without the kernel's XDP_, or its number.
