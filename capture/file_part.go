@@ -97,8 +97,14 @@ func (p *part) bytes(place int64) int64 {
 
 // finish brings a complete file to its disk, and then under its name. A file with an error has
 // neither its name, where Atomic gives it one, nor its packets in the account, unless it was
-// renamed by others and is whole.
+// renamed by others and is whole. Where there was no room even for the header, no file stays.
 func (p *part) finish() error {
+	if p.stream.err != nil && p.stream.size.Load() == 0 {
+		p.refused = true
+		p.file.Abandon()
+		p.file.Close()
+		return p.stream.err
+	}
 	err := p.file.Store()
 	if err == nil && p.last {
 		p.check()

@@ -435,6 +435,33 @@ func glob(t *testing.T, dir string) []string {
 	return all
 }
 
+// Where a file has no room for its header, none stays that nobody could read.
+func TestSeriesNoRoomToBegin(t *testing.T) {
+	testnet.RequireRoot(t)
+	for _, name := range []string{"out.pcapng", "out.pcapng.zst"} {
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+		path := func(p Place) string {
+			if p.Number == 1 { // the disk becomes full before this file begins
+				if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+					t.Error(err)
+				}
+			}
+			return filepath.Join(dir, fmt.Sprint(p.Number, "-", name))
+		}
+		paths, own, err := writeSeries(t, Rotation{Packets: 100, Path: path}, name, 5000)
+		if !errors.Is(err, unix.ENOSPC) || own.Total().Captured != 100 || len(paths) != 1 {
+			t.Errorf("%v, account %+v, %v", paths, own.Total(), err)
+		}
+		if left := glob(t, dir); len(left) != 2 {
+			t.Errorf("%v are left, want the first file and what fills the disk", left)
+		}
+	}
+}
+
 // A directory that has gone, or a name that is taken by something else, ends the session with an
 // error, and what the files before have is theirs.
 func TestSeriesNextFails(t *testing.T) {

@@ -249,6 +249,10 @@ func (f *File) Free() (int64, error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
+// Abandon lets Close remove a file that Open has made, as if it was never begun. It may be called
+// where nothing was written to it.
+func (f *File) Abandon() { f.begun = false }
+
 // Close closes a file of Open. If Open has made it and it was never begun, it is removed.
 func (f *File) Close() error {
 	if f.path == "" {
