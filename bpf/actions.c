@@ -2,7 +2,7 @@
 /*
  * Counts packets and bytes per verdict. xdp_pass_func, xdp_drop_func and xdp_abort_func are XDP
  * programs that give every packet one verdict; count_exit counts at the exit of an XDP program that
- * runs already. Owner: Actions in the Go package internal/meter.
+ * is already running. Owner: Actions in the Go package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -64,8 +64,8 @@ int xdp_abort_func(struct xdp_md *ctx)
 }
 
 /*
- * args[0] is the traced program's only argument, args[1] is what it returned. The packet has the
- * length that the program left it with, which may not be the one that it came with.
+ * args[0] is the traced program's only argument, args[1] is what it returned. The packet's length
+ * is the one after the program ran, which may have changed it.
  */
 SEC("fexit/xdp")
 int count_exit(__u64 *args)

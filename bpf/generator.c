@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * send_frame sends frames for tests and benchmarks. count_packets receives and counts them, so that
- * a rate with a capture can be compared with the rate without one. copy_packet copies them, which
- * is the least that any capture has to do. Owner: the Go package internal/testnet.
+ * send_frame sends frames for tests and benchmarks. count_packets receives and counts them, so
+ * that a rate with a capture can be compared with the rate without one. copy_packet copies them,
+ * which is the least that any capture does. Owner: the Go package internal/testnet.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -14,15 +14,15 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * One run of send_frame waits no longer than this: softirqs are off meanwhile, and nothing else can
- * use the CPU. User space runs the program more often instead.
+ * The longest wait in one run of send_frame: softirqs are off meanwhile, and nothing else can use
+ * the CPU. User space runs the program more often instead.
  */
 #define MAX_WAIT_NS 1000000
 
-/* How often one run reads the clock at most: far more often than is possible in MAX_WAIT_NS. */
+/* The most clock reads of one run: far more than are possible in MAX_WAIT_NS. */
 #define MAX_POLLS (1 << 20)
 
-/* Traffic that is not paced reads the clock once in this many frames. */
+/* Unpaced traffic reads the clock once in this many frames. */
 #define CLOCK_FRAMES 64
 
 /* An untagged IPv4 header without options, UDP, and the frame's number. */
@@ -116,8 +116,8 @@ int send_frame(struct xdp_md *ctx)
 		if ((void *)(f + 1) > (void *)(long)ctx->data_end)
 			return XDP_DROP;
 		/*
-		 * The kernel uses buffers again in the state in which they came back, so every
-		 * field that changes is written each time.
+		 * The kernel reuses buffers in the state in which they came back, so every field
+		 * that changes is written each time.
 		 */
 		f->udp.source = bpf_htons(run.port + seq % run.flows);
 		f->udp.check = 0; /* legal in IPv4: no checksum */
@@ -169,8 +169,8 @@ int count_packets(struct xdp_md *ctx)
 }
 
 /*
- * Where copy_packet puts packets, one after the other and then from the beginning again. A packet
- * that begins near the end of the ring ends in the slack behind it.
+ * copy_packet writes packets here, one after the other, and then starts over. A packet that begins
+ * near the end of the ring ends in the slack after it.
  */
 #define COPY_RING  (8 << 20)
 #define COPY_SLACK (1 << 16)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * How long an XDP program runs, per verdict: measured at the entry and exit of somebody else's
- * program, or inside xdp_dilih, which drops packets at random. Owner: the Latency of the Go package
+ * How long an XDP program runs, per verdict: measured at the entry and exit of another program, or
+ * inside xdp_dilih, which drops packets at random. Owner: Latency in the Go package
  * internal/meter.
  */
 #include "include/build.h"
@@ -69,7 +69,7 @@ struct {
 	__type(value, __u32);
 } output_map SEC(".maps");
 
-/* How many measurements were not sent because the ring was full. The histograms count them, too. */
+/* Measurements that were not sent because the ring was full. The histograms count them, too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -80,7 +80,7 @@ struct {
 /* xdp_dilih drops a packet if a random 32-bit number is below this; 2^32 drops all of them. */
 volatile const __u64 drop_below = 0;
 
-/* Whether xdp_dilih sends each measurement, which takes longer than all the rest of it. */
+/* Whether xdp_dilih sends each measurement, which takes longer than everything else it does. */
 volatile const bool sending = false;
 
 static __always_inline __u32 log2_of(__u64 v)
@@ -130,7 +130,7 @@ static __always_inline void count(__u32 returned, __u64 ns)
 
 	/*
 	 * bucket_of always returns less than BUCKETS. clang knows that and would remove the test
-	 * below, without which the verifier refuses the program: barrier_var hides the value from
+	 * below, but the verifier refuses the program without it: barrier_var hides the value from
 	 * clang.
 	 */
 	barrier_var(bucket);
@@ -190,14 +190,14 @@ int xdp_dilih(struct xdp_md *ctx)
 	return m.verdict;
 }
 
-/* MeasureProbeCost runs the probes on this program to find out what they cost. */
+/* MeasureProbeCost runs the probes on this program to measure their cost. */
 SEC("xdp")
 int do_nothing(struct xdp_md *ctx)
 {
 	return XDP_PASS;
 }
 
-/* replay is for tests: it counts a value as if it had been measured, and returns its bucket. */
+/* replay is for tests: it counts a value like a measured one, and returns its bucket. */
 struct replayed {
 	__u64 took_ns;
 	__u64 verdict;

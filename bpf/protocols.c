@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts packets and bytes per protocol, in three variants that must agree, and on request per size
- * and flow. A fourth variant counts less, for xdpcap bench. Owner: Protocols in the Go package
- * internal/meter.
+ * Counts packets and bytes per protocol, in three variants that must agree, and on request per
+ * size and flow. A fourth variant, for xdpcap bench, counts less. Owner: Protocols in the Go
+ * package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -23,8 +23,8 @@ enum limit {
 };
 
 /*
- * What is counted besides protocols. The bits are in one variable, so that a packet costs one load
- * of it when none is set.
+ * What is counted in addition to protocols. The bits are in one variable, so that a packet costs
+ * one load of it if none is set.
  */
 enum extra {
 	WITH_SIZES = 1,
@@ -95,7 +95,7 @@ struct {
 
 /*
  * classify_rare classifies any packet. It is not inlined, so that classify stays short. It takes
- * ctx and not a struct packet, because ctx fits in one register.
+ * ctx instead of a struct packet, because ctx fits in one register.
  */
 static __noinline __u64 classify_rare(struct xdp_md *ctx)
 {
@@ -117,8 +117,8 @@ static __noinline __u64 classify_rare_sent(struct __sk_buff *skb)
 }
 
 /*
- * classify_common finds the class of the most common packets in a few steps, and SLOTS for every
- * other packet.
+ * classify_common finds the class of the most common packets in a few steps, and returns SLOTS for
+ * all others.
  */
 static __always_inline __u64 classify_common(const void *data, const void *end)
 {
@@ -141,7 +141,7 @@ static __always_inline __u64 classify_common(const void *data, const void *end)
 	return SLOTS;
 }
 
-/* classify finds the same class as find_layers, with fewer steps for the most common packets. */
+/* classify finds the same class as find_layers, in fewer steps for the most common packets. */
 static __always_inline __u64 classify(struct xdp_md *ctx)
 {
 	__u64 class = classify_common((void *)(long)ctx->data, (void *)(long)ctx->data_end);
@@ -180,7 +180,7 @@ static __always_inline void count_naive(__u32 class, __u64 bytes)
 
 /*
  * count_ethertype counts a class that has no slot, and returns SLOTS. If its table is full, it
- * counts nothing and returns NO_ROOM: the packet is to be counted in that slot.
+ * counts nothing and returns NO_ROOM: the caller counts the packet in that slot.
  */
 static __noinline __u64 count_ethertype(__u32 class, __u64 bytes)
 {
@@ -314,9 +314,8 @@ int ultra(struct xdp_md *ctx)
 }
 
 /*
- * count_four counts with as few instructions as its four counters can be had: no bytes, no tags, no
- * protocols of IPv6. Only xdpcap bench has it, to show what the other variants pay for counting all
- * that.
+ * count_four counts with as few instructions as possible for four counters: no bytes, no tags, no
+ * protocols of IPv6. Only xdpcap bench uses it, to show the cost of counting all that.
  */
 static __always_inline int count_four(struct xdp_md *ctx)
 {
@@ -325,7 +324,7 @@ static __always_inline int count_four(struct xdp_md *ctx)
 	__u8 protocol = IPPROTO_RAW; /* any that has no counter of its own */
 	__u32 zero = 0;
 
-	/* The compiler would keep a second register, with the address of the packet itself. */
+	/* The compiler would keep another register with the address of the packet itself. */
 	asm volatile("" : "+r"(behind));
 	if (behind <= end) {
 		const struct iphdr *ip = behind - sizeof(*ip);
@@ -355,7 +354,7 @@ int four(struct xdp_md *ctx)
 	return count_four(ctx);
 }
 
-/* Of 2^32 packets the programs below count so many, chosen at random. */
+/* The programs below count this many of 2^32 packets, chosen at random. */
 volatile const __u32 sampled = 0;
 
 static __always_inline bool is_sampled(void)
@@ -388,9 +387,9 @@ int sampled_four(struct xdp_md *ctx)
 }
 
 /*
- * make_fresh gives a packet another source address than the one before it had, because BPF_PROG_RUN
- * runs a program on the same bytes again and again. Only xdpcap bench has it, without an interface:
- * every packet is of a new flow. The bytes are a part of the address in IPv4 and in IPv6.
+ * make_fresh gives a packet another source address than the previous one had, because BPF_PROG_RUN
+ * runs a program on the same bytes again and again. Only xdpcap bench uses it, without an
+ * interface: every packet is of a new flow. The bytes are part of the address in IPv4 and in IPv6.
  */
 static __always_inline struct xdp_md *make_fresh(struct xdp_md *ctx)
 {
@@ -419,7 +418,7 @@ int fresh_ultra(struct xdp_md *ctx)
 	return count_xdp(make_fresh(ctx), ULTRA);
 }
 
-/* Does nothing. xdpcap bench measures it, too, to show what running any program costs. */
+/* Does nothing. xdpcap bench measures it to show the cost of running any program. */
 SEC("xdp.frags")
 int empty(struct xdp_md *ctx __attribute__((unused)))
 {
@@ -461,13 +460,13 @@ int entry_ultra(__u64 *args)
 }
 
 /*
- * What fentry finds out about the packet that the traced program gets, for fexit to count it by its
- * verdict. The program may change the packet, so fexit would find out something else.
+ * What fentry finds out about the traced program's packet, for fexit to count it by its verdict.
+ * The program may change the packet, so fexit could find something else.
  */
 struct passage {
 	__u64 bytes; /* 0: no packet */
 	__u32 class;
-	struct flow flow; /* of IP, where flows are counted */
+	struct flow flow; /* of IP, if flows are counted */
 };
 
 struct {
@@ -477,7 +476,7 @@ struct {
 	__type(value, struct passage);
 } passages SEC(".maps");
 
-/* The verdicts that are counted: a bit for each slot. */
+/* The verdicts to count: a bit for each slot. */
 volatile const __u32 verdicts = (1 << VERDICT_SLOTS) - 1;
 
 static __always_inline struct passage *find_passage(const struct xdp_buff *xdp)
@@ -547,8 +546,8 @@ int exit_ultra(__u64 *args)
 }
 
 /*
- * count_sent counts what the stack hands over: packets before they are cut into segments, and with
- * the VLAN tag that the interface may have to put in.
+ * count_sent counts packets as the stack hands them over: before they are segmented, and including
+ * a VLAN tag that the interface may have to insert.
  */
 static __always_inline int count_sent(struct __sk_buff *skb, enum variant variant)
 {

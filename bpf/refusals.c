@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Notes in which words the kernel, or a driver, refused to attach an XDP program. The bpf system
- * call returns only a number; the words are at a tracepoint that Linux 6.6 has added. Owner: the Go
- * package internal/xdp.
+ * Records the message with which the kernel, or a driver, refused to attach an XDP program. The
+ * bpf system call returns only a number; the message is in a tracepoint that Linux 6.6 has added.
+ * Owner: the Go package internal/xdp.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -18,8 +18,8 @@ struct {
 } words SEC(".maps");
 
 /*
- * The thread whose attachments are looked at, as it sees itself: its id, and the file that is its
- * namespace of process ids.
+ * The thread whose attachments count, in its own terms: its thread id, and the inode of its PID
+ * namespace.
  */
 volatile const __u64 namespace_device = 0;
 volatile const __u64 namespace_inode = 0;

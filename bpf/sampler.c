@@ -2,15 +2,15 @@
 /*
  * Samples packets at the XDP hook. Owner: the Go package capture.
  *
- * The programs here run as XDP programs of their own, by fentry and fexit on one that runs already,
- * or at egress. Each of them is a source of packets with an account of its own. Every packet of a
- * source leaves through exactly one of the account's counters. When no program runs, each account
- * has
+ * The programs here run as XDP programs of their own, by fentry and fexit on a program that is
+ * already running, or at egress. Each of them is a source of packets and has its own account.
+ * Every packet of a source leaves through exactly one of the account's counters. When no program
+ * runs, this holds for each account:
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *
- * Each program is there twice: sample_NAME samples, and count_NAME runs companions besides. These
- * are programs of others which see every packet that the account has as seen.
+ * Each program exists twice: sample_NAME samples, and count_NAME also runs companions. These are
+ * other people's programs; they see every packet that the account counts as seen.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -27,13 +27,13 @@
 #include "include/traced.h"
 #include "include/verdict.h"
 
-/* They keep the types in BTF, for bpf2go. */
+/* These keep the types in BTF, for bpf2go. */
 struct facts *const facts_type;
 struct ring *const ring_type;
 
-/* A group is `one_in` packets that follow each other on one CPU. One of them is kept. */
+/* A group is `one_in` consecutive packets on one CPU. One of them is kept. */
 struct group {
-	__u32 left;    /* packets of the group that are still to come */
+	__u32 left;    /* packets of the group still to come */
 	__u32 kept_at; /* the packet that brings `left` down to this is kept */
 };
 
@@ -46,9 +46,9 @@ struct account {
 	struct group group;
 	__u64 cpu; /* whose account it is: capture writes it here, because to ask for it is a call
 		    */
-	__u64 missed; /* packets that the lost ones stood for: the sum of their weights */
+	__u64 missed; /* the sum of the weights of lost packets */
 	__u64 weight; /* of the packet that was drawn last; capture writes one_in here */
-	struct group by_verdict[VERDICT_UNKNOWN]; /* used where each verdict has a rate */
+	struct group by_verdict[VERDICT_UNKNOWN]; /* used if each verdict has its own rate */
 };
 
 /*
@@ -63,8 +63,8 @@ struct {
 } accounts SEC(".maps");
 
 /*
- * Room for the first bytes of a packet that is traced or sent, so that the filter can look at them,
- * and for a VLAN tag that comes between them.
+ * Room for the first bytes of a traced or sent packet, so that the filter can read them, and for a
+ * VLAN tag that is inserted between them.
  */
 struct head {
 	__u8 bytes[HEAD_BYTES];
@@ -78,11 +78,11 @@ struct {
 } heads SEC(".maps");
 
 /*
- * How many packets of a flow came to a hook so far; a full map forgets the flows that were silent
- * longest. Each hook counts by itself, so that all of them keep the same packets of a flow that
+ * How many packets of a flow have come to a hook; a full map drops the flows that were silent
+ * longest. Each hook counts separately, so that all hooks keep the same packets of a flow that
  * comes to several. The ends of a flow are in ascending order, because both directions are one
  * flow. All fragments of a packet must be one flow, too: their class is the fragment header's in
- * IPv6, and their ports are 0, because the later ones have none.
+ * IPv6, and their ports are 0, because later fragments have none.
  */
 struct flow_at_hook {
 	struct flow flow;
@@ -119,10 +119,10 @@ enum decision {
 	NOT_SAMPLED,
 };
 struct passage {
-	__u64 packets; /* how many went through the traced program */
+	__u64 packets; /* packets that went through the traced program */
 	__u64 decision;
-	__u64 weight;  /* of a packet that is kept, where not all have the same */
-	__u64 entered; /* when the program began with it, if its exit is recorded */
+	__u64 weight;  /* of a kept packet, if not all weights are equal */
+	__u64 entered; /* when the program began, if its exit is recorded */
 };
 
 /* One for each traced program; capture sets max_entries. No atomics, as for accounts. */
@@ -133,26 +133,26 @@ struct {
 	__type(value, struct passage);
 } passages SEC(".maps");
 
-/* capture sets these before it loads a program. The verifier removes the code for what is off. */
+/* capture sets these before it loads a program. The verifier removes the code that is off. */
 volatile const __u32 source = 0; /* index into accounts */
 volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
 volatile const enum stamping stamping = EVERY_PACKET;
 volatile const bool filtering = false;
-/* Whether the filter asks for a packet's length. */
+/* Whether the filter reads a packet's length. */
 volatile const bool filtering_length = false;
-/* One of this many packets is kept; 0 = not all of them are drawn at the same rate. */
+/* One of this many packets is kept; 0 = not all of them have the same rate. */
 volatile const __u32 one_in = 1;
-/* The same for packets with each verdict, where one_in is 0; without it the map `rates` says it. */
+/* If one_in is 0: whether each verdict has its own rate, or all use the one in `rates`. */
 volatile const bool drawing_by_verdict = false;
 volatile const __u32 one_in_of[VERDICT_UNKNOWN] = {};
-/* Whether flows are told apart. */
+/* Whether flows are distinguished. */
 volatile const bool choosing_flows = false;
-/* A flow is kept when its hash is not above this. */
+/* A flow is kept if its hash is at most this. */
 volatile const __u32 keep_flows_below = 0xffffffff;
 volatile const __u64 flow_seed = 0;
-/* How many packets of each flow are kept; 0 = all. */
+/* How many packets of each flow to keep; 0 = all. */
 volatile const __u64 first_packets = 0;
 /* The time that a packet costs, in units of 2^-TIME_SHIFT ns; 0 = any rate is kept. */
 volatile const __u64 packet_cost = 0;
@@ -166,7 +166,7 @@ volatile const __u32 verdict_count = 0;
 /* Only the tracers read these. */
 volatile const bool recording_entry = false;
 volatile const bool recording_exit = false;
-/* How many bytes of the packet filter_head may ask for. */
+/* How many bytes of the packet filter_head may read. */
 volatile const __u32 reach = HEAD_BYTES;
 
 static __always_inline struct account *find_account(void)
@@ -177,9 +177,9 @@ static __always_inline struct account *find_account(void)
 }
 
 /*
- * Package filter replaces these two functions, or their calls. A filter that loads a byte which the
- * packet does not have returns 0. The assembler statements keep the compiler from assuming the
- * result, and from leaving out the arguments.
+ * Package filter replaces these two functions, or their calls. A filter returns 0 if it loads a
+ * byte that the packet does not have. The assembler statements keep the compiler from assuming the
+ * result, and from removing the arguments.
  */
 __noinline int filter(struct xdp_md *ctx, __u32 wire_len)
 {
@@ -198,9 +198,9 @@ __noinline int filter_head(struct head *head, __u32 wire_len, __u32 length)
 }
 
 /*
- * Package capture puts calls of companions in place of the bodies of these two functions. They are
+ * Package capture replaces the bodies of these two functions by calls of companions. They are
  * static, because Linux 6.1's verifier lets no global function have the context of a tracer. A
- * companion changes nothing here, and what it returns is not looked at.
+ * companion changes nothing here, and its return value is ignored.
  */
 static __noinline int run_first(void *ctx)
 {
@@ -212,8 +212,7 @@ static __noinline int run_first(void *ctx)
 
 static __noinline int run_last(void *ctx)
 {
-	int done =
-		1; /* not what run_first returns, or the compiler would make the two one function */
+	int done = 1; /* differs from run_first's, or the compiler would merge the two */
 
 	asm volatile("" : "+r"(done) : "r"(ctx) : "memory");
 	return done;
@@ -221,8 +220,8 @@ static __noinline int run_last(void *ctx)
 
 /*
  * copy_head copies the packet's first bytes, at most `reach`, and sets *length to their number. It
- * is 0 for a filter that asks for no bytes, where the first of several buffers is empty, and where
- * the bytes cannot be read: the filter may still ask for the packet's length.
+ * is 0 if the filter needs no bytes, if the first of several buffers is empty, and if the bytes
+ * cannot be read: the filter may still need the packet's length.
  */
 static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *length)
 {
@@ -239,7 +238,7 @@ static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *lengt
 		return head;
 	*length = n;
 	/*
-	 * n is at most HEAD_BYTES. Linux 6.1's verifier sees it only when n is masked, in the very
+	 * n is at most HEAD_BYTES. Linux 6.1's verifier knows that only if n is masked in the very
 	 * register that goes into the call.
 	 */
 	asm volatile("" : "+r"(n));
@@ -249,7 +248,7 @@ static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *lengt
 	return head;
 }
 
-/* put_tag_back moves the MAC addresses to the beginning, and writes the tag behind them. */
+/* put_tag_back moves the MAC addresses to the beginning, and writes the tag after them. */
 static __always_inline void put_tag_back(struct head *head, __be16 protocol, __u16 tag)
 {
 	__u32 *words = (__u32 *)head->bytes;
@@ -261,7 +260,7 @@ static __always_inline void put_tag_back(struct head *head, __be16 protocol, __u
 	at[1] = bpf_htons(tag);
 }
 
-/* copy_tagged_head is copy_head for a packet whose VLAN tag the card has taken off. */
+/* copy_tagged_head is copy_head for a packet whose VLAN tag the card has removed. */
 static __always_inline struct head *copy_tagged_head(struct xdp_md *ctx, const struct facts *facts,
 						     __u32 *length)
 {
@@ -314,7 +313,7 @@ static __always_inline struct head *copy_sent_head(struct __sk_buff *skb, __u32 
 	return head;
 }
 
-/* sent_length is the number of bytes of a packet at egress with its tag in place. */
+/* sent_length is the length of a packet at egress including its tag. */
 static __always_inline __u32 sent_length(struct __sk_buff *skb)
 {
 	return skb->len + (skb->vlan_present ? TAG_BYTES : 0);
@@ -344,9 +343,9 @@ static __always_inline bool is_match(void *ctx, enum context context)
 }
 
 /*
- * pay takes one packet's cost out of the bucket. It returns false if the bucket has too little. It
- * also returns false if other CPUs changed the bucket eight times in a row between its look and its
- * exchange: at such a rate there are more than enough other packets to keep.
+ * pay takes one packet's cost out of the bucket. It returns false if the bucket has too little, or
+ * if other CPUs changed the bucket eight times in a row between its look and its exchange: at such
+ * a rate there are more than enough other packets to keep.
  */
 static __always_inline bool pay(void)
 {
@@ -403,7 +402,7 @@ static __always_inline void sort_ends(struct flow *f)
 	f->destination_port = port;
 }
 
-/* hash_flow lets every bit of the result depend on every bit of the flow and of the seed. */
+/* hash_flow makes every bit of the result depend on every bit of the flow and of the seed. */
 static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
 {
 	const __u64 *words = (const __u64 *)f;
@@ -440,7 +439,7 @@ static __always_inline bool is_kept_flow(void *ctx, enum context context)
 
 /*
  * is_drawn keeps exactly one random packet of every `size`, and draws one random number per group
- * in place of one per packet.
+ * instead of one per packet.
  */
 static __always_inline bool is_drawn(struct group *group, __u32 size)
 {
@@ -452,9 +451,9 @@ static __always_inline bool is_drawn(struct group *group, __u32 size)
 }
 
 /*
- * is_drawn_adaptively draws at the rate that capture has chosen last. A group that is larger than
- * that ends early, so that a lower rate holds at once, however few packets come. Each packet of
- * such a group was still kept with the probability that its weight says, since the rate does not
+ * is_drawn_adaptively draws at the rate that capture has chosen last. A group larger than that
+ * ends early, so that a lower rate takes effect at once, however few packets come. Each packet of
+ * such a group was still kept with the probability that its weight says, because the rate does not
  * depend on which packets were kept.
  */
 static __always_inline bool is_drawn_adaptively(struct account *account)
@@ -481,7 +480,7 @@ static __always_inline bool is_drawn_by_verdict(struct account *account, __u32 r
 	return size <= 1 || is_drawn(&account->by_verdict[returned], size);
 }
 
-/* is_drawn_otherwise is no part of the programs that draw at one rate: see one_in. */
+/* is_drawn_otherwise is not part of programs that draw at one rate: see one_in. */
 static __noinline bool is_drawn_otherwise(struct account *account, __u32 returned)
 {
 	if (drawing_by_verdict)
@@ -498,7 +497,7 @@ static __always_inline bool is_chosen(struct account *account, __u32 returned)
 	return size ? is_drawn(&account->group, size) : is_drawn_otherwise(account, returned);
 }
 
-/* The rate is the last test, so that only packets which pass all others use it up. */
+/* The rate is the last test, so that only packets that pass all others use it up. */
 static __always_inline bool is_sampled(void *ctx, enum context context, struct account *account,
 				       __u32 returned)
 {
@@ -529,8 +528,8 @@ static __always_inline __u64 make_id(__u64 cpu, __u64 number)
 }
 
 /*
- * stamp returns the time of a record. `ring` is the ring of the CPU where it is there. A tracer's
- * records may go by two rings, in which the order must follow from the stamps: each has its own.
+ * stamp returns the time of a record. `ring` is the CPU's ring, if it exists. A tracer's records
+ * may go by two rings; the stamps must give their order, so each gets its own stamp.
  */
 static __always_inline __u64 stamp(struct ring *ring, enum context context,
 				   const struct facts *facts)
@@ -545,8 +544,8 @@ static __always_inline __u64 stamp(struct ring *ring, enum context context,
 }
 
 /*
- * complete fills in what all sources know alike. The time is read as late as it can be, so that few
- * records are older than those that come before them.
+ * complete fills in what all sources determine in the same way. It reads the time as late as
+ * possible, so that few records are older than those before them.
  */
 static __always_inline void complete(struct facts *facts, const struct account *account,
 				     __u64 length, __u64 time)
@@ -559,7 +558,7 @@ static __always_inline void complete(struct facts *facts, const struct account *
 	facts->weight = account->weight;
 }
 
-/* copy copies what the record has of the packet. */
+/* copy copies the part of the packet that the record has. */
 static __always_inline bool copy(void *ctx, enum context context, void *to, __u64 length)
 {
 	if (context == XDP_MD)
@@ -572,7 +571,7 @@ static __always_inline bool copy(void *ctx, enum context context, void *to, __u6
 	return length <= MAX_COPY && !bpf_probe_read_kernel(to, length, xdp->data);
 }
 
-/* is_for_ring tells whether a ring can carry the record: a tracer copies one buffer only. */
+/* is_for_ring tells whether a ring can carry the record: a tracer can copy only one buffer. */
 static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 length)
 {
 	if (context != XDP_BUFF)
@@ -636,7 +635,7 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 		account->missed += account->weight;
 }
 
-/* is_to_be_sent counts the packets that are not to be sent, and returns true for the others. */
+/* is_to_be_sent counts the packets that are not sent, and returns true for the others. */
 static __always_inline bool is_to_be_sent(struct account *account, enum decision decision)
 {
 	if (decision == FILTERED_OUT)
@@ -677,7 +676,7 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 	emit(ctx, XDP_MD, account, &facts);
 }
 
-/* sample_xdp runs at the hook, or a program that is about to return `verdict` calls it. */
+/* sample_xdp runs at the hook, or is called by a program that is about to return `verdict`. */
 SEC("xdp.frags")
 int sample_xdp(struct xdp_md *ctx)
 {
@@ -702,7 +701,7 @@ int count_xdp(struct xdp_md *ctx)
 	return returned;
 }
 
-/* is_match_of_card lets the filter see a VLAN tag that the card has taken off. */
+/* is_match_of_card lets the filter see a VLAN tag that the card has removed. */
 static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct facts *facts)
 {
 	if (!asking_tag || !facts->tag_protocol)
@@ -743,7 +742,7 @@ static __always_inline void sample_with_card(struct xdp_md *ctx, struct account 
 	emit(ctx, XDP_MD, account, &facts);
 }
 
-/* sample_card is sample_xdp bound to its device, whose card it asks. */
+/* sample_card is sample_xdp bound to its device, and asks that device's card. */
 SEC("xdp.frags")
 int sample_card(struct xdp_md *ctx)
 {
@@ -793,8 +792,8 @@ static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 }
 
 /*
- * sample_entry decides for the exit, too. Where only exits are recorded, it only filters: the
- * packets to sample are those that the program has given a wanted verdict.
+ * sample_entry also decides for the exit. If only exits are recorded, it only filters: the packets
+ * to sample are those with a wanted verdict of the program.
  */
 static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *passage,
 					 struct account *account)
@@ -813,9 +812,9 @@ static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *p
 }
 
 /*
- * note_entered is the last that is done at an entry, and run_time_of the first at an exit, so that
- * what is done here is no part of the traced program's run time. The kernel's own way from and to
- * our programs is, which takes some 50 ns.
+ * note_entered is the last step at an entry, and run_time_of the first at an exit, so that our own
+ * work is not part of the traced program's run time. The kernel's own way to and from our programs
+ * is part of it, which takes some 50 ns.
  */
 static __always_inline void note_entered(struct passage *passage)
 {
@@ -833,9 +832,9 @@ static __always_inline __u32 run_time_of(const struct passage *passage)
 }
 
 /*
- * Not 0 once capture lets no more packets in. While fentry is detached, the kernel leaves fexit out
- * for packets that are inside the traced program. So they come out before that, or the next packet
- * would leave with what was decided about one of them.
+ * Not 0 once capture lets no more packets in. When fentry is detached, the kernel skips fexit for
+ * packets that are inside the traced program. So capture waits until they are out; otherwise the
+ * next packet would leave with a decision about one of them.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -914,8 +913,8 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 }
 
 /*
- * count_fexit is also there where exits are not recorded. Then `source` is not the exit's. The
- * first companions run for every exit, so that the time until they run is short.
+ * count_fexit also exists if exits are not recorded. Then `source` is not the exit's. The first
+ * companions run for every exit, so that little time passes before they run.
  */
 SEC("fexit/xdp")
 int BPF_PROG(count_fexit, struct xdp_buff *xdp, int returned)
@@ -957,8 +956,8 @@ static __always_inline void sample_sent(struct __sk_buff *skb, struct account *a
 }
 
 /*
- * sample_egress runs before a packet is handed to a queue of the interface. What comes next, here
- * or with others, decides what becomes of the packet.
+ * sample_egress runs before a packet goes to a queue of the interface. Later steps, ours or
+ * others', decide what happens to the packet.
  */
 SEC("tc")
 int sample_egress(struct __sk_buff *skb)
@@ -983,8 +982,8 @@ int count_egress(struct __sk_buff *skb)
 }
 
 /*
- * end_poll runs on each CPU after a NAPI poll, of any interface: see poll_time. A record that the
- * poll has interrupted, as BPF_PROG_RUN makes possible, may have the stamp that is there.
+ * end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. BPF_PROG_RUN makes
+ * it possible that a poll interrupts a record; that record may have the current stamp.
  */
 SEC("tp_btf/napi_poll")
 int end_poll(void *ctx)

@@ -4,8 +4,8 @@
  * in the Go package internal/meter. It loads a program only if the running kernel has the
  * tracepoint, with the arguments that the program reads.
  *
- * The map `counts` has one entry for each case of an event that occurred: struct key tells the
- * cases apart.
+ * The map `counts` has one entry for each case of an event that occurred: struct key identifies
+ * the case.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -45,12 +45,12 @@ struct key {
 	char to[NAME_SIZE];   /* the device that a devmap sends to */
 };
 
-/* How often an event occurred, and what it did to packets, since the program was loaded. */
+/* How often an event occurred, and its packets, since the program was loaded. */
 struct count {
 	__u64 events;
 	__u64 packets;
 	__u64 drops;
-	__u64 sched;			   /* cpumap: runs that began by waiting for packets */
+	__u64 sched;			   /* cpumap: runs that began with a wait for packets */
 	__u64 passed, dropped, redirected; /* cpumap: verdicts of the program in the map's entry */
 };
 
@@ -71,12 +71,12 @@ struct record *const record_type; /* keeps the type in BTF, for bpf2go */
 enum event *const event_type;
 
 /*
- * No atomics: each CPU has its own counts, tracepoints run with preemption off, and no program here
- * interrupts another one that counts for the same key.
+ * No atomics: each CPU has its own counts, tracepoints run with preemption off, and no program
+ * here interrupts another one that counts for the same key.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 4096); /* Tracepoints takes out what has not occurred for long */
+	__uint(max_entries, 4096); /* Tracepoints removes old cases */
 	__type(key, struct key);
 	__type(value, struct count);
 } counts SEC(".maps");
@@ -89,7 +89,7 @@ struct {
 	__type(value, struct count);
 } messages SEC(".maps");
 
-/* How many events found `counts` or `messages` full, and how many records the ring. */
+/* Events that found `counts` or `messages` full, and records that found the ring full. */
 struct loss {
 	__u64 counts;
 	__u64 records;
@@ -103,8 +103,8 @@ struct {
 } losses SEC(".maps");
 
 /*
- * The maps of the programs that are asked for. The events of a cpumap name the map and no program:
- * those of other maps are left out.
+ * The maps of the requested programs. The events of a cpumap name the map and no program: those of
+ * other maps are skipped.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -114,8 +114,8 @@ struct {
 } program_maps SEC(".maps");
 
 /*
- * The memory models that were connected to the interface that is asked for. Their later events name
- * the model and no interface.
+ * The memory models that were connected to the requested interface. Their later events name the
+ * model and no interface.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -134,8 +134,8 @@ volatile const bool record_events = false;
 volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has verdicts, since 5.9 */
 
 /*
- * The fields of the kernel's types that are read, besides those in traced.h. The loader finds their
- * places by name, and leaves out what follows three underscores.
+ * The fields of the kernel's types that are read, in addition to those in traced.h. The loader
+ * finds their offsets by name, and ignores everything after three underscores.
  */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct net_device___named {
@@ -194,7 +194,8 @@ static __always_inline void add_to(void *map, const void *key, const struct coun
 	struct count *sum = bpf_map_lookup_elem(map, key);
 
 	if (!sum) {
-		/* BPF_NOEXIST keeps what another CPU may have counted since the look-up. */
+		/* BPF_NOEXIST keeps the counts if another CPU has inserted the key since the
+		 * look-up. */
 		static const struct count none;
 
 		bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
@@ -268,7 +269,7 @@ static __always_inline int redirect(__u32 event, const struct net_device *dev,
 	struct count count = { .events = 1, .packets = !err, .drops = !!err };
 	struct detail d = { .program = prog->aux->id, .index = index };
 
-	/* The kernel passes INT_MAX where no map is involved. */
+	/* The kernel passes INT_MAX if there is no map. */
 	key.map_id = map_id == 0x7fffffff ? 0 : map_id;
 	copy_name(key.from, dev);
 	note(&key, &count, &d);
@@ -289,7 +290,7 @@ int BPF_PROG(trace_redirect_err, const struct net_device *dev, const struct bpf_
 	return redirect(REDIRECT_ERR, dev, prog, err, map_id, index);
 }
 
-/* Kernels that have the next two tracepoints, too, report each redirect through one of the four. */
+/* Kernels that also have the next two tracepoints report each redirect through one of the four. */
 SEC("tp_btf/xdp_redirect_map")
 int BPF_PROG(trace_redirect_map, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
@@ -355,7 +356,7 @@ int BPF_PROG(trace_cpumap_enqueue, int map_id, unsigned int processed, unsigned 
 	if (!is_map(map_id))
 		return 0;
 	struct key key = { .event = CPUMAP_ENQUEUE, .map_id = map_id, .to_cpu = to_cpu };
-	/* The kernel counts the packets that it had to drop as processed, too. */
+	/* The kernel counts packets that it had to drop as processed, too. */
 	struct count count = { .events = 1, .packets = processed - drops, .drops = drops };
 	struct detail d = {};
 
@@ -375,7 +376,7 @@ int BPF_PROG(trace_cpumap_kthread, int map_id, unsigned int processed, unsigned 
 	};
 	struct detail d = {};
 
-	/* Older kernels have no such argument: for them the verifier removes this as dead code. */
+	/* Older kernels lack this argument: for them the verifier removes this as dead code. */
 	if (kthread_verdicts) {
 		count.passed = verdicts->pass;
 		count.dropped = verdicts->drop;
@@ -443,7 +444,7 @@ int BPF_PROG(trace_attach_failed, const char *message)
 	struct detail d = { .message = text };
 
 	/*
-	 * The tracepoint names no interface, but a task attaches to interfaces of its own
+	 * The tracepoint names no interface, but a task can only attach to interfaces of its own
 	 * namespace.
 	 */
 	if (traced_netns && task->nsproxy->net_ns->ns.inum != traced_netns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a network card knows of a packet and its driver tells by the kernel's XDP metadata
- * functions. Only a program that is bound to the device may call them: calls that the verifier
- * removes count, too, so a program without them must not even have them in dead code.
+ * What a network card knows about a packet, read from the driver with the kernel's XDP metadata
+ * functions. Only a program that is bound to the device may call them. The verifier counts even
+ * calls in dead code, so other programs must not contain them at all.
  */
 #ifndef CARD_H
 #define CARD_H
@@ -13,24 +13,24 @@
 
 #include "record.h"
 
-/* The kernel's has names for the bits. */
+/* The kernel's type has names for these bits. */
 enum xdp_rss_hash_type {
 	XDP_RSS_TYPE_NONE = 0,
 };
 
-/* The first two are of Linux 6.3, the last one of 6.8. Each returns 0, or an error. */
+/* The first two are of Linux 6.3, the last one of 6.8. Each returns 0 or an error. */
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *ns) __ksym __weak;
 extern int bpf_xdp_metadata_rx_hash(const struct xdp_md *ctx, __u32 *hash,
 				    enum xdp_rss_hash_type *type) __ksym __weak;
 extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *protocol,
 					__u16 *tag) __ksym __weak;
 
-/* What the card is asked for; capture sets what the driver has. */
+/* What to ask the card for; capture sets the functions that the driver has. */
 volatile const bool asking_time = false;
 volatile const bool asking_hash = false;
 volatile const bool asking_tag = false;
 
-/* ask_tag asks for the VLAN tag that the card has taken off the packet. */
+/* ask_tag asks for the VLAN tag that the card has removed from the packet. */
 static __always_inline void ask_tag(struct xdp_md *ctx, struct facts *facts)
 {
 	__be16 protocol;
@@ -42,7 +42,7 @@ static __always_inline void ask_tag(struct xdp_md *ctx, struct facts *facts)
 	facts->tag = tag;
 }
 
-/* ask_rest asks for what only packets that are kept need. */
+/* ask_rest asks for the values that only kept packets need. */
 static __always_inline void ask_rest(struct xdp_md *ctx, struct facts *facts)
 {
 	__u64 ns;

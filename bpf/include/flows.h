@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The table of flows: packets and bytes of the flows with most traffic, by verdict, in memory of a
- * fixed size. Each CPU has a table of its own, which consists of buckets of WAYS entries; a hash of
- * flow and verdict chooses the bucket. A flow without an entry takes that of the flow with the
- * least traffic in its bucket, as "space saving" (Metwally and others, 2005) does.
+ * The table of flows: packets and bytes of the flows with the most traffic, by verdict, in memory
+ * of a fixed size. Each CPU has its own table of buckets with WAYS entries; a hash of flow and
+ * verdict chooses the bucket. A flow without an entry takes that of the flow with the least
+ * traffic in its bucket, as in "space saving" (Metwally and others, 2005).
  *
- * What the table says of a flow is exact since the flow has its entry. What it may have had before
- * is bounded: when a flow loses its entry, `missed` of its bucket becomes at least what it can have
- * had until then. So no flow that has no entry there has more than `missed`, and the next one that
- * takes an entry has at most that in addition to what is counted from then on. This holds whichever
- * entry is taken, for packets and for bytes.
+ * The counts of a flow are exact since it got its entry. What it may have had before is bounded:
+ * when a flow loses its entry, `missed` of its bucket rises to at least what that flow can have
+ * had until then. So no flow without an entry in the bucket has had more than `missed`, and the
+ * next one that takes an entry has had at most `missed` before. This holds whichever entry is
+ * taken, for packets and for bytes.
  */
 #ifndef FLOWS_H
 #define FLOWS_H
@@ -25,28 +25,28 @@
 #define HALVING_TIME 14 /* weights are halved every 2^14 jiffies: 66 s where a second has 250 */
 #define SEEDS	     11
 
-/* The place of packets that no program has decided about, behind the slots of all verdicts. */
+/* The slot of packets without a verdict, after the slots of all verdicts. */
 #define WITHOUT_VERDICT VERDICT_SLOTS
 
 struct flow_entry {
 	struct flow flow;
 	__u32 verdict; /* a slot of enum verdict, or WITHOUT_VERDICT */
 	__u32 unused;
-	struct tally counted; /* since the flow has this entry */
+	struct tally counted; /* since the flow got this entry */
 	struct tally error;   /* the most that it may have had before */
 };
 
 /*
- * The tags are in the first cache line and the weights in the second, so that entries of other
- * flows are not touched.
+ * The tags are in the first cache line and the weights in the second, so that searching them does
+ * not touch the entries of other flows.
  */
 struct flow_bucket {
-	__u64 version; /* odd while an entry changes hands */
-	__u64 halved;  /* when the weights were halved last, in units of 2^HALVING_TIME jiffies */
-	struct tally missed;  /* the most that a flow without an entry here may have had */
-	__u32 tags[WAYS];     /* hashes of the flows; 0: no flow had this entry yet */
-	__u64 weights[WAYS];  /* bytes that choose whose entry is taken; not for reports */
-	struct tally evicted; /* packets of flows while they had entries that others took */
+	__u64 version;	     /* odd while an entry changes its flow */
+	__u64 halved;	     /* last time that the weights were halved, in 2^HALVING_TIME jiffies */
+	struct tally missed; /* the most that a flow without an entry here may have had */
+	__u32 tags[WAYS];    /* hashes of the flows; 0: no flow had this entry yet */
+	__u64 weights[WAYS]; /* bytes; the entry with the fewest is taken; not for reports */
+	struct tally evicted; /* packets counted in entries that other flows took */
 	__u64 evictions;
 	__u64 unused;
 	struct flow_entry entries[WAYS];
@@ -54,10 +54,11 @@ struct flow_bucket {
 _Static_assert(sizeof(struct flow_bucket) == 800, "three cache lines and a half, and the entries");
 
 /*
- * flow_buckets for each CPU, one CPU after the other; Protocols sets max_entries. It is no per-CPU
- * map, because those cannot be mapped into the memory of the reader, who uses `version` to read
- * entries that do not change hands meanwhile. No atomics, as for per-CPU maps: neither XDP
- * programs, nor their tracers, nor programs at egress interrupt each other on one CPU.
+ * flow_buckets for each CPU, one CPU after the other; Protocols sets max_entries. It is not a
+ * per-CPU map, because those cannot be mapped into the memory of the reader. The reader uses
+ * `version` to read entries that do not change their flow meanwhile. No atomics, as in per-CPU
+ * maps: neither XDP programs, nor their tracers, nor programs at egress interrupt each other on
+ * one CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -100,8 +101,8 @@ static __always_inline bool is_entry_of(const struct flow_entry *e, const struct
 }
 
 /*
- * halve_weights makes what came more than a minute ago count half as much as what came since, so
- * that a flow which has ended does not keep its entry for ever.
+ * halve_weights makes traffic older than a minute count half as much, so that a flow that has
+ * ended does not keep its entry for ever.
  */
 static __always_inline void halve_weights(struct flow_bucket *b)
 {
@@ -141,7 +142,7 @@ static __always_inline void take_entry(struct flow_bucket *b, const struct flow 
 
 	struct flow_entry *e = &b->entries[least];
 
-	/* An exchange is a barrier on every machine. */
+	/* An exchange is a full barrier on every machine. */
 	__sync_lock_test_and_set(&b->version, b->version + 1);
 	if (b->tags[least]) {
 		raise(&b->missed, e);
@@ -158,7 +159,7 @@ static __always_inline void take_entry(struct flow_bucket *b, const struct flow 
 	__sync_lock_test_and_set(&b->version, b->version + 1);
 }
 
-/* add_flow counts a packet. It is not inlined, so that the verifier looks at it once. */
+/* add_flow counts a packet. It is not inlined, so that the verifier checks it only once. */
 __noinline int add_flow(const struct flow *f, __u32 verdict, __u64 bytes)
 {
 	if (!f)
@@ -182,8 +183,8 @@ __noinline int add_flow(const struct flow *f, __u32 verdict, __u64 bytes)
 }
 
 /*
- * count_flow counts IP packets by flow; the two directions of a conversation are two flows. Of the
- * fragments of a packet only the first has ports.
+ * count_flow counts IP packets by flow; the two directions of a conversation are two flows. Only
+ * the first fragment of a packet has ports.
  */
 static __always_inline void count_flow(const struct packet *p, __u64 bytes, __u32 verdict)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The interface that a traced program sends a packet out of, by XDP_TX or XDP_REDIRECT. When the
- * program returns, the kernel has yet to redirect the packet: where to, the program has told it by
- * calling bpf_redirect or bpf_redirect_map, and the kernel keeps that until then.
+ * The interface through which a traced program sends a packet, by XDP_TX or XDP_REDIRECT. The
+ * kernel redirects the packet only after the program has returned. The program has set the target
+ * by calling bpf_redirect or bpf_redirect_map, and the kernel keeps it until then.
  */
 #ifndef OUTLET_H
 #define OUTLET_H
@@ -18,8 +18,8 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct bpf_redirect_info {
 	__u32 tgt_index; /* has 64 bits in newer kernels; an interface's index is in the lower 32 */
-	void *tgt_value; /* what the look-up in a map has found */
-	struct bpf_map *map; /* where the packet goes to all interfaces in it, otherwise NULL */
+	void *tgt_value; /* result of the look-up in a map */
+	struct bpf_map *map; /* set if the packet goes to all interfaces in it, otherwise NULL */
 	__u32 map_id;
 	enum bpf_map_type map_type;
 	__u32 kern_flags;
@@ -33,27 +33,28 @@ struct task_struct {
 struct net_device___flags {
 	__u32 flags;
 };
-struct bpf_dtab_netdev { /* what a devmap has in an entry */
+struct bpf_dtab_netdev { /* an entry of a devmap */
 	struct net_device *dev;
 };
 #pragma clang attribute pop
 
 /* In kern_flags, since Linux 6.11: the other fields are set. */
 #define RI_INIT (1 << 1)
-/* In map_id, where map_type is BPF_MAP_TYPE_UNSPEC: bpf_redirect was called, which has no map. */
+/* In map_id, if map_type is BPF_MAP_TYPE_UNSPEC: set by bpf_redirect, which has no map. */
 #define NO_MAP 0x7fffffff
-/* In net_device.flags: the device is one of those that a bond consists of. */
+/* In net_device.flags: the device is a slave of a bond. */
 #define IFF_SLAVE (1 << 11)
 
-/* Whether capture has put the id of the per-CPU variable into the instruction that names it. */
+/* Whether capture has put the per-CPU variable's id into the instruction that names it. */
 volatile const bool redirect_info_in_cpu = false;
 
-/* Whether the kernel sends what the traced program returns XDP_TX for, as it does at interfaces. */
+/* Whether the kernel sends packets for which the traced program returns XDP_TX, as at interfaces.
+ * */
 volatile const bool sending_tx = false;
 
 /*
- * redirect_info returns what the last call to redirect a packet has left for the kernel, or NULL.
- * Since Linux 6.11 it belongs to the current task, and before that to the CPU.
+ * redirect_info returns the target that the last call to redirect has left for the kernel, or
+ * NULL. Since Linux 6.11 it belongs to the current task, before that to the CPU.
  */
 static __always_inline struct bpf_redirect_info *redirect_info(void)
 {
@@ -71,7 +72,7 @@ static __always_inline struct bpf_redirect_info *redirect_info(void)
 	return info->kern_flags & RI_INIT ? info : NULL;
 }
 
-/* index_of returns a device's index, and in TO_OTHER_NETNS whether it is in another namespace. */
+/* index_of returns a device's index; TO_OTHER_NETNS is set if it is in another namespace. */
 static __always_inline __u32 index_of(struct net_device *dev, struct xdp_buff *xdp)
 {
 	__u32 index = BPF_CORE_READ(dev, ifindex);
@@ -81,7 +82,7 @@ static __always_inline __u32 index_of(struct net_device *dev, struct xdp_buff *x
 	return index;
 }
 
-/* redirect_target returns 0 where the target is not one interface: a CPU, a socket, or several. */
+/* redirect_target returns 0 if the target is not one interface: a CPU, a socket, or several. */
 static __always_inline __u32 redirect_target(struct xdp_buff *xdp)
 {
 	struct bpf_redirect_info *info = redirect_info();
@@ -104,8 +105,8 @@ static __always_inline __u32 redirect_target(struct xdp_buff *xdp)
 }
 
 /*
- * find_outlet returns the interface as struct facts has it. What a device of a bond sends
- * back, the bond sends by any of its devices: that one is not known yet.
+ * find_outlet returns the interface in the form of struct facts. If a slave of a bond sends a
+ * packet back, the bond chooses one of its slaves later: it is not known yet.
  */
 static __always_inline __u32 find_outlet(struct xdp_buff *xdp, int verdict)
 {

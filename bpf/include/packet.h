@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Finds a packet's headers: find_layers finds out what the packet is and where its headers are,
- * read_flow reads the addresses and ports. Every program that looks into packets uses both.
+ * Finds a packet's headers: find_layers determines the kind of packet and where its headers are,
+ * read_flow reads the addresses and ports. Every program that parses packets uses both.
  */
 #ifndef PACKET_H
 #define PACKET_H
@@ -23,16 +23,16 @@
 #define MAX_OFFSET     1024 /* headers that begin at a later byte are not read */
 
 /*
- * A packet's class: the number of the IP protocol plus V4 or V6, for IPv6 that of the protocol
- * behind the extension headers, or the EtherType plus OTHER.
+ * A packet's class: the number of the IP protocol plus V4 or V6 (for IPv6 the protocol after the
+ * extension headers), or the EtherType plus OTHER.
  */
 enum class {
 	V4 = 0,
 	V6 = 256,
 	TRUNCATED = 512, /* the packet ends before its protocol is known */
-	NO_ROOM,	 /* an EtherType for which the table of EtherTypes had no room */
+	NO_ROOM,	 /* an EtherType that found the table of EtherTypes full */
 	SLOTS,		 /* classes below this one have slots in arrays */
-	OTHER = 1 << 16, /* by itself: IEEE 802.3, with a length in place of the type */
+	OTHER = 1 << 16, /* alone: IEEE 802.3, with a length instead of a type */
 };
 
 enum class *const class_type; /* keeps the type in BTF, for bpf2go */
@@ -41,7 +41,7 @@ enum class *const class_type; /* keeps the type in BTF, for bpf2go */
 struct layers {
 	__u32 class;
 	__u32 network;
-	__u32 transport; /* 0 in later fragments, which have none, and if it is not known */
+	__u32 transport; /* 0 if not known, and in later fragments, which have none */
 	bool is_fragment;
 };
 
@@ -53,17 +53,16 @@ struct flow {
 };
 _Static_assert(sizeof(struct flow) == 40, "a map's key has no padding");
 
-/* What a program's ctx points to. */
+/* The type that a program's ctx points to. */
 enum context {
 	XDP_MD,	  /* of an XDP program */
-	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be looked at */
+	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be read */
 	SKB,	  /* struct __sk_buff, of a program at egress */
 };
 
 /*
- * A packet that is looked at: in place by an XDP program or one at egress, or in copies of its
- * bytes by a program that traces one. `context` must be a constant, so that only one kind of access
- * is compiled.
+ * A packet to parse: an XDP program or one at egress reads it in place, a tracing program reads
+ * copies of its bytes. `context` must be a constant, so that only one kind of access is compiled.
  */
 struct packet {
 	enum context context;
@@ -94,12 +93,12 @@ static __always_inline const void *sent_bytes_at(struct __sk_buff *skb, __u64 at
 /*
  * bytes_at returns where `size` bytes at offset `at` can be read, in the packet or in `copy`, or
  * NULL if the packet ends before. The first of several buffers may be empty: then the kernel
- * copies the bytes, which it does not for tracers. A VLAN tag beside the packet is not looked at.
+ * copies the bytes, but not for tracers. A VLAN tag beside the packet is ignored.
  */
 static __always_inline const void *bytes_at(const struct packet *p, __u64 at, void *copy,
 					    __u64 size)
 {
-	/* The verifier wants a limit for what is added to a packet's address. */
+	/* The verifier wants a limit for an offset that is added to a packet's address. */
 	if (at > MAX_OFFSET)
 		return NULL;
 	if (p->context == XDP_BUFF)
@@ -108,9 +107,8 @@ static __always_inline const void *bytes_at(const struct packet *p, __u64 at, vo
 		return sent_bytes_at(p->ctx, at, copy, size);
 
 	/*
-	 * The address is loaded anew for each header. If it were kept, the verifier would check
-	 * what follows again for everything that earlier comparisons can have told it about the
-	 * address.
+	 * The address is loaded again for each header. If it were kept, the verifier would check
+	 * the following code once for each range that earlier comparisons have given the address.
 	 */
 	const volatile struct xdp_md *ctx = p->ctx;
 	const void *from = (const void *)(long)ctx->data + at;
@@ -125,7 +123,7 @@ static __always_inline bool is_tag(__be16 type)
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
 }
 
-/* is_extension is true for the headers that name the header behind them (RFC 8200, 6275). */
+/* is_extension is true for headers that name the next header (RFC 8200, 6275). */
 static __always_inline bool is_extension(__u8 protocol)
 {
 	switch (protocol) {
@@ -153,7 +151,7 @@ static __always_inline bool has_ports(__u8 protocol)
 	return false;
 }
 
-/* Every extension header begins like this, and has at least 8 bytes. */
+/* Every extension header starts like this, and has at least 8 bytes. */
 struct extension {
 	__u8 next, length;
 	__be16 offset; /* of fragments: the position in units of 8 bytes, and three bits of flags */
@@ -173,7 +171,7 @@ static __always_inline void find_ipv6_layers(const struct packet *p, struct laye
 		return;
 	__u8 protocol = ip->nexthdr;
 
-	/* The bytes behind the header of a later fragment are data and not headers. */
+	/* The bytes after the header of a later fragment are data, not headers. */
 	for (int i = 0; i < MAX_EXTENSIONS && is_first && is_extension(protocol); i++) {
 		struct extension copy;
 		const struct extension *e = bytes_at(p, at, &copy, sizeof(copy));
@@ -181,7 +179,8 @@ static __always_inline void find_ipv6_layers(const struct packet *p, struct laye
 		if (!e)
 			return;
 		if (protocol == IPPROTO_FRAGMENT) {
-			/* A fragment header on a whole packet makes it no fragment (RFC 6946). */
+			/* A packet that is whole in spite of its fragment header is not a fragment
+			 * (RFC 6946). */
 			is_first = !(e->offset & FRAGMENT_OFFSET);
 			l->is_fragment = e->offset & (FRAGMENT_OFFSET | MORE_FRAGMENTS);
 			at += sizeof(copy);
@@ -243,7 +242,7 @@ static __always_inline void walk(const struct packet *p, struct layers *l)
 		l->class = OTHER;
 }
 
-/* find_xdp_layers is not inlined, so that the verifier walks once and not for each use of it. */
+/* find_xdp_layers is not inlined, so that the verifier checks it once and not for each use. */
 __noinline int find_xdp_layers(struct xdp_md *ctx, struct layers *l)
 {
 	struct packet p = { .context = XDP_MD, .ctx = ctx };
@@ -289,8 +288,8 @@ static __always_inline bool read_addresses(const struct packet *p, __u64 at, __u
 }
 
 /*
- * read_flow reads the addresses of IP, and the ports where the layers have a transport header that
- * the packet has not lost. Without IP, the flow has MAC addresses.
+ * read_flow reads the addresses of IP, and the ports if the layers have a transport header that
+ * the packet contains. Without IP, the flow has MAC addresses.
  */
 static __always_inline void read_flow(const struct packet *p, const struct layers *l,
 				      struct flow *f)

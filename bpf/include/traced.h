@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a program that traces an XDP program may see of its packet. Each struct names only the
- * fields that are read: the loader finds their places in the running kernel's types by name.
+ * The parts of a packet that a program tracing an XDP program may read. Each struct has only the
+ * fields that are read: the loader finds their offsets in the running kernel's types by name.
  */
 #ifndef TRACED_H
 #define TRACED_H
@@ -49,22 +49,23 @@ struct xdp_buff {
 #pragma clang attribute pop
 
 /*
- * The interface whose packets are looked at: its index, 0 for all interfaces, and the inode of its
- * network namespace, because interfaces of different namespaces can have the same index. A traced
- * program may run for several interfaces.
+ * The interface whose packets count: its index, 0 for all interfaces, and the inode of its network
+ * namespace, because interfaces of different namespaces can have the same index. A traced program
+ * may run for several interfaces.
  */
 volatile const __u32 traced_ifindex = 0;
 volatile const __u32 traced_netns = 0;
 
-/* Whether packets that come in on devices below the interface, a bond for example, are its own. */
+/* Whether packets that come in on devices below the interface, such as a bond, are its own. */
 volatile const bool traced_lower = false;
 
-/* How many masters above a device are looked at. A bond may be the master of a bond. */
+/* How many masters above a device are checked. A bond may be the master of a bond. */
 #define MAX_MASTERS 2
 
 /*
- * is_below_traced looks for the interface among the masters of a device. The addresses of masters
- * are read with helpers, because the verifier knows no type for what a list of the kernel holds.
+ * is_below_traced searches for the interface among the masters of a device. The addresses of
+ * masters are read with helpers, because the verifier knows no type for the elements of a kernel
+ * list.
  */
 static __always_inline bool is_below_traced(const struct net_device *dev)
 {
@@ -84,7 +85,7 @@ static __always_inline bool is_below_traced(const struct net_device *dev)
 	return false;
 }
 
-/* is_traced tells whether a device is the interface, or one whose packets are the interface's. */
+/* is_traced tells whether a device is the interface, or one whose packets belong to it. */
 static __always_inline bool is_traced(const struct net_device *dev)
 {
 	if (!traced_ifindex)
@@ -99,7 +100,7 @@ static __always_inline bool is_from_traced(const struct xdp_buff *xdp)
 	return is_traced(xdp->rxq->dev);
 }
 
-/* It costs nothing, because the verifier makes a move of it. It is of Linux 6.2. */
+/* This costs nothing, because the verifier turns it into a move. It exists since Linux 6.2. */
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
 #define HAS_FRAGS 1 /* in xdp_buff.flags */
@@ -110,8 +111,8 @@ static __always_inline bool is_in_one_buffer(const struct xdp_buff *xdp)
 }
 
 /*
- * length_of is the number of bytes in all buffers of a traced packet. To ask the kernel for it is a
- * call, which a packet in one buffer does without.
+ * length_of is the number of bytes in all buffers of a traced packet. Asking the kernel is a call,
+ * which is skipped for a packet in one buffer.
  */
 static __always_inline __u64 length_of(struct xdp_buff *xdp)
 {

@@ -11,12 +11,12 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * A perf record counts its size in 16 bits, in steps of 8 bytes, of which perf's header takes 8 and
- * the size of the data 4. The kernel reports success for a longer record, and drops it.
+ * A perf record counts its size in 16 bits, in steps of 8 bytes; perf's header takes 8 and the
+ * size of the data 4. The kernel reports success for a longer record, but drops it.
  */
 #define PERF_MAX_RECORD ((0xffff & ~7) - 12)
 
-/* The ring of each CPU; capture opens the rings and puts them in. */
+/* The ring of each CPU; capture opens the rings and inserts them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__type(key, __u32);
@@ -24,7 +24,7 @@ struct {
 } samples SEC(".maps");
 
 /*
- * send_by_perf sends `size` bytes of a record, and behind them the first packet_bytes bytes of the
+ * send_by_perf sends `size` bytes of a record, followed by the first packet_bytes bytes of the
  * packet, which must not be shorter. It returns 0, or an error if the record was lost. Both parts
  * together have at most PERF_MAX_RECORD bytes; the kernel adds up to seven bytes of padding.
  */

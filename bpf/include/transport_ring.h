@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sends records to user space through memory that both sides share: a ring for each CPU, with one
- * writer, which is the program, and one reader. Everything that depends on that memory is in this
- * file.
+ * Sends records to user space through shared memory: a ring for each CPU, with the program as its
+ * only writer and one reader. Everything that depends on that memory is in this file.
  */
 #ifndef TRANSPORT_RING_H
 #define TRANSPORT_RING_H
@@ -11,30 +10,31 @@
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
-/* The kernel copies at most so many bytes of a packet at once. A record has room for two copies. */
+/* The kernel copies at most this many bytes of a packet at once. A record has room for two copies.
+ * */
 #define MAX_COPY	0xffff
 #define RING_MAX_PACKET (2 * MAX_COPY)
 
 /*
- * The beginning of one CPU's memory. At RING_RECORDS the records begin, and behind them is as much
- * room as one record takes, so that none continues at the beginning. Positions are bytes since the
- * ring was made. Each side writes a cache line of its own.
+ * The beginning of one CPU's memory. The records begin at RING_RECORDS. After them there is room
+ * for one more record, so that no record continues at the beginning. Positions are bytes since the
+ * ring was made. Each side writes its own cache line.
  */
 struct ring {
-	__u64 head;	 /* up to where records are complete */
-	__u64 filling;	 /* a record of this CPU is being written, here or elsewhere: not 0 */
-	__u64 woken_at;	 /* the wake_at for which the reader was woken last */
-	__u64 poll;	 /* the stamp of the poll that runs, see poll_time; 0 = there is none */
-	__u64 poll_tick; /* in which tick of the kernel's clock it was taken */
+	__u64 head;	 /* records are complete up to here */
+	__u64 filling;	 /* not 0 while a record of this CPU is being written, here or elsewhere */
+	__u64 woken_at;	 /* the last wake_at for which the reader was woken */
+	__u64 poll;	 /* the stamp of the current poll, see poll_time; 0 = none */
+	__u64 poll_tick; /* the tick of the kernel's clock in which it was taken */
 	__u64 unused[3];
-	__u64 tail;    /* up to where the reader has finished */
-	__u64 wake_at; /* the reader is to be woken when head has got there; 0 = never yet */
+	__u64 tail;    /* the reader has finished up to here */
+	__u64 wake_at; /* wake the reader when head gets here; 0 = never yet */
 	__u64 unused_too[6];
 };
 #define RING_RECORDS 128
 _Static_assert(sizeof(struct ring) == RING_RECORDS, "two cache lines");
 
-/* capture sets both sizes before it makes the map: a value for each CPU, as long as a ring is. */
+/* capture sets both sizes before it makes the map: a value per CPU, as long as its ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -44,17 +44,17 @@ struct {
 } rings SEC(".maps");
 
 /*
- * What goes into it means nothing: it is there for its waking. Each CPU rings at most once while
- * the reader sleeps, so there is always room, or the reader is being woken already.
+ * Its records mean nothing: it only wakes the reader. Each CPU uses it at most once while the
+ * reader sleeps, so there is always room, or the reader is already being woken.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } doorbell SEC(".maps");
 
-/* How many bytes of records a ring holds, a power of two; 0 = records do not go by these rings. */
+/* Bytes of records that a ring holds, a power of two; 0 = records do not go by these rings. */
 volatile const __u64 ring_size = 0;
-/* Whether other CPUs see the stores of one in their order, as on x86: see publish. */
+/* Whether other CPUs see a CPU's stores in order, as on x86: see publish. */
 volatile const bool stores_in_order = false;
 
 static __always_inline __u64 padded(__u64 size)
@@ -62,16 +62,16 @@ static __always_inline __u64 padded(__u64 size)
 	return (size + 7) & ~7ULL;
 }
 
-/* find_ring returns NULL for a CPU that was not there when the rings were made. */
+/* find_ring returns NULL for a CPU that did not exist when the rings were made. */
 static __always_inline struct ring *find_ring(__u32 cpu)
 {
 	return bpf_map_lookup_elem(&rings, &cpu);
 }
 
 /*
- * reserve returns where a record of `size` bytes is to be written, or NULL where there is no room.
- * A packet may interrupt a program that BPF_PROG_RUN runs on the same CPU, and find it at a record:
- * there is no room then, either.
+ * reserve returns where to write a record of `size` bytes, or NULL if there is no room. A packet
+ * may interrupt a program that BPF_PROG_RUN runs on the same CPU while that program writes a
+ * record: reserve then returns NULL, too.
  */
 static __always_inline void *reserve(struct ring *r, __u64 size)
 {
@@ -96,11 +96,12 @@ static __always_inline void cancel(struct ring *r)
 }
 
 /*
- * poll_time is the time at which the NAPI poll on this CPU came to its first record; end_poll ends
- * it. Reading the clock takes longer than all else about a short record. Outside polls, as where a
- * process sends, nothing ends it, so it is read anew in another tick, and where `now` asks for
- * that. While the reader sees r->poll it waits for records with this stamp. Call it after reserve
- * or show_other, which let the reader wait until r->poll is there.
+ * poll_time returns the time of the first record in the current NAPI poll on this CPU; end_poll
+ * ends the poll. Reading the clock takes longer than everything else for a short record. Outside
+ * of polls, for example when a process sends, nothing ends it, so the clock is read again in the
+ * next tick, and whenever `now` is set. While the reader sees r->poll it waits for records with
+ * this stamp. Call poll_time after reserve or show_other, which make the reader wait until r->poll
+ * is set.
  */
 static __always_inline __u64 poll_time(struct ring *r, bool now)
 {
@@ -116,10 +117,9 @@ static __always_inline __u64 poll_time(struct ring *r, bool now)
 }
 
 /*
- * show_other lets the reader wait for a record of this CPU that goes by another ring, from before
- * its stamp is taken until hide_other. It returns NULL where there is nothing to hide, as for a
- * record in the middle of another one. The exchange is a full barrier: the record is in its ring
- * before.
+ * show_other makes the reader wait for a record of this CPU that goes by another ring, from before
+ * its stamp is taken until hide_other. It returns NULL if there is nothing to hide, as for a
+ * record inside another one. The exchange is a full barrier: the record is in its ring before it.
  */
 static __always_inline struct ring *show_other(__u32 cpu)
 {
@@ -138,9 +138,10 @@ static __always_inline void hide_other(struct ring *r)
 }
 
 /*
- * show_head lets the reader find what was written up to here, which must be complete before head
- * says so. Where stores keep their order, any store does. Elsewhere it takes an exchange, which is
- * a full barrier, because clang cannot select a store-release. It takes 7 ns on x86.
+ * show_head makes the records up to here visible to the reader; they must be complete before head
+ * moves. On machines that keep the order of stores, a plain store is enough. Others need an
+ * exchange, which is a full barrier, because clang cannot emit a store-release. It takes 7 ns on
+ * x86.
  */
 static __always_inline void show_head(struct ring *r, __u64 head)
 {
@@ -153,11 +154,11 @@ static __always_inline void show_head(struct ring *r, __u64 head)
 }
 
 /*
- * publish shows a record to the reader, and wakes it if head has got to where it wants to be woken.
- * After a mere store the program may look at wake_at before others see its head. The reader, which
- * sets wake_at and then looks at head, misses this record then, and the program the new wake_at. So
- * the next record wakes the reader, wherever head is by then; it does so once, as woken_at says.
- * Where no record follows, the reader looks once more by itself: see arm in transport_ring.go.
+ * publish shows a record to the reader, and wakes it if head has reached wake_at. After a plain
+ * store, the program may read wake_at before others see its head. The reader sets wake_at and then
+ * reads head: it can miss this record while the program misses the new wake_at. So the next record
+ * wakes the reader, wherever head is by then, and only once, because of woken_at. If no record
+ * follows, the reader looks once more by itself: see arm in transport_ring.go.
  */
 static __always_inline void publish(struct ring *r, __u64 size)
 {
@@ -175,15 +176,16 @@ static __always_inline void publish(struct ring *r, __u64 size)
 }
 
 /*
- * copy_ends copies from `block` to twice as many bytes, as the first and the last `block` of them,
- * which may overlap. It looks at the packet directly, and returns false if that is not possible.
+ * copy_ends copies between `block` and twice as many bytes: the first and the last `block` of
+ * them, which may overlap. It reads the packet directly, and returns false if that is not
+ * possible.
  */
 static __always_inline bool copy_ends(const void *from, const void *end, void *to, __u64 length,
 				      const int block)
 {
 	__u64 rest = length - block;
 
-	/* Hides where rest comes from: the verifier does not know the bounds of length. */
+	/* Hides where rest comes from, because the verifier does not know the bounds of length. */
 	asm volatile("" : "+r"(rest));
 	if (rest > (__u64)block || from + block > end || from + rest + block > end)
 		return false;
@@ -198,8 +200,9 @@ static __always_inline bool copy_ends(const void *from, const void *end, void *t
 }
 
 /*
- * copy_short copies 32 to 512 bytes of what lies between `from` and `end`, as XDP programs and
- * those at egress may: a call of a helper takes as long as to copy some 500 bytes like this.
+ * copy_short copies 32 to 512 of the bytes between `from` and `end` by direct access, which XDP
+ * programs and programs at egress have: a call of a helper takes as long as copying some 500
+ * bytes.
  */
 static __always_inline bool copy_short(const void *from, const void *end, void *to, __u64 length)
 {
@@ -215,8 +218,8 @@ static __always_inline bool copy_short(const void *from, const void *end, void *
 }
 
 /*
- * copy_part copies 1 to MAX_COPY bytes by a helper; is_skb says which. Linux 6.1's verifier sees
- * these bounds only when the length is masked, in the very register that goes into the call.
+ * copy_part copies 1 to MAX_COPY bytes with a helper; is_skb chooses which. Linux 6.1's verifier
+ * knows these bounds only if the length is masked in the very register that goes into the call.
  */
 static __always_inline bool copy_part(void *ctx, bool is_skb, __u32 offset, void *to, __u64 length)
 {

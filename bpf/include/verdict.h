@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The verdicts of XDP programs, and a pair of packets and bytes, for all programs that count. The
- * same verdicts are in internal/xdp/verdict.go, and a test compares the two.
+ * The verdicts of XDP programs, and a pair of packets and bytes, for all programs that count.
+ * internal/xdp/verdict.go has the same verdicts; a test compares the two.
  */
 #ifndef VERDICT_H
 #define VERDICT_H
@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* The kernel's enum xdp_action, and a slot for every other number that a program returns. */
+/* The kernel's enum xdp_action, and a slot for all other numbers that a program returns. */
 enum verdict {
 	VERDICT_ABORTED = XDP_ABORTED,
 	VERDICT_DROP = XDP_DROP,
@@ -20,7 +20,7 @@ enum verdict {
 	VERDICT_SLOTS,
 };
 
-/* slot_of is the place of what a program returned in a table with VERDICT_SLOTS entries. */
+/* slot_of is the index of a program's return value in a table with VERDICT_SLOTS entries. */
 static __always_inline __u32 slot_of(__u32 returned)
 {
 	return returned < VERDICT_UNKNOWN ? returned : VERDICT_UNKNOWN;
