@@ -13,7 +13,7 @@ SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
 export CGO_ENABLED = 0
 
-# The same sources give the same binary, wherever the tree lies.
+# The same sources give the same binary, wherever the tree is.
 GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/xdpcap/xdpcap/internal/version.number=$(VERSION)'
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
@@ -51,7 +51,7 @@ endif
 TEST_FLAGS = -count=1 -timeout 60m
 
 # The tests on this machine mostly wait, so those with the race detector run beside the others. They
-# take less time than the others. All packages are installed before, since apt runs once at a time.
+# take less time than the others. All packages are installed first, because only one apt can run.
 test: ## run all tests, as root; installs what they need where it is missing
 	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
 	@$(SUDO) true # asks for the password before two commands need it at once
@@ -61,14 +61,14 @@ test: ## run all tests, as root; installs what they need where it is missing
 test-host: build
 	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS) ./...
 
-# The packages that start a goroutine, in code or tests: those that can have a data race. Left out
-# are tools, the system tests, which are below, and filter: it starts none but in a test that takes long.
+# The packages that start a goroutine, in code or tests: those that can have a data race. Omitted are
+# tools, the system tests (see below), and filter, which starts one only in a slow test.
 RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^contrib/\|^cmd/\|^filter/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
-# The system tests run the static binary that XDPCAP names. Without it they run themselves, so
-# that a capture of TestChaos and the servers of TestServe are looked at by the race detector, too. It
-# takes more memory than the 40 MiB in which one ending of TestChaos captures. By default every such
-# process sleeps for a second before it exits, so that more races may show: GORACE omits that.
+# The system tests run the static binary that XDPCAP names. Without XDPCAP they run themselves, so that
+# the race detector also checks the captures of TestChaos and the servers of TestServe. It needs more
+# memory than the 40 MiB that TestChaos/little_memory allows. By default every such process sleeps for
+# a second before it exits, to find more races: GORACE turns that off.
 test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
 	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
@@ -108,9 +108,9 @@ bench: build ## measure against other tools and no capture, in 20 minutes: table
 	$(SUDO) bin/bench -json docs/speed.json $(BIN)
 	bin/bench -from docs/speed.json -svg docs/speed.svg README.md docs/speed.md docs/sizing.md
 
-# As a number of inputs (20000x), FUZZTIME takes a few seconds for each target. To end by time, Go 1.26
-# sometimes reports as a failure: "context deadline exceeded". An input that covers new code is made
-# smaller in a few tries, since by default that takes up to a minute for each.
+# With FUZZTIME as a number of inputs (20000x), each target takes a few seconds. If fuzzing ends by time,
+# Go 1.26 sometimes reports the end as a failure: "context deadline exceeded". An input that covers new
+# code is minimized with few tries only, because the default takes up to a minute for each.
 fuzz: ## run every fuzz target for FUZZTIME, from the inputs in testdata/fuzz
 	@for f in $$(grep -l '^func Fuzz' $(GO_FILES)); do for t in $$(grep -o '^func Fuzz[A-Za-z]*' $$f | cut -c6-); do \
 	    $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$(dirname $$f) || exit 1; done; done
@@ -135,19 +135,19 @@ found="$$($(GO) list -f '{{join .Imports "\n"}}' $(1) | grep -E '$(2)')"; \
 [ -z "$$found" ] || { echo "$(1) must not import $$found: DESIGN.md section 1"; exit 1; }
 endef
 
-# forbid-deps looks at everything that a package is linked with, where forbid looks at its own imports only.
+# forbid-deps checks everything that a package is linked with; forbid checks its own imports only.
 define forbid-deps
 found="$$($(GO) list -deps $(1) | grep -E '$(2)')"; \
 [ -z "$$found" ] || { echo "$(1) must not depend on $$found: DESIGN.md section 1"; exit 1; }
 endef
 
-# narrow keeps comments and text at 100 columns: in the files (3) the lines that match (2), where a tab is as wide as (1).
+# narrow limits comments and text to 100 columns: lines that match (2) in the files (3); a tab counts as the spaces in (1).
 define narrow
 awk '{ line = $$0; gsub(/\t/, "$(1)", line) } line ~ "$(2)" && length(line) > 100 \
     { print FILENAME ":" FNR ": " length(line) " columns, 100 at the most"; found = 1 } END { exit found }' $(3)
 endef
 
-# need installs the Debian packages that are not there.
+# need installs the Debian packages that are missing.
 define need
 missing=""; for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q ' installed' || missing="$$missing $$p"; done; \
 if [ -n "$$missing" ]; then echo "installing:$$missing"; \

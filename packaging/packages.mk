@@ -1,4 +1,4 @@
-# What is installed, and packages of it. The Makefile includes this file.
+# Installs xdpcap, and makes packages of it. The Makefile includes this file.
 
 export PREFIX    ?= /usr/local
 export EXTCAPDIR ?= /usr/lib/$(shell uname -m)-linux-gnu/wireshark/extcap
@@ -7,7 +7,7 @@ export GENERATOR := $(CURDIR)/$(BIN)
 STAGE            := bin/stage
 PACKAGES_PACKAGES := mmdebstrap rpm tcpdump iproute2 bash-completion zsh fish tshark
 
-# The date of the newest version, which all installed files have: the same sources give the same packages.
+# All installed files get the date of the newest version: the same sources give the same packages.
 export SOURCE_DATE_EPOCH := $(shell date -u +%s -d "$$(sed -n 's/^## [0-9.]* (\(.*\))/\1/p' CHANGELOG.md | head -n 1)")
 
 .PHONY: stage install uninstall packages test-packages

@@ -1,5 +1,5 @@
-// Package packaging tests what `make packages` has made. It has no code of its own: its module is
-// there for the tools that packages take, so that the project's own module stays small.
+// Package packaging tests the results of `make packages`. It has no code of its own: its module
+// holds the tools that the packages need, so that the project's own module stays small.
 package packaging
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// run returns what a command prints, and ends the test where it fails.
+// run returns what a command prints, and ends the test if it fails.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -39,7 +39,7 @@ func built(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// paths lists what is below a root, but not what dpkg itself notes.
+// paths lists everything below a root except dpkg's own files.
 func paths(t *testing.T, root string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -94,7 +94,7 @@ func TestDebian(t *testing.T) {
 		t.Errorf("%s/xdpcap --extcap-interfaces: %s", dir, list)
 	}
 
-	// What systemctl enable makes.
+	// The links that systemctl enable makes.
 	if err := os.Symlink("/usr/lib/systemd/system/xdpcap@.service", wants+"/xdpcap@eth0.service"); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,8 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// The .rpm has the same files as the .deb, but where the distributions differ, and is installed and
-// removed by rpm.
+// The .rpm has the same files as the .deb, except where the distributions differ, and rpm installs
+// and removes it.
 func TestRPM(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	rpm := built(t, "*."+arch+".rpm")
@@ -155,7 +155,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// Packages that are built of the same sources in another directory have the same bytes.
+// Packages built from the same sources in another directory have the same bytes.
 func TestReproducible(t *testing.T) {
 	other := t.TempDir()
 	copying := exec.Command("sh", "-c", "git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "+other)
@@ -191,7 +191,7 @@ func sums(t *testing.T, dir string) map[string][32]byte {
 	return all
 }
 
-// The bill of materials in a package lists the modules that its binary is linked of.
+// The bill of materials in a package lists the modules that are linked into its binary.
 func TestBillOfMaterials(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		root := t.TempDir()
@@ -225,7 +225,7 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 }
 
-// Shells complete by the files of the package, also behind a comma.
+// Shells complete with the files of the package, even after a comma.
 func TestCompletions(t *testing.T) {
 	root := t.TempDir()
 	run(t, "dpkg-deb", "-x", built(t, "*_"+runtime.GOARCH+".deb"), root)

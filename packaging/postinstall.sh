@@ -1,5 +1,5 @@
 #!/bin/sh
-# After an installation or an upgrade: systemd reads the unit. A capture that runs goes on as it is.
+# After an installation or an upgrade: systemd reads the unit. A running capture is not affected.
 set -e
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true

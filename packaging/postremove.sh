@@ -1,6 +1,6 @@
 #!/bin/sh
-# After the files went. dpkg says "purge" where nothing shall stay, rpm 0: then the links go that
-# systemctl enable has made. What was captured stays: it is the user's.
+# After the files are removed. If nothing shall stay (dpkg says "purge", rpm 0), the links that
+# systemctl enable has made are removed, too. Captured files stay: they belong to the user.
 set -e
 case "$1" in purge | 0)
     rm -f /etc/systemd/system/*.wants/xdpcap@*.service

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Before the files go, and not before an upgrade: captures of the unit end. dpkg says "remove", rpm 0.
+# Before the files are removed, but not before an upgrade: stops the unit's captures. dpkg says
+# "remove", rpm 0.
 set -e
 case "$1" in remove | 0)
     if [ -d /run/systemd/system ]; then

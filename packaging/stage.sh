@@ -1,8 +1,9 @@
 #!/bin/sh
-# stage.sh ROOT BINARY: lays everything that is installed under ROOT, where `make install` and the
-# packages take it from. The environment says where: PREFIX, EXTCAPDIR, ZSHDIR, and SBOM, if there
-# is one. GENERATOR is an xdpcap that runs on this machine and makes manual pages and completions.
-# All files have the time SOURCE_DATE_EPOCH, so that packages of the same sources are the same.
+# stage.sh ROOT BINARY: puts all files to install under ROOT, from where `make install` and the
+# packages take them. Environment variables give the paths: PREFIX, EXTCAPDIR, ZSHDIR, and SBOM, if
+# there is one. GENERATOR is an xdpcap that runs on this machine and makes manual pages and
+# completions. All files get the time SOURCE_DATE_EPOCH, so that packages of the same sources are
+# equal.
 set -eu
 umask 022
 root=$1 binary=$2
@@ -31,7 +32,7 @@ sed "s,@BINDIR@,$PREFIX/bin,; s,@DOCDIR@,$doc," packaging/xdpcap@.service > "$ro
 place 0644 "$root/unit" "$PREFIX/lib/systemd/system/xdpcap@.service"
 rm "$root/unit"
 
-# All texts, since README.md and the pages have links to each other.
+# All texts, because README.md and the pages link to each other.
 for file in *.md LICENSE docs/*; do
     place 0644 "$file" "$doc/$file"
 done

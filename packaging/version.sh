@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints the version of what is in this tree: that of the tag, if there is one, or else the newest
-# one in CHANGELOG.md, which is being worked on then, with the commit. A heading without a number,
-# such as "Unreleased", is passed over.
+# Prints the version of this tree: that of the tag, if there is one; otherwise the newest version in
+# CHANGELOG.md, which is still in work, with the commit. A heading without a number, such as
+# "Unreleased", is skipped.
 cd "$(dirname "$0")/.."
 if tag=$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null); then
     # v0.1.0-5-gabcdef0 is newer than v0.1.0, so it becomes 0.1.0+5.gabcdef0.

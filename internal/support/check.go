@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An Answer says whether something works here. The zero value says that it is not known.
+// An Answer tells whether something works here. The zero value means that it is not known.
 type Answer int
 
 const (
@@ -19,7 +19,7 @@ const (
 
 var answerNames = [...]string{"unknown", "no", "yes"}
 
-// String is the answer's name, or its number where it has none.
+// String is the answer's name, or its number if it has none.
 func (a Answer) String() string {
 	if a < 0 || int(a) >= len(answerNames) {
 		return strconv.Itoa(int(a))
@@ -30,15 +30,14 @@ func (a Answer) String() string {
 // MarshalText writes the answer's name: "yes", "no" or "unknown".
 func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// A Check is one thing that was looked at, and what was found.
+// A Check is one question and its answer.
 type Check struct {
 	Key    string `json:"-"`
 	Answer Answer `json:"answer"`
-	Reason string `json:"reason,omitempty"` // why not, or what is to be known about a yes; else ""
+	Reason string `json:"reason,omitempty"` // why not, or a note on a yes; else ""
 	Remedy string `json:"remedy,omitempty"` // against a no; "" = nothing, or what Kind says
 
-	// Kind is for callers that have a remedy of their own: by other options, for example. nil =
-	// none.
+	// Kind is for callers that have their own remedy, such as other options. nil = none.
 	Kind error `json:"-"`
 }
 
@@ -60,10 +59,10 @@ func no(key, reason, remedy string) Check {
 }
 func unknown(key, reason string) Check { return Check{Key: key, Reason: reason} }
 
-// Checks are in the order in which they are shown.
+// Checks are in the order of display.
 type Checks []Check
 
-// Get finds a check by its key. The answer of one that was not made is Unknown.
+// Get finds a check by its key. If the check was not made, its answer is Unknown.
 func (cs Checks) Get(key string) Check {
 	for _, c := range cs {
 		if c.Key == key {
@@ -73,7 +72,7 @@ func (cs Checks) Get(key string) Check {
 	return Check{Key: key}
 }
 
-// MarshalJSON makes one object whose keys are those of the checks, in their order.
+// MarshalJSON makes one object: a key for each check, in order.
 func (cs Checks) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -97,8 +96,8 @@ func (cs Checks) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// all says yes when all needs do. Otherwise it is like the first need that says no, or like the
-// first one that is unknown if none says no.
+// all says yes if all needs do. Otherwise it is like the first need that says no, or like the first
+// unknown one if none says no.
 func all(key string, needs ...Check) Check {
 	for _, answer := range []Answer{No, Unknown} {
 		for _, n := range needs {

@@ -16,13 +16,13 @@ import (
 // oldestKernel is Linux 6.1, the oldest that is supported.
 const oldestKernel = 6<<16 | 1<<8
 
-// errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it where a kernel has
-// no trampolines.
+// errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it if a kernel has no
+// trampolines.
 const errENOTSUPP = unix.Errno(524)
 
-// ExplainLoad explains an error of loading a program or making a map. The text begins with what was
-// tried. The capabilities must have been checked before: EPERM then has another cause than the one
-// that the library suggests.
+// ExplainLoad explains an error of loading a program or creating a map. The text begins with what
+// was tried. The capabilities must have been checked before, so that EPERM has another cause than
+// the one that the library suggests.
 func ExplainLoad(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
@@ -44,14 +44,14 @@ const (
 	turnJITOn = "sysctl net.core.bpf_jit_enable=1"
 )
 
-// isLogged tells whether the verifier refused a program in these words.
+// isLogged tells whether the verifier's log contains the words.
 func isLogged(err error, words string) bool {
 	var verifier *ebpf.VerifierError
 	return errors.As(err, &verifier) && strings.Contains(strings.Join(verifier.Log, "\n"), words)
 }
 
-// ExplainBTF explains an error of reading what the kernel says about its own types. The text begins
-// with what was tried.
+// ExplainBTF explains an error of reading the kernel's description of its types (BTF). The text
+// begins with what was tried.
 func ExplainBTF(tried string, err error) error {
 	if missing := CheckBTF(); missing != nil {
 		err = missing
@@ -59,8 +59,8 @@ func ExplainBTF(tried string, err error) error {
 	return fmt.Errorf("%s: %w", tried, err)
 }
 
-// CheckBTF is nil where the kernel says something about its own types. Without that, no program
-// can call its functions by their names.
+// CheckBTF returns nil if the kernel describes its types (BTF). Without that, no program can call
+// its functions by name.
 func CheckBTF() error {
 	if !exists(kernelBTF) {
 		return fmt.Errorf("there is no %s: %s", kernelBTF, takeBTF)
@@ -88,8 +88,8 @@ func ExplainTracer(err error, target xdp.Program) error {
 	return fmt.Errorf("trace XDP program %s: %w", target.WithOwner(), explained)
 }
 
-// isSampler tells whether a capture at the XDP hook calls its program so: the second one is bound
-// to its device.
+// isSampler tells whether a capture at the XDP hook uses this program name. The second name is for
+// the program that is bound to its device.
 func isSampler(name string) bool { return name == "sample_xdp" || name == "sample_card" }
 
 // explainTracing returns nil or an *xdp.TracingError.
@@ -100,11 +100,11 @@ func explainTracing(err error) error {
 	return findCircumstances().explainTracing(err)
 }
 
-// circumstances tell apart the causes that one error number can have.
+// circumstances distinguish the causes that one error number can have.
 type circumstances struct {
 	missing []string // capabilities that tracing needs
 	noBTF   bool     // the kernel does not describe its own types
-	refused refusal  // what may refuse a program although the capabilities are held
+	refused refusal  // possible cause if the capabilities are held
 }
 
 func findCircumstances() circumstances {
@@ -142,13 +142,13 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	return e
 }
 
-// A refusal is what may be behind an EPERM although the capabilities are held.
+// A refusal is a possible cause of EPERM although the capabilities are held.
 type refusal struct {
 	why   string // completes the sentence "the kernel refuses it"
 	allow string // what to do about it; "" = use another kernel
 }
 
-// remedy says what to do where a system call was refused.
+// remedy tells what to do if a system call was refused.
 func (r refusal) remedy(call string) string {
 	if r.allow == "" {
 		return "use another kernel"

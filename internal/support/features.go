@@ -58,7 +58,8 @@ func (r *Report) features(l limits) Checks {
 	}
 }
 
-// sent is whether what the interface sends can be captured. The reason of a yes says how.
+// sent checks whether packets that the interface sends can be captured. The reason of a yes says
+// how.
 func (r *Report) sent(rings Check) Check {
 	egress := r.egress()
 	c := all(FeatureSent, r.rights(), egress, rings, r.port())
@@ -68,7 +69,7 @@ func (r *Report) sent(rings Check) Check {
 	return c
 }
 
-// meters is whether packets can be counted: where a program runs by tracing it, otherwise by a
+// meters checks whether packets can be counted: by tracing the running program, or else by a
 // program of ours.
 func (r *Report) meters(traced Check) Check {
 	if r.occupied() {
@@ -78,7 +79,7 @@ func (r *Report) meters(traced Check) Check {
 	return all(FeatureMeters, r.rights(), k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), r.port())
 }
 
-// latency is whether run times can be measured. The kernel's counters have their mean also where a
+// latency checks whether run times can be measured. The kernel's counters have the mean even if a
 // program cannot be traced.
 func (r *Report) latency(traced Check) Check {
 	c := r.meters(traced)
@@ -98,8 +99,8 @@ func (r *Report) rights() Check {
 	return yes("")
 }
 
-// openPrograms is whether this process may open the programs of others. The kernel opens programs
-// by their ids only for CAP_SYS_ADMIN.
+// openPrograms checks whether this process may open other processes' programs. The kernel opens
+// programs by their ids only for CAP_SYS_ADMIN.
 func (r *Report) openPrograms() Check {
 	if !has(r.Privileges.held, unix.CAP_SYS_ADMIN) {
 		return no("", "the kernel shows programs of others to CAP_SYS_ADMIN only",
@@ -108,7 +109,7 @@ func (r *Report) openPrograms() Check {
 	return yes("")
 }
 
-// target is whether the program that the interface runs can be traced.
+// target checks whether the program that the interface runs can be traced.
 func (r *Report) target() Check {
 	if !r.occupied() {
 		return yes("")
@@ -116,8 +117,8 @@ func (r *Report) target() Check {
 	return r.Interface.Program.Traceable
 }
 
-// vacant is whether the interface has room for an XDP program of ours. Its kind, whose remedy is a
-// capture beside the program, it has only where that works.
+// vacant checks whether the interface has room for an XDP program of ours. It only has a kind if
+// the remedy for that kind, a capture beside the program, works.
 func (r *Report) vacant(beside Check) Check {
 	if !r.occupied() {
 		return yes("")
@@ -130,7 +131,7 @@ func (r *Report) vacant(beside Check) Check {
 	return c
 }
 
-// port is whether packets of the interface can be looked at.
+// port checks whether packets of the interface can be captured.
 func (r *Report) port() Check {
 	if r.Interface == nil {
 		return yes("")
@@ -142,9 +143,9 @@ func (r *Report) port() Check {
 	return yes("")
 }
 
-// native is whether a program of ours would run in native mode. It is unknown where the MTU is
-// larger than one buffer and the driver does not say that XDP gets packets of several: some drivers
-// accept our program all the same.
+// native checks whether a program of ours would run in native mode. It is unknown if the MTU is
+// larger than one buffer and the driver does not report that XDP gets packets of several: some
+// drivers accept our program all the same.
 func (r *Report) native() Check {
 	c := r.Interface
 	switch {
@@ -156,7 +157,7 @@ func (r *Report) native() Check {
 	return c.Native
 }
 
-// perf completes a check of perf's rings by what this user may lock in memory.
+// perf adds to a check of perf's rings how much memory this user may lock.
 func (l limits) perf(c Check) Check {
 	switch size := l.largest(); {
 	case c.Answer != Yes:
@@ -170,7 +171,7 @@ func (l limits) perf(c Check) Check {
 	return c
 }
 
-// pinning is whether there is a file system in which a hook map can be pinned.
+// pinning checks whether there is a file system in which a hook map can be pinned.
 func pinning(l limits) Check {
 	if l.bpfFS {
 		return yes("")

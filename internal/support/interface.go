@@ -7,14 +7,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An Interface is what a network interface and its driver offer to XDP.
+// An Interface is what a network interface and its driver offer for XDP.
 type Interface struct {
 	Name    string           `json:"name"`
-	Driver  string           `json:"driver"` // "" = it has none to name
+	Driver  string           `json:"driver"` // "" = none
 	Type    string           `json:"type"`   // link-layer type: "ether", ...
 	Up      bool             `json:"up"`
 	MTU     int              `json:"mtu"`       // bytes
-	Queues  int              `json:"rx_queues"` // that receive now; 0 = unknown
+	Queues  int              `json:"rx_queues"` // queues that receive now; 0 = unknown
 	Native  Check            `json:"native_xdp"`
 	Frags   Check            `json:"xdp_frags"`
 	LRO     *bool            `json:"lro"`             // nil = unknown
@@ -70,8 +70,8 @@ func traceable(p xdp.Program, mode xdp.Mode) Check {
 
 const tellsSince = "the kernel tells since 6.3"
 
-// nativeXDP asks the driver. It does not try, because many drivers reset their queues when a
-// program is attached.
+// nativeXDP asks the driver. It does not try to attach, because many drivers reset their queues for
+// that.
 func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	const key = "native_xdp"
 	switch {
@@ -90,7 +90,7 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 // quiet are drivers without a card, which do not reset anything when a program is attached.
 var quiet = []string{"veth", "tun", "netkit", "virtio_net", "xen-netfront"}
 
-// disturbance says what attaching a program may do to the traffic of a driver.
+// disturbance tells what attaching a program may do to the traffic of a driver.
 func disturbance(driver string) string {
 	if slices.Contains(quiet, driver) {
 		return ""
@@ -99,10 +99,10 @@ func disturbance(driver string) string {
 }
 
 // oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is
-// one page, and XDP needs room in it, too.
+// one page, and XDP also needs room in it.
 const oneBuffer = 3000
 
-// fragments is whether packets that are larger than one buffer reach XDP programs.
+// fragments checks whether packets larger than one buffer reach XDP programs.
 func fragments(ifi xdp.Interface, told netdevFeatures) Check {
 	const key = "xdp_frags"
 	switch {

@@ -6,9 +6,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// MustBond makes a bond, in the mode active-backup, of the receiving interfaces of pairs, which are
-// all in one namespace. It waits until they are up again, and is removed at the end of the test. An
-// XDP program of the bond runs for packets that come in on any of them. Needs the module bonding.
+// MustBond makes a bond, in the mode active-backup, of the receiving interfaces of pairs, which
+// must be in one namespace. It waits until they are up again, and removes the bond at the end of
+// the test. An XDP program of the bond runs for packets that come in on any of them. Needs the
+// module bonding.
 func MustBond(tb TB, name string, pairs ...*Pair) {
 	tb.Helper()
 	if err := pairs[0].Rx.Do(func() error { return makeBond(name, pairs) }); err != nil {
@@ -51,7 +52,7 @@ func makeBond(name string, pairs []*Pair) error {
 		if err != nil {
 			return err
 		}
-		if err := netlink.LinkSetDown(link); err != nil { // the driver takes only what is down
+		if err := netlink.LinkSetDown(link); err != nil { // the driver only accepts interfaces that are down
 			return err
 		}
 		if err := netlink.LinkSetMaster(link, bond); err != nil { // sets it up

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MustFailingDisk returns a directory on a disk that takes 6 MB and fails to keep them: only fsync
-// says so. It needs root and loop devices, which the emulated machine has not got.
+// MustFailingDisk returns a directory on a disk that accepts 6 MB and then fails to store them:
+// only fsync reports that. It needs root and loop devices, which the emulated machine lacks.
 func MustFailingDisk(tb TB) string {
 	tb.Helper()
 	RequireRoot(tb)
 	SkipEmulated(tb)
 	Require(tb, "mkfs.ext4")
-	// An image on a file system that has not got the room that the image promises.
+	// An image on a file system that has less room than the image promises.
 	small, mounted := tb.TempDir(), tb.TempDir()
 	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=2m"); err != nil {
 		tb.Fatalf("mount a tmpfs: %v", err)

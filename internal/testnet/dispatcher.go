@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// DispatcherComponents are the programs behind a Dispatcher, in the order in which they run. The
-// last one drops every packet.
+// DispatcherComponents are the programs that a Dispatcher calls, in the order in which they run.
+// The last one drops every packet.
 var DispatcherComponents = []string{
 	dispatcherProgFirewallComponent, dispatcherProgLoadBalancerComponent, dispatcherProgStatisticsComponent,
 }
@@ -128,7 +128,7 @@ func (d *Dispatcher) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReplaceMain has another program run in place of the target's main function until the target is
+// ReplaceMain makes another program run instead of the target's main function until the target is
 // closed: the first of DispatcherComponents, which passes every packet. It returns that program's
 // id. Needs a kernel where extension programs load.
 func (t *Target) ReplaceMain() (id uint32, err error) {

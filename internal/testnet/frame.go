@@ -11,7 +11,7 @@ import (
 )
 
 // Sizes in bytes of whole Ethernet frames, without the checksum at the end, which programs never
-// see. MinFrame is what is usually called a 64-byte frame.
+// see. MinFrame is usually called a 64-byte frame.
 const (
 	MinFrame = 60
 	MaxFrame = 9014 // at MTU 9000
@@ -21,8 +21,8 @@ const (
 	SequenceOffset = 14 + 20 + 8
 )
 
-// NumberedPort is the destination port of numbered frames, and their source port. Where
-// GeneratorOptions.Flows asks for several source ports, it is the first.
+// NumberedPort is the destination port of numbered frames, and their source port. With several
+// source ports (GeneratorOptions.Flows) it is the first.
 const NumberedPort = 9999
 
 // Endpoint is one side of a conversation.
@@ -48,8 +48,8 @@ var (
 )
 
 // Path builds the frames of one direction. Every frame begins with its Ethernet header, is at least
-// MinFrame long, has the right checksums and lengths, and belongs to the caller. Impossible
-// requests panic, because they are mistakes in a test.
+// MinFrame long, has correct checksums and lengths, and belongs to the caller. Impossible requests
+// panic, because they are mistakes in a test.
 type Path struct {
 	Src, Dst Endpoint
 }
@@ -60,9 +60,8 @@ func TxToRx() Path { return Path{TxEndpoint, RxEndpoint} }
 // Reverse is the direction of the answers.
 func (p Path) Reverse() Path { return Path{p.Dst, p.Src} }
 
-// UDPFrame is a numbered frame from Tx to Rx: IPv4 and UDP, size bytes in all
-// (MinFrame to MaxFrame), with the number seq at SequenceOffset and zeroes
-// behind it.
+// UDPFrame is a numbered frame from Tx to Rx: IPv4 and UDP, size bytes long (MinFrame to MaxFrame),
+// with the number seq at SequenceOffset and zeroes after it.
 func UDPFrame(size int, seq uint64) []byte {
 	if size < MinFrame || size > MaxFrame {
 		panic(fmt.Sprintf("testnet: UDP frame of %d bytes", size))
@@ -72,8 +71,8 @@ func UDPFrame(size int, seq uint64) []byte {
 	return TxToRx().UDP(NumberedPort, NumberedPort, payload)
 }
 
-// Sequence returns the number of a numbered frame. The frame may have VLAN tags, and may be cut
-// behind the number. ok is false for any other frame.
+// Sequence returns the number of a numbered frame. The frame may have VLAN tags, and may be
+// truncated after the number. ok is false for any other frame.
 func Sequence(frame []byte) (seq uint64, ok bool) {
 	const etherType = 12
 	tags := 0
@@ -212,7 +211,7 @@ func (p Path) ethernet(t layers.EthernetType) *layers.Ethernet {
 	return &layers.Ethernet{SrcMAC: p.Src.MAC, DstMAC: p.Dst.MAC, EthernetType: t}
 }
 
-// ipLayer is an IP header, which goes into a frame and into the checksum of its transport layer.
+// ipLayer is an IP header: it goes into a frame, and into the checksum of the transport layer.
 type ipLayer interface {
 	gopacket.NetworkLayer
 	gopacket.SerializableLayer

@@ -16,8 +16,8 @@ import (
 )
 
 // MaxLiveFrame is the size in bytes of the largest frame that a Generator sends. The kernel puts
-// each frame in one page and needs a part of the page itself. It is a little less than what kernels
-// since 5.18 accept.
+// each frame in one page and needs a part of the page itself. Kernels since 5.18 accept a little
+// more.
 const MaxLiveFrame = 3000
 
 // maxRepeat is the most frames that one system call is asked for. The kernel counts them in 32
@@ -30,10 +30,9 @@ const maxWait = time.Millisecond
 // Generator sends frames from a Pair's Tx side, in the kernel: millions per second from one core.
 // The receiver must poll, or the kernel drops the frames: it needs an XDP program on Rx, or
 // PairOptions.GRO.
-//
-// Frames are sent in the order of their numbers, and each Run goes on with the number after the
-// last. A Generator does one Run at a time; other calls wait. To send from several CPUs at once,
-// use one Generator for each, with numbers of its own (SetSequence).
+// Frames are sent in the order of their numbers, and each Run continues after the last number. A
+// Generator does one Run at a time; other calls wait. To send from several CPUs at once, use one
+// Generator for each, with separate numbers (SetSequence).
 type Generator struct {
 	mu   sync.Mutex
 	pair *Pair
@@ -57,8 +56,8 @@ type GeneratorOptions struct {
 	Flows int     // number of source ports to use in turn, from NumberedPort on; 0: 1
 
 	// Batch is how many frames (1 to 256) are handed to Rx at once: Rx runs when a batch is
-	// complete. 0 is 64, which is the kernel's default, or fewer where at this Rate a batch would
-	// take longer than 50 us to fill.
+	// complete. 0 is 64, the kernel's default, or fewer if a batch would take longer than 50 us to
+	// fill at this Rate.
 	Batch int
 }
 
@@ -103,8 +102,8 @@ func (g *Generator) SetSequence(next uint64) error {
 }
 
 // Run sends frames until Count is reached or ctx is done. The end of ctx is not an error: Result
-// says how many were sent. Sent includes frames that found the ring of Rx full, which Pair.Stats
-// counts. There are none as long as Rx polls on the CPU that sends, as it does after each batch
+// tells how many were sent. Sent includes frames that found the ring of Rx full, which Pair.Stats
+// counts. There are none as long as Rx polls on the CPU that sends. It does so after each batch
 // unless something moves its polling to another CPU: measured on Linux 6.18, for every Batch.
 //
 // While the run waits until the next frame is due, nothing else can run on its CPU, for up to a
@@ -235,7 +234,7 @@ func (g *Generator) send(ctx context.Context, opts GeneratorOptions) error {
 }
 
 // stopWhenDone ends the calling thread's system call once ctx is done. The caller calls wait on the
-// same thread when it does not send any more; wait returns when no signal can come any more.
+// same thread when it has finished sending; wait returns when no more signals can come.
 func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
 	tid := unix.Gettid()
 	over, ended := make(chan struct{}), make(chan struct{})

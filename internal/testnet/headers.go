@@ -9,22 +9,22 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// Headers is a frame, and what its headers say, as gopacket decodes them.
+// Headers is a frame and the values of its headers, decoded by gopacket.
 type Headers struct {
 	Name  string
 	Frame []byte
 
 	IPVersion           int // 4, 6, or 0 for everything else
-	Protocol            int // number of the upper-layer protocol, or the EtherType; 0 for a length in its place
+	Protocol            int // number of the upper-layer protocol, or the EtherType; 0 if there is a length instead
 	Source, Destination netip.AddrPort
-	Fragment            bool // the frame has a part of a packet, and not all of it
+	Fragment            bool // the frame has only a part of a packet
 	Truncated           bool // the frame ends before its protocol is known
 
 	protocolEnd int // bytes of the frame that tell the protocol
 	portsEnd    int // bytes of the frame that tell the ports; 0 = it has none
 }
 
-// Cut returns the same frame without the bytes from n on.
+// Cut returns the same frame cut to n bytes.
 func (h Headers) Cut(n int) Headers {
 	h.Frame = h.Frame[:n]
 	if n < h.portsEnd {
@@ -104,7 +104,7 @@ func transportHeader() []byte {
 }
 
 // ipv4Frame returns a frame whose IPv4 header has this many bytes of options. field is the header's
-// 16 bits of fragment flags and position.
+// 16 bits of fragment flags and offset.
 func ipv4Frame(protocol byte, field uint16, options int) []byte {
 	h := make([]byte, 20, 60)
 	h[0], h[8], h[9] = byte(0x45+options/4), 64, protocol
@@ -161,7 +161,7 @@ func extensionSize(number, length byte) int {
 	return (int(length) + 1) * 8
 }
 
-// decodeHeaders panics where gopacket cannot decode the frame, because then the frame is wrong.
+// decodeHeaders panics if gopacket cannot decode the frame, because then the frame is wrong.
 func decodeHeaders(name string, frame []byte) Headers {
 	h := Headers{Name: name, Frame: frame}
 	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.NoCopy)
@@ -184,13 +184,13 @@ func decodeHeaders(name string, frame []byte) Headers {
 			return h
 		}
 	}
-	if h.Protocol < 0x600 { // a length of IEEE 802.3, which gopacket leaves as it is behind a tag
+	if h.Protocol < 0x600 { // a length of IEEE 802.3, which gopacket does not decode after a tag
 		h.Protocol = 0
 	}
 	return h
 }
 
-// decodeExtensions also decodes where gopacket stops: behind a fragment header, and at the mobility
+// decodeExtensions also decodes where gopacket stops: after a fragment header, and at the mobility
 // header, which gopacket does not know.
 func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.IPProtocol, []byte, bool) {
 	for {
@@ -232,7 +232,7 @@ func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.
 	}
 }
 
-// decodePorts reads the ports of the protocols that have them, from the beginning of their header.
+// decodePorts reads the ports from the beginning of the header of a protocol that has them.
 func (h *Headers) decodePorts(source, destination []byte, payload []byte, first bool) {
 	var ports [2]uint16
 	switch layers.IPProtocol(h.Protocol) {

@@ -10,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// RunInterrupted calls run on CPU 0, again and again, by two threads. One has real-time priority,
-// and wakes so many times: there it interrupts the other one, wherever the kernel lets it. It
-// returns how often run was called. Needs root.
+// RunInterrupted calls run on CPU 0, again and again, from two threads. One has real-time priority
+// and wakes the given number of times: it then interrupts the other one, wherever the kernel allows
+// it. It returns how often run was called. Needs root.
 func RunInterrupted(times int, run func() error) (calls uint64, err error) {
 	var n atomic.Uint64
 	var done atomic.Bool
@@ -41,7 +41,7 @@ func RunInterrupted(times int, run func() error) (calls uint64, err error) {
 				return err
 			}
 			for i := range times {
-				// Other times each time, so that the other thread is met everywhere.
+				// A different delay each time, so that the other thread is interrupted everywhere.
 				pause := unix.NsecToTimespec(int64(20*time.Microsecond) + int64(i%97)*int64(time.Microsecond))
 				unix.Nanosleep(&pause, nil)
 				if err := count(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Patience is how long a test waits for what must happen. It only guards against a hang: under
-// load, an emulated machine needs many seconds for what takes milliseconds elsewhere.
+// Patience is how long a test waits for something that must happen. It only guards against a hang:
+// under load, an emulated machine needs many seconds for what takes milliseconds elsewhere.
 const Patience = time.Minute
 
 // WaitFor waits until holds returns true, and ends the test if that takes longer than Patience.
@@ -77,8 +77,8 @@ func MustDispatcher(tb TB, p *Pair) *Dispatcher {
 	return d
 }
 
-// MustGenerator loads a generator and closes it at the end of the test. Where the kernel has no
-// live frames it skips the test.
+// MustGenerator loads a generator and closes it at the end of the test. If the kernel has no live
+// frames it skips the test.
 func MustGenerator(tb TB, p *Pair) *Generator {
 	tb.Helper()
 	RequireLiveFrames(tb)
@@ -100,9 +100,9 @@ func MustStats(tb TB, p *Pair) PairStats {
 	return s
 }
 
-// WaitArrived waits until sent more frames than at before have been delivered to Rx or dropped, and
+// WaitArrived waits until sent more frames than before have been delivered to Rx or dropped, and
 // returns how many were delivered. XDP programs saw exactly these. Under load, and on emulated
-// machines, they may be fewer than were sent.
+// machines, fewer may be delivered than were sent.
 func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint64) {
 	tb.Helper()
 	want := before.Delivered + before.Dropped + sent
@@ -114,8 +114,8 @@ func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint6
 	return now.Delivered - before.Delivered
 }
 
-// Send sends frames by a system call each, and waits until they have arrived. It ends the test if
-// one of them found Rx's ring full, since no test sends so many.
+// Send sends frames with one system call each, and waits until they have arrived. It ends the test
+// if a frame found Rx's ring full, because no test sends that many.
 func Send(tb TB, p *Pair, frames ...[]byte) {
 	tb.Helper()
 	before := MustStats(tb, p)
@@ -134,9 +134,10 @@ func Send(tb TB, p *Pair, frames ...[]byte) {
 	}
 }
 
-// Generate sends opts.Count frames from the kernel, on an emulated machine at a lower rate (see
-// Rate), and waits until they have arrived. A test must compare what it counts with delivered (see
-// WaitArrived) and not with what was sent. Where the kernel has no live frames it skips the test.
+// Generate sends opts.Count frames from the kernel (on an emulated machine at a lower rate, see
+// Rate), and waits until they have arrived. A test must compare its counts with delivered (see
+// WaitArrived), not with the number of frames sent. If the kernel has no live frames it skips the
+// test.
 func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64) {
 	tb.Helper()
 	RequireLiveFrames(tb)

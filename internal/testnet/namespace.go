@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is a network namespace without a name on disk. The kernel removes it and its interfaces
-// after Close, when the last process and socket in it are gone. A killed program leaves nothing
+// Namespace is a network namespace without a name on disk. After Close, the kernel removes it and
+// its interfaces when the last process and socket in it are gone. A killed program leaves nothing
 // behind.
 //
-// Its methods may be called concurrently, Close once and last.
+// Its methods may be called concurrently. Close is called once, after all others.
 type Namespace struct {
 	handle netns.NsHandle
 }
@@ -74,11 +74,11 @@ func setIPv6(scope string, on bool) error {
 }
 
 // Do runs f in the namespace, on the calling goroutine, and returns f's error. Meanwhile the
-// goroutine is locked to its thread. Afterwards it is back in its former namespace, also when f
-// ends by panic or [runtime.Goexit] (as testing.TB.Fatal does). Calls may be nested.
+// goroutine is locked to its thread. Afterwards it is back in its former namespace, even if f ends
+// by panic or [runtime.Goexit] (as testing.TB.Fatal does). Calls may be nested.
 //
-// Goroutines that f starts are not in the namespace. net.Dial and its like start some: f must open
-// sockets itself, or Start a process.
+// Goroutines that f starts are not in the namespace. net.Dial and similar functions start some: f
+// must open sockets itself, or Start a process.
 func (ns *Namespace) Do(f func() error) error {
 	return onOwnThread(func() error {
 		if err := netns.Set(ns.handle); err != nil {
@@ -96,14 +96,14 @@ func (ns *Namespace) Start(cmd *exec.Cmd) error {
 	return ns.Do(cmd.Start)
 }
 
-// Close releases the namespace. Processes in it go on.
+// Close releases the namespace. Processes in it keep running.
 func (ns *Namespace) Close() error {
 	return ns.handle.Close()
 }
 
 // onOwnThread runs f, which may change the thread's network namespace, and then returns the thread
-// to the former one. If that fails, the thread stays locked, so that the runtime ends it with the
-// goroutine and gives it to no other.
+// to the former one. If that fails, the thread stays locked, so that the runtime ends it together
+// with the goroutine and never reuses it.
 func onOwnThread(f func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := netns.Get()

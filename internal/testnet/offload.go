@@ -9,8 +9,7 @@ import (
 )
 
 // setGRO turns an interface's generic receive offload on, as ethtool -K does. It runs inside the
-// namespace. With GRO a veth polls (NAPI), and only an interface that polls takes redirected
-// frames.
+// namespace. With GRO a veth polls (NAPI), and only a polling interface accepts redirected frames.
 func setGRO(ifname string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

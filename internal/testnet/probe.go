@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// TellsRefusals says whether this kernel explains in words why it refuses to attach an XDP program.
+// TellsRefusals tells whether this kernel gives a message when it refuses to attach an XDP program.
 // Linux 6.6 and later do.
 func TellsRefusals() bool {
 	kernel, err := btf.LoadKernelSpec()
@@ -22,8 +22,8 @@ func TellsRefusals() bool {
 	return err == nil
 }
 
-// ProbeLiveFrames returns the error if BPF_PROG_RUN cannot send live frames here. Kernels older
-// than 5.18 refuse the flag. Needs root.
+// ProbeLiveFrames returns an error if BPF_PROG_RUN cannot send live frames here. Kernels older than
+// 5.18 refuse the flag. Needs root.
 func ProbeLiveFrames() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.XDP,
@@ -36,7 +36,7 @@ func ProbeLiveFrames() error {
 	return runLiveFrames(prog, make([]byte, MinFrame), 1, 1)
 }
 
-// ProbeFentry returns the error if an fentry program on an XDP program does not load here, or would
+// ProbeFentry returns an error if an fentry program on an XDP program does not load here, or would
 // miss packets. Needs root.
 func ProbeFentry() (err error) {
 	if err := xdp.CheckTracing(); err != nil {

@@ -15,24 +15,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ReceiverOptions say what else the program of a Receiver does. With the zero value it has two
-// instructions, which return the verdict.
+// ReceiverOptions say what else the program of a Receiver does. With the zero value it has only the
+// two instructions that return the verdict.
 type ReceiverOptions struct {
 	Count bool // count packets and bytes
 
-	// Sequence checks the numbers that the Generator and UDPFrame write into frames, too. Implies
+	// Sequence also checks the numbers that the Generator and UDPFrame write into frames. Implies
 	// Count.
 	Sequence bool
 
 	// Copy copies each packet into a ring of 8 MiB, one after the other, whether or not anybody
-	// reads them: the least that a capture has to do. Not together with Count. Packets must come on
-	// one CPU only.
+	// reads them: the least that a capture does. Not together with Count. Packets must come on one
+	// CPU only.
 	Copy bool
 }
 
-// Receiver is an attached XDP program that returns the same verdict for every packet. A capture's
-// cost is the difference to a Receiver without it. It accepts packets of several buffers, so the
-// MTU does not matter. Its methods may be called concurrently, Close once and last.
+// Receiver is an attached XDP program that returns the same verdict for every packet. The cost of a
+// capture is measured against a Receiver alone. It accepts packets of several buffers, so the MTU
+// does not matter. Its methods may be called concurrently. Close is called once, after all others.
 type Receiver struct {
 	prog     *ebpf.Program
 	link     link.Link
@@ -183,8 +183,9 @@ type Copies struct {
 // copyRing is COPY_RING in generator.c.
 const copyRing = 8 << 20
 
-// Take reads what was copied since the last call into buffer, as much as fits, and returns how many
-// bytes that were, 0 for nothing new. What was overwritten before it could be read is left out.
+// Take reads what was copied since the last call into buffer, as much as fits, and returns the
+// number of bytes; 0 if there is nothing new. Bytes that were overwritten before they could be read
+// are skipped.
 func (c *Copies) Take(buffer []byte) (n int, err error) {
 	var word [8]byte
 	if _, err := c.memory.ReadAt(word[:], int64(unsafe.Offsetof(generatorCopies{}.Head))); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// UDP destination ports that say which way a Redirector sends a packet.
+// UDP destination ports that choose how a Redirector sends a packet on.
 const (
 	BackPort      = 1 + iota // XDP_TX
 	IndexPort                // to an interface, by its index
@@ -26,8 +26,8 @@ type Redirector struct {
 	link link.Link
 }
 
-// AttachRedirector attaches the program to Rx of a pair. out's Rx is the interface that it
-// redirects to, in the same namespace, and that of elsewhere the one in another. Needs root.
+// AttachRedirector attaches the program to Rx of a pair. It redirects to out's Rx, which is in the
+// same namespace, or to elsewhere's Rx, which is in another one. Needs root.
 func AttachRedirector(pair, out, elsewhere *Pair) (r *Redirector, err error) {
 	spec, err := loadRedirect()
 	if err != nil {

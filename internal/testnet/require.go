@@ -19,7 +19,7 @@ type TB interface {
 }
 
 // skip skips the test. On CI, and in the kernels that `make test-kernels` boots, it fails the test
-// instead, because there no test may silently not run.
+// instead, because no test may be skipped silently there.
 func skip(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" || Emulated() {
@@ -47,8 +47,8 @@ func Require(tb TB, tool string) {
 	}
 }
 
-// RequireLiveFrames skips the test where a Generator cannot work. With CI=true in the environment
-// it fails instead.
+// RequireLiveFrames skips the test if a Generator cannot work. With CI=true in the environment it
+// fails instead.
 func RequireLiveFrames(tb TB) {
 	tb.Helper()
 	RequireRoot(tb)
@@ -57,7 +57,7 @@ func RequireLiveFrames(tb TB) {
 	}
 }
 
-// RequireFentry skips the test where fentry programs do not load, also on CI, where some build
+// RequireFentry skips the test if fentry programs do not load, even on CI, because some build
 // machines cannot load them. These tests run again in the kernels that `make test-kernels` boots;
 // there it fails instead.
 func RequireFentry(tb TB) {

@@ -9,11 +9,11 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// TaggedHash is the hash of packets that TagBeside lets have a tag.
+// TaggedHash is the hash that TagBeside gives to packets.
 const TaggedHash = 0xfeedc0de
 
-// TagBeside lets everything that the sending side sends have a VLAN tag and a hash beside the
-// packet, as a card hands packets up whose tags it takes off, until it is closed. The protocol is
+// TagBeside gives everything that the sending side sends a VLAN tag and a hash beside the packet,
+// until it is closed: a card that removes tags hands packets up in this form. The protocol is
 // 0x8100 or 0x88a8. It needs tcx, Linux 6.6.
 func TagBeside(p *Pair, protocol, tag uint16) (io.Closer, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{

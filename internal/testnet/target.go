@@ -21,8 +21,8 @@ const (
 	UnknownPort = 12 // for NoVerdict
 )
 
-// NoVerdict is what a Target returns for UnknownPort: a number that the kernel
-// knows no verdict for.
+// NoVerdict is what a Target returns for UnknownPort: a number that is not one of the kernel's
+// verdicts.
 const NoVerdict xdp.Verdict = 77
 
 // A TargetKind is one of the programs of testdata/target.c.
@@ -97,14 +97,14 @@ func (t *Target) link(prog *ebpf.Program, ifname string) error {
 	return err
 }
 
-// AttachInDevmap attaches to an interface a program that redirects every packet to the interface
+// AttachInDevmap attaches a program to an interface that redirects every packet to the interface
 // with the index to, in the same namespace. The redirect goes through the entry of a devmap, where
-// this program runs. The peer of that interface needs GRO to take the frames.
+// t's program runs. The peer of the second interface needs GRO to accept the frames.
 func (t *Target) AttachInDevmap(ns *Namespace, ifname string, to int) error {
 	return t.attachInMap(ns, ifname, ebpf.DevMap, uint32(to))
 }
 
-// AttachInCPUMap attaches to an interface a program that redirects every packet to CPU 0, through
+// AttachInCPUMap attaches a program to an interface that redirects every packet to CPU 0 through
 // the entry of a cpumap, where this program runs.
 func (t *Target) AttachInCPUMap(ns *Namespace, ifname string) error {
 	const queue = 256 // packets
@@ -153,7 +153,7 @@ func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, fi
 func (t *Target) Program() *ebpf.Program { return t.prog }
 func (t *Target) Hook() *ebpf.Map        { return t.coll.Maps[targetMapHook] }
 
-// Verdicts returns the packets by verdict. At xdp.UnknownVerdict are those with any other number.
+// Verdicts returns the packets by verdict. Packets with any other number are at xdp.UnknownVerdict.
 func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {
 	for i := range counts {
 		var perCPU []uint64

@@ -23,19 +23,19 @@ import (
 type PairOptions struct {
 	Tx, Rx         *Namespace // nil: a new namespace, closed with the pair
 	TxName, RxName string     // "": tx0 and rx0
-	MTU            int        // bytes behind the Ethernet header; 0: 1500
+	MTU            int        // bytes after the Ethernet header; 0: 1500
 	Queues         int        // receive and transmit queues of either side; 0: 1
 	Addresses      bool       // TxEndpoint's and RxEndpoint's IPv4 addresses, and ARP
 	IPv6           bool       // their IPv6 addresses; the pair is then not silent, because of neighbour discovery
 
-	// GRO turns on generic receive offload on Rx. With it Rx takes what the Generator sends also
+	// GRO turns on generic receive offload on Rx. With it Rx accepts the Generator's frames even
 	// without an XDP program.
 	GRO bool
 }
 
-// Pair is a veth pair: what is sent on one interface arrives on the other.
-// The Generator and the Sender send on Tx; XDP is run on Rx. Its methods may be
-// called concurrently, Close once and last.
+// Pair is a veth pair: a packet sent on one interface arrives on the other. The Generator and the
+// Sender send on Tx; XDP is run on Rx. Its methods may be called concurrently. Close is called
+// once, after all others.
 type Pair struct {
 	Tx, Rx           *Namespace
 	TxName, RxName   string
@@ -106,15 +106,16 @@ func (p *Pair) make(opts PairOptions) error {
 	return nil
 }
 
-// pairsMade counts pairs, so that each Tx has an interface index of its own.
+// pairsMade counts pairs, so that each Tx has its own interface index.
 var pairsMade atomic.Int32
 
-// veth asks for equally many queues on both sides: the driver refuses XDP programs on a receiver
-// with fewer queues than the sender. By default it would make one per CPU and use the first.
+// veth asks for the same number of queues on both sides: the driver refuses XDP programs on a
+// receiver with fewer queues than the sender. By default it would make one per CPU and use the
+// first.
 //
-// Tx's index is chosen because both ends would have the same one in two new namespaces. Linux then
-// takes them for interfaces without a peer, whose changes can wait: before 6.8 they could send only
-// after a second.
+// Tx's index is set explicitly, because both ends would have the same one in two new namespaces.
+// Linux then treats them as interfaces without a peer, whose changes can wait: before 6.8 they
+// could send only after a second.
 func (p *Pair) veth(opts PairOptions) *netlink.Veth {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = p.TxName
@@ -191,10 +192,10 @@ func waitReady(name string, e Endpoint, opts PairOptions) error {
 	}
 }
 
-// notReady returns what an interface still lacks, "" for nothing.
+// notReady returns what an interface still lacks; "" if it is ready.
 func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
-	// The kernel lets an interface send some time after both ends are up, and
-	// silently drops what comes earlier.
+	// The kernel lets an interface send only some time after both ends are up, and silently drops
+	// earlier packets.
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return "", err
@@ -205,12 +206,11 @@ func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
 	if !opts.IPv6 {
 		return "", nil
 	}
-	// A worker of the kernel makes a new IPv6 address usable, also without duplicate address
-	// detection: it joins the multicast group that neighbour solicitations for the address are sent
-	// to, and then adds the address's local route. Solicitations that come earlier are ignored. The
-	// other end repeats them twice, a second apart, then gives up and drops the packet. The worker
-	// can take longer than that, because it waits for a lock that the removal of other namespaces
-	// holds.
+	// A worker of the kernel makes a new IPv6 address usable, even without duplicate address
+	// detection: it joins the multicast group of the address's neighbour solicitations, and then
+	// adds the address's local route. Earlier solicitations are ignored. The other end repeats them
+	// twice, a second apart, then gives up and drops the packet. The worker can take longer than
+	// that, because it waits for a lock that the removal of other namespaces holds.
 	ok, err := hasLocalRoute(e.IPv6)
 	if err != nil {
 		return "", err

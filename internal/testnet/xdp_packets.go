@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// XDPPackets is how many packets the XDP hook of Rx has seen, in native mode, since the pair was
-// made: the driver counts them by itself, whatever program is attached. While a program is being
-// attached or detached the count may be off by a packet or two, so nothing should be sent then.
+// XDPPackets is how many packets Rx's XDP hook has seen in native mode since the pair was made: the
+// driver counts them, whatever program is attached. While a program is being attached or detached
+// the count may be off by a packet or two, so send nothing then.
 func (p *Pair) XDPPackets() (packets uint64, err error) {
 	err = p.Rx.Do(func() error {
 		link, err := netlink.LinkByIndex(p.RxIndex) // a test may have renamed it
@@ -35,7 +35,7 @@ func (p *Pair) XDPPackets() (packets uint64, err error) {
 	return packets, nil
 }
 
-// What linux/ethtool.h calls these.
+// Names of linux/ethtool.h.
 const (
 	ethtoolNameSize    = 32 // ETH_GSTRING_LEN
 	ethtoolCounters    = 1  // ETH_SS_STATS

@@ -53,8 +53,8 @@ func write(out io.Writer, binary, version string) error {
 	return cdx.NewBOMEncoder(out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 }
 
-// component names a module by its package URL. The checksum of go.sum, which is over a list of
-// files and not over one file, is a property.
+// component names a module by its package URL. The checksum of go.sum is a property, because it
+// covers a list of files and not one file.
 func component(m *debug.Module) cdx.Component {
 	url := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B")
 	c := cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: url, Name: m.Path, Version: m.Version, PackageURL: url}

@@ -13,10 +13,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// copying measures the least that any capture at XDP has to do: an XDP program copies each packet's
-// bytes into memory, and a thread on the other CPU reads them there, once a millisecond. It has no
-// clock, no record around the bytes, and does not look whether the reader keeps up. The trial's CPU
-// time is that of the thread.
+// copying measures the least that any capture at XDP does: an XDP program copies each packet's
+// bytes into memory, and a thread on the other CPU reads them there once a millisecond. It has no
+// clock and no records, and does not check whether the reader keeps up. The trial's CPU time is the
+// thread's.
 func (n *network) copying(ctx context.Context, verdict xdp.Verdict, w load) (t trial, err error) {
 	r, err := testnet.AttachReceiver(n.pair.Rx, rxName, verdict, testnet.ReceiverOptions{Copy: true})
 	if err != nil {
@@ -39,7 +39,7 @@ func (n *network) copying(ctx context.Context, verdict xdp.Verdict, w load) (t t
 	return t, errors.Join(err, readErr)
 }
 
-// takeCopies reads what was copied until it is told to stop, and returns the CPU time.
+// takeCopies reads the copies until it is told to stop, and returns its CPU time.
 func takeCopies(copies *testnet.Copies, stop *atomic.Bool) (cpu time.Duration, err error) {
 	err = thread.Quiet(1, func() error {
 		buffer := make([]byte, 256<<10)

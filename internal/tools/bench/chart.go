@@ -17,7 +17,7 @@ const (
 	headHeight  = 52
 )
 
-// chartSizes are the frames, in bytes on the wire, that the chart has a column for, where they were
+// chartSizes are the frame sizes, in bytes on the wire, of the chart's columns, if they were
 // measured.
 var chartSizes = []int{64, 512, 1518, 9000}
 
@@ -87,7 +87,7 @@ func concat(parts ...[]chartRow) (all []chartRow) {
 	return all
 }
 
-// add adds a part below the others: of each row, what figure returns for each frame size.
+// add adds a part below the others: for each row, the result of figure for each frame size.
 func (c *chart) add(r *Report, title string, rows []chartRow, figure func(Row) float64) {
 	p := chartPart{Title: title, Y: c.Height + 18}
 	top := c.Height + headHeight

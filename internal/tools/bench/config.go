@@ -10,11 +10,11 @@ type config struct {
 	what  string
 	size  int
 	args  []string
-	kept  float64 // which part of the packets goes into a ring
+	kept  float64 // the part of the packets that goes into a ring
 	place place
 
-	// Whether the traffic's rate is measured, too. Where the frame's size is all that differs, it
-	// is in the sheets.
+	// Whether the traffic's rate is also measured. If only the frame's size differs, it is in the
+	// sheets.
 	traffic bool
 }
 
@@ -29,7 +29,7 @@ const (
 	atEgress
 )
 
-// What the configurations are called that others are compared with.
+// The names of configurations that others are compared with.
 const (
 	wholeName   = "whole packets"
 	sampleName  = "--sample 1000"
@@ -43,7 +43,7 @@ const (
 	countName   = "counting alone"
 )
 
-// pollArgs have the clock read once for many packets.
+// pollArgs make xdpcap read the clock once for many packets.
 var pollArgs = []string{"-j", "host_lowprec"}
 
 var configs = []config{
@@ -70,13 +70,13 @@ var configs = []config{
 		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
 }
 
-// ringBytes is how much a ring holds by default, and ringPart which part of it is filled at a time.
+// ringBytes is how much a ring holds by default, and ringPart is the part that is filled at a time.
 const (
 	ringBytes = 8 << 20
 	ringPart  = 0.4
-	// mostRepeat is the most packets at a time where they do not fill a ring.
+	// mostRepeat is the most packets at a time if they do not fill a ring.
 	mostRepeat = 500_000
-	// recordBytes is at most what a record has besides the packet.
+	// recordBytes is the most that a record has besides the packet.
 	recordBytes = 96
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// captureCost measures xdpcap's own program while xdpcap runs, and reads what it sends.
+// captureCost measures xdpcap's own program while xdpcap runs and reads what the program sends.
 func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport string) (result []float64, err error) {
 	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c)}
 	args := []string{"-i", rxName}
@@ -90,7 +90,7 @@ func contextOf(frame []byte, ifindex int) []byte {
 	return b.Bytes()
 }
 
-// hookTargets loads two programs with hook maps, of which one is pinned for xdpcap.
+// hookTargets loads two programs with hook maps; one map is pinned for xdpcap.
 func (l *lab) hookTargets(s *subject) (path string, remove func(), err error) {
 	var undo []func() error
 	remove = func() {
@@ -124,7 +124,7 @@ func (l *lab) hookTargets(s *subject) (path string, remove func(), err error) {
 	return path, remove, targets[0].Hook().Pin(path)
 }
 
-// clockCost measures a program that reads the clock and does nothing else.
+// clockCost measures a program that only reads the clock.
 func (l *lab) clockCost(ctx context.Context) ([]float64, error) {
 	return l.instructionsCost(ctx, asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
@@ -133,8 +133,8 @@ func (l *lab) clockCost(ctx context.Context) ([]float64, error) {
 	})
 }
 
-// countCost measures a program that counts packets and does nothing else, the least that a capture
-// does with one that it passes over.
+// countCost measures a program that only counts packets: the least that a capture does with a
+// packet that it skips.
 func (l *lab) countCost(ctx context.Context) ([]float64, error) {
 	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	if err != nil {
@@ -203,7 +203,7 @@ type costing struct {
 	all     []float64
 }
 
-// measureCosts measures what a packet costs in the kernel, in each configuration, and what the
+// measureCosts measures the kernel's cost per packet in each configuration, and the rate that the
 // traffic keeps with it.
 func (b *bench) measureCosts(ctx context.Context) (err error) {
 	l, err := newLab(networkOptions{cpus: 1}, b.costRuns)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The blocks that documents can have. What stands between the two lines
+// The blocks that documents can have. The text between the two lines
 //
 //	<!-- begin NAME: ... -->
 //	<!-- end NAME -->
@@ -56,8 +56,8 @@ func (r *Report) fill(text string) (string, error) {
 	return text, nil
 }
 
-// printSummary prints what README.md shows: the highest rates without loss, and what the traffic
-// keeps beside each tool. The bounds of the machine, which copying alone measures, are omitted.
+// printSummary prints the block of README.md: the highest rates without loss, and the rate that the
+// traffic keeps beside each tool. It omits the bounds of the machine, which copying alone measures.
 func (r *Report) printSummary(out io.Writer) {
 	short, long, ok := r.shortAndLong(out)
 	if !ok {
@@ -73,8 +73,8 @@ func (r *Report) printSummary(out io.Writer) {
 	}
 }
 
-// shortAndLong returns the tables of the shortest and the longest usual frames, after it has
-// printed where and when they were measured. It returns false if they were not.
+// shortAndLong prints where and when the figures were measured, and returns the tables of the
+// shortest and the longest usual frames. It returns false if they were not measured.
 func (r *Report) shortAndLong(out io.Writer) (short, long *Sheet, ok bool) {
 	short, long = r.sheet(64), r.sheet(1518)
 	if short == nil || long == nil {
@@ -85,8 +85,8 @@ func (r *Report) shortAndLong(out io.Writer) (short, long *Sheet, ok bool) {
 	return short, long, true
 }
 
-// printSpeed prints what docs/speed.md shows: the shortest and the longest usual frames, and what a
-// packet costs in the kernel.
+// printSpeed prints the block of docs/speed.md: the shortest and the longest usual frames, and the
+// kernel's cost per packet.
 func (r *Report) printSpeed(out io.Writer) {
 	short, long, ok := r.shortAndLong(out)
 	if !ok {
@@ -103,8 +103,8 @@ func (r *Report) printSpeed(out io.Writer) {
 	r.printSpeedCosts(out)
 }
 
-// printSpeedCosts prints what a packet costs in the kernel, and what traffic keeps without the
-// card's VLAN tags, as the programs run for that.
+// printSpeedCosts prints the kernel's cost per packet, and the rate that traffic keeps without the
+// card's VLAN tags, because the programs run without them in that measurement.
 func (r *Report) printSpeedCosts(out io.Writer) {
 	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n| | ring | perf |\n|---|---|---|\n")
 	for _, c := range r.Costs {

@@ -48,7 +48,7 @@ var drainages = []drainage{
 const (
 	// filledPart is which part of a ring is filled.
 	filledPart = 0.75
-	// fewPart divides that to a few packets, which wake the process up as the others do.
+	// fewPart divides that down to a few packets, which wake up the process as a full ring does.
 	fewPart = 8
 )
 
@@ -73,21 +73,21 @@ type draining struct {
 	laps    laps
 }
 
-// A lap is one time that rings were emptied.
+// A lap is one emptying of the rings.
 type lap struct {
 	packets   int
 	cpu, took time.Duration
 	looks     []look // at the process meanwhile; nil: took is known
 }
 
-// Laps are the times that rings were emptied, and those that only a few packets were in them: to
-// wake up takes the same for both.
+// Laps are the emptyings of full rings, and those of rings with only a few packets: waking up takes
+// the same time for both.
 type laps struct {
 	all []lap
 	few []lap
 }
 
-// figures returns the CPU time per packet, as quantiles of all times, and the packets per second.
+// figures returns the CPU time per packet (lower quartile and median) and the packets per second.
 func (l *laps) figures() (lower, middle, rate float64) {
 	if len(l.all) == 0 {
 		return 0, 0, 0
@@ -109,7 +109,7 @@ func (l *laps) figures() (lower, middle, rate float64) {
 	for _, lap := range l.all {
 		took := lap.took
 		if lap.looks != nil {
-			// What is not for waking up was for the packets, and came first.
+			// The time that waking up does not explain was for the packets, and came first.
 			took = when(lap.looks, lap.cpu-time.Duration(wake))
 		}
 		if took > 0 {
@@ -191,8 +191,8 @@ func (d *drainage) path(dir string) string {
 	return dir + "/out"
 }
 
-// drain measures xdpcap. Its own program fills the rings, by BPF_PROG_RUN on as many CPUs at a
-// time.
+// drain measures xdpcap. Its own program fills the rings: BPF_PROG_RUN runs it on as many CPUs as
+// there are rings.
 func (l *lab) drain(ctx context.Context, t *tool, d *drainage, all *laps) (err error) {
 	if t.missing != "" {
 		return errors.New(t.missing)
@@ -245,8 +245,8 @@ func (l *lab) drain(ctx context.Context, t *tool, d *drainage, all *laps) (err e
 	return ctx.Err()
 }
 
-// drainOther measures another tool, once: only at its end it says how many packets there were. They
-// come as traffic, more than its ring holds.
+// drainOther measures another tool, once, because it only reports the number of packets at its end.
+// They come as traffic, more than its ring holds.
 func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage, all *laps) (err error) {
 	if t.missing != "" {
 		return errors.New(t.missing)
@@ -279,9 +279,9 @@ func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage, all *laps) (
 	return nil
 }
 
-// copyDrain measures the least that a reader of filled rings has to do: a thread copies as much as
-// a block of the file has out of each record, and writes that. By the clock only the longer one of
-// the two counts, as if two threads did it.
+// copyDrain measures the least that a reader of filled rings does: a thread copies the bytes of a
+// block of the file out of each record, and writes them. The rate counts only the longer of the two
+// steps, as if two threads did them.
 func copyDrain(d *drainage, path string, runs int, all *laps) error {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

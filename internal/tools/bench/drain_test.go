@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What it takes to wake up for a few packets is not counted for the others, nor in the time until
-// the rings are empty.
+// The cost of waking up for a few packets does not count for the others, nor for the time until the
+// rings are empty.
 func TestLapsFigures(t *testing.T) {
 	const ms = time.Millisecond
 	// After 3 ms it has used what the packets take, and after 20 what it takes to wake up, too.

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Where files are, besides nowhere.
+// Where files are, other than nowhere.
 const (
 	inMemory = "tmpfs"
 	onDisk   = "disk"
@@ -22,7 +22,8 @@ const (
 // memoryDir is a directory of a tmpfs.
 const memoryDir = "/dev/shm"
 
-// shown is how a path is shown that stands for a place: it has a name of its own each time.
+// shown is the path in the output, with the place instead of the file's name, which is new each
+// time.
 func shown(place string) string {
 	if place == nowhere {
 		return nowhere
@@ -30,7 +31,7 @@ func shown(place string) string {
 	return "FILE"
 }
 
-// newDir makes a directory in one that must be at this place.
+// newDir makes a directory inside another one, which must be at this place.
 func newDir(place, in string) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(in, &fs); err != nil {
@@ -63,8 +64,8 @@ func (p *program) fileTools() []tool {
 		p.tool(roomName, ring, xdp.Drop, "-i", rxName, "-B", "64M"))
 }
 
-// measureFiles measures what unpaced traffic keeps, and what is captured of it, where the tools
-// write to a file.
+// measureFiles measures the rate that unpaced traffic keeps, and the part that is captured, while
+// the tools write to a file.
 func (b *bench) measureFiles(ctx context.Context) (err error) {
 	n, err := newNetwork(networkOptions{cpus: 1})
 	if err != nil {
@@ -112,7 +113,7 @@ func (b *bench) measureFilesIn(ctx context.Context, n *network, place, dir strin
 	b.addRows(all, func(r *Report) *Sheet { return &r.Files[len(r.Files)-1] })
 }
 
-// toFile has an entrant write to a file.
+// toFile makes an entrant write to a file.
 func (e *entrant) toFile(path string) {
 	e.isFile = true
 	e.row.Command = e.tool.to(shown(onDisk)).commandLine()

@@ -18,8 +18,8 @@ import (
 type lab struct {
 	*network
 	spare *testnet.Pair
-	// empty is attached to the spare pair: the kernel begins to run an attached program at once,
-	// and waits some milliseconds before it runs another one.
+	// empty is attached to the spare pair: the kernel starts an attached program at once, but waits
+	// some milliseconds before it runs another one.
 	empty *testnet.Receiver
 	runs  int // how often a program is run in a row
 }
@@ -82,15 +82,15 @@ func (l *lab) runProgram(p *ebpf.Program, cpu int, frame, context []byte, repeat
 
 // A subject is a program whose cost is measured.
 type subject struct {
-	prog, base *ebpf.Program // what a packet costs more in prog than in base counts
+	prog, base *ebpf.Program // the cost is the difference between prog and base
 	frame      []byte
 	context    []byte
 	process    *process // whose reader drains the rings, or nil
 	repeat     int      // packets at a time
 }
 
-// cost compares the two programs again and again, and waits after each run until the rings are
-// empty. Where packets were lost all the same, it begins again with fewer at a time.
+// cost compares the two programs repeatedly, and waits after each run until the rings are empty. If
+// packets were lost all the same, it starts over with fewer at a time.
 func (l *lab) cost(ctx context.Context, s *subject) (all []float64, err error) {
 	var lost uint64
 	for len(all) < l.runs {

@@ -29,8 +29,8 @@ func versions(all []tool) string {
 			continue
 		}
 		seen = append(seen, t.args[0])
-		// The error is ignored: xdpdump prints its version and fails, and the row of a missing tool
-		// says so.
+		// The error is ignored: xdpdump prints its version and fails, and a missing tool is
+		// reported in its row.
 		out, _ := exec.Command(t.args[0], "--version").CombinedOutput()
 		if len(out) == 0 {
 			continue

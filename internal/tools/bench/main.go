@@ -27,8 +27,8 @@ import (
 	"golang.org/x/term"
 )
 
-// timeLimit is after what time nothing more is measured: what is missing then says so. With
-// -against it is twice that.
+// timeLimit is when measuring stops: figures that are missing then say so. With -against it is
+// twice that.
 const timeLimit = 19 * time.Minute
 
 func main() {
@@ -107,9 +107,9 @@ type bench struct {
 	disk     string     // the directory for files on a disk
 }
 
-// measure measures everything with each xdpcap of paths in turn, and returns the report of the
-// first, which has that of the second. What cannot be had is missing in the report, with the
-// reason; the error is for what leaves nothing to report.
+// measure measures everything with each xdpcap of paths in turn, and returns the first one's
+// report, which contains that of the second. Figures that cannot be measured are missing in the
+// report, with the reason; the error is for failures that leave nothing to report.
 func measure(ctx context.Context, paths []string, disk string, e effort) (*Report, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("needs root, for network namespaces and XDP: use sudo")
@@ -149,8 +149,8 @@ func measure(ctx context.Context, paths []string, disk string, e effort) (*Repor
 	return r, nil
 }
 
-// each calls f with the report of a program, or with those of all if it is nil: what was measured
-// without xdpcap stands beside each.
+// each calls f with the report of a program, or with all reports if p is nil: figures without
+// xdpcap are in every report.
 func (b *bench) each(p *program, f func(*Report)) {
 	for _, some := range b.programs {
 		if p == nil || p == some {
@@ -159,7 +159,7 @@ func (b *bench) each(p *program, f func(*Report)) {
 	}
 }
 
-// progress shows on a terminal what is being measured, in a line that it replaces.
+// progress shows on a terminal what is being measured, in a line that it overwrites.
 func progress(format string, args ...any) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		fmt.Fprintf(os.Stderr, "\r"+format+"\x1b[K", args...)

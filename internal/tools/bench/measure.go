@@ -12,12 +12,13 @@ import (
 
 // An effort says how much is measured.
 type effort struct {
-	// How often everything is measured in turn: at the shortest and the longest usual frames, and
-	// elsewhere. Each time there are bursts of traffic, each with a neighbour to compare it with.
+	// How often everything is measured in turn: rounds at the shortest and the longest usual
+	// frames, fewRounds elsewhere. Each round has bursts of traffic, each next to a burst to
+	// compare with.
 	rounds, fewRounds, bursts int
 
-	// How often the interval is halved in which the highest rate without loss is searched, where
-	// there are as many rounds, and where there are few.
+	// How many times the search for the highest rate without loss halves its interval: with many
+	// rounds, and with few.
 	halvings, fewHalvings int
 
 	// How often an XDP program is run by BPF_PROG_RUN, and in how many rounds.
@@ -29,15 +30,17 @@ var (
 	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, fewHalvings: 2, costRuns: 5, costRounds: 1}
 )
 
-// How long a burst of traffic takes, and traffic at a rate that may be the highest without loss.
+// The duration of a burst of traffic, and of traffic at a rate that may be the highest without
+// loss.
 const (
 	burstTime = 120 * time.Millisecond
 	longTime  = 500 * time.Millisecond
 )
 
 const (
-	// smallLoss is the part of the packets up to which a loss may be an accident, such as a reader
-	// that did not get its CPU for 20 ms. Up to it a rate is tried again, trials times in all.
+	// smallLoss is the part of the packets that may be lost by accident, for example by a reader
+	// that did not get its CPU for 20 ms. After such a loss a rate is tried again, up to trials
+	// times in all.
 	smallLoss = 0.03
 	trials    = 2
 )
@@ -102,7 +105,7 @@ func (n *network) toolEntrant(t *tool) *entrant {
 	return e
 }
 
-// entrants returns a tool of each xdpcap in turn, and the other tools.
+// entrants returns a tool of each xdpcap in turn, followed by the other tools.
 func (b *bench) entrants(n *network, own func(*program) []tool, other []tool) (all []*entrant) {
 	for i := range own(b.programs[0]) {
 		for _, p := range b.programs {
@@ -117,7 +120,7 @@ func (b *bench) entrants(n *network, own func(*program) []tool, other []tool) (a
 	return all
 }
 
-// measureSheet measures all tools at one frame size. When ctx ends, what is missing then says so.
+// measureSheet measures all tools at one frame size. Figures that are missing when ctx ends say so.
 func (b *bench) measureSheet(ctx context.Context, n *network, other []tool, size, rounds int) {
 	entrants := append([]*entrant{
 		n.passEntrant(), n.copyEntrant(copyDropName, xdp.Drop), n.copyEntrant(copyPassName, xdp.Pass),
@@ -179,8 +182,8 @@ func (e *entrant) round(ctx context.Context, w load) {
 	}
 }
 
-// finish sums the rounds up. Where most rounds had no loss, their rate is the highest without. drop
-// is the rate of XDP_DROP in the rounds.
+// finish sums up the rounds. If most rounds had no loss, their rate is the highest without loss.
+// drop is the rate of XDP_DROP in the rounds.
 func (e *entrant) finish(n *network, drop float64) {
 	r := &e.row
 	if len(e.rates) == 0 {
@@ -236,7 +239,7 @@ func (b *bench) search(ctx context.Context, n *network, e *entrant, size int) {
 	r.Rate, r.OfDrop = rate, rate/median(drop)
 }
 
-// missing says why there is no figure.
+// missing returns why there is no figure.
 func missing(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return "no time was left"
@@ -247,7 +250,7 @@ func missing(ctx context.Context, err error) string {
 // median returns the median, 0 if there are no values.
 func median(xs []float64) float64 { return quantile(xs, 0.5) }
 
-// quantile returns the value below which that part of the values is, 0 if there are none.
+// quantile returns the value below which the given part of the values is; 0 if there are none.
 func quantile(xs []float64, part float64) float64 {
 	if len(xs) == 0 {
 		return 0

@@ -18,10 +18,10 @@ import (
 
 const rxName = "rx0"
 
-// A lane is a pair with senders, and a second pair behind it. The receiving side routes the traffic
-// on to the second pair, where an XDP program drops it, because most XDP programs run on hosts that
-// pass traffic on. A host that discards the packets, for want of an address or of a socket with
-// room, would make XDP_PASS look cheaper than it is.
+// A lane is a pair with senders, and a second pair after it. The receiving side routes the traffic
+// to the second pair, where an XDP program drops it, because most hosts that run XDP programs pass
+// traffic on. A host that discards the packets, because an address or room in a socket is missing,
+// would make XDP_PASS look cheaper than it is.
 type lane struct {
 	pair, onward *testnet.Pair
 	end          *testnet.Receiver // drops the traffic behind the second pair
@@ -30,7 +30,7 @@ type lane struct {
 
 // A sender sends traffic into a lane's pair, from a CPU of its own.
 type sender interface {
-	// run sends frames until ctx is done, at a rate, 0 for as many as it can. Result.Sent counts
+	// run sends frames until ctx is done, at a rate; 0 is as fast as possible. Result.Sent counts
 	// the frames that the receiving side took.
 	run(ctx context.Context, size int, rate float64) (testnet.Result, error)
 	Close() error
@@ -118,11 +118,11 @@ func (l *lane) close() error {
 	return errors.Join(errs...)
 }
 
-// starts is how often traffic is started before send gives up: on a busy machine a sender may take
-// the time of a whole run to begin.
+// starts is how often send starts traffic before it gives up: on a busy machine a sender may need
+// the time of a whole run to start.
 const starts = 5
 
-// send sends frames for a time at a rate, 0 for as many as it can. It returns their number and the
+// send sends frames for a time at a rate; 0 is as fast as possible. It returns their number and the
 // rate that was reached. It fails if ctx is cancelled.
 func (l *lane) send(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
 	for range starts {
@@ -135,8 +135,8 @@ func (l *lane) send(ctx context.Context, size int, rate float64, time time.Durat
 	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", time/2, starts)
 }
 
-// sendOnce sends from all senders at the same time. The rate is 0 where one of them sent for too
-// short a time.
+// sendOnce sends from all senders at the same time. The returned rate is 0 if one of them sent for
+// too short a time.
 func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
 	timed, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
@@ -159,7 +159,7 @@ func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time time.D
 	return sent, real, errors.Join(append(errs, ctx.Err())...)
 }
 
-// toolCPUs returns on which CPUs a tool runs, in taskset's words.
+// toolCPUs returns the CPUs that a tool runs on, in taskset's notation.
 func (l *lane) toolCPUs() string {
 	if len(l.senders) > 1 {
 		return allCPUs
@@ -167,10 +167,10 @@ func (l *lane) toolCPUs() string {
 	return toolCPU
 }
 
-// A network has a lane for the tool under test, and two whose XDP programs do nothing but return a
-// verdict. Traffic is sent on one after the other in short bursts, because a machine may be faster
-// or slower from one second to the next, when somebody else has the other half of a core: rates are
-// compared between neighbours.
+// A network has a lane for the tool under test, and two whose XDP programs only return a verdict.
+// Traffic goes to one after the other in short bursts, because a machine's speed may change from
+// one second to the next, when somebody else uses the other half of a core: only neighbouring
+// bursts are compared.
 type network struct {
 	*lane
 	drop, pass *lane
@@ -215,7 +215,7 @@ func (n *network) close() error {
 	return errors.Join(errs...)
 }
 
-// bare returns the lane whose XDP program returns a verdict and does nothing else.
+// bare returns the lane whose XDP program only returns a verdict.
 func (n *network) bare(verdict xdp.Verdict) *lane {
 	if verdict == xdp.Drop {
 		return n.drop
@@ -230,10 +230,10 @@ type load struct {
 	bursts int
 	time   time.Duration // of each burst
 
-	beside *lane // where a burst of unpaced traffic comes before each; nil: nowhere
+	beside *lane // sends a burst of unpaced traffic before each; nil: none
 }
 
-// A trial is what came of the traffic.
+// A trial is the result of a load.
 type trial struct {
 	rates, beside  []float64 // of the bursts, and of those beside them, packets per second
 	sent, captured uint64
@@ -243,7 +243,7 @@ type trial struct {
 
 func (t trial) lossless() bool { return t.captured == t.sent }
 
-// part returns which part of the packets was captured.
+// part returns the part of the packets that was captured.
 func (t trial) part() float64 { return float64(t.captured) / float64(max(t.sent, 1)) }
 
 // cpuPerPacket returns the tool's CPU time per captured packet, in microseconds.
@@ -271,8 +271,8 @@ func (w load) run(ctx context.Context, on *lane) (t trial, err error) {
 	return t, nil
 }
 
-// withTool runs a tool and sends past it. The tool is kept on CPUs that do not send, where there
-// are some.
+// withTool runs a tool and sends traffic past it. The tool stays on CPUs that do not send, if there
+// are any.
 func (n *network) withTool(ctx context.Context, t *tool, w load) (tr trial, err error) {
 	if t.onStack {
 		v, err := testnet.AttachReceiver(n.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
@@ -301,7 +301,7 @@ func (n *network) withTool(ctx context.Context, t *tool, w load) (tr trial, err 
 }
 
 // sendPast sends while the tool runs. It measures the CPU time from before the first packet until
-// the last one was read: starting and ending the tool is not included.
+// the last one was read, without starting and stopping the tool.
 func (n *network) sendPast(ctx context.Context, p *process, w load) (trial, error) {
 	before, err := p.cpu()
 	if err != nil {

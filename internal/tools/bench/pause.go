@@ -9,21 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A look is how much CPU time a process has used, and by when, since it went on.
+// A look is the CPU time of a process, and the time of reading it, since it was resumed.
 type look struct{ at, cpu time.Duration }
 
 const (
-	// lookTime is how often a process is looked at.
+	// lookTime is the interval between looks.
 	lookTime = 50 * time.Microsecond
 
-	// idleTime is how long a process must have done nothing to have emptied its rings, and idlePart
-	// which part of that time it may have been busy all the same.
+	// idleTime is how long a process must be idle to have emptied its rings, and idlePart is the
+	// part of that time in which it may still have been busy.
 	idleTime = 10 * time.Millisecond
 	idlePart = 0.05
 )
 
-// pauseFor stops the process while f runs, lets it go on, and looks at it until it has nothing more
-// to do.
+// pauseFor stops the process while f runs, resumes it, and looks at it until it is idle.
 func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) {
 	if err := p.pause(); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) 
 			return looks, nil
 		}
 	}
-	return nil, errors.Join(ctx.Err(), errors.New("it does not come to rest"))
+	return nil, errors.Join(ctx.Err(), errors.New("it does not become idle"))
 }
 
 // pause stops the process, so that it reads nothing, and waits until it has stopped.
@@ -81,13 +80,13 @@ func (p *process) pause() error {
 	}
 }
 
-// resume lets a process go on that was paused.
+// resume lets a paused process continue.
 func (p *process) resume() error { return unix.Kill(p.cmd.Process.Pid, unix.SIGCONT) }
 
-// spent returns the CPU time in all.
+// spent returns the total CPU time.
 func spent(looks []look) time.Duration { return looks[len(looks)-1].cpu }
 
-// when returns after what time a process had used so much CPU time, as if it had used it evenly
+// when returns the time after which a process had used the given CPU time, if it used it evenly
 // between two looks.
 func when(looks []look, cpu time.Duration) time.Duration {
 	for i := 1; i < len(looks); i++ {

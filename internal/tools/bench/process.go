@@ -17,7 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Where the tool under test runs, in taskset's words: away from the traffic, unless both CPUs send.
+// Where the tool under test runs, in taskset's notation: away from the traffic, unless both CPUs
+// send.
 const (
 	toolCPU = "1"
 	allCPUs = "0,1"
@@ -68,7 +69,7 @@ func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool, cpus stri
 }
 
 // cpu returns the CPU time, user and system, that the process has used so far. The kernel sums it
-// from the scheduler's clock, as for getrusage, which has it only after the end.
+// from the scheduler's clock, like getrusage, which has it only after the process has ended.
 func (p *process) cpu() (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED of the whole process, linux/posix-timers.h
 	var ts unix.Timespec
@@ -78,9 +79,9 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// counts are xdpcap's own, of all packets so far.
+// counts are xdpcap's own counts of all packets so far.
 type counts struct {
-	seen, taken, lost uint64 // taken: their way has ended, in one way or another
+	seen, taken, lost uint64 // taken: they were handled, in one way or another
 }
 
 var countsLine = regexp.MustCompile(
@@ -100,7 +101,7 @@ func (p *process) settle(ctx context.Context) (counts, error) {
 	}
 }
 
-// ask has xdpcap print its counts.
+// ask makes xdpcap print its counts.
 func (p *process) ask(ctx context.Context) (counts, error) {
 	before := len(p.said.text())
 	p.cmd.Process.Signal(unix.SIGUSR1)
@@ -143,7 +144,7 @@ func (p *process) end() (captured uint64, err error) {
 	return p.tool.captured(p.said.text())
 }
 
-// stop interrupts the process, and kills it if it has not ended after a while: it may have to wait
+// stop interrupts the process, and kills it if it has not ended after a while. It may have to wait
 // for a disk.
 func (p *process) stop() {
 	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A promise is a limit that the project promises to keep, and what was measured for it.
+// A promise is a limit that the project promises to keep, and the measured figure.
 type promise struct {
 	what     string
 	format   string // of limit, measured and bound
@@ -19,22 +19,22 @@ type promise struct {
 	unknown  bool // a figure is missing
 	isNone   bool // 0 is a figure: there was no rate without loss
 
-	// bound is the best that any capture can reach on this machine, as it was measured, and by says
-	// how; "" if there is no such measurement.
+	// bound is the measured best that any capture can reach on this machine, and by says how it was
+	// measured; "" if it was not.
 	bound float64
 	by    string
 }
 
-// shareDrop is what a packet takes under XDP_DROP, in ns, where a share of it is promised: what a
-// capture leaves of that rate depends on it.
+// shareDrop is the assumed time in ns of a packet under XDP_DROP for promises that are a share of
+// XDP_DROP's rate: the share that a capture leaves depends on that time.
 const shareDrop = 85
 
-// What a bound is, in the table and in the legend below it.
+// The names of bounds, in the table and in the legend below it.
 const (
 	copies, clockCopies, reads, countsAlone = "copying", "clock, copy", "reading", "counting"
 )
 
-// promises returns the promises with what was measured for them, always in the same order.
+// promises returns the promises with their measured figures, always in the same order.
 func (r *Report) promises() []promise {
 	var all []promise
 	for _, some := range [][]promise{
@@ -52,7 +52,7 @@ func (r *Report) promises() []promise {
 	return all
 }
 
-// programPromises are of what the program takes for a packet, by BPF_PROG_RUN.
+// programPromises are about the program's time per packet, by BPF_PROG_RUN.
 func (r *Report) programPromises() (all []promise) {
 	short := wireSize(testnet.MinFrame)
 	clock := value(r.cost(clockName, "", short).KernelNs)
@@ -77,8 +77,8 @@ func (r *Report) programPromises() (all []promise) {
 	})
 }
 
-// dropNs returns what a packet of 64 bytes takes in traffic under XDP_DROP, and addedNs what it
-// takes longer in a row's highest rate without loss. Both are 0 if they are unknown.
+// dropNs returns the time of a packet of 64 bytes in traffic under XDP_DROP, and addedNs the
+// additional time at a row's highest rate without loss. Both are 0 if unknown.
 func (r *Report) dropNs() float64 {
 	return ratio(1e9, r.row(wireSize(testnet.MinFrame), dropName).Rate)
 }
@@ -91,8 +91,8 @@ func (r *Report) addedNs(name string) float64 {
 	return r.dropNs() * (1/part - 1)
 }
 
-// shareOf returns the percentage of XDP_DROP's rate that is left where that takes shareDrop and
-// something adds so many ns; 0 if that is unknown.
+// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes shareDrop and
+// something adds the given ns; 0 if unknown.
 func shareOf(added float64) float64 {
 	if added <= 0 {
 		return 0
@@ -100,7 +100,7 @@ func shareOf(added float64) float64 {
 	return 100 * shareDrop / (shareDrop + added)
 }
 
-// trafficPromises are of traffic on a veth pair.
+// trafficPromises are about traffic on a veth pair.
 func (r *Report) trafficPromises() []promise {
 	short, long := wireSize(testnet.MinFrame), wireSize(longSize)
 	sink, poll, own := r.row(short, sinkName(ring)), r.row(short, pollName), r.row(short, ownName(ring))
@@ -148,7 +148,7 @@ func (r *Report) trafficPromises() []promise {
 	}
 }
 
-// readerPromises are of the process: its CPU time, and how fast it empties rings.
+// readerPromises are about the process: its CPU time, and how fast it empties rings.
 func (r *Report) readerPromises() (all []promise) {
 	for _, c := range []struct {
 		size  int
@@ -189,7 +189,7 @@ func (r *Report) readerPromises() (all []promise) {
 	return all
 }
 
-// stallPromises are of output that takes nothing for a while.
+// stallPromises are about output that accepts nothing for a while.
 func (r *Report) stallPromises() (all []promise) {
 	for _, s := range stalls {
 		bytes := wireSize(s.size)
@@ -203,7 +203,7 @@ func (r *Report) stallPromises() (all []promise) {
 	return all
 }
 
-// otherPromises are of two CPUs, of packets that are passed over, of counters and of egress.
+// otherPromises are about two CPUs, skipped packets, counters and egress.
 func (r *Report) otherPromises() (all []promise) {
 	short := wireSize(testnet.MinFrame)
 	all = append(all, promise{
@@ -244,7 +244,7 @@ func sum(a, b float64) float64 {
 	return a + b
 }
 
-// preferred is the transport that figures are for where both have the same.
+// preferred is the transport of the figures if both transports have them.
 func (r *Report) preferred() string {
 	if slices.ContainsFunc(r.Costs, func(c Cost) bool { return c.Transport == ring && c.KernelNs != nil }) {
 		return ring
@@ -260,7 +260,7 @@ func value(x *float64) float64 {
 	return *x
 }
 
-// keeps says whether a value keeps the limit, before rounding.
+// keeps tells whether a value, before rounding, keeps the limit.
 func (p promise) keeps(value float64) bool {
 	if p.atMost {
 		return value <= p.limit
@@ -268,7 +268,7 @@ func (p promise) keeps(value float64) bool {
 	return value >= p.limit
 }
 
-// verdict says whether the promise is kept. It is "bound" where it is not, and the machine's own
+// verdict tells whether the promise is kept. It is "bound" if it is not, and the machine's own
 // bound does not keep the limit, either.
 func (p promise) verdict() string {
 	switch {
@@ -284,7 +284,8 @@ func (p promise) verdict() string {
 
 const promiseFormat = "%-6s %-47s %10s %9s%s %9s  %s\n"
 
-// printPromises prints the promises as a table, beside those of the xdpcap before, if there is one.
+// printPromises prints the promises as a table, next to those of the earlier xdpcap, if there is
+// one.
 func (r *Report) printPromises(out io.Writer) {
 	var before []promise
 	title := ""
@@ -323,7 +324,7 @@ bound: what this machine allows: a program or a thread that only copies, that on
 	}
 }
 
-// figure is what was measured, as it stands in the table.
+// figure is the measured figure, as the table shows it.
 func (p promise) figure() string {
 	if p.unknown {
 		return noFigure

@@ -58,7 +58,7 @@ it, 50 ns, with -j host_lowprec 27 ns; the promise is for a D of 85 ns.
 	}
 }
 
-// Beside a report before, each promise has two figures.
+// With an earlier report, each promise has two figures.
 func TestPromisesBefore(t *testing.T) {
 	r := testReport()
 	r.Before = testReport()
@@ -70,7 +70,7 @@ func TestPromisesBefore(t *testing.T) {
 	}
 }
 
-// Without figures nothing is kept, and nothing is missed.
+// Without figures no promise is kept, and none is missed.
 func TestPromisesWithoutFigures(t *testing.T) {
 	for _, p := range (&Report{}).promises() {
 		if p.verdict() != noFigure {
@@ -79,7 +79,7 @@ func TestPromisesWithoutFigures(t *testing.T) {
 	}
 }
 
-// Where packets were lost at every rate, the promise is missed: that is no missing figure.
+// If packets were lost at every rate, the promise is missed: that is not a missing figure.
 func TestPromiseAlwaysLost(t *testing.T) {
 	r := testReport()
 	for i := range r.Frames[1].Rows {

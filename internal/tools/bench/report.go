@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A Report has all figures of a run. The tables, the chart and the documents are made of it alone,
-// so that they can be made again from its JSON. A figure of 0 that cannot be is a missing one.
+// A Report has all figures of a run. The tables, the chart and the documents are made from it
+// alone, so that its JSON is enough to make them again. A figure of 0 is a missing one if it cannot
+// be 0.
 type Report struct {
 	Measured time.Time `json:"measured"`
 	Seconds  float64   `json:"took_s"`
@@ -19,16 +20,16 @@ type Report struct {
 	Drains   []Drain   `json:"drains"`
 	Stalls   []Stall   `json:"stalls"`
 	TwoCPUs  []TwoCPUs `json:"two_cpus"`
-	Notes    []string  `json:"notes,omitempty"`  // what is missing besides, and why
-	Before   *Report   `json:"before,omitempty"` // of another xdpcap, measured in turn
+	Notes    []string  `json:"notes,omitempty"`  // what else is missing, and why
+	Before   *Report   `json:"before,omitempty"` // of an earlier xdpcap, measured in turn
 }
 
-// Machine is what was measured on.
+// Machine describes the machine of the measurement.
 type Machine struct {
 	CPUs     int     `json:"cpus"`
 	CPU      string  `json:"cpu"`
 	Kernel   string  `json:"kernel"`
-	Load     float64 `json:"load"`     // of the minute before; with other work the figures are worth little
+	Load     float64 `json:"load"`     // load average of the minute before; other work makes the figures useless
 	Versions string  `json:"versions"` // of xdpcap and of the other tools
 }
 
@@ -42,11 +43,12 @@ type Sheet struct {
 // A Row has the figures of one tool, or of the traffic without a tool, at one frame size.
 type Row struct {
 	Name    string `json:"name"`
-	Verdict string `json:"verdict"`           // of the XDP program under which it was measured
+	Verdict string `json:"verdict"`           // of the XDP program during the measurement
 	Command string `json:"command,omitempty"` // "": no tool
 
-	// Unpaced traffic, in bursts: its rate; what it keeps of the rate of the burst before it, under
-	// the same verdict without a tool; and which part of it was captured. Medians, and quartiles.
+	// Unpaced traffic, in bursts: its rate; the part that it keeps of the rate of the burst before
+	// it, which has the same verdict and no tool; and the part of it that was captured. Medians,
+	// and quartiles.
 	Unpaced   float64 `json:"unpaced_pps"`
 	Keeps     float64 `json:"traffic_keeps"`
 	KeepsLow  float64 `json:"traffic_keeps_low"`
@@ -55,15 +57,15 @@ type Row struct {
 	Rounds    int     `json:"rounds,omitempty"`          // of several bursts each
 	Lossless  int     `json:"rounds_lossless,omitempty"` // in which nothing was lost
 
-	// The highest rate without loss: Unpaced, where most rounds had none.
+	// The highest rate without loss: Unpaced, if most rounds had no loss.
 	Rate     float64 `json:"lossless_pps"`
 	OfDrop   float64 `json:"lossless_of_drop"`    // that rate, divided by XDP_DROP's without a tool
 	ReaderUs float64 `json:"reader_us,omitempty"` // CPU time per packet at the highest rate without loss
 	Missing  string  `json:"missing,omitempty"`   // why there are no figures
 }
 
-// A Drain is how fast a tool takes packets out of rings that are filled. The tool is stopped while
-// they fill, and nothing comes meanwhile.
+// A Drain is how fast a tool takes packets out of filled rings. The tool is stopped while they
+// fill, and no packets come while it empties them.
 type Drain struct {
 	What  string `json:"what"` // a tool, or copyingName
 	Bytes int    `json:"frame_bytes"`
@@ -81,7 +83,7 @@ type Drain struct {
 	Missing string  `json:"missing,omitempty"`
 }
 
-// A Stall is traffic at a rate into a pipe, from which nobody reads for a while.
+// A Stall is traffic at a rate into a pipe whose reader stops for a while.
 type Stall struct {
 	Bytes   int     `json:"frame_bytes"`
 	Rate    float64 `json:"pps"`
@@ -94,15 +96,15 @@ type Stall struct {
 	Missing string  `json:"missing,omitempty"`
 }
 
-// A Cost is what a packet costs in xdpcap's program in one configuration, and what traffic keeps
-// with it.
+// A Cost is the cost of a packet in xdpcap's program in one configuration, and the rate that
+// traffic keeps with it.
 type Cost struct {
 	What      string `json:"what"`
 	Transport string `json:"transport,omitempty"`
 	Bytes     int    `json:"frame_bytes"`
 	Command   string `json:"command,omitempty"`
 
-	// KernelNs is the CPU time in ns by BPF_PROG_RUN, over that of an empty program: the lower
+	// KernelNs is the CPU time in ns by BPF_PROG_RUN minus that of an empty program: the lower
 	// quartile of many runs, because other work on the machine can only make a run longer.
 	KernelNs *float64 `json:"kernel_ns,omitempty"`
 	MedianNs float64  `json:"kernel_median_ns,omitempty"`
@@ -112,7 +114,7 @@ type Cost struct {
 	Missing  string   `json:"missing,omitempty"`
 }
 
-// TwoCPUs compares two CPUs that receive with one.
+// TwoCPUs compares receiving on two CPUs with receiving on one.
 type TwoCPUs struct {
 	Transport string `json:"transport"`
 
@@ -125,17 +127,17 @@ type TwoCPUs struct {
 	// Scale is Two / (2 One), divided by the same of the empty program.
 	Scale float64 `json:"scale"`
 
-	// Traffic from both CPUs, on which the tool runs, too.
+	// Traffic from both CPUs, which also run the tool.
 	Drop     float64 `json:"traffic_drop_pps"`      // under XDP_DROP without a capture
 	Unpaced  float64 `json:"traffic_pps"`           // with --sink
-	Keeps    float64 `json:"traffic_keeps"`         // Unpaced over Drop, burst by burst
+	Keeps    float64 `json:"traffic_keeps"`         // Unpaced divided by Drop, burst by burst
 	Captured float64 `json:"traffic_captured_part"` // of the packets of Unpaced
 	Rate     float64 `json:"lossless_pps"`          // highest rate without loss
 	OfDrop   float64 `json:"lossless_of_drop"`
 	Missing  string  `json:"missing,omitempty"`
 }
 
-// alwaysLost says whether packets were lost at every rate that was tried.
+// alwaysLost tells whether packets were lost at every rate that was tried.
 func (r Row) alwaysLost() bool {
 	return r.Missing == "" && r.Captured > 0 && r.Captured < 1 && r.Rate == 0
 }

@@ -95,7 +95,7 @@ func testReport() *Report {
 	}
 }
 
-// What is written is read again: the documents are made of the file.
+// A written report is read back equal: the documents are made from the file.
 func TestReportFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	want := testReport()

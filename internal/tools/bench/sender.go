@@ -35,7 +35,7 @@ func (s *liveSender) run(ctx context.Context, size int, rate float64) (testnet.R
 	return s.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Rate: rate, CPU: s.cpu})
 }
 
-// A socketSender sends frames of any size through a packet socket, by a system call each.
+// A socketSender sends frames of any size through a packet socket, with one system call each.
 type socketSender struct {
 	*testnet.Sender
 	pair *testnet.Pair
@@ -52,7 +52,8 @@ func (s *socketSender) run(ctx context.Context, size int, rate float64) (r testn
 		frame := testnet.UDPFrame(size, 0)
 		start := time.Now()
 		for ctx.Err() == nil {
-			// A frame that found no room is not sent again: at 0, the rate is what goes through.
+			// A frame that found no room is not sent again. At rate 0, the rate counts what gets
+			// through.
 			if err := s.Send(frame); err != nil && !errors.Is(err, unix.ENOBUFS) {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What is assumed where nothing was measured. docs/sizing.md says why.
+// Assumptions that were not measured. docs/sizing.md gives the reasons.
 const (
 	fullCPU     = 0.8   // the part of a CPU that may be used: load is never even
 	pause       = 0.05  // seconds that a reader may be kept from its rings
@@ -24,7 +24,7 @@ const (
 	sampledPart = float64(1) / 1000
 )
 
-// needs is what a capture needs for a link that is full of frames of one size.
+// needs are the needs of a capture on a link that is full of frames of one size.
 type needs struct {
 	gbits, pps float64
 	bytes      int
@@ -42,7 +42,7 @@ type sizing struct {
 
 	live   float64 // of the reader, in traffic
 	filled float64 // of the reader from filled rings of two CPUs, 0 if that is unknown
-	reader float64 // filled, since a reader that is at its limit never waits; else live
+	reader float64 // filled, because a reader at its limit never waits; else live
 }
 
 // sizing returns the measured times for a frame size, and whether all of them are known.
@@ -59,7 +59,7 @@ func (r *Report) sizing(bytes int) (s sizing, ok bool) {
 	if s.reader = s.filled; s.reader == 0 {
 		s.reader = s.live
 	}
-	// Where traffic was lost, its rate does not tell what it takes to capture it.
+	// If traffic was lost, its rate does not tell the cost of capturing it.
 	if s.sink = ratio(s.drop, sink.Keeps); sink.Captured < 1 {
 		s.sink = s.drop + value(whole)
 	}
@@ -72,7 +72,7 @@ func recordSize(packet int) int { return (packet+7)&^7 + recordExtra }
 
 func blockSize(packet int) int { return (packet+3)&^3 + blockExtra }
 
-// needs computes what a capture of a part of the packets needs: all of them, or sampledPart.
+// needs computes the needs of a capture of a part of the packets: all of them, or sampledPart.
 func (s sizing) needs(gbits float64, bytes int, part float64) needs {
 	n := needs{gbits: gbits, bytes: bytes}
 	n.pps = gbits * 1e9 / 8 / float64(bytes+frameGap)
@@ -92,7 +92,7 @@ func (s sizing) needs(gbits float64, bytes int, part float64) needs {
 	return n
 }
 
-// first returns which limit is the nearest, and how much of it is needed.
+// first returns the nearest limit, and how much of it is needed.
 func (n needs) first() (what string, part float64) {
 	for _, l := range []struct {
 		what string
@@ -110,8 +110,8 @@ func (n needs) first() (what string, part float64) {
 	return what, part
 }
 
-// buffer returns what -B must be, in MiB: one CPU's part of the rings, as a power of two, and no
-// less than the default.
+// buffer returns the value of -B in MiB: one CPU's part of the rings, as a power of two, at least
+// the default.
 func (n needs) buffer() int {
 	each, mib := n.rings/math.Ceil(n.cpus)/(1<<20), ringBytes>>20
 	for float64(mib) < each {
@@ -160,8 +160,8 @@ func (r *Report) printSizing(out io.Writer) {
 	}
 }
 
-// printBandwidth prints at what speed bytes go into and out of a ring: what the longer packet takes
-// longer, for its additional bytes.
+// printBandwidth prints the speed of bytes into and out of a ring: the additional bytes of the
+// longer packet divided by the additional time.
 func (r *Report) printBandwidth(out io.Writer) {
 	const more = 1518 - 64
 	transport := r.preferred()
@@ -205,7 +205,7 @@ func (r *Report) printRooms(out io.Writer) {
 // roomGain is how much more of the packets must be captured for larger rings to be recommended.
 const roomGain = 0.002
 
-// captured is a part of packets that tells all from nearly all.
+// captured prints a part of packets; it distinguishes all from nearly all.
 func captured(part float64) string {
 	if part == 1 {
 		return "all"
@@ -213,7 +213,7 @@ func captured(part float64) string {
 	return fmt.Sprintf("%.1f %%", min(100*part, 99.9))
 }
 
-// room is a size of rings as -B takes it, or that there is none so large.
+// room prints a size of rings in the form of -B, or that no ring is that large.
 func room(mib int) string {
 	if mib > mostRing {
 		return fmt.Sprintf(">%dM", mostRing)
@@ -221,7 +221,7 @@ func room(mib int) string {
 	return fmt.Sprintf("%dM", mib)
 }
 
-// known is a time in ns, which is 0 where it is not known.
+// known prints a time in ns; 0 means not known.
 func known(ns float64) string {
 	if ns == 0 {
 		return noFigure
@@ -244,7 +244,7 @@ func bytesOf(x float64) string {
 	return number(x) + " " + []string{"B", "kB", "MB", "GB"}[unit]
 }
 
-// share is a part of a limit, as a multiple where it is more than the limit.
+// share prints a part of a limit; above the limit, as a multiple.
 func share(part float64) string {
 	if part > 1 {
 		return fmt.Sprintf("%.1f x", part)

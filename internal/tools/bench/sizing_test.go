@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// 10 Gbit/s of the shortest frames are 14.88 million packets per second, as is well known.
+// 10 Gbit/s of the shortest frames are 14.88 million packets per second, a well-known figure.
 func TestNeeds(t *testing.T) {
 	s := sizing{drop: 100, sink: 180, skip: 5, reader: 40}
 	const pps = 10e9 / 8 / 84
@@ -32,7 +32,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// A ring has what its CPU receives in a pause of the reader, in a size that -B takes.
+// A ring holds what its CPU receives in a pause of the reader, in a size that -B accepts.
 func TestBuffer(t *testing.T) {
 	for _, test := range []struct {
 		rings, cpus float64
@@ -46,7 +46,7 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// Larger rings are recommended where they lose less.
+// Larger rings are recommended if they lose less.
 func TestRooms(t *testing.T) {
 	const all = "Of unpaced packets of 1518 bytes, into a file on a disk %s of 3.000 Mpps are captured with the rings of 8 MiB, and all of 3.000 Mpps with -B 64M. %s"
 	for _, test := range []struct {
@@ -71,7 +71,7 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// What the reader takes is that of filled rings of two CPUs where it was measured.
+// The reader's time is that of filled rings of two CPUs if it was measured.
 func TestSizingReader(t *testing.T) {
 	r := testReport()
 	if s, ok := r.sizing(64); !ok || s.reader != 24 || s.live != 40 {

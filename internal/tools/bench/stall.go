@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// stallAfter is how long traffic runs before its output stalls, stallTime for how long that
-	// takes nothing, and stallTraffic how long the traffic runs in all.
+	// stallAfter is how long traffic runs before its output stalls, stallTime how long the output
+	// accepts nothing, and stallTraffic how long the traffic runs in all.
 	stallAfter   = 700 * time.Millisecond
 	stallTime    = time.Second
 	stallTraffic = 2500 * time.Millisecond
 
-	// reachedPart of the rate must have been reached, or the traffic says nothing about it.
+	// reachedPart is the part of the rate that must be reached; otherwise the traffic proves
+	// nothing.
 	reachedPart = 0.95
 )
 
-// stalls are the rates at which nothing is to be lost.
+// stalls are the rates at which nothing may be lost.
 var stalls = []struct {
 	size int
 	rate float64
 }{{testnet.MinFrame, 1_500_000}, {longSize, 300_000}}
 
-// measureStalls measures what is lost while the output stalls.
+// measureStalls measures the loss while the output stalls.
 func (b *bench) measureStalls(ctx context.Context) (err error) {
 	n, err := newNetwork(networkOptions{cpus: 1})
 	if err != nil {
@@ -94,16 +95,16 @@ func (s *Stall) round(ctx context.Context, n *network, t *tool, size int) (err e
 	return nil
 }
 
-// readAndStall takes a pipe's bytes until its end, and stops once meanwhile. It copies none of
-// them, so that the tool beside it has the CPU, as beside a disk.
+// readAndStall reads a pipe to its end, and stops once in between. It does not copy the bytes, so
+// that the tool next to it has the CPU, as with a disk.
 func readAndStall(from *os.File, began time.Time) error {
 	to, err := os.OpenFile(nowhere, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	// More than the default of 64 KiB, so that it is not the pipe that is measured. An error leaves
-	// it as it is.
+	// More than the default of 64 KiB, so that the pipe is not what is measured. After an error the
+	// pipe keeps its size.
 	unix.FcntlInt(from.Fd(), unix.F_SETPIPE_SZ, 1<<20)
 	for stalled := false; ; {
 		if !stalled && time.Since(began) > stallAfter {

@@ -75,8 +75,7 @@ func (c *capture) stop() error {
 	return fmt.Errorf("%s: %w", c.cmd.Path, c.err)
 }
 
-// lineWatch copies what is written to out, and closes found after the first line that contains
-// word.
+// lineWatch copies its input to out, and closes found after the first line that contains word.
 type lineWatch struct {
 	out   io.Writer
 	word  []byte
@@ -101,8 +100,8 @@ func (w *lineWatch) Write(p []byte) (int, error) {
 	return w.out.Write(p)
 }
 
-// giveBack makes the user who ran sudo the owner of the file. Of a symbolic link it changes the
-// link itself and not its target.
+// giveBack makes the user who ran sudo the owner of the file. For a symbolic link it changes the
+// link itself, not its target.
 func giveBack(file string) error {
 	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
 	if err != nil {

@@ -21,8 +21,8 @@ type kernel struct {
 }
 
 // The kernels come from the suites' security updates: their lists are short, and users are told to
-// run these kernels. Debian has none between 5.10 and 6.1. Linux 5.10 has neither XDP for packets
-// of several buffers nor live frames, which are new in 5.18. The real-time kernels are those of the
+// run these kernels. Debian has no kernel between 5.10 and 6.1. Linux 5.10 has neither XDP for
+// packets of several buffers nor live frames, which came with 5.18. The real-time kernels have the
 // same versions.
 var kernels = []kernel{
 	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false},
@@ -106,8 +106,8 @@ func (k kernel) get(ctx context.Context) error {
 	return os.Rename(unpacked, k.root())
 }
 
-// apt runs apt with one suite as its only source, and with a state of its own, so that the
-// machine's stays unchanged. The machine's other settings, a proxy for example, are used.
+// apt runs apt with one suite as its only source and with separate state, so that the machine's
+// stays unchanged. It uses the machine's other settings, a proxy for example.
 type apt struct {
 	ctx context.Context
 	dir string
@@ -171,8 +171,8 @@ var (
 	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-[^\s,]*\d[^\s,]*`)
 )
 
-// parts returns the package and those packages of its kernel that it depends on: an image, which
-// may itself depend on a binary and modules, as that of 7.2 does.
+// parts returns the package and its dependencies among the kernel's packages: an image, which may
+// itself depend on a binary and modules, as in 7.2.
 func (a *apt) parts(name string) ([]string, error) {
 	out, err := a.run("apt-cache", "show", "--no-all-versions", name)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // kernel's messages do not get in between.
 const reportPort = "/dev/ttyS1"
 
-// A mark stands at the start of a line, with a value behind it.
+// A mark is at the start of a line, followed by a value.
 const (
 	markKernel  = "## kernel "  // its release
 	markPackage = "## package " // its directory; its output follows
@@ -110,8 +110,8 @@ func openPort() (*os.File, error) {
 	return port, nil
 }
 
-// loadModules loads the modules in the order of their names, in which each comes after those that
-// it depends on.
+// loadModules loads the modules in the order of their names, so that each comes after its
+// dependencies.
 func loadModules() error {
 	files, err := filepath.Glob("/" + moduleDir + "/*")
 	if err != nil {

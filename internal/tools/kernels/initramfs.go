@@ -89,8 +89,7 @@ func (c *cpio) add(name string, mode uint32, device uint64, data []byte) {
 	c.write(data)
 }
 
-// write pads to a multiple of four bytes, as the format needs it behind the name and behind the
-// data.
+// write pads to a multiple of four bytes, as the format requires after the name and after the data.
 func (c *cpio) write(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {

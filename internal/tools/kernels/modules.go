@@ -23,8 +23,8 @@ type module struct {
 	data []byte
 }
 
-// modules returns the wanted modules, each behind those that it depends on. The dependencies are
-// read from the modules, because the package does not have the list that depmod makes.
+// modules returns the wanted modules, each after its dependencies. These are read from the modules,
+// because the package lacks the list that depmod makes.
 func (k kernel) modules() ([]module, error) {
 	files := make(map[string]string)
 	builtin := make(map[string]bool)

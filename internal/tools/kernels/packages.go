@@ -56,10 +56,10 @@ func (p goPackage) testsImport(path string) bool {
 	return slices.Contains(p.TestImports, path) || slices.Contains(p.XTestImports, path)
 }
 
-// needKernel chooses the packages whose tests need a kernel: those that import testnet, which has
-// what such tests use to skip themselves, to send packets and to recognize the emulated machine.
-// Tests that import ebpf and not testnet are an error, because the verifiers of the other kernels
-// would never see their programs.
+// needKernel chooses the packages whose tests need a kernel: those that import testnet, with which
+// such tests skip themselves, send packets and recognize the emulated machine. Tests that import
+// ebpf and not testnet are an error, because the verifiers of the other kernels would never see
+// their programs.
 func needKernel(all []goPackage) (chosen []goPackage, err error) {
 	var forgotten []string
 	for _, p := range all {

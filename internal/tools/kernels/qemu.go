@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// processor has what fentry needs, which qemu's default processor has not. Without erms and fsrm
-// the kernel clears and copies memory by eight bytes at a time: the instructions that do it byte by
-// byte are quick in hardware, but qemu emulates every byte on its own. Without la57 page tables
-// have four levels, not five, which qemu walks each time that it does not know an address yet.
+// processor has the features that fentry needs and qemu's default processor lacks. Without erms and
+// fsrm the kernel clears and copies memory by eight bytes at a time: the byte-wise instructions are
+// fast in hardware, but qemu emulates every byte separately. Without la57 page tables have four
+// levels instead of five, which qemu walks for each address that it does not have cached.
 const processor = "max,-erms,-fsrm,-la57"
 
-// bootLine spares the guest the kernel's tests of its own ciphers, and the one of its timer: on a
-// busy machine too few ticks come while it counts them, and the kernel gives up.
+// bootLine skips the kernel's tests of its own ciphers and of its timer: on a busy machine too few
+// ticks come while it counts them, and the kernel gives up.
 const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check"
 
 // command returns the command that runs the guest. There are two processors because tests send on
