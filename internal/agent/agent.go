@@ -15,39 +15,39 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// DefaultHeader is how many bytes of a packet are sent where nobody says: sFlow's own default.
+// DefaultHeader is how many bytes of a packet are sent by default. It is sFlow's own default.
 const DefaultHeader = 128
 
-// holdTime is how long a sample waits for others. Flush is called four times a second at least, so
+// holdTime is how long a sample waits for others. Flush is called at least four times a second, so
 // a sample is sent within a second.
 const holdTime = 250 * time.Millisecond
 
 // Options say what to send and where.
 type Options struct {
 	Collector string        // HOST:PORT of UDP
-	Address   netip.Addr    // the agent's; not valid = that from which datagrams go to the collector
+	Address   netip.Addr    // the agent's; not valid = the source address of datagrams to the collector
 	SubAgent  uint32        // 0 = the index of the session's first interface
-	Header    int           // bytes of each packet at most; 0 = DefaultHeader
-	Interval  time.Duration // between the counters of the interfaces and of the host; 0 = none are sent
+	Header    int           // at most this many bytes of each packet; 0 = DefaultHeader
+	Interval  time.Duration // how often counters of the interfaces and of the host are sent; 0 = never
 
-	// Notice, if not nil, is told once when datagrams begin not to arrive. It is called by the
+	// Notice, if not nil, is called once when datagrams no longer arrive. It is called by the
 	// goroutine of the Agent's methods, and must return without waiting for anything.
 	Notice func(error)
 }
 
-// An Agent is an Output that sends packets to a collector. It never waits for the network: what its
-// socket does not take is not taken, and is counted. That the collector is away is no error.
+// An Agent is an Output that sends packets to a collector. It never waits for the network: packets
+// that its socket does not take count as not taken. An absent collector is not an error.
 //
-// A packet has one flow sample: where several hooks of an interface see it, the first one makes
-// it, as an entry does beside the exit. Notifications of discarded packets are made of all exits.
+// A packet has one flow sample: if several hooks of an interface see it, such as entry and exit,
+// only the first one makes a sample. All exits make notifications of discarded packets.
 //
 // An Agent belongs to one goroutine, except Counts, Size and Accounts.
 type Agent struct {
 	options   Options
 	collector *collector
 	counts    counts
-	told      bool   // a Notice
-	passed    uint64 // packets that are no Ethernet frames
+	told      bool   // a Notice said that datagrams do not arrive
+	passed    uint64 // packets that were skipped because they are not Ethernet frames
 
 	description capture.Description
 	sources     []source
@@ -56,13 +56,13 @@ type Agent struct {
 	immediate   bool                // Options.Immediate of the session
 	started     time.Time
 	accounts    func() (capture.Accounts, error)
-	looked      time.Time // when the accounts were read last
+	looked      time.Time // when the accounts were last read
 
-	mu    sync.Mutex       // held to change taken
+	mu    sync.Mutex       // guards taken
 	taken capture.Accounts // Captured and Bytes in datagrams that the socket took, NotTaken in others
 
-	// Not all programs that read samples know those of discarded packets and of hosts, and some
-	// find nothing behind them: sfacctd 1.7, Wireshark 4.0. So these have datagrams of their own.
+	// Some collectors, such as sfacctd 1.7 and Wireshark 4.0, do not know samples of discarded
+	// packets and of hosts, and ignore everything after them. So these have datagrams of their own.
 	common   *line
 	special  *datagram
 	sequence uint32 // of datagrams
@@ -101,14 +101,14 @@ func (a *Agent) Begin(d capture.Description) error {
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(func() { a.collector.follow(ctx) })
-	if a.options.Interval > 0 && d.IsLive() { // the interfaces in capture files are others
+	if a.options.Interval > 0 && d.IsLive() { // interfaces in capture files are not this machine's
 		a.running.Go(func() { poll(ctx, a.options.Interval, d.Sources, a.polled) })
 	}
 	return nil
 }
 
-// Write adds packets to datagrams, and sends those that are full when enough others wait behind
-// them. It keeps nothing of the packets and allocates nothing.
+// Write adds packets to datagrams, and sends full datagrams when enough others wait after them. It
+// keeps no references to the packets and allocates nothing.
 func (a *Agent) Write(packets []capture.Packet) error {
 	if more := a.description.More; more != nil {
 		a.add(more(len(a.sources)))
@@ -122,8 +122,8 @@ func (a *Agent) Write(packets []capture.Packet) error {
 	return nil
 }
 
-// Flush sends datagrams whose first sample has waited long enough, adds counters that were read,
-// and turns to a new address of the collector.
+// Flush sends datagrams whose first sample has waited for holdTime, adds counters that were read,
+// and switches to a new address of the collector.
 func (a *Agent) Flush() error {
 	a.collector.turn()
 	select {
@@ -139,7 +139,7 @@ func (a *Agent) Flush() error {
 	return nil
 }
 
-// sendBegunBefore sends datagrams that were begun until then.
+// sendBegunBefore sends datagrams that were begun before a time.
 func (a *Agent) sendBegunBefore(then time.Time) {
 	for d := a.common.oldest(); d.samples > 0 && !d.begun.After(then); d = a.common.oldest() {
 		a.sendOldest()
@@ -149,19 +149,19 @@ func (a *Agent) sendBegunBefore(then time.Time) {
 	}
 }
 
-// End sends what is left. In the account, packets in datagrams that the socket did not take are
+// End sends what is left. In its account, packets in datagrams that the socket did not take are
 // lost.
 func (a *Agent) End(final capture.Accounts) (capture.Accounts, error) {
 	a.accounts, a.looked = func() (capture.Accounts, error) { return final, nil }, time.Time{}
 	a.sendBegunBefore(time.Now())
 	if a.passed > 0 && a.options.Notice != nil {
-		a.options.Notice(fmt.Errorf("sflow://%s: samples are of Ethernet frames: %d packets are none, and were passed over", a.options.Collector, a.passed))
+		a.options.Notice(fmt.Errorf("sflow://%s: sFlow samples need Ethernet frames: skipped %d packets that are not", a.options.Collector, a.passed))
 	}
 	return final.Delivered(a.taken), a.Close()
 }
 
-// Accounts returns the Agent's accounts so far, of the session's, which session reads. Packets in
-// datagrams that were not sent yet are in Seen alone. Any goroutine may call it.
+// Accounts returns the Agent's accounts so far; session reads those of the session. Packets in
+// datagrams that were not sent yet are counted only in Seen. Any goroutine may call it.
 func (a *Agent) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	a.mu.Lock()
 	taken := slices.Clone(a.taken)
@@ -209,12 +209,12 @@ func (a *Agent) sample(p *capture.Packet) {
 	h := in.of(int(p.Source))
 	h.packets++
 	h.bytes += len(p.Data)
-	if in.samples == 0 { // no sample is about this packet
+	if in.samples == 0 { // this packet has no sample
 		a.take(in)
 	}
 }
 
-// passOver counts a packet that is no Ethernet frame: samples have these alone.
+// passOver counts a packet that is not an Ethernet frame, because samples can have only these.
 func (a *Agent) passOver(p *capture.Packet) {
 	a.passed++
 	a.mu.Lock()
@@ -235,7 +235,7 @@ func (a *Agent) addCounters(read []polled) {
 	}
 }
 
-// commonFor returns the datagram at the end of the line when it has room for so many bytes.
+// commonFor returns the datagram at the end of the line once that has room for this many bytes.
 func (a *Agent) commonFor(bytes int) *datagram {
 	if d := a.common.open(); d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
 		if a.common.isFull() {
@@ -246,7 +246,7 @@ func (a *Agent) commonFor(bytes int) *datagram {
 	return a.ready(a.common.open())
 }
 
-// specialFor returns the datagram for samples that not all programs know, when it has room.
+// specialFor returns the datagram for samples that not all collectors know, once it has room.
 func (a *Agent) specialFor(bytes int) *datagram {
 	if d := a.special; d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
 		a.sendSpecial()
@@ -254,7 +254,7 @@ func (a *Agent) specialFor(bytes int) *datagram {
 	return a.ready(a.special)
 }
 
-// ready begins a datagram unless it is begun.
+// ready begins a datagram unless it was begun.
 func (a *Agent) ready(d *datagram) *datagram {
 	if d.samples == 0 {
 		d.begin(a.header(d))
@@ -262,7 +262,7 @@ func (a *Agent) ready(d *datagram) *datagram {
 	return d
 }
 
-// header is that of a datagram, as far as it is known.
+// header returns the header of a datagram. Sequence and number of samples may still change.
 func (a *Agent) header(d *datagram) sflow.Header {
 	return sflow.Header{
 		Agent: a.options.Address, SubAgent: a.options.SubAgent, Sequence: a.sequence + 1,
@@ -298,7 +298,7 @@ func (a *Agent) send(d *datagram) {
 	}
 	if (err != nil || bounced > 0) && !a.told && a.options.Notice != nil {
 		a.told = true
-		a.options.Notice(fmt.Errorf("sflow://%s: datagrams do not arrive: %w; the capture goes on", a.options.Collector, cmp.Or(err, errBounced)))
+		a.options.Notice(fmt.Errorf("sflow://%s: datagrams do not arrive: %w; the capture continues", a.options.Collector, cmp.Or(err, errBounced)))
 	}
 }
 
@@ -314,8 +314,8 @@ func (a *Agent) take(d *datagram) {
 	}
 }
 
-// refuse counts the packets of a datagram as samples that were lost, and its notifications as
-// such that were not made: weigh has counted only the packets that they stand for besides.
+// refuse counts the packets of a datagram as lost samples, and its notifications as not made. weigh
+// has already counted the other packets that these notifications represent.
 func (a *Agent) refuse(d *datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,42 +14,42 @@ import (
 )
 
 const (
-	// maxDatagram is how many bytes a datagram has at most: what sFlow's specification proposes,
-	// and every collector has room for. minDatagram is at least what any path takes in one piece.
+	// maxDatagram is the largest datagram in bytes: sFlow's specification proposes this size, and
+	// every collector has room for it. minDatagram is a size that any path takes in one piece.
 	maxDatagram, minDatagram = 1400, 512
 	ipv4Headers, ipv6Headers = 20 + 8, 40 + 8 // with UDP's
 
 	// A collector's address is looked up again after a minute, or when a datagram was refused, but
-	// not more often than once in a second.
+	// at most once per second.
 	lookUpInterval = time.Minute
 	lookUpPause    = time.Second
 	lookUpLimit    = 10 * time.Second
 )
 
-// errBounced says that a datagram came back.
-var errBounced = errors.New("the collector's host refuses them: nobody listens there")
+// errBounced says that a datagram was refused by ICMP.
+var errBounced = errors.New("the collector's host refuses them: no process listens on that port")
 
-// A collector is where datagrams go: by a connected socket, so that the kernel tells of those that
-// were refused.
+// A collector is where datagrams go. Its socket is connected, so that the kernel reports datagrams
+// that were refused.
 type collector struct {
 	address string // HOST:PORT
-	longest int    // bytes of a datagram
+	longest int    // the largest datagram in bytes
 	conn    *net.UDPConn
 	raw     syscall.RawConn
 
-	bytes []byte // that write is to send
-	err   error  // of write
+	bytes []byte // the datagram for write
+	err   error  // the error of write
 	write func(fd uintptr) bool
 
 	refused chan struct{}
-	next    chan *net.UDPConn // to another address
+	next    chan *net.UDPConn // a socket for a new address
 }
 
 func openCollector(address string) (*collector, error) {
 	c := &collector{address: address, refused: make(chan struct{}, 1), next: make(chan *net.UDPConn, 1)}
 	c.write = func(fd uintptr) bool {
 		_, c.err = unix.Write(int(fd), c.bytes)
-		return true // also when there is no room for it: nobody waits
+		return true // do not wait, even if the socket has no room
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookUpLimit)
 	defer cancel()
@@ -71,7 +71,7 @@ func (c *collector) dial(ctx context.Context) (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
-// use sends through another socket from now on.
+// use switches to another socket.
 func (c *collector) use(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *collector) use(conn *net.UDPConn) error {
 	return nil
 }
 
-// local is the address that datagrams are sent from.
+// local is the source address of datagrams.
 func (c *collector) local() netip.Addr { return address(c.conn.LocalAddr()).Addr() }
 
 func address(a net.Addr) netip.AddrPort {
@@ -90,7 +90,7 @@ func address(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-// measure asks how long a datagram may be on its path.
+// measure asks the kernel for the largest datagram on the path.
 func (c *collector) measure() {
 	level, option, headers := unix.IPPROTO_IP, unix.IP_MTU, ipv4Headers
 	if c.local().Is6() {
@@ -104,8 +104,8 @@ func (c *collector) measure() {
 	})
 }
 
-// send sends a datagram unless the socket has no room for it. The error is that of this datagram;
-// bounced is how many earlier ones have turned out to be refused.
+// send sends a datagram unless the socket has no room for it. The error is about this datagram;
+// bounced counts earlier ones that were refused.
 func (c *collector) send(b []byte) (bounced uint64, err error) {
 	c.bytes = b
 	for range 2 {
@@ -115,7 +115,7 @@ func (c *collector) send(b []byte) (bounced uint64, err error) {
 		if !errors.Is(c.err, unix.ECONNREFUSED) {
 			break
 		}
-		bounced++ // of one before: this one was not tried
+		bounced++ // the error is about an earlier datagram: this one was not sent
 	}
 	if bounced > 0 || c.err != nil {
 		select {
@@ -129,7 +129,7 @@ func (c *collector) send(b []byte) (bounced uint64, err error) {
 	return bounced, os.NewSyscallError("sendto", c.err)
 }
 
-// turn sends to the address that follow has found, if there is a new one.
+// turn switches to the address that follow has found, if there is a new one.
 func (c *collector) turn() {
 	select {
 	case conn := <-c.next:
@@ -141,7 +141,7 @@ func (c *collector) turn() {
 	}
 }
 
-// follow looks the collector's address up again and again, until ctx is done.
+// follow looks up the collector's address repeatedly until ctx is done.
 func (c *collector) follow(ctx context.Context) {
 	local, remote := address(c.conn.LocalAddr()).Addr(), address(c.conn.RemoteAddr())
 	for {

@@ -11,17 +11,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// polled are the counters of a source at one time.
+// polled is one reading of a source's counters.
 type polled struct {
 	source  sflow.Source
 	records []sflow.Counters
 }
 
-// length is how long the sample is at most.
+// length is the largest size of the sample in bytes.
 func (p *polled) length() int { return sflow.CountersLength + len(p.records)*sflow.MaxCounters }
 
 // poll reads the counters of the sources' interfaces and of the host, at once and then at each
-// interval, until ctx is done. What nobody has taken is read anew.
+// interval, until ctx is done. A reading that was not received from out is replaced by the next.
 func poll(ctx context.Context, interval time.Duration, sources []capture.Source, out chan []polled) {
 	speeds := make(map[int]uint64)
 	for _, s := range sources {
@@ -54,8 +54,8 @@ func poll(ctx context.Context, interval time.Duration, sources []capture.Source,
 // IANA's numbers for the types of interfaces.
 const ifTypeEthernet, ifTypeLoopback = 6, 24
 
-// readInterface reads an interface's counters. It fails where there is no such interface (a hook
-// map is none), or not any more.
+// readInterface reads an interface's counters. It returns false if the interface does not exist, or
+// no longer. A hook map is not an interface.
 func readInterface(index int, speed uint64) (polled, bool) {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil || link.Attrs().Statistics == nil {
@@ -72,7 +72,7 @@ func readInterface(index int, speed uint64) (polled, bool) {
 			Octets: n.RxBytes, Unicast: uint32(n.RxPackets - n.Multicast), Multicast: uint32(n.Multicast),
 			Broadcast: sflow.Unknown, Discarded: uint32(n.RxDropped), Errors: uint32(n.RxErrors),
 		},
-		Out: sflow.Traffic{ // the kernel does not tell these packets apart
+		Out: sflow.Traffic{ // the kernel does not count unicast, multicast and broadcast separately
 			Octets: n.TxBytes, Unicast: uint32(n.TxPackets), Multicast: sflow.Unknown,
 			Broadcast: sflow.Unknown, Discarded: uint32(n.TxDropped), Errors: uint32(n.TxErrors),
 		},

@@ -2,14 +2,14 @@ package agent
 
 import "sync/atomic"
 
-// Counts are what an Agent has sent so far.
+// Counts count what an Agent has sent so far.
 type Counts struct {
-	Datagrams                 uint64 // that the socket has taken
+	Datagrams                 uint64 // datagrams that the socket has taken
 	Flows, Discards, Counters uint64 // samples in all datagrams
-	Refused                   uint64 // datagrams that the socket did not take, or that came back
+	Refused                   uint64 // datagrams that the socket did not take, or that the collector's host refused
 }
 
-// counts are Counts that grow.
+// counts are Counts that any goroutine may read.
 type counts struct {
 	datagrams, flows, discards, counters, refused, bytes atomic.Uint64
 }

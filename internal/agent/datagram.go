@@ -6,26 +6,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// A datagram is one that samples are added to.
+// A datagram collects samples.
 type datagram struct {
 	bytes   []byte
 	samples uint32
 	begun   time.Time
 	marks   []mark
-	held    []held // by source
+	held    []held // indexed by source
 }
 
-// A mark is where a sample begins into which something is written last.
+// A mark says where a sample begins whose rate or drops are written when the datagram is sent.
 type mark struct {
 	at, source int
 	discard    bool
-	weight     uint32 // of the packet
+	weight     uint32 // the packet's weight
 }
 
-// held is what a datagram has of a source.
+// held says how much a datagram has of a source.
 type held struct {
 	packets, bytes int
-	samples        int // flow samples, or discarded packets where the source has none
+	samples        int // flow samples or, for a source without these, discarded packets
 }
 
 func newDatagram() *datagram {
@@ -45,7 +45,7 @@ func (d *datagram) begin(h sflow.Header) {
 	d.begun = time.Now()
 }
 
-// finish writes the header, which has as many bytes as the one of begin.
+// finish writes the final header. It has the same length as that of begin.
 func (d *datagram) finish(h sflow.Header) { sflow.AppendHeader(d.bytes[:0], &h) }
 
 func (d *datagram) clear() {
@@ -72,13 +72,14 @@ func (d *datagram) addCounters(number uint32, p polled) {
 	d.samples++
 }
 
-// lineLength is how many datagrams wait in a line at most. Sent at once, at the end, they fit into
-// the socket of a collector that has asked for no larger one than Linux gives it.
+// lineLength is the most datagrams that wait in a line. Sent at once, at the end, they fit into a
+// collector's receive buffer of Linux's default size.
 const lineLength = 64
 
-// A line is datagrams that wait, so that many samples share what was lost. The last one is open.
+// A line is a queue of datagrams that wait to be sent, so that losses are spread over many samples.
+// The last one is open.
 type line struct {
-	first, next int // of places in datagrams, which is a ring
+	first, next int // positions in datagrams, which is a ring
 	datagrams   [lineLength]*datagram
 }
 
@@ -101,7 +102,7 @@ func (l *line) isFull() bool { return l.next-l.first == lineLength-1 }
 // shut makes the next datagram the open one. There must be room for it.
 func (l *line) shut() { l.next++ }
 
-// remove removes the oldest datagram, which is sent.
+// remove removes the oldest datagram after it was sent.
 func (l *line) remove() {
 	l.oldest().clear()
 	if l.first < l.next {

@@ -23,7 +23,7 @@ type host struct {
 	mhz uint32
 }
 
-// newHost describes the machine. What cannot be read stays empty.
+// newHost describes the machine. Fields that cannot be read stay empty.
 func newHost() *host {
 	h := &host{Host: sflow.Host{Machine: sflow.MachineOther}}
 	h.Name, _ = os.Hostname()
@@ -52,7 +52,7 @@ func firstLine(path string) string {
 	return first
 }
 
-// read reads the counters as they are now. Records that cannot be read are left out.
+// read reads the current counters. It omits records that cannot be read.
 func (h *host) read() polled {
 	p := polled{hostSource, []sflow.Counters{&h.Host}}
 	fs, err := procfs.NewDefaultFS()
@@ -120,7 +120,7 @@ func vmstat() map[string]uint32 {
 	return counters
 }
 
-// network sums the interfaces up, without loopback, of which nothing leaves the machine.
+// network sums up the interfaces except loopback, whose traffic does not leave the machine.
 func network(devices procfs.NetDev) *sflow.HostNetwork {
 	delete(devices, "lo")
 	t := devices.Total()

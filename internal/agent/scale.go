@@ -6,20 +6,20 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// A scale says how many packets the samples of a source stand for. Collectors multiply by the
-// sampling rate in each sample, so the sum of these rates is to be the number of packets that could
-// have been sampled, the pool. As long as the kernel sends all packets that it draws, each stands
-// for as many as the options say. Where some are lost, or --max-rate passes some over, the samples
-// that are sent next stand for these, too.
+// A scale computes how many packets the samples of a source represent. Collectors multiply by the
+// sampling rate in each sample, so the sum of these rates must be the number of packets that could
+// have been sampled, the pool. While the kernel delivers all packets that it draws, each represents
+// as many as the options say. If some are lost, or --max-rate skips some, the next samples
+// represent these, too.
 type scale struct {
-	nominal uint64 // packets that one stands for that the kernel draws
-	limited bool   // the options pass packets over at no fixed rate
-	weighed bool   // each packet says how many it stands for, besides those of other flows
-	flows   uint64 // one of so many flows is kept
+	nominal uint64 // packets that a packet drawn by the kernel represents
+	limited bool   // the options skip packets at no fixed rate
+	weighed bool   // each packet says how many it represents, without those of other flows
+	flows   uint64 // one of this many flows is kept
 
-	pool, lost uint64 // by the last account
-	owed       uint64 // packets of the pool that no packet stands for which the kernel has sent
-	paid       uint64 // those of them for which samples stood
+	pool, lost uint64 // in the last account
+	owed       uint64 // pool packets that no delivered packet represents
+	paid       uint64 // part of owed: packets that samples have represented
 }
 
 func newScale(o *capture.Options) scale {
@@ -30,8 +30,8 @@ func newScale(o *capture.Options) scale {
 	return s
 }
 
-// rateOf returns the rate of a packet, where share has returned that of all packets with which it
-// is sent.
+// rateOf returns the rate of a packet. shared is the rate from share for all packets that are sent
+// with it.
 func (s *scale) rateOf(weight uint32, shared uint64) uint64 {
 	if !s.weighed {
 		return shared
@@ -39,7 +39,7 @@ func (s *scale) rateOf(weight uint32, shared uint64) uint64 {
 	return min(shared-min(shared, s.nominal)+uint64(max(weight, 1))*s.flows, math.MaxUint32)
 }
 
-// look takes the account of the source as it is now.
+// look takes the source's current account.
 func (s *scale) look(a capture.Account) {
 	s.pool, s.lost = a.Matched(), a.Lost
 	s.owed = s.nominal * a.Lost
@@ -52,12 +52,12 @@ func (s *scale) look(a capture.Account) {
 	}
 }
 
-// share returns the rate of so many samples, 1 or more, that are sent together. All that wait,
-// these included, share what is owed, so that a moment's loss does not make a few packets count for
-// very many.
+// share returns the rate of samples (1 or more) that are sent together. What is owed is divided
+// among all waiting samples, including these, so that a short loss does not make a few packets
+// count for very many.
 func (s *scale) share(samples, waiting uint64) (rate uint64) {
 	more := float64(s.owed-min(s.owed, s.paid)) / float64(waiting)
-	if samples == waiting { // these are the last: leave no rest for which no sample stands
+	if samples == waiting { // the last ones represent the whole rest
 		more = math.Ceil(more)
 	}
 	rate = min(s.nominal+uint64(more), math.MaxUint32)

@@ -7,38 +7,39 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// checkSequence is how long an Ethernet frame's check sequence is, which no packet at XDP has.
+// checkSequence is the length of an Ethernet frame's check sequence. Packets at XDP come without
+// it.
 const checkSequence = 4
 
-// A source is one of the session's with what samples of it need.
+// A source is a source of the session, with what its samples need.
 type source struct {
 	*capture.Source
 	data            *dataSource
-	flows, discards bool // what samples are made of its packets
+	flows, discards bool // which samples its packets make
 
 	scale   scale
-	waiting uint64 // samples by which the source is scaled, and that were not sent
-	rate    uint64 // of the last ones that were sent
-	refused uint64 // packets of it in datagrams that the socket did not take
+	waiting uint64 // samples that count for the source's scale and were not sent yet
+	rate    uint64 // rate of the last samples that were sent
+	refused uint64 // its packets in datagrams that the socket did not take
 
-	unnoticed uint64 // discarded packets for which no notification has arrived: sampling, and refused datagrams
+	unnoticed uint64 // discarded packets without a notification, because of sampling or refused datagrams
 }
 
-// A dataSource is what sFlow calls one: an interface, in both directions, whatever the hooks.
+// A dataSource is a data source of sFlow: an interface in both directions, with all its hooks.
 type dataSource struct {
 	id                        sflow.Source
-	flowNumber, discardNumber uint32 // of its samples
-	pool, drops               uint64 // of its flow samples
+	flowNumber, discardNumber uint32 // sequence numbers of its samples
+	pool, drops               uint64 // pool and drops of its flow samples
 }
 
-// A direction is that of packets of an interface.
+// A direction is a direction of an interface's packets.
 type direction struct {
 	index int
 	sent  capture.Direction
 }
 
-// add adds sources. The first source of each direction of an interface makes flow samples, because
-// a packet is to have one only.
+// add adds sources. Only the first source of each direction of an interface makes flow samples,
+// because a packet must have only one.
 func (a *Agent) add(sources []capture.Source) {
 	for i := range sources {
 		s := &sources[i]
@@ -53,7 +54,7 @@ func (a *Agent) add(sources []capture.Source) {
 			discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
 			scale:    newScale(&a.description.Options),
 		}
-		if !a.description.IsLive() { // each packet says for how many it stands
+		if !a.description.IsLive() { // each packet says how many it represents
 			own.scale.weighed = true
 		}
 		own.rate = own.scale.nominal
@@ -67,11 +68,11 @@ func (a *Agent) add(sources []capture.Source) {
 	}
 }
 
-// maxHeader is how long a datagram's header is at most.
+// maxHeader is the largest length of a datagram's header.
 const maxHeader = 40
 
-// packet is what samples have of a packet: so many bytes at most, and no more than fits into a
-// datagram.
+// packet returns what samples contain of a packet: at most this many bytes, and no more than fit
+// into a datagram.
 func (s *source) packet(p *capture.Packet, most, longest int) sflow.Packet {
 	most = min(most, longest-maxHeader-sflow.MaxDiscard, len(p.Data))
 	out := sflow.Packet{Data: p.Data[:most], FrameLength: p.WireLen + checkSequence, Stripped: checkSequence}
@@ -103,7 +104,7 @@ func (s *source) flow(p *capture.Packet, packet sflow.Packet) sflow.Flow {
 	}
 }
 
-// input is where packets come from. Where those come from that the stack sends is not known.
+// input is where packets come from. It is not known for packets that the stack sends.
 func (s *source) input(p *capture.Packet) sflow.Interface {
 	if d, _ := s.DirectionOf(p); d == capture.Out {
 		return sflow.Interface{}
@@ -111,7 +112,7 @@ func (s *source) input(p *capture.Packet) sflow.Interface {
 	return sflow.Interface{Value: uint32(s.Index)}
 }
 
-// output is where a packet goes, as far as its verdict says it.
+// output is where a packet goes, as far as its verdict tells.
 func (s *source) output(p *capture.Packet) sflow.Interface {
 	if d, _ := s.DirectionOf(p); d == capture.Out {
 		return sflow.Interface{Value: uint32(s.Index)}
@@ -153,10 +154,11 @@ func (s *source) discard(p *capture.Packet, packet sflow.Packet) sflow.Discard {
 	}
 }
 
-// lookInterval is how often the accounts are read at most: that is a system call for each source.
+// lookInterval is the shortest time between readings of the accounts, because each needs a system
+// call per source.
 const lookInterval = 20 * time.Millisecond
 
-// look asks for the accounts, but not too often.
+// look reads the accounts, at most once per lookInterval.
 func (a *Agent) look() {
 	now := time.Now()
 	if a.accounts == nil || now.Sub(a.looked) < lookInterval {
@@ -182,7 +184,7 @@ func (a *Agent) look() {
 	}
 }
 
-// weigh writes into the samples of a datagram what they stand for.
+// weigh writes into the samples of a datagram how many packets they represent.
 func (a *Agent) weigh(d *datagram) {
 	a.look()
 	for i := range a.sources {

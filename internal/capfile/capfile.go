@@ -1,10 +1,10 @@
 // Package capfile reads capture files: pcapng of either byte order and any resolution of time, and
-// classic pcap of either byte order with micro- or nanoseconds, also compressed by gzip or zstd.
-// What a file is, its first bytes tell, not its name.
+// classic pcap of either byte order with micro- or nanoseconds, also compressed with gzip or zstd.
+// The format is detected from a file's first bytes, not from its name.
 //
-// A [File] hands out one block after the other. A [Merge] brings the packets of several files into
-// one order by time. Both read as they go, in memory that depends neither on the length of the
-// files nor on what a damaged file says of lengths.
+// A [File] returns one block after the other. A [Merge] orders the packets of several files by
+// time. Both read incrementally. The memory they need depends neither on the length of the files
+// nor on the lengths that a damaged file claims.
 package capfile
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Kinds of errors of a file, not a part of their text. What stands before the place of the error
-// has been handed out.
+// Kinds of errors of a file, for errors.Is. Everything before the position of the error has been
+// returned.
 var (
 	ErrCut     = errors.New("the file ends within a block") // as after a capture that was killed
 	ErrDamaged = errors.New("the file is damaged")
 	ErrUnknown = errors.New("not a capture file")
-	ErrMemory  = errors.New("decompression takes too much memory") // of all files together
+	ErrMemory  = errors.New("decompression takes too much memory") // all files together
 )
 
 // A Kind says what a Block is.
@@ -37,41 +37,42 @@ const (
 	Other           // any other block of a pcapng file
 )
 
-// A Block is what stands next in a file. Of the parts besides Kind, File and Raw those are set that
-// the kind has.
+// A Block is the next block of a file. Kind, File and Raw are always set, the other fields only for
+// the kinds that they name.
 type Block struct {
 	Kind Kind
 	File *File
-	Raw  pcapng.Block // as it stands in the file; Raw.Raw is nil in a pcap file
+	Raw  pcapng.Block // as in the file; Raw.Raw is nil for a pcap file
 
 	Interface  *Interface        // of a Packet, Described and Statistics; nil for statistics of an unknown one
 	Packet     pcapng.Packet     // Time is in ns since the Unix epoch; Data is valid until the file's next block
-	Time       int64             // of a Packet: Packet.Time, also before 1970
+	Time       int64             // of a Packet: Packet.Time as a signed number, for times before 1970
 	Untimed    bool              // a packet without a time, for which Time is 0
 	Statistics pcapng.Statistics // times are in ns since the Unix epoch
-	Known      pcapng.Counters   // of Statistics
+	Known      pcapng.Counters   // which counters Statistics has
 
 	order int64
 }
 
-// An Interface is where packets of a file come from.
+// An Interface is an interface that a file describes.
 type Interface struct {
 	File     *File
-	Index    int    // in its section
+	Index    int    // within its section
 	Number   int    // among all interfaces of a Merge, from 0 on
-	Name     string // at most 256 bytes of it; "" = the file does not say
+	Name     string // truncated to 256 bytes; "" = the file does not say
 	LinkType uint16
 	SnapLen  uint32 // 0 = no limit
 	clock    pcapng.Clock
 }
 
-// Order is what packets are merged by: Time, or that of the packet before one that has none.
+// Order is the time by which packets are merged: Time or, for a packet without one, the previous
+// packet's.
 func (b *Block) Order() int64 { return b.order }
 
-// Stamp is a time in the units of the interface.
+// Stamp converts a time in ns since the Unix epoch to the units of the interface.
 func (i *Interface) Stamp(ns int64) uint64 { return i.clock.Stamp(ns) }
 
-// A Format is how a capture file is written.
+// A Format is a capture file format.
 type Format int
 
 const (
@@ -81,36 +82,37 @@ const (
 
 // A File is a capture file that is being read. It belongs to one goroutine.
 type File struct {
-	Name   string // what errors call it
+	Name   string // for errors
 	Format Format
-	Place  int // among the files of a Merge
+	Place  int // index among the files of a Merge
 
 	in     *window
-	decode io.Closer // what decompresses; nil = nothing
+	decode io.Closer // the decompressor; nil = none
 	next   func() error
 	ready  func() bool // the next block is in memory
 	block  Block
 
 	first      pcapng.Block // the first section
 	big        bool
-	interfaces []*Interface // of the section
-	described  int          // interfaces in all sections
+	interfaces []*Interface // of the current section
+	described  int          // number of interfaces in all sections
 	packets    uint64
-	last       int64 // time of the packet before
+	last       int64 // time of the previous packet
 	classic    classic
 }
 
 // Options say how to read. The zero value is ready to use.
 type Options struct {
-	// BeforeRead, if not nil, is called before the input is read, which may wait for it. The input
-	// may then return no bytes and no error now and then while it waits. An error ends the reading.
+	// BeforeRead, if not nil, is called before each read of the input, which may block. The input
+	// may then return 0 bytes and no error now and then while it waits. An error of BeforeRead ends
+	// the reading.
 	BeforeRead func() error
 
-	// Memory is shared with the other files that are open at the same time; nil = there are none.
+	// Memory is shared with the other files that are open at the same time; nil = no other files.
 	Memory *Memory
 }
 
-// New begins to read the file of a name, which it uses in errors alone.
+// New starts to read a file. The name is used only in errors.
 func New(in io.Reader, name string, o Options) (*File, error) {
 	f := &File{Name: name, in: &window{in: in, before: o.BeforeRead}}
 	f.block.File = f
@@ -137,7 +139,7 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	return f, nil
 }
 
-// Close gives back what decompression holds. It does not close the input.
+// Close frees the resources of decompression. It does not close the input.
 func (f *File) Close() {
 	if f.decode != nil {
 		f.decode.Close()
@@ -145,10 +147,10 @@ func (f *File) Close() {
 	}
 }
 
-// Packets is how many packets were handed out.
+// Packets is how many packets were returned.
 func (f *File) Packets() uint64 { return f.packets }
 
-// FirstSection is the section header that a pcapng file begins with.
+// FirstSection is the first section header of a pcapng file.
 func (f *File) FirstSection() pcapng.Block { return f.first }
 
 // Next returns the next block, which is valid until the call after it. The error is io.EOF at the
@@ -160,22 +162,23 @@ func (f *File) Next() (*Block, error) {
 	return &f.block, nil
 }
 
-// IsReady tells whether Next will neither read nor move what it has handed out before.
+// IsReady tells whether Next can return without reading the input, and without moving the data of
+// earlier blocks.
 func (f *File) IsReady() bool { return f.ready() }
 
-// ends explains why the input has only so many bytes of a block.
+// ends returns the error for an input that has only this many bytes of a block.
 func (f *File) ends(err error, have int) error {
 	switch {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return xdp.Kind(ErrCut, "%s is cut off after %s, within the block at byte %d%s",
+		return xdp.Kind(ErrCut, "%s is truncated after %s, within the block at byte %d%s",
 			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
 	return fmt.Errorf("read %s after %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
 }
 
-// damaged is the error for a block that cannot be right.
+// damaged returns the error for an invalid block.
 func (f *File) damaged(why error) error {
 	return xdp.Kind(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
 		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
@@ -185,7 +188,7 @@ func (f *File) unpacked() string {
 	if f.decode == nil {
 		return ""
 	}
-	return " of what is unpacked"
+	return " of the decompressed data"
 }
 
 func packets(n uint64) string {

@@ -240,7 +240,7 @@ func TestMergeDamaged(t *testing.T) {
 	a := pcapngFile("a", 1, 3, 5)
 	files := []*File{open(t, "a", a[:len(a)-120]), open(t, "b", pcapngFile("b", 2, 4, 6))}
 	words, err := read(t, NewMerge(files).Next)
-	if !errors.Is(err, ErrCut) || !strings.Contains(err.Error(), "a is cut off after 2 packets") || words[len(words)-2] != "b2@6" {
+	if !errors.Is(err, ErrCut) || !strings.Contains(err.Error(), "a is truncated after 2 packets") || words[len(words)-2] != "b2@6" {
 		t.Errorf("%q, %v", words, err)
 	}
 }

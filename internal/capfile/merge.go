@@ -6,20 +6,19 @@ import (
 	"io"
 )
 
-// A Merge hands out the blocks of several files: of the packets that are next in each file, the one
-// with the earliest time, and of packets with the same time that of the file which was named first.
-// What is out of order within a file stays so. Other blocks come as they stand in their file,
-// between the same packets of it, and those before a file's first packet at the beginning. It
-// belongs to one goroutine.
+// A Merge returns the blocks of several files. Its next packet is the earliest of each file's next
+// packets; if times are equal, the file that was named first comes first. Packets that are out of
+// order within a file stay so. Other blocks keep their position between the packets of their file,
+// and those before a file's first packet come at the beginning. A Merge belongs to one goroutine.
 type Merge struct {
-	fresh      []*File // whose first packet has not been reached
-	heads      heads   // whose next block is a packet
-	taken      bool    // the packet of heads[0] has been handed out
+	fresh      []*File // files whose first packet has not been reached
+	heads      heads   // files whose next block is a packet
+	taken      bool    // the packet of heads[0] has been returned
 	interfaces int
 	errs       []error
 }
 
-// NewMerge returns a Merge of these files, whose Place and whose interfaces' Number it sets.
+// NewMerge returns a Merge of these files. It sets their Place, and the Number of their interfaces.
 func NewMerge(files []*File) *Merge {
 	for i, f := range files {
 		f.Place = i
@@ -28,8 +27,8 @@ func NewMerge(files []*File) *Merge {
 }
 
 // Next returns the next block, which is valid until the call after it. A file with an error ends
-// with what stands before it, while the others go on. The error is io.EOF at the end of all, or
-// then has all errors of files.
+// before the error, and the other files continue. At the end of all files the error is io.EOF, or
+// joins the errors of the files.
 func (m *Merge) Next() (*Block, error) {
 	for len(m.fresh) > 0 {
 		f := m.fresh[0]
@@ -63,7 +62,8 @@ func (m *Merge) Next() (*Block, error) {
 	return &m.heads[0].block, nil
 }
 
-// IsReady tells whether Next will neither read nor move packets that it has handed out before.
+// IsReady tells whether Next can return without reading, and without moving the data of earlier
+// packets.
 func (m *Merge) IsReady() bool {
 	return len(m.fresh) == 0 && (!m.taken || m.heads[0].IsReady())
 }
@@ -84,7 +84,7 @@ func (m *Merge) advance(f *File) *Block {
 	return b
 }
 
-// heads are files whose block is a packet, as package heap wants them.
+// heads are files whose next block is a packet. They implement heap.Interface.
 type heads []*File
 
 func (h heads) Len() int { return len(h) }

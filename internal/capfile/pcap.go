@@ -15,8 +15,8 @@ type classic struct {
 	swapped    bool // the writer may have exchanged both lengths
 }
 
-// Of the classic format there are three versions: with microseconds, with nanoseconds, and with
-// longer headers of packets, as a patch of libpcap once had them.
+// The classic format has three versions: with microseconds, with nanoseconds, and with longer
+// packet headers, from an old patch of libpcap.
 const (
 	magicMicro    = 0xa1b2c3d4
 	magicNano     = 0xa1b23c4d
@@ -43,7 +43,7 @@ func (c *classic) recognise(b []byte) bool {
 
 const classicFileHeader = 24
 
-// openPCAP reads the header. Next then hands out the one interface of the file, and packets.
+// openPCAP reads the header. Next then returns the file's only interface, and packets.
 func (f *File) openPCAP() error {
 	head, err := f.in.peek(classicFileHeader)
 	if err != nil {
@@ -70,8 +70,8 @@ func (f *File) openPCAP() error {
 	return nil
 }
 
-// lowHalf are those two of four bytes that have the lower half of their number. The upper half says
-// how long the frame check sequence is.
+// lowHalf returns the two of four bytes that have the lower half of their number. The upper half is
+// the length of the frame check sequence.
 func lowHalf(order binary.ByteOrder, b []byte) []byte {
 	if order == binary.BigEndian {
 		return b[2:4]

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	maxInterfaces = 1 << 16 // in a file: a block of 20 bytes becomes a hundred in memory
+	maxInterfaces = 1 << 16 // in a file: a block of 20 bytes takes a hundred in memory
 	maxName       = 256     // bytes of an interface's name
 )
 
-// openPCAPNG reads the first section header, which Next hands out, too.
+// openPCAPNG reads the first section header, which Next returns again.
 func (f *File) openPCAPNG() error {
 	f.next, f.ready = f.nextPCAPNG, f.isReadyPCAPNG
 	raw, big, err := f.peekBlock()
@@ -27,7 +27,7 @@ func (f *File) openPCAPNG() error {
 	return nil
 }
 
-// peekBlock returns the next block without going on.
+// peekBlock returns the next block and does not advance.
 func (f *File) peekBlock() (raw []byte, big bool, err error) {
 	head, err := f.in.peek(pcapng.HeaderSize)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *File) nextPCAPNG() error {
 	return nil
 }
 
-// interpret finds out what a block of a pcapng file is.
+// interpret sets the kind of a pcapng block, and parses what the kind has.
 func (f *File) interpret(b *Block) error {
 	b.Interface = nil
 	switch b.Raw.Type {
@@ -111,7 +111,7 @@ func (f *File) describe(b *Block) error {
 	return nil
 }
 
-var errNoInterface = errors.New("a packet is from an interface that is not described before it")
+var errNoInterface = errors.New("a packet refers to an interface that is not described before it")
 
 func (f *File) packet(b *Block) error {
 	if len(f.interfaces) == 0 {

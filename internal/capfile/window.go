@@ -2,7 +2,7 @@ package capfile
 
 import "io"
 
-// windowSize is how many bytes of a file are in memory at first. A longer block makes it grow.
+// windowSize is the initial size of a window, in bytes. A longer block makes it grow.
 const windowSize = 128 << 10
 
 // A window is the part of an input that is in memory. It grows only as bytes come in, so that a
@@ -11,12 +11,12 @@ type window struct {
 	in       io.Reader
 	buf      []byte
 	from, to int
-	offset   int64        // of buf[from] in the input
-	err      error        // of in, once there was one
-	before   func() error // called before in is read, which may wait; nil = in never waits
+	offset   int64        // offset of buf[from] in the input
+	err      error        // the first error of in
+	before   func() error // called before each read of in, which may block; nil = in never blocks
 }
 
-// peek returns the next n bytes without going on, or as many as there are, if fewer, with the
+// peek returns the next n bytes and does not advance. If there are fewer, it returns these and the
 // reason. They are valid until the next call of peek.
 func (w *window) peek(n int) ([]byte, error) {
 	if w.to-w.from >= n {
@@ -25,7 +25,7 @@ func (w *window) peek(n int) ([]byte, error) {
 	return w.wait(n)
 }
 
-// wait is peek where fewer bytes are in memory.
+// wait is the part of peek that reads the input.
 func (w *window) wait(n int) ([]byte, error) {
 	for w.to-w.from < n && w.err == nil {
 		w.fill(n)
@@ -61,16 +61,16 @@ func (w *window) fill(want int) {
 	w.err = err
 }
 
-// has tells whether so many bytes can be peeked at without reading.
+// has tells whether peek can return n bytes without reading the input.
 func (w *window) has(n int) bool { return w.to-w.from >= n }
 
-// skip goes on by n bytes, which were peeked at.
+// skip advances by n bytes, which were peeked at.
 func (w *window) skip(n int) {
 	w.from += n
 	w.offset += int64(n)
 }
 
-// Read lets what decompresses the input read from the window.
+// Read lets a decompressor read from the window.
 func (w *window) Read(b []byte) (int, error) {
 	if w.from == w.to && w.err == nil {
 		w.fill(1)

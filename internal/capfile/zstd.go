@@ -10,34 +10,36 @@ import (
 )
 
 const (
-	// maxZstdWindow is the most memory in bytes that a zstd frame may ask for: as much as zstd(1)
-	// grants without being asked.
+	// maxZstdWindow is the most memory in bytes that a zstd frame may ask for. It is the default
+	// limit of zstd(1).
 	maxZstdWindow = 128 << 20
 
-	// maxZstdWindows is the most that the frames of all files with one Memory may ask for. They may
-	// ask for minZstdWindows however little memory is available: one frame of zstd -19 needs that.
+	// maxZstdWindows is the most that the frames of all files with one Memory may ask for. However
+	// little memory is available, they may ask for minZstdWindows: one frame of zstd -19 needs
+	// that.
 	maxZstdWindows = 1 << 30
 	minZstdWindows = 8 << 20
 )
 
-// Memory is what decompression takes for files that are open at the same time. A compressed file of
-// a few bytes may ask for 128 MiB, and a hundred of them for all that the machine has: those with
-// one Memory have a GiB together, or less. The zero value is ready to use, by any goroutine.
+// Memory limits what decompression takes for files that are open at the same time. A compressed
+// file of a few bytes may ask for 128 MiB, and a hundred of them for all memory of the machine.
+// Files with one Memory together get at most 1 GiB. The zero value is ready to use, by any
+// goroutine.
 type Memory struct {
 	limit int64 // bytes; 0 = maxZstdWindows
 	used  atomic.Int64
 }
 
-// NewMemory returns a Memory that has no more than a quarter of the bytes that are available, but
-// minZstdWindows in any case.
+// NewMemory returns a Memory with a quarter of the available bytes, but at least minZstdWindows and
+// at most maxZstdWindows.
 func NewMemory(available uint64) *Memory {
 	return &Memory{limit: int64(max(min(available/4, maxZstdWindows), minZstdWindows))}
 }
 
-// most is how many bytes it has.
+// most is the limit in bytes.
 func (m *Memory) most() int64 { return cmp.Or(m.limit, maxZstdWindows) }
 
-// take takes so many bytes, unless they are too many.
+// take reserves this many bytes. It returns false if that would exceed the limit.
 func (m *Memory) take(bytes int64) bool {
 	if m.used.Add(bytes) <= m.most() {
 		return true
@@ -46,18 +48,18 @@ func (m *Memory) take(bytes int64) bool {
 	return false
 }
 
-// A zstdFrames hands what a window holds to the decoder, and takes the memory that each frame asks
-// for before the decoder sees the frame. The decoder keeps the memory of its largest frame.
+// A zstdFrames passes the bytes of a window to the decoder, and reserves the memory that each frame
+// asks for before the decoder sees the frame. The decoder keeps the memory of its largest frame.
 type zstdFrames struct {
 	in     *window
 	name   string
 	memory *Memory
-	held   int64 // bytes of memory
+	held   int64 // bytes of memory reserved
 
 	left     int64 // bytes of the input up to the next header
-	inFrame  bool  // the next header is a block's, or else a frame's
-	checksum bool  // the frame ends with one
-	opaque   bool  // it is no zstd from here on, as the decoder will find, too
+	inFrame  bool  // the next header is a block's; otherwise a frame's
+	checksum bool  // the frame ends with a checksum
+	opaque   bool  // the rest is not valid zstd, and the decoder will find out
 }
 
 func (z *zstdFrames) Read(b []byte) (int, error) {
@@ -76,8 +78,7 @@ func (z *zstdFrames) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// header reads the next header, without going on. A header that is not all there makes the rest
-// opaque.
+// header parses the next header and does not advance. An incomplete header makes the rest opaque.
 func (z *zstdFrames) header() error {
 	if z.inFrame {
 		const length = 3
@@ -112,12 +113,12 @@ func (z *zstdFrames) header() error {
 	if h.SingleSegment {
 		size = h.FrameContentSize
 	}
-	if size > maxZstdWindow { // which the decoder refuses
+	if size > maxZstdWindow { // the decoder rejects it
 		return nil
 	}
 	if more := int64(size) - z.held; more > 0 {
 		if !z.memory.take(more) {
-			return xdp.Kind(ErrMemory, "unpack %s: its window of %d bytes and those of the other files have more than %d together",
+			return xdp.Kind(ErrMemory, "decompress %s: its window of %d bytes and those of the other files together exceed %d bytes",
 				z.name, size, z.memory.most())
 		}
 		z.held = int64(size)
@@ -125,13 +126,13 @@ func (z *zstdFrames) header() error {
 	return nil
 }
 
-// A zstdFile is what decompresses a file.
+// A zstdFile is the decompressor of a file.
 type zstdFile struct {
 	decoder *zstd.Decoder
 	frames  *zstdFrames
 }
 
-// Close gives all memory back.
+// Close frees all memory.
 func (z zstdFile) Close() error {
 	z.decoder.Close()
 	z.frames.memory.used.Add(-z.frames.held)

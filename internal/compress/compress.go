@@ -1,5 +1,5 @@
-// Package compress compresses capture files in frames, so that a file which is cut off can be read
-// up to its last whole frame, and what was written can be taken back by frames.
+// Package compress compresses capture files in frames. A truncated file can be read up to its last
+// whole frame, and whole frames can be removed from the end of a file.
 package compress
 
 import (
@@ -9,21 +9,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A Packer appends frames to a buffer: what can be read without what comes behind it. It serves one
-// file after the other, and is not safe for concurrent use.
+// A Packer appends frames to a buffer. A frame can be read without what comes after it. A Packer
+// serves one file after the other, and is not safe for concurrent use.
 type Packer interface {
 	// Begin begins a file.
 	Begin()
 	// Pack appends a frame of these blocks of the file.
 	Pack(dst, blocks []byte) []byte
-	// End appends a frame that is the last one of the file; if it is the only one, it must have no
-	// blocks. It does not depend on what the frames before it had, so that some of them may have
-	// been taken off the file.
+	// End appends the last frame of the file. If it is the only frame, it must have no blocks. It
+	// does not depend on the content of earlier frames, so some of these may have been removed from
+	// the file.
 	End(dst, blocks []byte) []byte
 }
 
-// FrameSize is about how many bytes of blocks should be compressed together: files grow if there
-// are fewer, and readers wait longer if there are more.
+// FrameSize is about how many bytes of blocks should be compressed together: with fewer bytes files
+// grow, with more bytes readers wait longer.
 const FrameSize = 256 << 10
 
 // windowSize is how far back a zstd frame may look, in bytes.
@@ -55,20 +55,21 @@ func (p gzipPacker) End(dst, blocks []byte) []byte {
 	return p.Pack(dst, blocks)
 }
 
-// A zstdPacker makes each frame a few blocks of the one frame of zstd that a file has. Wireshark
-// 4.0 does not find the beginning of a second one that is more than 128 KiB behind that of the
-// file.
+// A zstdPacker writes a single zstd frame per file; each frame of a Packer is some blocks of it.
+// Wireshark 4.0 does not find the beginning of a second zstd frame if it is more than 128 KiB after
+// the beginning of the file.
 type zstdPacker struct {
 	w     *zstd.Encoder
 	out   bytes.Buffer
-	begun bool // the file's frame has its header
+	begun bool // the header of the file's frame was written
 }
 
 // Zstd returns a Packer of RFC 8878.
 func Zstd() Packer {
 	p := new(zstdPacker)
-	// With a concurrency of 1 there are no goroutines besides the one that calls. There is no
-	// checksum, because End does not know what is in the file. The options are valid ones.
+	// With a concurrency of 1 there are no goroutines other than the caller's. There is no
+	// checksum, because End does not know what is in the file. The options are valid, so there is
+	// no error.
 	p.w, _ = zstd.NewWriter(&p.out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithWindowSize(windowSize), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	return p
@@ -87,8 +88,8 @@ func (p *zstdPacker) Pack(dst, blocks []byte) []byte {
 	return append(dst, p.out.Bytes()...)
 }
 
-// End appends raw blocks, as section 3.1.1.2 of RFC 8878 has them: the last one's header says that
-// it is the last one, and there may be none of 0 bytes but that.
+// End appends raw blocks of section 3.1.1.2 of RFC 8878. The header of the last one says that it is
+// the last, and only that one may have 0 bytes.
 func (p *zstdPacker) End(dst, blocks []byte) []byte {
 	const most, last = 128 << 10, 1
 	if !p.begun {
@@ -101,8 +102,8 @@ func (p *zstdPacker) End(dst, blocks []byte) []byte {
 	return append(appendUint24(dst, uint32(len(blocks))<<3|last), blocks...)
 }
 
-// emptyFrame begins a frame of a file without packets or a header: its magic number, and that its
-// content has 0 bytes.
+// emptyFrame begins the frame of a file without packets or a header: the magic number, and a
+// content size of 0 bytes.
 const emptyFrame = "\x28\xb5\x2f\xfd\x20\x00"
 
 func appendUint24(b []byte, v uint32) []byte { return append(b, byte(v), byte(v>>8), byte(v>>16)) }

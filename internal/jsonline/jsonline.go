@@ -1,4 +1,4 @@
-// Package jsonline writes packets as JSON, one line each. docs/json.md says what the keys mean.
+// Package jsonline writes packets as JSON, one line each. docs/json.md describes the keys.
 package jsonline
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// A Source is what all packets of a source have in common. A key whose text is "" is missing.
+// A Source is what all packets of a source have in common. An empty text omits its key.
 type Source struct {
 	Interface string
 	Direction string // "in" or "out"
 	Hook      string
-	Program   string    // that is traced
+	Program   string    // the traced program
 	NoQueue   bool      // the receive queue of its packets is not known
-	NoID      bool      // its packets have no number
-	Link      link.Type // of link.Unknown only the lengths of packets are told
+	NoID      bool      // its packets have no id
+	Link      link.Type // for link.Unknown lines have only the lengths of packets
 }
 
-// A Packet is what the line of a packet is made of.
+// A Packet has the values for the line of a packet.
 type Packet struct {
 	Source  int   // index into the sources
 	Time    int64 // nanoseconds since the Unix epoch
@@ -29,33 +29,33 @@ type Packet struct {
 	WireLen int
 	Queue   uint32
 	ID      uint64
-	Verdict string // "" = it has none
-	To      string // the interface that the verdict sends it out of; "" = not known
+	Verdict string // "" = none
+	To      string // the interface through which the verdict sends it; "" = not known
 	Dropped uint64 // packets lost before it
 	GSOSize int    // 0 = none
 	RunTime uint32 // of the traced program, in ns; 0 = not known
-	Weight  uint32 // packets that it stands for; 0 = not known
+	Weight  uint32 // packets that it represents; 0 = not known
 	Hash    uint32
-	HashBy  string        // who has made the hash; "" = there is none
-	SetBack time.Duration // by which the wall clock was set back before it
+	HashBy  string        // who computed the hash; "" = none
+	SetBack time.Duration // by how much the wall clock was set back before it
 }
 
 // An Encoder belongs to one goroutine.
 type Encoder struct {
 	sources []Source
-	texts   [][]byte // by source: what its lines have behind the time
-	overall int      // bytes that no line exceeds
+	texts   [][]byte // by source: what its lines have after the time
+	overall int      // upper bound of a line's length in bytes
 
-	second int64  // since the epoch, whose time this is
+	second int64  // seconds since the epoch to which date belongs
 	date   []byte // {"time":"2026-11-22T18:00:00.
 
-	to       string // the last Packet.To, which mostly comes again
-	quotedTo []byte // the key and it, as JSON has them
+	to       string // the last Packet.To, which mostly repeats
+	quotedTo []byte // the key and that value as JSON
 
 	h headers.Headers
 }
 
-// maxKeys is more than what a line takes besides what its source has.
+// maxKeys bounds the bytes of a line besides those of its source's text.
 const maxKeys = 1024
 
 // NewEncoder returns an encoder for packets of these sources.
@@ -82,7 +82,7 @@ func (e *Encoder) Add(s Source) (index int) {
 	return len(e.sources) - 1
 }
 
-// appendText appends a key and a text, in which what is no UTF-8 becomes U+FFFD.
+// appendText appends a key and a text. Bytes that are not UTF-8 become U+FFFD.
 func appendText(b []byte, key, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil { // never: a string can always be written
@@ -99,11 +99,11 @@ func (e *Encoder) outlet(to string) []byte {
 	return e.quotedTo
 }
 
-// MaxLine is more than any line takes, in bytes.
+// MaxLine is an upper bound of the length of a line, in bytes.
 func (e *Encoder) MaxLine() int { return e.overall }
 
-// Append appends a packet's line with the newline at its end. It allocates nothing where dst has
-// room for MaxLine more bytes.
+// Append appends a packet's line and a newline. It allocates nothing if dst has room for MaxLine
+// more bytes.
 func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	b := e.appendTime(dst, p.Time)
 	source := &e.sources[p.Source]
@@ -202,8 +202,8 @@ func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
 // timeLayout is RFC 3339 up to the fraction of the second.
 const timeLayout = `{"time":"2006-01-02T15:04:05.`
 
-// appendTime begins a line with the time. Packets come many in a second, so what stands before the
-// fraction is kept.
+// appendTime begins a line with the time. Many packets come in a second, so it caches the text
+// before the fraction.
 func (e *Encoder) appendTime(b []byte, ns int64) []byte {
 	second, fraction := ns/1e9, ns%1e9
 	if fraction < 0 {

@@ -5,13 +5,13 @@ import (
 	"io"
 )
 
-// pipeLines is how many bytes of whole lines are written to a pipe at once: PIPE_BUF, up to which
-// the kernel never mixes them with what another process writes. To write each line by itself would
-// cost several times as much as to make it.
+// pipeLines is how many bytes of whole lines are written to a pipe at once. It is PIPE_BUF: up to
+// that size the kernel never mixes them with another process's writes. Writing each line by itself
+// would cost several times as much as encoding it.
 const pipeLines = 4096
 
-// A PipeWriter writes whole lines to a pipe or the like, as many at once as nobody else's can get
-// between. A longer line is written by itself.
+// A PipeWriter writes whole lines to a pipe or the like, at most pipeLines bytes at once, so that
+// no other process's lines get in between. A longer line is written by itself.
 type PipeWriter struct{ Out io.Writer }
 
 // Write takes whole lines.

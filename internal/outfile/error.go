@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// WriteError says what was tried in an error of writing to the file of a name; "" = no name.
+// WriteError wraps an error of writing to the file with this name; "" = no name.
 func WriteError(name string, err error) error {
 	switch {
 	case name == "":
@@ -22,13 +22,13 @@ func WriteError(name string, err error) error {
 	return fmt.Errorf("write packets to %s: %w", name, cause(err))
 }
 
-// IsFull tells whether an error means that there is no room for more: on the disk, within the
-// user's quota, or below the limit of a file's size.
+// IsFull tells whether an error means that the disk is full, or that the user's quota or the limit
+// of a file's size is reached.
 func IsFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
 
-// cause takes the path out of an error, for a text that has it already.
+// cause removes the path from an error, for a text that already has it.
 func cause(err error) error {
 	if path := new(os.PathError); errors.As(err, &path) {
 		return path.Err
@@ -39,11 +39,11 @@ func cause(err error) error {
 // explainOpen says why a file cannot be opened, and what to do.
 func explainOpen(path string, err error) error {
 	if errors.Is(err, unix.EACCES) && isProtected(path) {
-		return fmt.Errorf("%w: it belongs to another user, in a directory where everybody may make files, "+
+		return fmt.Errorf("%w: it belongs to another user, in a directory where everybody can create files, "+
 			"and the kernel protects such files (sysctl fs.protected_regular, fs.protected_fifos): choose another file", err)
 	}
 	if errors.Is(err, unix.ELOOP) {
-		return fmt.Errorf("%w: it goes by a symbolic link, which may be anybody's: name the file where it is", err)
+		return fmt.Errorf("%w: the path has a symbolic link, which anybody may have created: use the path without links", err)
 	}
 	if IsFull(err) {
 		return fmt.Errorf("%w: make room there, or choose another directory", err)
@@ -54,9 +54,9 @@ func explainOpen(path string, err error) error {
 	return fmt.Errorf("%w: choose a file that this user can write", err)
 }
 
-// isProtected tells whether the file is one that fs.protected_regular and fs.protected_fifos are
-// for: it belongs neither to this user nor to the owner of its directory, which is sticky and which
-// others may write to.
+// isProtected tells whether fs.protected_regular or fs.protected_fifos applies to the file: its
+// directory is sticky and writable by others, and the file belongs neither to this user nor to the
+// directory's owner.
 func isProtected(path string) bool {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		path = at
@@ -69,14 +69,14 @@ func isProtected(path string) bool {
 		file.Uid != dir.Uid && int(file.Uid) != userID()
 }
 
-// userID is the user by whom the kernel judges what this thread opens.
+// userID is the user whose rights the kernel checks when this thread opens a file.
 func userID() int {
-	id, _ := unix.SetfsuidRetUid(-1) // is no id, and so changes nothing
+	id, _ := unix.SetfsuidRetUid(-1) // -1 is not an id, so nothing changes
 	return id
 }
 
-// danglingLink tells whether the path is a symbolic link to a file that does not exist, and to
-// which.
+// danglingLink tells whether the path is a symbolic link to a file that does not exist, and returns
+// that file.
 func danglingLink(path string) (target string, dangles bool) {
 	target, err := os.Readlink(path)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// SplitName takes the suffixes off a path by which a capture file's format and compression are
-// known: format is ".pcapng", ".pcap", ".json", ".jsonl" or "", and compression ".gz", ".zst" or
-// "". The three parts together are the path. Capital letters do not matter.
+// SplitName splits the suffixes for the format and the compression of a capture file off a path.
+// format is ".pcapng", ".pcap", ".json", ".jsonl" or "", and compression ".gz", ".zst" or "", in
+// any case. The three parts together are the path.
 func SplitName(path string) (stem, format, compression string) {
 	stem = path
 	stem, compression = cutSuffix(stem, ".gz", ".zst")
@@ -15,8 +15,8 @@ func SplitName(path string) (stem, format, compression string) {
 	return stem, format, compression
 }
 
-// cutSuffix takes one of the suffixes off the last element of a path, which keeps at least one
-// byte.
+// cutSuffix cuts one of the suffixes off the last element of a path. At least one byte of the
+// element remains.
 func cutSuffix(path string, suffixes ...string) (stem, suffix string) {
 	at := strings.LastIndexByte(path, '.')
 	if at <= 0 || at <= len(path)-len(filepath.Base(path)) {

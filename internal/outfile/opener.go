@@ -12,31 +12,31 @@ import (
 )
 
 // An Opener opens files for a process of root that will have fewer rights when it writes to them.
-// The zero value opens any file with all rights.
+// The zero value opens any file, with all rights.
 type Opener struct {
 	// As calls a function with the rights that the process will have; nil = they are not known, and
-	// Open takes any file.
+	// Open accepts any file.
 	As func(do func() error) error
 
-	// Who names in errors whose rights these are.
+	// Who names the user with these rights in errors.
 	Who string
 
 	// User is the id of the user whom the process will become; 0 = it stays root.
 	User int
 
-	// Checks refuses files that belong to others. Without it the process has no rights that others
-	// could make use of, or is to use all that it has.
+	// Checks rejects files that belong to others. It is not needed if the process has no rights
+	// that others could exploit, or if it should use all its rights.
 	Checks bool
 
-	// Stays says that nobody has asked the process to become another user. A file that is opened
-	// with all rights may then belong to the owner of its directory, too.
+	// Stays says that the process was not asked to become another user. A file that is opened with
+	// all rights may then also belong to the owner of its directory.
 	Stays bool
 }
 
-// Open opens a file by a function: with the rights that the process will have, so that a link leads
-// it nowhere else than it leads that user. Where the kernel refuses that, it is opened with all
-// rights, but by no link, and only if it is new, root's or that user's: then the user may write
-// this file, and nothing else in its directory.
+// Open calls a function that opens a file, with the rights that the process will have, so that a
+// link can lead only to files that this user may open. If the kernel refuses that, Open tries all
+// rights, but follows no link and accepts only a file that is new, root's or that user's. The
+// process can then write this file and nothing else in its directory.
 func (o *Opener) Open(path string, open func(Trust) error) error {
 	if o.trusts(path) || o.As == nil {
 		return open(Trust{})
@@ -52,7 +52,8 @@ func (o *Opener) Open(path string, open func(Trust) error) error {
 	return fmt.Errorf("as %s: %w", o.Who, err)
 }
 
-// OpenDirect opens a file by a function with all rights, and by no link. It needs no As.
+// OpenDirect calls a function that opens a file with all rights and follows no link. It needs no
+// As.
 func (o *Opener) OpenDirect(path string, open func(Trust) error) error {
 	if o.trusts(path) {
 		return open(Trust{})
@@ -60,7 +61,8 @@ func (o *Opener) OpenDirect(path string, open func(Trust) error) error {
 	return open(Trust{Owners: o.owners(path, o.Stays && o.User == 0), NoLinks: true})
 }
 
-// Trust says which file may be at a path that is opened with the rights that the process will have.
+// Trust says which files are accepted at a path that is opened with the rights that the process
+// will have.
 func (o *Opener) Trust(path string) Trust {
 	if o.trusts(path) {
 		return Trust{}
@@ -68,8 +70,7 @@ func (o *Opener) Trust(path string) Trust {
 	return Trust{Owners: o.owners(path, true)}
 }
 
-// trusts tells whether any file may be at a path. A descriptor that the process was given is used
-// as it is.
+// trusts tells whether any file is accepted at a path. An inherited descriptor is always accepted.
 func (o *Opener) trusts(path string) bool {
 	if !o.Checks || path == "-" {
 		return true
@@ -79,8 +80,9 @@ func (o *Opener) trusts(path string) bool {
 	})
 }
 
-// owners are the users to whom a file that is there may belong, as nobody else should read what is
-// written to it: root, whom the process becomes, and perhaps who may put any file there.
+// owners are the users who may own an existing file, because nobody else should be able to read
+// what is written to it: root, the user that the process becomes, and, if ofDirectory, the
+// directory's owner, who can put any file there.
 func (o *Opener) owners(path string, ofDirectory bool) []int {
 	owners := []int{0}
 	if o.User != 0 {

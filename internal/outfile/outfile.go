@@ -1,5 +1,5 @@
-// Package outfile opens the files that packets are written to, and looks after them while others
-// may remove, replace or truncate them, or leave the other end of a pipe.
+// Package outfile opens the files that packets are written to, and detects when somebody removes,
+// replaces or truncates them, or when the reader of a pipe goes away.
 package outfile
 
 import (
@@ -13,45 +13,46 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ErrSpoiled is the kind of error after which what was written cannot be read in any file.
+// ErrSpoiled is the kind of error after which the written packets cannot be read from any file.
 var ErrSpoiled = errors.New("the file is gone or no longer whole")
 
-// ErrNameTaken is the kind of error that there is a file already where there must not be one.
+// ErrNameTaken is the kind of error that a file exists where none may exist.
 var ErrNameTaken = errors.New("the name is taken")
 
 // ErrNoReader is the kind of error that nobody has opened a FIFO for reading.
 var ErrNoReader = errors.New("nobody reads from the FIFO")
 
-// A File is written to from its end on. It belongs to one goroutine.
+// A File is appended to. It belongs to one goroutine.
 type File struct {
 	*os.File
 	name    string      // for errors
-	path    string      // where Open found or made it; "" = another one has opened the file
-	final   string      // the path that Publish gives it; "" = it has it
+	path    string      // where Open found or created it; "" = the caller opened the file
+	final   string      // the path that Publish gives it; "" = it already has its path
 	mode    os.FileMode // its type
-	made    bool        // by Open
+	made    bool        // Open created it
 	begun   bool
 	options Options
 }
 
-// Options say how Open makes a file.
+// Options say how Open opens a file.
 type Options struct {
-	// Atomic lets the file have its path only when Publish is called, and ".partial" behind that
-	// before.
+	// Atomic gives the file its path only when Publish is called. Until then the path also ends in
+	// ".partial".
 	Atomic bool
-	// New refuses a path where there is a regular file already, which Open otherwise writes over.
-	// The error is of the kind ErrNameTaken.
+	// New rejects a path with an existing regular file, which Open otherwise overwrites. The error
+	// is of the kind ErrNameTaken.
 	New bool
-	// Regular refuses what is no regular file.
+	// Regular rejects files that are not regular.
 	Regular bool
 	// Trust says which files may be written to.
 	Trust Trust
 }
 
-// Open opens the file at a path for writing, or makes it, for its owner alone. A regular file is
-// locked against a second Open, by this process or another one, until it is closed or the process
-// ends, and with it the path that it has now or will have with Atomic. It is left as it is until
-// Begin is called. A FIFO that nobody reads from is not waited for: that is an ErrNoReader.
+// Open opens the file at a path for writing, or creates it with permissions for its owner only. A
+// regular file is locked against a second Open, by this process or another one, until it is closed
+// or the process ends. With Atomic the lock covers both of its paths. The file stays unchanged
+// until Begin is called. Open does not wait for the reader of a FIFO: without one the error is an
+// ErrNoReader.
 func Open(path string, o Options) (*File, error) {
 	final, rival := "", path+Partial
 	if o.Atomic {
@@ -84,9 +85,9 @@ func Open(path string, o Options) (*File, error) {
 	return opened, nil
 }
 
-// open opens a file, and tells whether it has made it.
+// open opens a file, and tells whether it has created it.
 func open(path string, o Options) (f *os.File, made bool, err error) {
-	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NONBLOCK // which does not wait for a FIFO's reader
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NONBLOCK // O_NONBLOCK does not wait for a FIFO's reader
 	f, err = o.Trust.open(path, flags|os.O_EXCL)
 	if err == nil {
 		return f, true, nil
@@ -96,7 +97,7 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 			return nil, false, nameTaken(path)
 		}
 		if target, dangles := danglingLink(path); dangles {
-			return nil, false, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: make that file, or choose another one",
+			return nil, false, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: create that file, or choose another one",
 				path, target)
 		}
 		// The kernel checks fs.protected_regular and fs.protected_fifos only with O_CREATE.
@@ -116,8 +117,8 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 	return f, false, nil
 }
 
-// Opened returns a File of one that somebody else has opened, such as standard output. It is not
-// locked, emptied or closed, and it is no concern of Check what happens to it, unless it is a pipe.
+// Opened returns a File for one that the caller opened, such as standard output. It is not locked,
+// emptied or closed, and Check does not check it unless it is a pipe.
 func Opened(f *os.File, name string) (*File, error) { return newFile(f, name) }
 
 func newFile(f *os.File, name string) (*File, error) {
@@ -128,41 +129,42 @@ func newFile(f *os.File, name string) (*File, error) {
 	return &File{File: f, name: name, mode: info.Mode().Type()}, nil
 }
 
-// IsNew tells whether Open has made the file.
+// IsNew tells whether Open created the file.
 func (f *File) IsNew() bool { return f.made }
 
 // isOurs tells whether this is a regular file that only this File writes to.
 func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 
-// lock takes the file for this process alone, unless another one writes to its rival: one of the
-// two will replace the other. A file system that has no locks does without.
+// lock locks the file for this process. It returns an error if another process has locked it, or
+// writes to rival, because one of the two files will replace the other. On a file system without
+// locks it does nothing.
 func (f *File) lock(rival string) error {
 	err := control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("lock %s: another program writes to it, and holds its lock: choose another file", f.name)
+		return fmt.Errorf("lock %s: another program is writing to it: choose another file", f.name)
 	}
-	// Whoever comes second finds the lock of the first: both lock their own file before they look.
+	// The second process finds the lock of the first, because both lock their own file before they
+	// look.
 	if inUse, _ := lookForLock(rival); inUse {
-		return fmt.Errorf("lock %s: another program writes to %s, and holds its lock: choose another file", f.name, rival)
+		return fmt.Errorf("lock %s: another program is writing to %s: choose another file", f.name, rival)
 	}
 	return nil
 }
 
-// unlock lets others have the file. To close it does not do that while a child process that was
-// just forked has a copy of the descriptor, which it keeps until it executes its program.
+// unlock releases the lock. Closing the file is not enough: a child process that was just forked
+// has a copy of the descriptor until it executes its program, and keeps the lock that long.
 func (f *File) unlock() {
 	control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) })
 }
 
-// Give makes a file that Open has made belong to another user and group, unless it is that user's
-// already.
+// Give changes the user and group of a file that Open created, unless it is already that user's.
 func (f *File) Give(uid, gid int) error {
 	info, err := f.Stat()
 	if !f.made || err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(uid) {
 		return nil
 	}
 	if err := f.Chown(uid, gid); err != nil {
-		return fmt.Errorf("give %s to another user: %w", f.name, cause(err))
+		return fmt.Errorf("change the owner of %s: %w", f.name, cause(err))
 	}
 	return nil
 }
@@ -181,8 +183,8 @@ func (f *File) Begin() error {
 	return f.Check(0)
 }
 
-// Check returns an error if the reader of a pipe has gone away, or if a regular file is no longer
-// the one at its path, or has not the size that this process has written.
+// Check returns an error if the reader of a pipe has gone away, if a regular file is no longer the
+// one at its path, or if its size is not what this process has written.
 func (f *File) Check(size int64) error {
 	if f.mode&os.ModeNamedPipe != 0 && ReaderGone(f.File) {
 		return WriteError(f.name, unix.EPIPE)
@@ -195,7 +197,7 @@ func (f *File) Check(size int64) error {
 		return WriteError(f.name, err)
 	}
 	if now.Size() != size {
-		// A network file system may tell the size before it has got what was written.
+		// A network file system may report a size from before the last writes.
 		f.Sync()
 		if now, err = f.Stat(); err != nil {
 			return WriteError(f.name, err)
@@ -210,16 +212,16 @@ func (f *File) Check(size int64) error {
 	}
 	at, err := os.Stat(f.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at) {
-		return fmt.Errorf("%s was renamed, or another file was put in its place: the packets until now are in the file of the new name",
+		return fmt.Errorf("%s was renamed or replaced: the packets so far are in the renamed file",
 			f.name)
 	}
-	return nil // also where the path cannot be looked up now
+	return nil // also if the path cannot be looked up now
 }
 
-// IsRegular tells whether it is a regular file: no pipe, terminal or device.
+// IsRegular tells whether it is a regular file rather than a pipe, terminal or device.
 func (f *File) IsRegular() bool { return f.mode.IsRegular() }
 
-// Finish waits until the disk has a regular file, and checks it for the last time.
+// Finish waits until a regular file is on disk, and checks it a last time.
 func (f *File) Finish(size int64) error {
 	if err := f.Store(); err != nil {
 		return err
@@ -227,19 +229,19 @@ func (f *File) Finish(size int64) error {
 	return f.Check(size)
 }
 
-// Store waits until the disk has a regular file. It may be called while another goroutine writes to
+// Store waits until a regular file is on disk. It may be called while another goroutine writes to
 // another file.
 func (f *File) Store() error {
 	if !f.mode.IsRegular() {
 		return nil
 	}
 	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
-		return fmt.Errorf("write %s to its disk: %w: packets may be missing from it", f.name, cause(err))
+		return fmt.Errorf("sync %s to disk: %w: packets may be missing from it", f.name, cause(err))
 	}
 	return nil
 }
 
-// Free is how many bytes the file's disk has room for, for this user.
+// Free is how many bytes this user can still write to the file's disk.
 func (f *File) Free() (int64, error) {
 	var s unix.Statfs_t
 	err := control(f.File, func(fd int) error { return unix.Fstatfs(fd, &s) })
@@ -249,11 +251,11 @@ func (f *File) Free() (int64, error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// Abandon lets Close remove a file that Open has made, as if it was never begun. It may be called
-// where nothing was written to it.
+// Abandon makes Close remove a file that Open created, as if it was never begun. Call it only if
+// nothing was written to the file.
 func (f *File) Abandon() { f.begun = false }
 
-// Close closes a file of Open. If Open has made it and it was never begun, it is removed.
+// Close closes a file of Open. If Open created it and it was never begun, it is removed.
 func (f *File) Close() error {
 	if f.path == "" {
 		return nil

@@ -91,7 +91,7 @@ func TestLock(t *testing.T) {
 	}
 	for _, name := range []string{path, link} {
 		_, err := Open(name, Options{})
-		says(t, err, "lock "+name+": another program writes to it")
+		says(t, err, "lock "+name+": another program is writing to it")
 	}
 	if got := content(t, path); got != "first" {
 		t.Errorf("the file is %q now", got)
@@ -120,7 +120,7 @@ func TestCheck(t *testing.T) {
 		{"renamed", func(path string) error { return os.Rename(path, path+".1") }, false, "was renamed"},
 		{"replaced", func(path string) error {
 			return errors.Join(os.Rename(path, path+".1"), os.WriteFile(path, []byte("packets"), 0o600))
-		}, false, "another file was put in its place"},
+		}, false, "was renamed or replaced"},
 		{"overwritten by a rename", func(path string) error {
 			return errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path))
 		}, true, "was removed or replaced while"},
@@ -257,7 +257,7 @@ func TestFinishDiskFails(t *testing.T) {
 	if n, err := f.Write(make([]byte, size)); n != size || err != nil {
 		t.Fatalf("wrote %d: %v", n, err)
 	}
-	says(t, f.Finish(size), "write "+path+" to its disk: ", "packets may be missing")
+	says(t, f.Finish(size), "sync "+path+" to disk: ", "packets may be missing")
 }
 
 // A pipe's reader that goes away is noticed also when nothing is written. What is not a regular

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReaderGone tells whether f is the writing end of a pipe that nobody will read from any more. It
-// does not wait.
+// ReaderGone tells whether f is the writing end of a pipe without a reader. It does not wait.
 func ReaderGone(f *os.File) bool {
 	gone := false
 	control(f, func(fd int) error {
@@ -20,11 +19,11 @@ func ReaderGone(f *os.File) bool {
 	return gone
 }
 
-// pipeSize is as large as any user may make a pipe where the system's limit was not changed.
+// pipeSize is the largest pipe that an unprivileged user may have by default.
 const pipeSize = 1 << 20
 
-// widen lets a pipe hold more than the 64 KiB that it begins with, so that its two ends run less
-// often in turn. A pipe that the kernel does not widen serves as it is.
+// widen makes a pipe hold more than the initial 64 KiB, so that writer and reader have to wait for
+// each other less often. If the kernel refuses, the pipe keeps its size.
 func widen(f *os.File) {
 	control(f, func(fd int) error {
 		size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)
@@ -35,8 +34,8 @@ func widen(f *os.File) {
 	})
 }
 
-// control calls do with the file's descriptor, which stays open meanwhile. In contrast to Fd, it
-// leaves the descriptor in the mode it is in.
+// control calls do with the file's descriptor, which stays open meanwhile. Unlike Fd, it does not
+// change the descriptor's blocking mode.
 func control(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

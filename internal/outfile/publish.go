@@ -11,11 +11,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Partial stands behind the path of a file that gets its own one when it is finished.
+// Partial is appended to the path of a file that gets its final path when it is finished.
 const Partial = ".partial"
 
-// Publish gives a file of Options.Atomic its path, in the place of what was there, unless New keeps
-// that. It returns when the directory is on its disk. It does nothing with other files.
+// Publish gives a file of Options.Atomic its path. It replaces an existing file unless New forbids
+// that. It returns when the directory is on disk. For other files it does nothing.
 func (f *File) Publish() error {
 	if f.final == "" {
 		return nil
@@ -28,7 +28,7 @@ func (f *File) Publish() error {
 	}
 	f.path, f.final = f.final, ""
 	if err := f.storeDirectory(); err != nil {
-		return fmt.Errorf("write the directory of %s to its disk: %w: the file may be lost if the machine stops", f.path, cause(err))
+		return fmt.Errorf("sync the directory of %s to disk: %w: the file may be lost if the machine stops", f.path, cause(err))
 	}
 	return nil
 }
@@ -40,13 +40,13 @@ func (f *File) rename() error {
 		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 			return err
 		}
-		// This file system has no such flag. That the path is free was checked a moment ago.
+		// This file system has no such flag. The path was checked to be free a moment ago.
 	}
 	return unix.Rename(f.path, f.final)
 }
 
-// storeDirectory waits until the disk has the file's name. A directory that this user may not read
-// cannot be opened for that, so its whole file system is waited for.
+// storeDirectory waits until the file's name is on disk. A directory that this user may not read
+// cannot be opened for that, so it then waits for the whole file system.
 func (f *File) storeDirectory() error {
 	dir, err := os.Open(filepath.Dir(f.path))
 	if errors.Is(err, unix.EACCES) {
@@ -62,30 +62,30 @@ func (f *File) storeDirectory() error {
 	return nil
 }
 
-// checkReplaceable returns an error where a finished file could not have this path.
+// checkReplaceable returns an error if a finished file could not get this path.
 func checkReplaceable(path string, mustBeNew bool) error {
 	at, err := os.Lstat(path)
 	switch {
 	case err != nil:
-		return nil // what else is wrong with the path is found when the file is made
+		return nil // other problems with the path show when the file is created
 	case mustBeNew:
 		return nameTaken(path)
 	case !at.Mode().IsRegular():
-		return fmt.Errorf("open %s: it is not a regular file, which one that is finished could replace: choose another name", path)
+		return fmt.Errorf("open %s: it is not a regular file and cannot be replaced by one: choose another name", path)
 	}
 	return nil
 }
 
 func nameTaken(path string) error {
-	return xdp.Kind(ErrNameTaken, "open %s: there is a file of this name already: choose another name", path)
+	return xdp.Kind(ErrNameTaken, "open %s: a file of this name already exists: choose another name", path)
 }
 
 func notRegular(path string) error {
 	return fmt.Errorf("open %s: it is not a regular file: choose another name", path)
 }
 
-// IsFree tells whether a path is that of a regular file to which no File writes, in this process or
-// another one. It follows no symbolic link. Where that cannot be found out, it is an error.
+// IsFree tells whether no File, in this process or another one, writes to the regular file at a
+// path. It follows no symbolic link. If it cannot find out, it returns an error.
 func IsFree(path string) (bool, error) {
 	inUse, err := lookForLock(path)
 	return !inUse && err == nil, err

@@ -24,7 +24,7 @@ func TestRivals(t *testing.T) {
 		}
 		first.Begin()
 		_, err = Open(path, test.second)
-		says(t, err, "another program writes to")
+		says(t, err, "another program is writing to")
 		if all, _ := filepath.Glob(path + "*"); len(all) != 1 {
 			t.Errorf("first %+v, second %+v: files %v", test.first, test.second, all)
 		}
@@ -46,7 +46,7 @@ func TestNew(t *testing.T) {
 	for _, there := range []string{path, path + Partial} {
 		mustWrite(t, there, "earlier")
 		_, err := Open(path, Options{New: true, Atomic: true})
-		if says(t, err, "open "+there+": there is a file of this name already"); !errors.Is(err, ErrNameTaken) {
+		if says(t, err, "open "+there+": a file of this name already exists"); !errors.Is(err, ErrNameTaken) {
 			t.Errorf("no ErrNameTaken: %v", err)
 		}
 		if got := content(t, there); got != "earlier" {
@@ -62,7 +62,7 @@ func TestNew(t *testing.T) {
 	f.Begin()
 	mustWrite(t, path, "meanwhile")
 	says(t, f.rename(), "file exists")
-	says(t, f.Publish(), "there is a file of this name already")
+	says(t, f.Publish(), "a file of this name already exists")
 	if got := content(t, path); got != "meanwhile" {
 		t.Errorf("the file has %q", got)
 	}

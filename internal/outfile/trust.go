@@ -12,23 +12,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ErrUntrusted is the kind of error of a file that the kernel would open, and a Trust refuses.
+// ErrUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
 var ErrUntrusted = errors.New("the file is not trusted")
 
-// A Trust says which files may be written to by a process that has more rights than the user for
-// whom it writes. The zero value trusts all files.
+// A Trust says which files a process may write to if it has more rights than the user for whom it
+// writes. The zero value trusts all files.
 type Trust struct {
-	// Owners are the users, by their ids, to whom a regular file or a fifo that is there already
-	// may belong; nil = anybody.
+	// Owners are the ids of users who may own an existing regular file or FIFO; nil = anybody.
 	Owners []int
 
-	// NoLinks refuses a path with a symbolic link in it, and a regular file with a second name, so
-	// that nobody can put another file in the place of the one that is meant.
+	// NoLinks rejects a path with a symbolic link in it, and a regular file with several hard
+	// links, so that nobody can substitute another file.
 	NoLinks bool
 }
 
-// open opens a file, or makes it, for its owner alone. With unix.O_NONBLOCK among the flags a write
-// to a FIFO that nobody reads can be given up.
+// open opens a file, or creates it with permissions for its owner only. With unix.O_NONBLOCK among
+// the flags, a write to a FIFO that nobody reads can be abandoned.
 func (t *Trust) open(path string, flags int) (*os.File, error) {
 	if !t.NoLinks {
 		return os.OpenFile(path, flags, 0o600)
@@ -47,7 +46,7 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// OpenPipe opens the writing end of a fifo that is there, without waiting for its reader.
+// OpenPipe opens the writing end of an existing FIFO, without waiting for its reader.
 func (t *Trust) OpenPipe(path string) (*os.File, error) {
 	f, err := t.open(path, os.O_WRONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -59,7 +58,7 @@ func (t *Trust) OpenPipe(path string) (*os.File, error) {
 	return f, nil
 }
 
-// check refuses a file that was there before and is not trusted.
+// check rejects an existing file that is not trusted.
 func (t *Trust) check(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -72,7 +71,7 @@ func (t *Trust) check(f *os.File) error {
 		return xdp.Kind(ErrUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
 			"remove it, or choose another file", f.Name(), is.Uid)
 	case t.NoLinks && regular && is.Nlink > 1:
-		return xdp.Kind(ErrUntrusted, "open %s: it has a second name, so that it may be a file from elsewhere: "+
+		return xdp.Kind(ErrUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
 			"remove it, or choose another file", f.Name())
 	}
 	return nil

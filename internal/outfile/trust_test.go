@@ -102,7 +102,7 @@ func TestTryDirectory(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("it has left %v", left)
 	}
-	says(t, TryDirectory(dir+"/missing"), "make files in "+dir+"/missing: no such file or directory")
+	says(t, TryDirectory(dir+"/missing"), "create files in "+dir+"/missing: no such file or directory")
 }
 
 // To try a file changes neither it nor what is in its place.

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryDirectory makes a file in a directory, gives it another name there and removes it, and so
-// finds out whether that can be done with other files later.
+// TryDirectory checks whether files can be created, renamed and removed in a directory, by doing so
+// with a temporary file.
 func TryDirectory(directory string) error {
 	f, err := os.CreateTemp(directory, ".xdpcap-")
 	if err != nil {
-		return fmt.Errorf("make files in %s: %w", directory, cause(err))
+		return fmt.Errorf("create files in %s: %w", directory, cause(err))
 	}
 	defer f.Close()
 	name, other := f.Name(), f.Name()+".partial"
@@ -27,8 +27,8 @@ func TryDirectory(directory string) error {
 	return nil
 }
 
-// TryFile finds out whether Open will open a regular file at a path later, which is perhaps there:
-// with Atomic, whether it can be replaced. It is left as it is.
+// TryFile checks whether Open will later be able to open a regular file at a path or, with Atomic,
+// to replace it. The file need not exist. An existing file stays unchanged.
 func TryFile(path string, o Options) error {
 	_, err := os.Lstat(path)
 	switch {
@@ -40,8 +40,8 @@ func TryFile(path string, o Options) error {
 		if err := checkReplaceable(path, o.New); err != nil {
 			return err
 		}
-		// The kernel looks at all that forbids the removal of a name before it finds that a file is
-		// no directory, which alone can be removed by this call.
+		// This call can remove only directories, so a file is safe. But the kernel first checks
+		// everything else that forbids the removal of the name.
 		if err := unix.Unlinkat(unix.AT_FDCWD, path, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTDIR) {
 			return fmt.Errorf("replace %s: %w", path, err)
 		}

@@ -15,8 +15,8 @@ const (
 	blockSection    = 0x0a0d0d0a
 )
 
-// Option codes. Those of a block mean nothing in another one, but optComment and opt_endofopt (0)
-// are common to all.
+// Option codes. Each type of block has its own codes, except optComment and opt_endofopt (0), which
+// all share.
 const (
 	optComment = 1
 
@@ -53,21 +53,21 @@ const (
 	isbUsrDeliv     = 8
 )
 
-// byteOrderMagic stands in a section header in the section's byte order.
+// byteOrderMagic is written in a section header in the section's byte order.
 const byteOrderMagic = 0x1a2b3c4d
 
 // verdictXDP is the first octet of an epb_verdict that comes from XDP.
 const verdictXDP = 2
 
-// hashToeplitz is the first octet of an epb_hash that is a card's, for receive side scaling.
+// hashToeplitz is the first octet of an epb_hash that the card computed for receive side scaling.
 const hashToeplitz = 5
 
-// maxOption is the longest length that the 16 bits of an option can have.
+// maxOption is the largest length of an option, which has 16 bits.
 const maxOption = 1<<16 - 1
 
 var le = binary.LittleEndian
 
-// appendHeader begins a block. finish writes the length that is 0 here.
+// appendHeader begins a block. Its length is 0 until finish writes it.
 func appendHeader(b []byte, blockType uint32) []byte {
 	return le.AppendUint64(b, uint64(blockType))
 }
@@ -84,7 +84,7 @@ func finish(b []byte, start, options int) []byte {
 }
 
 // grow makes room for n more bytes. It is small enough to be inlined, so that it costs only a
-// comparison where there is room.
+// comparison if there is room.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) < n {
 		b = slices.Grow(b, n)
@@ -92,8 +92,8 @@ func grow(b []byte, n int) []byte {
 	return b
 }
 
-// pad fills n bytes up to a multiple of 4. It stores four zeros and cuts off those that are too
-// many, which is one store: appending zero to three bytes would be a call.
+// pad pads n bytes to a multiple of 4. It appends four zeros and drops the excess: that is a single
+// store, while appending up to three bytes would be a call.
 func pad(b []byte, n int) []byte {
 	end := len(b) + -n&3
 	return le.AppendUint32(b, 0)[:end]
@@ -107,8 +107,8 @@ func appendOption64(b []byte, code uint16, v uint64) []byte {
 	return le.AppendUint64(le.AppendUint32(b, uint32(code)|8<<16), v)
 }
 
-// appendTime appends a time in the format of packets and statistics: the upper half first, in
-// either byte order.
+// appendTime appends a time in the format of packets and statistics. In either byte order, the
+// upper half comes first.
 func appendTime(b []byte, ns uint64) []byte {
 	return le.AppendUint64(b, ns>>32|ns<<32)
 }
@@ -137,7 +137,7 @@ func appendFilter(b []byte, s string) []byte {
 }
 
 // appendFilterProgram appends an if_filter with a program: struct bpf_insn for each instruction. A
-// program that is longer than an option can be is left out.
+// program longer than maxOption is omitted.
 func appendFilterProgram(b []byte, program []Instruction) []byte {
 	n := 1 + 8*len(program)
 	if n > maxOption {

@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// A Clock turns the time stamps of an interface into nanoseconds since the Unix epoch. What lies
-// before or after the 292 years around it that nanoseconds can count becomes their first or last.
+// A Clock turns the time stamps of an interface into nanoseconds since the Unix epoch. Times more
+// than 292 years from the epoch, which nanoseconds cannot count, become the earliest or latest
+// possible value.
 type Clock struct {
 	times  uint64 // a stamp's nanoseconds are stamp * times / divide >> shift
 	divide uint64
@@ -26,7 +27,7 @@ func NewClock(resolution byte, offset int64) Clock {
 	case n <= 9+19:
 		c.divide = pow10(n - 9)
 	default:
-		c.times = 0 // the latest stamp is less than a nanosecond
+		c.times = 0 // even the largest stamp is less than a nanosecond
 	}
 	return c
 }
@@ -40,7 +41,7 @@ func pow10(n int) uint64 {
 	return p
 }
 
-// Time is a stamp in nanoseconds since the Unix epoch. What is finer is cut off.
+// Time is a stamp in nanoseconds since the Unix epoch, rounded down.
 func (c Clock) Time(stamp uint64) int64 {
 	hi, lo := bits.Mul64(stamp, c.times)
 	switch {
@@ -59,15 +60,15 @@ func (c Clock) Time(stamp uint64) int64 {
 	return c.moved(ns)
 }
 
-// Stamp is the stamp of a time that Time has returned, as far as nanoseconds tell it. It is 0
-// before the first one.
+// Stamp is the reverse of Time, to the precision of nanoseconds. It is 0 for times before the
+// clock's first.
 func (c Clock) Stamp(ns int64) uint64 {
 	ns -= c.offset * 1e9
 	if ns < 0 || c.times == 0 {
 		return 0
 	}
 	if c.shift > 0 {
-		fine := min(c.shift, 33) // which is finer than nanoseconds
+		fine := min(c.shift, 33) // 2^-33 s is finer than a nanosecond
 		seconds, rest := uint64(ns)/1e9, uint64(ns)%1e9
 		return (seconds<<fine + rest<<fine/1e9) << (c.shift - fine)
 	}

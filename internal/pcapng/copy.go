@@ -2,14 +2,13 @@ package pcapng
 
 import "slices"
 
-// Copying a block keeps every option of it, also those that this package does not know.
+// Copying a block keeps all its options, even those that this package does not know.
 
-// AppendCopy appends a block as it stands, but with little-endian numbers. It is false, and nothing
-// is appended, where it has numbers in an order that cannot be changed because nobody knows where
-// in the block they stand.
+// AppendCopy appends a block unchanged except that its numbers become little-endian. For a
+// big-endian block of an unknown type it appends nothing and returns false, because it does not
+// know where the block's numbers are.
 //
-// Of options that this package does not know, the values of big-endian blocks are copied as they
-// are.
+// In big-endian blocks, the values of options that this package does not know are copied unchanged.
 func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 	if !b.Big {
 		return append(dst, b.Raw...), true
@@ -24,8 +23,8 @@ func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 	return dst, true
 }
 
-// Renumber gives a packet or statistics of a little-endian block the number of another interface.
-// It is false where the block has no room for the number.
+// Renumber changes the interface number in a little-endian block with a packet or statistics. It
+// returns false if the block has no room for the number.
 func Renumber(raw []byte, to uint32) bool {
 	switch le.Uint32(raw) {
 	case blockPacket, blockStatistics:
@@ -38,7 +37,7 @@ func Renumber(raw []byte, to uint32) bool {
 	return to == 0
 }
 
-// EndOpenly makes the length of a section header unknown, since blocks are left out of a copy.
+// EndOpenly sets the length in a section header to unknown, because a copy may omit blocks.
 func EndOpenly(raw []byte) {
 	for i := range 8 {
 		raw[16+i] = 0xff
@@ -46,13 +45,13 @@ func EndOpenly(raw []byte) {
 }
 
 // AppendMergedSection appends a Section Header Block for the packets of several sections. It has
-// the comments of all, and before each one that differs from the first in the other options, a
-// comment that has these.
+// the other options of the first section and the comments of all. If a section's other options
+// differ from the first's, a comment with these comes before its own comments.
 func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
 	first := ParseSection(sections[0])
 	start := len(b)
 	b = AppendSection(b, &Section{})
-	b = b[:len(b)-4] // the length comes behind the options
+	b = b[:len(b)-4] // the options come before the final length
 	options := len(b)
 	for i, one := range sections {
 		if own := ParseSection(one); i > 0 && (own.Hardware != first.Hardware || own.OS != first.OS || own.Application != first.Application) {
@@ -68,13 +67,13 @@ func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
 	return finish(b, start, options)
 }
 
-// canTurn tells whether it is known where in the block numbers stand.
+// canTurn tells whether it is known where the block's numbers are.
 func (b *Block) canTurn() bool {
 	return slices.Contains([]uint32{blockSection, blockInterface, TypeOldPacket, TypeSimple, typeNames, blockStatistics, blockPacket,
 		typeJournal, typeSecrets, typeCustom, typeCustomKeep}, b.Type)
 }
 
-// A turner turns the numbers of a big-endian block around.
+// A turner converts the numbers of a big-endian block to little-endian.
 type turner struct{ raw []byte }
 
 func (t turner) turn(at, size int) {
@@ -91,7 +90,7 @@ func (t turner) turns(at int, sizes ...int) {
 	}
 }
 
-// block turns the numbers of a block, of which b is the unchanged original.
+// block turns the numbers of a block. b is the unchanged original.
 func (t turner) block(b Block) {
 	t.turns(0, 4, 4)
 	t.turn(len(t.raw)-4, 4)
@@ -130,14 +129,14 @@ func (t turner) options(b Block) {
 		at := len(b.Raw) - 4 - len(o.b)
 		code, value, ok := o.next()
 		if !ok {
-			return // what opt_endofopt has is 0
+			return // opt_endofopt is 0 in either byte order
 		}
 		t.turns(at, 2, 2)
 		t.option(b.Type, code, value, at+4)
 	}
 }
 
-// option turns the value of an option, which stands at an offset.
+// option turns the value of an option at an offset.
 func (t turner) option(blockType uint32, code uint16, value []byte, at int) {
 	const customText, customBytes, customTextKeep, customBytesKeep = 2988, 2989, 19372, 19373
 	switch code {
@@ -167,7 +166,7 @@ func (t turner) option(blockType uint32, code uint16, value []byte, at int) {
 				t.turn(at+1, 4)
 			}
 		case epbVerdict:
-			if len(value) == 9 && value[0] != 0 { // 0 is the hardware's, of any format
+			if len(value) == 9 && value[0] != 0 { // 0 is the hardware's, in any format
 				t.turn(at+1, 8)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// HeaderSize is how many bytes of a block BlockLength wants to see.
+// HeaderSize is how many bytes of a block BlockLength needs.
 const HeaderSize = 12
 
 // MaxBlock is the longest block that is read, in bytes. Wireshark and libpcap have the same limit,
@@ -17,7 +17,7 @@ const MaxBlock = 16 << 20
 // Ethernet is the LINKTYPE_ of Ethernet frames.
 const Ethernet = 1
 
-// Types of blocks that a reader tells apart, besides those that Append functions make.
+// The types of blocks that a reader distinguishes.
 const (
 	TypeSection    = blockSection
 	TypeInterface  = blockInterface
@@ -32,7 +32,7 @@ const (
 	typeCustomKeep = 0x40000bad
 )
 
-// A Block is one block as it stands in a file.
+// A Block is one block as it is in a file.
 type Block struct {
 	Type uint32
 	Big  bool   // its section has big-endian numbers
@@ -43,8 +43,8 @@ type Block struct {
 func IsSection(b []byte) bool { return len(b) >= 4 && le.Uint32(b) == blockSection }
 
 // BlockLength returns the length in bytes of the block that begins with the HeaderSize bytes in b,
-// and whether its numbers are big-endian, which a section tells itself and other blocks have from
-// their section. An error says what is wrong with the header.
+// and whether its numbers are big-endian. A section header says that itself; for other blocks the
+// caller passes the byte order of their section. An error says what is wrong with the header.
 func BlockLength(b []byte, big bool) (length int, isBig bool, err error) {
 	if IsSection(b) {
 		switch {
@@ -60,14 +60,14 @@ func BlockLength(b []byte, big bool) (length int, isBig bool, err error) {
 	case n < HeaderSize || n%4 != 0:
 		return 0, false, fmt.Errorf("a block's length is %d bytes", n)
 	case n > MaxBlock:
-		return 0, false, fmt.Errorf("a block's length is %d bytes, more than any has", n)
+		return 0, false, fmt.Errorf("a block's length is %d bytes, more than a block can have", n)
 	default:
 		return int(n), big, nil
 	}
 }
 
-// ParseBlock checks the lengths of the block that raw is, whose length and byte order are those
-// that BlockLength found. The Block has raw in it, not a copy.
+// ParseBlock checks the lengths of the block in raw. BlockLength has found the length of raw and
+// its byte order. The Block refers to raw and does not copy it.
 func ParseBlock(raw []byte, big bool) (Block, error) {
 	b := Block{Type: u32(raw, big), Big: big, Raw: raw}
 	if end := b.u32(len(raw) - 4); int(end) != len(raw) {
@@ -82,7 +82,7 @@ func ParseBlock(raw []byte, big bool) (Block, error) {
 	return b, nil
 }
 
-// fixedSize is how many bytes the body of a block of a type has at least.
+// fixedSize is the smallest size of the body of a type of block, in bytes.
 func fixedSize(blockType uint32) int {
 	switch blockType {
 	case blockPacket, TypeOldPacket:
@@ -123,16 +123,16 @@ func u64(b []byte, big bool) uint64 {
 func (b *Block) u16(at int) uint16 { return u16(b.Raw[at:], b.Big) }
 func (b *Block) u32(at int) uint32 { return u32(b.Raw[at:], b.Big) }
 
-// timeOf reads a time. Its upper half stands first, in either byte order.
+// timeOf reads a time. In either byte order, the upper half comes first.
 func timeOf(b []byte, big bool) uint64 { return uint64(u32(b, big))<<32 | uint64(u32(b[4:], big)) }
 
-// time reads the time that stands at an offset in Raw.
+// time reads the time at an offset in Raw.
 func (b *Block) time(at int) uint64 { return timeOf(b.Raw[at:], b.Big) }
 
-// body is what stands between the first length and the second.
+// body returns the bytes between the first length and the second.
 func (b *Block) body() []byte { return b.Raw[8 : len(b.Raw)-4] }
 
-// options are the block's options from an offset in Raw on.
+// options returns the block's options from an offset in Raw on.
 func (b *Block) options(at int) options {
 	return options{b.Raw[min(at, len(b.Raw)-4) : len(b.Raw)-4], b.Big}
 }
@@ -143,8 +143,8 @@ type options struct {
 	big bool
 }
 
-// next returns the code and value of the next option. It is false at the end, or where the rest is
-// no option.
+// next returns the code and value of the next option. It returns false at the end, or if the rest
+// is not an option.
 func (o *options) next() (code uint16, value []byte, ok bool) {
 	if len(o.b) < 4 {
 		return 0, nil, false
@@ -158,7 +158,7 @@ func (o *options) next() (code uint16, value []byte, ok bool) {
 	return code, value, true
 }
 
-// optionsAt is where in Raw the options of a block begin; len(Raw) where it has none.
+// optionsAt is the offset in Raw at which the options of a block begin; len(Raw) if it has none.
 func (b *Block) optionsAt() int {
 	switch b.Type {
 	case blockSection:
@@ -179,10 +179,10 @@ func (b *Block) optionsAt() int {
 	return len(b.Raw)
 }
 
-// padded is a length with what fills it up to a multiple of 4, for lengths of any value.
+// padded rounds a length up to a multiple of 4. It does not overflow.
 func padded(n uint32) int { return int((uint64(n) + 3) &^ 3) }
 
-// namesEnd is where the records of a name resolution block end.
+// namesEnd is the offset at which the records of a name resolution block end.
 func (b *Block) namesEnd() int {
 	at := 8
 	for at+4 <= len(b.Raw)-4 {
@@ -234,7 +234,7 @@ func ParseSection(b Block) (s Section) {
 }
 
 // ParseInterface reads the link type, the snapshot length and the name of an Interface Description
-// Block, and how its packets' times are written.
+// Block, and the Clock of its packets' times.
 func ParseInterface(b Block) (Interface, Clock) {
 	i := Interface{LinkType: b.u16(8), SnapLen: b.u32(12)}
 	resolution, offset := byte(6), int64(0)
@@ -255,9 +255,9 @@ func ParseInterface(b Block) (Interface, Clock) {
 var errShort = errors.New("a packet is longer than its block")
 
 // ParsePacket reads a packet of any of the three types of blocks. Data is a part of the block's
-// Raw. Time is in units of the interface's Clock. Of options that occur several times, it has the
-// last one; of comments it has the Remarks, the first of each. snapLen is that of the section's
-// first interface, to which a Simple Packet Block is cut.
+// Raw. Time is in units of the interface's Clock. If an option occurs several times, the last one
+// counts. Of the comments p gets only the Remarks, and the first of each kind. snapLen is that of
+// the section's first interface: a Simple Packet Block is truncated to it.
 func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	*p = Packet{}
 	if b.Type == blockPacket && !b.Big {
@@ -274,7 +274,7 @@ func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 		at, n = 12, int(kept)
 	case TypeOldPacket:
 		p.Interface = uint32(b.u16(8))
-		if drops := b.u16(10); drops != 0xffff { // which means that it is not known
+		if drops := b.u16(10); drops != 0xffff { // 0xffff = not known
 			p.Dropped = uint64(drops)
 		}
 		p.Time, p.WireLen, at, n = b.time(12), b.u32(24), 28, int(b.u32(20))
@@ -292,7 +292,7 @@ func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	return nil
 }
 
-// parse reads a little-endian Enhanced Packet Block, which is what nearly all packets stand in.
+// parse reads a little-endian Enhanced Packet Block, the block of nearly all packets.
 func (p *Packet) parse(raw []byte) error {
 	const at = 28 // of the data
 	head := raw[8:at:at]
@@ -311,8 +311,8 @@ func (p *Packet) parse(raw []byte) error {
 	return nil
 }
 
-// parseKnown reads options of a little-endian block up to one that is not of the usual kinds, and
-// returns the rest: each is known by its code and length together, which takes one comparison.
+// parseKnown reads options of a little-endian block up to the first unusual one, and returns the
+// rest. It compares code and length of an option together, in one comparison.
 func (p *Packet) parseKnown(b []byte) (rest []byte) {
 	for len(b) >= 8 {
 		switch le.Uint32(b) {
@@ -352,7 +352,7 @@ func (p *Packet) parseKnown(b []byte) (rest []byte) {
 }
 
 func (p *Packet) parseOptions(o options) {
-	sentBy := uint32(0) // the verdict that Outlet is about
+	sentBy := uint32(0) // the verdict that Outlet belongs to
 	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
 		switch {
 		case code == epbFlags && len(value) == 4:
@@ -378,7 +378,7 @@ func (p *Packet) parseOptions(o options) {
 	}
 }
 
-// Counters says which of a Statistics' counters stand in a block.
+// Counters says which of a Statistics' counters a block has.
 type Counters uint8
 
 // The counters of Statistics.
@@ -391,7 +391,7 @@ const (
 )
 
 // ParseStatistics reads an Interface Statistics Block. The times are in units of the interface's
-// Clock. Comment is left out.
+// Clock. Comments are not read.
 func ParseStatistics(b Block) (s Statistics, known Counters) {
 	s.Interface, s.Time = b.u32(8), b.time(12)
 	o := b.options(b.optionsAt())

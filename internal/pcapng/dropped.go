@@ -1,15 +1,15 @@
 package pcapng
 
-// PacketInterface returns the Interface of a block that AppendPacket has made.
+// PacketInterface returns the Interface of a block made by AppendPacket.
 func PacketInterface(block []byte) uint32 { return le.Uint32(block[8:]) }
 
-// PacketSize returns how many bytes of its packet a block has that AppendPacket has made.
+// PacketSize returns how many bytes of its packet a block made by AppendPacket has.
 func PacketSize(block []byte) int { return int(le.Uint32(block[20:])) }
 
-// AppendDropped appends a block that AppendPacket has made with any of the Fields, and adds to the
-// packets that were lost before it.
+// AppendDropped appends a block made by AppendPacket with any of the Fields, and increases its
+// count of packets lost before it by more.
 func AppendDropped(dst, block []byte, more uint64) []byte {
-	const fixed, endOfOptions = 28, 8 // bytes: with the second length
+	const fixed, endOfOptions = 28, 8 // bytes; endOfOptions includes the second length
 	start, end := len(dst), len(block)-endOfOptions
 	for at := fixed + int(padded(uint32(PacketSize(block)))); at+4 <= end; at += 4 + int(padded(uint32(le.Uint16(block[at+2:])))) {
 		if le.Uint16(block[at:]) == epbDropCount && at+12 <= end {

@@ -2,7 +2,7 @@ package pcapng
 
 import "fmt"
 
-// linkTypeNames are tcpdump's names of the commonest link types.
+// linkTypeNames are tcpdump's names of the most common link types.
 var linkTypeNames = map[uint16]string{
 	0: "NULL", 1: "EN10MB", 6: "IEEE802", 9: "PPP", 10: "FDDI", 12: "RAW", 14: "RAW", 50: "PPP_SERIAL", 51: "PPP_ETHER", 100: "ATM_RFC1483",
 	101: "RAW", 104: "C_HDLC", 105: "IEEE802_11", 107: "FRELAY", 108: "LOOP", 113: "LINUX_SLL", 114: "LTALK", 117: "PFLOG", 119: "PRISM_HEADER",
@@ -12,7 +12,7 @@ var linkTypeNames = map[uint16]string{
 	243: "SCTP", 249: "USBPCAP", 253: "NETLINK", 254: "BLUETOOTH_LINUX_MONITOR", 276: "LINUX_SLL2",
 }
 
-// LinkTypeName names a link type by tcpdump's name, and by its number.
+// LinkTypeName names a link type by tcpdump's name, if there is one, and its number.
 func LinkTypeName(typ uint16) string {
 	if name, ok := linkTypeNames[typ]; ok {
 		return fmt.Sprintf("link type %s (%d)", name, typ)

@@ -1,8 +1,8 @@
 // Package pcapng encodes the blocks of a pcapng capture file (draft-ietf-opsawg-pcapng).
 //
 // Every function appends one whole block to a byte slice and returns the longer slice, as the
-// built-in append does. None allocates beyond growing that slice, keeps a reference to its
-// arguments or has state, so all may be called concurrently on different slices. Blocks are
+// built-in append does. They allocate only to grow that slice, keep no reference to their arguments
+// and have no state, so they may be called concurrently on different slices. Blocks are
 // little-endian. Every time is in nanoseconds since the Unix epoch, and every interface says so in
 // its if_tsresol.
 //
@@ -15,9 +15,9 @@ package pcapng
 
 import "net"
 
-// Section is a Section Header Block: who wrote the file, and on what. An empty string is left out.
-// In this block as in the others, strings are UTF-8; one of more than 65535 bytes is cut between
-// characters, bytes that are not UTF-8 become U+FFFD.
+// Section is a Section Header Block: who wrote the file, and on what. An empty string is omitted.
+// In this block as in the others, strings are UTF-8. A string of more than 65535 bytes is truncated
+// between characters, and bytes that are not UTF-8 become U+FFFD.
 type Section struct {
 	Hardware    string // shb_hardware: the machine
 	OS          string // shb_os
@@ -25,8 +25,8 @@ type Section struct {
 	Comment     string // opt_comment
 }
 
-// AppendSection appends s as a Section Header Block. The section length in it is "unknown", because
-// a capture is written as it comes.
+// AppendSection appends s as a Section Header Block. Its section length is "unknown", because
+// packets are written as they come.
 func AppendSection(b []byte, s *Section) []byte {
 	start := len(b)
 	b = appendHeader(b, blockSection)
@@ -42,7 +42,7 @@ func AppendSection(b []byte, s *Section) []byte {
 }
 
 // Interface is an Interface Description Block. Other blocks refer to it by its position among the
-// interfaces of its section, from 0. An empty string is left out.
+// interfaces of its section, from 0. An empty string is omitted.
 type Interface struct {
 	Name        string           // if_name
 	Description string           // if_description
@@ -51,13 +51,13 @@ type Interface struct {
 	Program     []Instruction    // if_filter, without Filter: a classic BPF program
 	OS          string           // if_os
 	Comment     string           // opt_comment
-	MAC         net.HardwareAddr // if_MACaddr; left out unless it has 6 bytes
+	MAC         net.HardwareAddr // if_MACaddr; omitted unless it has 6 bytes
 	Speed       uint64           // if_speed in bit/s; 0 = unknown
 	LinkType    uint16           // LINKTYPE_ number; 1 = Ethernet
 	SnapLen     uint32           // bytes kept of a packet; 0 = no limit
 }
 
-// An Instruction is one of a classic BPF program, with the fields of struct bpf_insn.
+// An Instruction is an instruction of a classic BPF program, with the fields of struct bpf_insn.
 type Instruction struct {
 	Op     uint16
 	Jt, Jf uint8
@@ -93,10 +93,11 @@ func AppendInterface(b []byte, i *Interface) []byte {
 	return finish(b, start, options)
 }
 
-// Fields says which of a Packet's fields, whose 0 has a meaning, are known.
+// Fields says which of a Packet's optional fields are known. It is for fields in which 0 has a
+// meaning.
 type Fields uint8
 
-// The fields of a Packet that are written only where they are known.
+// The fields of a Packet that are written only if they are known.
 const (
 	HasQueue Fields = 1 << iota
 	HasID
@@ -110,24 +111,24 @@ type Packet struct {
 	WireLen   uint32   // bytes on the wire, at least len(Data)
 	Time      uint64   // ns since the Unix epoch
 	Data      []byte   // the bytes kept, copied
-	Dropped   uint64   // epb_dropcount: lost since the packet before it on the same interface; 0 = left out
+	Dropped   uint64   // epb_dropcount: lost since the previous packet on the same interface; 0 = omitted
 	ID        uint64   // epb_packetid, with HasID: the same packet has the same number everywhere
 	Queue     uint32   // epb_queue, with HasQueue
 	Verdict   uint32   // epb_verdict, with HasVerdict: an XDP action
 	Hash      uint32   // epb_hash, with HasHash: the card's Toeplitz hash, as a number
-	Flags     uint32   // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = left out
+	Flags     uint32   // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = omitted
 	Fields    Fields   // a sum of HasQueue, HasID, HasVerdict, HasHash
 	Comments  []string // opt_comment; ParsePacket leaves them to Block.Comments
-	Remarks            // opt_comment, too: one for each
+	Remarks            // opt_comment, too: one for each remark
 }
 
-// maxPacketOverhead is the most that a Packet takes besides its data and comments, which are rare:
-// 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second length. pad stores one
-// byte more for a moment, which fits into the space of what follows.
+// maxPacketOverhead is the most bytes that a Packet takes besides its data and its comments, which
+// are rare: 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second length. pad
+// writes one more byte for a moment; it fits into the space of what follows.
 const maxPacketOverhead = 28 + 3 + 68 + 4 + 4
 
-// AppendPacket appends p as an Enhanced Packet Block. It is called for every packet: the slice is
-// made long enough once, and every option is one or two stores.
+// AppendPacket appends p as an Enhanced Packet Block. It is called for every packet, so it grows
+// the slice only once, and every option is one or two stores.
 func AppendPacket(b []byte, p *Packet) []byte {
 	start := len(b)
 	b = grow(b, len(p.Data)+maxPacketOverhead)
@@ -170,19 +171,19 @@ func AppendPacket(b []byte, p *Packet) []byte {
 }
 
 // Statistics is an Interface Statistics Block. The counters are cumulative from Start. All of them
-// are written, also those that are 0.
+// are written, even those that are 0.
 type Statistics struct {
 	Interface uint32 // position of the interface in the section
 	Time      uint64 // when the counters were read, ns since the Unix epoch
-	Start     uint64 // isb_starttime, ns since the Unix epoch; 0 = left out
-	End       uint64 // isb_endtime, ns since the Unix epoch; 0 = left out
+	Start     uint64 // isb_starttime, ns since the Unix epoch; 0 = omitted
+	End       uint64 // isb_endtime, ns since the Unix epoch; 0 = omitted
 	Received  uint64 // isb_ifrecv: packets the interface received
 	Accepted  uint64 // isb_filteraccept: packets the filter matched
-	Dropped   uint64 // isb_ifdrop: packets that are missing for lack of room, which readers show
-	OSDropped uint64 // isb_osdrop: those of them that were lost on the way to this program
+	Dropped   uint64 // isb_ifdrop: packets lost for lack of room; readers show this number
+	OSDropped uint64 // isb_osdrop: part of Dropped: packets lost on the way to this program
 	Delivered uint64 // isb_usrdeliv: packets this program got
 
-	Comments []string // opt_comment, each one; those that are empty are left out
+	Comments []string // an opt_comment for each; empty ones are omitted
 }
 
 // AppendStatistics appends s as an Interface Statistics Block.

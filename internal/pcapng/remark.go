@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Remarks are what is told of a packet in comments, because the format has no option for it:
-// in words that readers show, and that ParsePacket finds again.
+// Remarks are facts about a packet for which the format has no option. They are written as
+// comments, in words that readers show and that ParsePacket parses.
 type Remarks struct {
-	SetBack time.Duration // by how much the wall clock was set back before the packet; 0 = left out
-	Weight  uint32        // how many packets this one stands for; 1 is left out, and so is 0: unknown
-	Outlet  []byte        // interface that Verdict, tx or redirect, sends it out of; nil = left out
-	GSOSize uint32        // the most bytes of data in a segment; 0 = left out
-	RunTime uint32        // of the program that has decided about it, in ns; 0 = left out
+	SetBack time.Duration // by how much the wall clock was set back before the packet; 0 = omitted
+	Weight  uint32        // how many packets this one represents; 0 = unknown; 0 and 1 are omitted
+	Outlet  []byte        // interface through which Verdict, tx or redirect, sends it; nil = omitted
+	GSOSize uint32        // the most bytes of data in a segment; 0 = omitted
+	RunTime uint32        // how long the program that decided about it ran, in ns; 0 = omitted
 }
 
-// The words of remarks, each of which is a comment of its own. The value follows the first part.
+// The words of remarks. Each remark is a comment of its own. The value comes after the first part.
 const (
 	setBackWord, setBackEnd = "the wall clock was set back by ", " before this packet"
 	weightWord              = "weight "
@@ -24,10 +24,10 @@ const (
 	runWord, runEnd         = "the program ran ", " ns"
 )
 
-// outletWords stand before an outlet, by the verdict that has one; "" = it has none.
+// outletWords come before an outlet. The index is the verdict; "" = a verdict without an outlet.
 var outletWords = [...]string{3: "tx to ", 4: "redirect to "}
 
-// outletWord is the one of a verdict.
+// outletWord returns the word of a verdict.
 func outletWord(verdict uint32) string {
 	if uint64(verdict) < uint64(len(outletWords)) {
 		return outletWords[verdict]
@@ -59,12 +59,12 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 	return b
 }
 
-// isEmpty tells whether there is no remark, as with most packets.
+// isEmpty tells whether there is no remark, which is so for most packets.
 func (r *Remarks) isEmpty() bool {
 	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0
 }
 
-// appendComment appends an opt_comment with a short text that is never cut.
+// appendComment appends an opt_comment with a short text that is never truncated.
 func appendComment(b []byte, text func([]byte) []byte) []byte {
 	at := len(b)
 	b = text(le.AppendUint32(b, optComment))
@@ -73,9 +73,9 @@ func appendComment(b []byte, text func([]byte) []byte) []byte {
 	return pad(b, n)
 }
 
-// parse takes up what a comment says, unless one before it has said so: what a person adds to a
-// packet's comments stands after them. Of an outlet, it returns the verdict that sends the packet
-// there. The outlet is a part of the comment.
+// parse reads the remark in a comment, unless an earlier comment had the same remark: comments that
+// people add to a packet come after the remarks. For an outlet it returns the verdict that sends
+// the packet there; Outlet then refers to the comment's bytes.
 func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	if number, ok := bytes.CutPrefix(comment, []byte(weightWord)); ok {
 		if n := parseUint(number); n > 0 && r.Weight == 0 {
@@ -102,7 +102,7 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	return 0
 }
 
-// parseUint reads a number of 32 bits; 0 where there is none.
+// parseUint reads a 32-bit number; 0 if there is none.
 func parseUint(digits []byte) uint32 {
 	n := uint64(0)
 	for _, d := range digits {

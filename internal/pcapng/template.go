@@ -1,18 +1,18 @@
 package pcapng
 
-// A Template has what the packets of one interface have in common, so that most of their blocks are
-// a few stores to fixed places.
+// A Template has what the packets of one interface share, so that most of their blocks are a few
+// stores to fixed offsets.
 type Template struct {
-	number    uint64 // of the interface
+	number    uint64 // number of the interface
 	direction uint32
-	mac       uint64 // as bytes[0:6] of a packet are loaded, or noMAC
+	mac       uint64 // the address as `address` loads it from a packet, or noMAC
 	fields    Fields
-	options   int // bytes of them
+	options   int // bytes of the options
 }
 
-// NewTemplate returns a template for packets that have an id and, as it says, a queue, or queue and
-// verdict. They come in or go out, by direction, at an interface with the address mac, which is nil
-// where none is known.
+// NewTemplate returns a template for packets that have an id and, optionally, a queue, or a queue
+// and a verdict. direction is Inbound or Outbound. mac is the address of the interface; nil = not
+// known.
 func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac []byte) *Template {
 	t := &Template{number: uint64(number), fields: HasID, options: withID, direction: direction, mac: noMAC}
 	switch {
@@ -27,17 +27,17 @@ func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac
 	return t
 }
 
-// address is the MAC address that the first of eight bytes are.
+// address is the MAC address in the first 6 of 8 bytes.
 func address(b []byte) uint64 { return le.Uint64(b) & broadcast }
 
 const (
 	broadcast = 1<<48 - 1
 	group     = 1       // in the first octet: a multicast address
-	noMAC     = 1 << 48 // no address: it is not known
+	noMAC     = 1 << 48 // larger than any address: the address is not known
 )
 
-// flags are epb_flags of a packet to an address. One that is sent to one station is unicast,
-// whichever that is.
+// flags returns the epb_flags of a packet to an address. A sent packet to a single station is
+// Unicast, whatever the station.
 func (t *Template) flags(to uint64) uint32 {
 	switch {
 	case to == broadcast:
@@ -52,8 +52,8 @@ func (t *Template) flags(to uint64) uint32 {
 	return t.direction | Promiscuous
 }
 
-// flagsOf are those of a packet of any length. The reception type is not specified where the packet
-// is cut within its destination.
+// flagsOf returns the epb_flags of a packet of any length. It omits the reception type if the
+// packet is truncated within its destination address.
 func (t *Template) flagsOf(data []byte) uint32 {
 	if len(data) < 6 {
 		return t.direction
@@ -64,16 +64,16 @@ func (t *Template) flagsOf(data []byte) uint32 {
 }
 
 const (
-	headSize = 28 // bytes before the packet's
-	copySize = 64 // bytes of a packet that are copied at once
+	headSize = 28 // bytes before the packet's bytes
+	copySize = 64 // bytes of a packet that Append copies at once
 	roomSize = headSize + copySize + withVerdict
 )
 
-// Append appends the block of a packet of which nothing else is known, as of most packets: what
-// AppendPacket makes of the same values and the template's. Those that the template's Fields do not
-// have are left out. It is called for every packet: where one is short, everything has its place,
-// and no function is called. More of the packet is copied then than there is, if there is memory
-// behind it: the options are written over that.
+// Append appends the block of a packet that has no other fields, as most packets. The block equals
+// that of AppendPacket with the same values and the template's. Values that the template's Fields
+// do not have are omitted. It is called for every packet, so it is fast for short ones: it writes
+// everything to fixed offsets and calls no function. For that it copies copySize bytes, if data has
+// that capacity, and overwrites the excess with the options.
 func (t *Template) Append(b, data []byte, time, id uint64, wireLen, queue, verdict uint32) []byte {
 	start, n := len(b), len(data)
 	if n < 8 || n > copySize || cap(data) < copySize || cap(b)-start < roomSize {
@@ -117,15 +117,16 @@ func (t *Template) Append(b, data []byte, time, id uint64, wireLen, queue, verdi
 	return b[:start+total]
 }
 
-// How many bytes the options of a template's blocks take, with opt_endofopt and the second length.
+// The size in bytes of the options of a template's blocks, including opt_endofopt and the second
+// length.
 const (
 	withID      = 28
-	withQueue   = 36 // and id
-	withVerdict = 52 // and both
+	withQueue   = 36 // id and queue
+	withVerdict = 52 // id, queue and verdict
 )
 
-// AppendPacket appends p, of which more is known, with the template's Interface, Flags and Fields,
-// and its own HasHash.
+// AppendPacket appends a packet with more fields. It replaces Interface, Flags and Fields by the
+// template's, except for HasHash.
 func (t *Template) AppendPacket(b []byte, p *Packet) []byte {
 	p.Interface, p.Flags = uint32(t.number), t.flagsOf(p.Data)
 	p.Fields = p.Fields&HasHash | t.fields

@@ -14,13 +14,13 @@ type Counters interface {
 	append([]byte) []byte
 }
 
-// MaxCounters is how long a record in a counter sample is at most.
+// MaxCounters is the largest length of a record in a counter sample, in bytes.
 const MaxCounters = 8 + 4 + maxHostname + 16 + 8 + 4 + maxRelease
 
-// CountersLength is how long a counter sample is besides its records.
+// CountersLength is the length of a counter sample without its records, in bytes.
 const CountersLength = 8 + 12 + 4
 
-// AppendCounters appends a counter sample, which is the sequence'th of its source.
+// AppendCounters appends a counter sample. sequence is its number among those of its source.
 func AppendCounters(b []byte, sequence uint32, source Source, records ...Counters) []byte {
 	start := len(b)
 	b = appendStart(b, sampleCounters, sequence, source)
@@ -32,8 +32,8 @@ func AppendCounters(b []byte, sequence uint32, source Source, records ...Counter
 	return finish(b, start)
 }
 
-// InterfaceCounters are those of every kind of interface (if_counters). Counters of packets are
-// modulo 2^32.
+// InterfaceCounters are the counters that every kind of interface has (if_counters). Counters of
+// packets are modulo 2^32.
 type InterfaceCounters struct {
 	Index       uint32
 	Type        uint32 // IANA's ifType: 6 is Ethernet
@@ -77,10 +77,10 @@ func flag(b bool) uint32 {
 
 // A Host describes a machine (host_descr).
 type Host struct {
-	Name    string // at most 64 bytes are kept
+	Name    string // truncated to 64 bytes
 	UUID    [16]byte
 	Machine Machine
-	Release string // of its kernel, Linux; at most 32 bytes are kept
+	Release string // of its Linux kernel; truncated to 32 bytes
 }
 
 // A Machine is a kind of CPU.
@@ -108,8 +108,8 @@ func (h *Host) append(b []byte) []byte {
 	return appendText(b, h.Release, maxRelease)
 }
 
-// HostCPU is what the CPUs of a machine do (host_cpu). Times are sums over all CPUs, in
-// milliseconds since the machine has started, modulo 2^32.
+// HostCPU is the load of a machine's CPUs (host_cpu). Times are sums over all CPUs, in milliseconds
+// since the machine started, modulo 2^32.
 type HostCPU struct {
 	Load             [3]float32 // over 1, 5 and 15 minutes
 	Running, Threads uint32
@@ -135,7 +135,7 @@ func (c *HostCPU) append(b []byte) []byte {
 }
 
 // HostMemory is the memory of a machine, in bytes, and what was moved to and from disks since it
-// has started, in pages modulo 2^32 (host_memory).
+// started, in pages modulo 2^32 (host_memory).
 type HostMemory struct {
 	Total, Free, Shared, Buffers, Cached, SwapTotal, SwapFree uint64
 
@@ -154,7 +154,7 @@ func (m *HostMemory) append(b []byte) []byte {
 // HostNetwork is the traffic of a machine's interfaces together (host_net_io).
 type HostNetwork struct{ In, Out HostTraffic }
 
-// HostTraffic is one direction of it, packets modulo 2^32.
+// HostTraffic is one direction of a HostNetwork. Packets are modulo 2^32.
 type HostTraffic struct {
 	Octets                     uint64
 	Packets, Errors, Discarded uint32

@@ -1,10 +1,10 @@
 package sflow
 
-// A Packet is what samples have of a packet.
+// A Packet is what samples contain of a packet.
 type Packet struct {
 	Data        []byte // its first bytes, from the Ethernet header on, copied
 	FrameLength uint32 // bytes on the wire, with the frame check sequence
-	Stripped    uint32 // bytes of these that were taken off before Data was cut: the check sequence
+	Stripped    uint32 // bytes of FrameLength that were removed before Data was truncated: the check sequence
 	Tagged      bool   // Tag is known
 	Tag         uint16 // the control information of the outer VLAN tag
 }
@@ -23,15 +23,15 @@ func appendPacket(b []byte, p *Packet) ([]byte, uint32) {
 	if !p.Tagged {
 		return b, 1
 	}
-	// The packet has been seen as it came in. How it goes out is not known: as it is, for all that
-	// the agent knows.
+	// The packet was seen as it came in. The agent does not know how it goes out, so it says
+	// unchanged.
 	id, priority := uint32(p.Tag&0xfff), uint32(p.Tag>>13)
 	start = len(b)
 	b = appendRecord(b, recordSwitch)
 	return finish(appendAll(b, id, priority, id, priority), start), 2
 }
 
-// An Interface is where a packet came in or went out: the zero value means that this is not known.
+// An Interface is where a packet came in or went out. The zero value means not known.
 type Interface struct {
 	Format uint32 // what Value is: IsIndex or IsDiscard
 	Value  uint32
@@ -43,10 +43,10 @@ const (
 	IsDiscard = 1 // a Reason: the packet was discarded
 )
 
-// A Sampling says how a source samples. All numbers of packets are of the source since the agent
-// has started, modulo 2^32.
+// A Sampling says how a source samples. Pool and Drops count the source's packets since the agent
+// started, modulo 2^32.
 type Sampling struct {
-	Rate  uint32 // packets that one sample stands for
+	Rate  uint32 // packets that one sample represents
 	Pool  uint32 // packets that could have been sampled
 	Drops uint32 // samples that were lost
 }
@@ -60,13 +60,13 @@ type Flow struct {
 	Packet        Packet
 }
 
-// Where the fields of a sample begin: of a notification the first one, too.
+// The offsets of fields in a sample. The first one is the same in a notification.
 const (
 	samplingAt    = 8 + 4 + 8
 	flowRecordsAt = samplingAt + 12 + 16
 )
 
-// MaxFlow is how long a flow sample is at most, besides the packet's bytes.
+// MaxFlow is the largest length of a flow sample without the packet's bytes.
 const MaxFlow = flowRecordsAt + 4 + 8 + 16 + 3 + 24
 
 // AppendFlow appends f.
@@ -81,7 +81,7 @@ func AppendFlow(b []byte, f *Flow) []byte {
 	return finish(b, start)
 }
 
-// SetSampling writes other numbers into a flow sample that AppendFlow has appended.
+// SetSampling replaces the Sampling of a flow sample that AppendFlow has appended.
 func SetSampling(flow []byte, s Sampling) {
 	at := flow[samplingAt:]
 	be.PutUint32(at, s.Rate)
@@ -102,18 +102,18 @@ const (
 type Discard struct {
 	Sequence uint32 // of the source's notifications
 	Source   Source
-	Drops    uint32 // notifications that were not made, of the source since the start, modulo 2^32
+	Drops    uint32 // the source's notifications that were not made since the start, modulo 2^32
 	Input    uint32 // index of the interface the packet came in on; 0 = unknown
 	Reason   Reason
 	Packet   Packet
-	Function string // what has discarded the packet; at most 64 bytes are kept
-	Linux    string // the kernel's name for the reason; at most 64 bytes are kept
+	Function string // what discarded the packet; truncated to 64 bytes
+	Linux    string // the kernel's name for the reason; truncated to 64 bytes
 }
 
-// maxName is how long the names in a notification are at most.
+// maxName is the largest length of a name in a notification.
 const maxName = 64
 
-// MaxDiscard is how long a notification is at most, besides the packet's bytes.
+// MaxDiscard is the largest length of a notification without the packet's bytes.
 const MaxDiscard = 8 + 12 + 20 + 8 + 16 + 3 + 24 + 2*(8+4+maxName)
 
 // AppendDiscard appends d.
@@ -137,6 +137,5 @@ func AppendDiscard(b []byte, d *Discard) []byte {
 	return finish(b, start)
 }
 
-// SetDrops writes another number of notifications that were not made into one that AppendDiscard
-// has appended.
+// SetDrops replaces Drops in a notification that AppendDiscard has appended.
 func SetDrops(discard []byte, drops uint32) { be.PutUint32(discard[samplingAt:], drops) }

@@ -2,12 +2,12 @@
 // and sflow_drops.txt).
 //
 // Every function appends to a byte slice and returns the longer slice, as the built-in append does.
-// None allocates beyond growing that slice, keeps a reference to its arguments or has state, so all
-// may be called concurrently on different slices. Numbers are big-endian, and everything is filled
-// up to a multiple of 4 bytes, as XDR has it (RFC 4506).
+// They allocate only to grow that slice, keep no reference to their arguments and have no state, so
+// they may be called concurrently on different slices. Numbers are big-endian, and everything is
+// padded to a multiple of 4 bytes, as in XDR (RFC 4506).
 //
 // A datagram is a Header, then as many samples as it says. All samples are of the expanded kind,
-// because only that one has all 32 bits of an interface's index.
+// because only that kind has all 32 bits of an interface's index.
 package sflow
 
 import (
@@ -15,13 +15,13 @@ import (
 	"net/netip"
 )
 
-// Version is that of the datagrams.
+// Version is the version of the datagrams.
 const Version = 5
 
 // DefaultPort is the UDP port on which a collector listens.
 const DefaultPort = 6343
 
-// Types of samples, and of the records in them: those of enterprise 0, which is sFlow.org itself.
+// Types of samples and of their records, of enterprise 0, which is sFlow.org itself.
 const (
 	sampleFlow      = 3
 	sampleCounters  = 4
@@ -39,7 +39,7 @@ const (
 	recordHostNetwork = 2006
 )
 
-// What Header.Agent's type is called in a datagram.
+// The types of Header.Agent in a datagram.
 const (
 	addressIPv4 = 1
 	addressIPv6 = 2
@@ -50,14 +50,14 @@ var be = binary.BigEndian
 // A Header is what a datagram begins with.
 type Header struct {
 	Agent    netip.Addr // the host that the samples are from; IPv4 in IPv6 is written as IPv4
-	SubAgent uint32     // the part of the agent that numbers its datagrams by itself
-	Sequence uint32     // of the datagrams of this part: a gap tells of lost ones
-	Uptime   uint32     // milliseconds since the agent has started
+	SubAgent uint32     // the part of the agent; each part numbers its own datagrams
+	Sequence uint32     // number among the datagrams of this part; a gap means lost ones
+	Uptime   uint32     // milliseconds since the agent started
 	Samples  uint32     // that follow
 }
 
-// AppendHeader appends h, in 28 bytes, or 40 where the agent's address is an IPv6 one. An address
-// that is not valid is written as 0.0.0.0.
+// AppendHeader appends h: 28 bytes, or 40 if the agent's address is IPv6. An invalid address is
+// written as 0.0.0.0.
 func AppendHeader(b []byte, h *Header) []byte {
 	b = be.AppendUint32(b, Version)
 	switch address := h.Agent.Unmap(); {
@@ -76,7 +76,7 @@ func AppendHeader(b []byte, h *Header) []byte {
 	return be.AppendUint32(b, h.Samples)
 }
 
-// A Source is what samples are about, and numbers its samples by itself.
+// A Source is what samples are about. Each source numbers its own samples.
 type Source struct {
 	Type  uint32 // SourceInterface or SourceEntity
 	Index uint32
@@ -88,7 +88,7 @@ const (
 	SourceEntity    = 2 // a physical entity: 1 is the host
 )
 
-// appendStart begins a sample of a type. finish writes the length that is 0 here.
+// appendStart begins a sample of a type. Its length is 0 until finish writes it.
 func appendStart(b []byte, sample, sequence uint32, source Source) []byte {
 	b = be.AppendUint64(b, uint64(sample)<<32)
 	b = be.AppendUint32(b, sequence)
@@ -96,7 +96,7 @@ func appendStart(b []byte, sample, sequence uint32, source Source) []byte {
 	return be.AppendUint32(b, source.Index)
 }
 
-// appendRecord begins a record of a type. finish writes the length that is 0 here.
+// appendRecord begins a record of a type. Its length is 0 until finish writes it.
 func appendRecord(b []byte, record uint32) []byte { return be.AppendUint64(b, uint64(record)<<32) }
 
 // finish ends the sample or record that begins at start.
@@ -105,13 +105,13 @@ func finish(b []byte, start int) []byte {
 	return b
 }
 
-// appendOpaque appends bytes of any number, with their number before them.
+// appendOpaque appends the number of bytes, then the bytes.
 func appendOpaque[T []byte | string](b []byte, data T) []byte {
 	b = append(be.AppendUint32(b, uint32(len(data))), data...)
 	return append(b, make([]byte, -len(data)&3)...)
 }
 
-// appendText appends at most so many bytes of a text, cut between characters.
+// appendText appends at most this many bytes of a text, truncated between characters.
 func appendText(b []byte, s string, most int) []byte {
 	if len(s) > most {
 		for most > 0 && s[most]&0xc0 == 0x80 {
