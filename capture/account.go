@@ -6,35 +6,35 @@ import (
 	"sync"
 )
 
-// An Account says what became of every packet that reached a source. All numbers are cumulative
+// An Account counts what happened to every packet that reached a source. All numbers are cumulative
 // since Open. Once the session has ended,
 //
 //	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
 //
-// holds exactly, or Unexplained says by how much it does not. Before that, packets that are still
-// in the rings are counted in Seen alone.
+// holds exactly; if it ever does not, Unexplained is the difference. Before the end, packets that
+// are still in the rings are counted only in Seen.
 type Account struct {
 	Seen        uint64 // packets that reached the sampling program
 	FilteredOut uint64 // the filter did not match
-	NotSampled  uint64 // passed over by a sampling option, or came after Options.Count was reached
+	NotSampled  uint64 // skipped by a sampling option, or came after Options.Count was reached
 	Lost        uint64 // found no room in the ring, or were not taken by an output
-	NotRecorded uint64 // those of NotSampled that a Recorder had in memory and did not write
-	NotTaken    uint64 // those of Lost that an output did not take
+	NotRecorded uint64 // part of NotSampled: a Recorder had them in memory and did not write them
+	NotTaken    uint64 // part of Lost: an output did not take them
 	Invalid     uint64 // records that failed the check of their cookie and length
 	Captured    uint64 // handed over
 	Bytes       uint64 // len(Packet.Data) of the captured packets
 
-	// Missed is how many packets those of Lost stood for that found no room in a ring, the sum of
-	// their weights, where packets have different ones: with Options.SampleVerdicts or Adaptive.
+	// Missed is the sum of the weights of the packets that found no room in a ring. It is counted
+	// only where packets have different weights: with Options.SampleVerdicts or Adaptive.
 	Missed uint64
 
-	// Unexplained is how many packets more the sampling program has counted as seen than are in the
-	// other numbers together, or fewer where it is negative. It is 0 unless something has gone
-	// wrong, which is a Notice then, and before the session has ended.
+	// Unexplained is Seen minus the sum of the other numbers, and may be negative. It is 0 until
+	// the session has ended. After that it is 0 unless something has gone wrong, which is then also
+	// a Notice.
 	Unexplained int64
 
-	// Unstamped are those of the packets handed over that have the host's time stamp, because the
-	// card gave none of the kind that was asked for: see Options.Stamp.
+	// Unstamped counts the captured packets that have the host's time stamp because the card gave
+	// none of the kind that Options.Stamp asks for.
 	Unstamped uint64
 }
 
@@ -44,7 +44,7 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - min(a.Seen, a.FilteredOut) }
 
-// Equation is the account in words, as files and the end of a capture have it.
+// Equation is the account in words, as files and the end of a capture show it.
 func (a Account) Equation() string {
 	text := fmt.Sprintf("%d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
@@ -62,7 +62,7 @@ func (a *Account) explained() uint64 {
 	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 }
 
-// counters are all numbers but Unexplained, for what is done with each of them alike.
+// counters returns all numbers except Unexplained, for loops that treat them alike.
 func (a *Account) counters() [11]*uint64 {
 	return [...]*uint64{
 		&a.Seen, &a.FilteredOut, &a.NotSampled, &a.Lost, &a.NotRecorded, &a.NotTaken, &a.Invalid, &a.Captured, &a.Bytes,
@@ -89,7 +89,7 @@ func (a *Account) subtract(b Account) {
 // Accounts has one Account for each source, in the order of Session.Sources.
 type Accounts []Account
 
-// of returns the account of a source, which is empty where no packet has come from it yet.
+// of returns the account of a source. It is empty if no packet has come from it yet.
 func (as Accounts) of(source int) (a Account) {
 	if source < len(as) {
 		a = as[source]
@@ -97,7 +97,7 @@ func (as Accounts) of(source int) (a Account) {
 	return a
 }
 
-// at returns the account of a source, to be changed.
+// at returns the account of a source for the caller to change.
 func (as *Accounts) at(source int) *Account {
 	for len(*as) <= source {
 		*as = append(*as, Account{})
@@ -105,7 +105,7 @@ func (as *Accounts) at(source int) *Account {
 	return &(*as)[source]
 }
 
-// sized returns a copy with at least so many accounts: sources may be added while packets come.
+// sized returns a copy with at least this many accounts: sources may be added while packets come.
 func (as Accounts) sized(sources int) Accounts {
 	own := make(Accounts, max(len(as), sources))
 	copy(own, as)
@@ -121,7 +121,7 @@ func (as Accounts) Total() (sum Account) {
 }
 
 // Delivered returns the accounts of an output that took only some of the packets that the session
-// captured. The others are counted as lost. Of taken, only Captured and Bytes are used.
+// captured. The others are counted as lost. Only Captured and Bytes of taken are used.
 func (as Accounts) Delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {
@@ -135,9 +135,9 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 	return own
 }
 
-// SoFar returns the accounts of an output while the session runs: its Captured, Bytes and NotTaken
-// are those of taken, which must have been read before the session's. Packets on their way to the
-// output are in Seen alone, as those in the rings.
+// SoFar returns the accounts of an output while the session runs, with Captured, Bytes and NotTaken
+// from taken. The caller must read taken before the session's accounts. Packets on their way to the
+// output are counted only in Seen, like those in the rings.
 func (as Accounts) SoFar(taken Accounts) Accounts {
 	own := as.sized(len(taken))
 	for i, t := range taken {
@@ -149,7 +149,7 @@ func (as Accounts) SoFar(taken Accounts) Accounts {
 	return own
 }
 
-// soFar is SoFar of accounts that session reads.
+// soFar calls SoFar on the accounts that session reads.
 func soFar(taken Accounts, session func() (Accounts, error)) (Accounts, error) {
 	own, err := session()
 	if err != nil || taken == nil {
@@ -158,7 +158,7 @@ func soFar(taken Accounts, session func() (Accounts, error)) (Accounts, error) {
 	return own.SoFar(taken), nil
 }
 
-// without returns what is left of the accounts when what before has is taken away.
+// without returns the accounts minus before.
 func (as Accounts) without(before Accounts) Accounts {
 	rest := as.sized(len(before))
 	for i, b := range before {
@@ -176,7 +176,7 @@ func (as Accounts) plus(more Accounts) Accounts {
 	return sums
 }
 
-// refuse counts packets as lost that an output had taken, and that its disk has not.
+// refuse counts packets as lost that an output took but that did not reach its disk.
 func (as Accounts) refuse(taken Accounts) Accounts {
 	own := as.sized(len(taken))
 	for i, t := range taken {
@@ -189,7 +189,7 @@ func (as Accounts) refuse(taken Accounts) Accounts {
 }
 
 // passedOver returns the accounts of an output that took only some of the packets that the session
-// captured, because it had been asked not to take more: the others are not sampled.
+// captured, because it was asked not to take more. The others count as not sampled.
 func (as Accounts) passedOver(taken Accounts) Accounts {
 	own := as.Delivered(taken)
 	for i := range own {
@@ -201,8 +201,8 @@ func (as Accounts) passedOver(taken Accounts) Accounts {
 	return own
 }
 
-// A programAccount is what the programs in the kernel counted for a source. Captured, Bytes and
-// Invalid are 0 in it, because only the reader can count them.
+// A programAccount is what the programs in the kernel counted for a source. Its Captured, Bytes and
+// Invalid are 0, because only the reader can count them.
 type programAccount struct {
 	Account
 	sent uint64 // records that found room in a ring
@@ -220,7 +220,7 @@ type ledger struct {
 	final     Accounts // nil until the session has ended
 }
 
-// newLedger returns a ledger of so many packets at most; 0 = no limit.
+// newLedger returns a ledger that takes at most limit packets; 0 = no limit.
 func newLedger(sources int, limit uint64) *ledger {
 	if limit == 0 {
 		limit = math.MaxUint64
@@ -228,8 +228,8 @@ func newLedger(sources int, limit uint64) *ledger {
 	return &ledger{limit: limit, counts: make(Accounts, sources), published: make(Accounts, sources)}
 }
 
-// take counts a record that passed the check. It tells whether the packet is to be handed over,
-// which is false once the limit has been reached.
+// take counts a record that passed the check. It returns whether to hand over the packet: false
+// once the limit is reached.
 func (l *ledger) take(source, bytes int) bool {
 	a := &l.counts[source]
 	if l.isFull() {
@@ -242,15 +242,15 @@ func (l *ledger) take(source, bytes int) bool {
 	return true
 }
 
-// unstamped counts a packet that was taken and has no stamp of the card.
+// unstamped counts a packet that was taken but has no stamp from the card.
 func (l *ledger) unstamped(source int) { l.counts[source].Unstamped++ }
 
-// isFull tells whether as many packets were captured as were asked for.
+// isFull tells whether the limit is reached.
 func (l *ledger) isFull() bool { return l.captured == l.limit }
 
-// reject counts a record that failed the check, for the source that the record names or, where
-// there is no such source, for the first one. The record may name a wrong source, so close counts
-// such records again.
+// reject counts a record that failed the check. It counts for the source that the record names, or
+// for the first source if that one does not exist. The record may name the wrong source, so close
+// assigns such records again.
 func (l *ledger) reject(source int) {
 	if source >= len(l.counts) {
 		source = 0
@@ -258,7 +258,7 @@ func (l *ledger) reject(source int) {
 	l.counts[source].Invalid++
 }
 
-// publish copies the counts to where accounts reads them.
+// publish makes the counts visible to accounts.
 func (l *ledger) publish() {
 	l.mu.Lock()
 	copy(l.published, l.counts)
@@ -266,10 +266,10 @@ func (l *ledger) publish() {
 }
 
 // close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
-// lost because the reader never found it in a ring. An invalid record need not be from the source
-// that it names, so it is counted for a source that misses one. With that each account adds up to
-// what its program has seen, unless the program or the kernel has miscounted, or a ring has held
-// records that no program has sent: such a difference is unexplained.
+// lost because the reader never found it in a ring. An invalid record may name the wrong source, so
+// it is counted for a source that misses one. Then each account adds up to what its program has
+// seen. If the program or the kernel has miscounted, or a ring held records that no program sent,
+// the difference is Unexplained.
 func (l *ledger) close(programs []programAccount) {
 	l.publish()
 	l.mu.Lock()
@@ -298,9 +298,10 @@ func (l *ledger) close(programs []programAccount) {
 	}
 }
 
-// accounts adds up the published counts and what the programs have counted by now, which read
-// returns. While programs run the kernel copies their counters one after the other, so a packet may
-// be in the copy of a later one and not in that of seen, which is the first: it was seen, too.
+// accounts adds up the published counts and the programs' current counts, which read returns. The
+// kernel copies the counters one after the other while the programs run, and seen first. A packet
+// may therefore be in the copy of a later counter and not in that of seen, so Seen is raised to the
+// sum of the others.
 func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

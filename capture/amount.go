@@ -2,8 +2,8 @@ package capture
 
 import "strconv"
 
-// amount writes a number of bytes with its unit, and one digit after the point below 100, as in
-// messages: "72 GiB", "1.5 MiB", "300 bytes".
+// amount formats a number of bytes for messages, with a unit and, below 100, at most one decimal:
+// "72 GiB", "1.5 MiB", "300 bytes".
 func amount(bytes int64) string {
 	if bytes < 0 {
 		return "-" + amount(-bytes)

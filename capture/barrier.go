@@ -9,10 +9,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A barrier waits for programs that are running. A program that was detached may still be at work
-// on a packet. A system call that puts a map into an array of maps returns only when every program
-// that ran at its beginning has ended (Linux 4.18, commit 1ae80cf31938). membarrier(2) waits as
-// well, but not on a machine with nohz_full, nor with a single CPU.
+// A barrier waits for programs that are running: a program that was detached may still be handling
+// a packet. The system call that puts a map into an array of maps returns only when every program
+// that ran when it began has ended (Linux 4.18, commit 1ae80cf31938). membarrier(2) also waits, but
+// not on a machine with nohz_full or with a single CPU.
 type barrier struct {
 	inner, outer *ebpf.Map
 }
@@ -31,7 +31,7 @@ func newBarrier() (b barrier, err error) {
 	return b, nil
 }
 
-// wait returns when every program that ran before the call has ended: after 10 to 50 ms.
+// wait returns when every program that ran before the call has ended. That takes 10 to 50 ms.
 func (b barrier) wait() error {
 	if err := b.outer.Put(uint32(0), b.inner); err != nil {
 		return fmt.Errorf("wait for the sampling programs to end: %w", err)

@@ -23,8 +23,8 @@ func newWallClock() (wallClock, error) {
 	return wallClock{Wall: w}, err
 }
 
-// follow takes on what the wall clock was set to. The error is a notice for the user, of a clock
-// that was set back.
+// follow adopts a change of the wall clock. If the clock was set back, it returns a notice for the
+// user as its error.
 func (c *wallClock) follow() error {
 	back := -c.Follow().Round(time.Millisecond)
 	if back <= 0 {

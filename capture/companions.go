@@ -11,29 +11,29 @@ import (
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
 
-// Companions are BPF programs of the caller's that run within those of a session, for every packet
-// of a source, also for one that is filtered out or not sampled: where an interface has room for
-// one program only, they count there beside a capture. They get what a program of their type gets,
-// and what they return is ignored. Their type is that of the hook's program: ebpf.XDP at XDP,
+// Companions are BPF programs of the caller that run inside those of a session, for every packet of
+// a source, even one that is filtered out or not sampled. An interface has room for one XDP program
+// only; companions can count there during a capture. They get the context of their program type,
+// and their return value is ignored. Their type is that of the hook's program: ebpf.XDP at XDP,
 // ebpf.SchedCLS at Egress, ebpf.Tracing at Entry and Exit, with AttachTraceFEntry and
 // AttachTraceFExit.
 //
-// Each of their instructions that loads from a map has it: see asm.Instruction.AssociateMap. The
-// maps stay the caller's, and once Session.Run has returned they do not change any more. Two
-// companions may have functions of the same name.
+// Every instruction that loads from a map must have the map: see asm.Instruction.AssociateMap. The
+// caller keeps the maps; once Session.Run has returned, they no longer change. Two companions may
+// have functions of the same name.
 type Companions struct {
-	// First run before anything else is done with a packet. At Exit they run for every packet of
-	// the traced program, whose entry may not have been seen.
+	// First run before the session's own code. At Exit they run for every packet of the traced
+	// program, even if its entry was not seen.
 	First []*ebpf.ProgramSpec
 
-	// Last run when everything else is done. There are none at XDP and Egress. At Exit they run for
-	// the packets whose entry was seen, as the account of the source has them.
+	// Last run after the session's own code; XDP and Egress have none. At Exit they run only for
+	// packets whose entry was seen, which are those that the source's account counts.
 	Last []*ebpf.ProgramSpec
 }
 
 func (c *Companions) isNone() bool { return len(c.First)+len(c.Last) == 0 }
 
-// program chooses between a program of bpf/sampler.c and its twin that has companions.
+// program chooses between a program of bpf/sampler.c and its twin that calls companions.
 func (c *Companions) program(sample, count string) string {
 	if c.isNone() {
 		return sample
@@ -55,7 +55,7 @@ func (c *Companions) join(spec *ebpf.ProgramSpec) error {
 	return joinAt(spec, lastStub, c.Last)
 }
 
-// joinAt lets a function of a program call other programs, one after the other.
+// joinAt makes a function of a program call other programs, one after the other.
 func joinAt(spec *ebpf.ProgramSpec, stub string, programs []*ebpf.ProgramSpec) error {
 	if len(programs) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func joinAt(spec *ebpf.ProgramSpec, stub string, programs []*ebpf.ProgramSpec) e
 	var bodies asm.Instructions
 	for i, p := range programs {
 		if p.Type != spec.Type || p.Type == ebpf.Tracing && p.AttachType != spec.AttachType {
-			return fmt.Errorf("companion %s of program %s: it is a program of type %v for %v", p.Name, spec.Name, p.Type, p.AttachType)
+			return fmt.Errorf("companion %s of program %s: it has type %v for %v, unlike the program", p.Name, spec.Name, p.Type, p.AttachType)
 		}
 		body, err := asFunction(p, fmt.Sprintf("%s%d.", stub, i))
 		if err != nil {
@@ -81,9 +81,9 @@ func joinAt(spec *ebpf.ProgramSpec, stub string, programs []*ebpf.ProgramSpec) e
 	return nil
 }
 
-// asFunction returns the instructions of a program as a function of another one. A prefix tells its
-// functions from those of others. It becomes a static function, whose argument the verifier does
-// not check by its type, which for the context of a tracer Linux 6.1 could not.
+// asFunction returns the instructions of a program as a function of another program. The prefix
+// keeps its functions' names apart from those of others. The function is static, so that the
+// verifier does not check its argument by type: Linux 6.1 cannot do that for a tracer's context.
 func asFunction(p *ebpf.ProgramSpec, prefix string) (asm.Instructions, error) {
 	body := slices.Clone(p.Instructions)
 	if len(body) == 0 || body[0].Symbol() == "" {
@@ -103,7 +103,7 @@ func asFunction(p *ebpf.ProgramSpec, prefix string) (asm.Instructions, error) {
 		if to := ins.Reference(); to != "" {
 			*ins = ins.WithReference(prefix + to)
 		}
-		// Where one function of a program tells its source lines, the kernel wants all to.
+		// If one function of a program has source lines, the kernel wants all to have them.
 		if f := btf.FuncMetadata(ins); f != nil && ins.Source() == nil {
 			*ins = ins.WithSource(asm.Comment(f.Name))
 		}

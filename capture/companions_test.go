@@ -94,7 +94,7 @@ func TestCompanionsRefused(t *testing.T) {
 		with Companions
 		want string
 	}{
-		"type":    {program(func(p *ebpf.ProgramSpec) { p.Type = ebpf.SchedCLS }), "it is a program of type SchedCLS"},
+		"type":    {program(func(p *ebpf.ProgramSpec) { p.Type = ebpf.SchedCLS }), "it has type SchedCLS"},
 		"nothing": {program(func(p *ebpf.ProgramSpec) { p.Instructions = nil }), "it does not begin with a function"},
 		"map": {program(func(p *ebpf.ProgramSpec) {
 			p.Instructions[0] = asm.LoadMapPtr(asm.R1, 0).WithReference("flows").WithSymbol("p")

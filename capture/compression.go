@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A Compression is what a capture file is compressed by.
+// A Compression is how a capture file is compressed.
 type Compression int
 
 const (
@@ -16,8 +16,8 @@ const (
 	Zstd                      // RFC 8878, in frames of at most some 256 KiB of blocks
 )
 
-// FormatByName returns the format and the compression that belong to the suffixes of a file's name:
-// .pcap, .json or .jsonl, and anything else is pcapng; .gz or .zst behind that.
+// FormatByName returns the format and the compression by the suffixes of a file's name: .pcap,
+// .json or .jsonl, anything else is pcapng; then .gz or .zst.
 func FormatByName(path string) (Format, Compression) {
 	_, format, compression := outfile.SplitName(path)
 	f, c := PCAPNG, NoCompression
@@ -36,26 +36,26 @@ func FormatByName(path string) (Format, Compression) {
 	return f, c
 }
 
-// HasFormatName tells whether a file's name has a suffix that FormatByName knows a format by.
+// HasFormatName tells whether a file's name has a format suffix that FormatByName knows.
 func HasFormatName(path string) bool {
 	_, format, _ := outfile.SplitName(path)
 	return format != ""
 }
 
-// frameSize is about how many bytes of blocks are compressed together. What was written can be read
-// up to the last whole frame when the process is killed.
+// frameSize is about how many bytes of blocks are compressed together. If the process is killed,
+// the file can be read up to the last whole frame.
 const frameSize = compress.FrameSize
 
-// frames collects blocks, and compresses those that it has to one frame, which can be read without
-// what comes behind it. It serves one file after the other.
+// frames collects blocks and compresses them into frames. Each frame can be read without what comes
+// after it. One frames serves one file after the other.
 type frames struct {
 	compress.Packer
 	blocks  []byte
 	packets []placed
-	packed  []byte // kept, so that none is allocated for each frame
+	packed  []byte // reused for each frame
 }
 
-// newFrames returns nil where there is no compression.
+// newFrames returns nil for NoCompression.
 func newFrames(c Compression) *frames {
 	switch c {
 	case Gzip:
@@ -72,10 +72,10 @@ func (f *frames) add(blocks []byte, packets []placed) {
 	f.packets = append(f.packets, packets...)
 }
 
-// isFull tells whether what was collected is worth a frame.
+// isFull tells whether enough was collected for a frame.
 func (f *frames) isFull() bool { return len(f.blocks) >= frameSize }
 
-// seal compresses what was collected, and returns it with the packets in it. Both are valid until
+// seal compresses what was collected and returns the frame and its packets. Both are valid until
 // the next call.
 func (f *frames) seal() (packed []byte, packets []placed) {
 	f.packed = f.Pack(f.packed[:0], f.blocks)

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// A Direction is which packets of an interface are captured.
+// A Direction says which packets of an interface are captured.
 type Direction int
 
 const (
 	In    Direction = iota // those that it receives
 	Out                    // those that it sends
-	InOut                  // both, each with sources of its own
+	InOut                  // both, as separate sources
 )
 
 var directionNames = [...]string{"in", "out", "inout"}
@@ -32,21 +32,21 @@ func ParseDirection(s string) (Direction, error) {
 	return 0, fmt.Errorf("direction %q: must be in, out or inout", s)
 }
 
-// checkDirection refuses what is about received packets where none are captured.
+// checkDirection rejects options about received packets if only sent ones are captured.
 func (o *Options) checkDirection() error {
 	if o.Direction < In || o.Direction > InOut {
-		return fmt.Errorf("%v: there is no such direction", o.Direction)
+		return fmt.Errorf("%v does not exist: must be In, Out or InOut", o.Direction)
 	}
 	if o.HookMap != "" && o.Direction != In {
-		return errors.New("a hook map has received packets alone")
+		return errors.New("a hook map has only received packets")
 	}
 	if o.Direction != Out {
 		return nil
 	}
 	if len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.FilterAtExit || o.Mode != Auto || o.Sink ||
 		o.Promiscuous == PromiscuousOn {
-		return errors.New("where only what is sent is captured, there is no XDP program: its hooks, programs and verdicts, modes, " +
-			"a sink and promiscuous mode are for what is received")
+		return errors.New("sent packets pass no XDP program: hooks, programs, verdicts, modes, " +
+			"a sink and promiscuous mode are for received packets")
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The kinds of errors that a caller can do something about, for errors.Is. An error's own text is
-// complete without its kind: it says what was tried, on what, and why that failed.
+// The kinds of errors that a caller can react to, for errors.Is. An error's text is complete
+// without its kind: it says what was tried, on what, and why it failed.
 var (
-	// ErrBusy means that another XDP program was attached to an interface while Open was at work.
+	// ErrBusy means that another XDP program was attached to an interface while Open ran.
 	ErrBusy = xdp.ErrBusy
 	// ErrNoNative means that the driver does not take the program in native mode: Generic may work.
 	ErrNoNative = xdp.ErrNoNative
@@ -31,31 +31,33 @@ var (
 	// ErrLockedMemory means that the rings need more memory than this user may lock: make
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.
 	ErrLockedMemory = support.ErrLockedMemory
-	// ErrPerfRefused means that this process may not have perf's rings: TransportRing does without.
+	// ErrPerfRefused means that this process may not use perf's rings: TransportRing works without
+	// them.
 	ErrPerfRefused = errors.New("perf's rings are refused")
-	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the memory
-	// that is available, or that there is not as much: make it smaller, or leave it 0.
+	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the
+	// available memory, or more than there is: make it smaller, or leave it 0.
 	ErrBufferTooLarge = support.ErrBufferTooLarge
 	// ErrNoStamp means that packets at an interface or hook cannot have the time stamps that
-	// Options.Stamp asks for: HostStamp can always be had.
+	// Options.Stamp asks for: HostStamp always works.
 	ErrNoStamp = errors.New("packets cannot have these time stamps")
-	// ErrNoClock means the same of AdapterStamp alone: AdapterUnsyncedStamp can be had.
+	// ErrNoClock is the same for AdapterStamp only: AdapterUnsyncedStamp works.
 	ErrNoClock = errors.New("the card has no clock that can be compared")
 	// ErrInterfaceGone means that an interface of the session was deleted or moved to another
-	// network namespace while the session ran. A session of several goes on with the others.
+	// network namespace while the session ran. A session on several interfaces continues on the
+	// others.
 	ErrInterfaceGone = xdp.ErrGone
-	// ErrBlind means that a hook of the session sees packets no more, although its interface is
-	// there: the sampling program was detached, the traced program replaced, or a slot of the hook
+	// ErrBlind means that a hook of the session no longer sees packets, although its interface
+	// exists: the sampling program was detached, the traced program replaced, or a slot of the hook
 	// map was taken. A new session captures what runs there now. Without CAP_SYS_ADMIN a session
-	// does not notice that the last program that calls a hook map has gone, and takes a program for
-	// gone when the dispatcher that it is behind is exchanged.
-	ErrBlind = errors.New("the hook sees no packets any more")
-	// ErrNameTaken means that there is a file of the name that one of a Rotation would have, which
-	// NoOverwrite leaves alone.
+	// does not notice when the last program that calls a hook map goes away, and it reports a
+	// traced program as gone when its dispatcher is replaced.
+	ErrBlind = errors.New("the hook no longer sees packets")
+	// ErrNameTaken means that the next file of a Rotation with NoOverwrite would have the name of
+	// an existing file.
 	ErrNameTaken = outfile.ErrNameTaken
-	// ErrNoReader means that a file is a FIFO which nobody has opened for reading.
+	// ErrNoReader means that a file is a FIFO that nobody has opened for reading.
 	ErrNoReader = outfile.ErrNoReader
-	// ErrEnough is what an output returns that has as many packets as it was asked for. It ends a
-	// session and is no error of it.
-	ErrEnough = errors.New("the output has as much as was asked for")
+	// ErrEnough is what an output returns when it has as many packets as it was asked for. It ends
+	// the session without an error.
+	ErrEnough = errors.New("the output has as much as requested")
 )

@@ -12,24 +12,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// feedBatch is about how many bytes a client is sent at once.
+// feedBatch is about how many bytes are sent to a client at once.
 const feedBatch = 64 << 10
 
-// A feed hands pcapng to any number of clients, to each from when it comes. It waits for none of
-// them: a client that is slower by more than the log's length loses the oldest blocks, which are
-// counted in its stream. Its methods begin, write, flush and end belong to the session's goroutine,
-// and serve to one goroutine for each client.
+// A feed sends pcapng to any number of clients, to each from the moment it joins. It does not wait
+// for slow clients: a client that falls behind by more than the log's length loses the oldest
+// blocks, and its stream has the count. Its methods begin, write, flush and end belong to the
+// session's goroutine, and serve to one goroutine for each client.
 type feed struct {
 	options     WriterOptions
 	patience    time.Duration // how long the end waits for clients
 	description Description
 	enc         *pcapngEncoder
-	sources     int // of a capture file that were described to the log
+	sources     int // how many of a capture file's sources the log has descriptions of
 	header      []byte
 	chunk       *chunk
-	untold      int // bytes in the log that the clients were not woken for
+	untold      int // bytes added to the log since the clients were last woken
 
-	some  atomic.Bool   // there are clients: for nobody, nothing is encoded
+	some  atomic.Bool   // there are clients; without any, nothing is encoded
 	took  chan struct{} // a client has come, gone, or taken something
 	ended chan struct{}
 	final Accounts // of the session; set before ended is closed
@@ -37,11 +37,11 @@ type feed struct {
 	mu      sync.Mutex
 	log     *feedLog // nil before begin
 	clients map[*feedClient]struct{}
-	joined  bool      // somebody has come
-	endsAt  time.Time // when nobody is waited for any more; zero before the end
-	taken   Accounts  // Captured and Bytes: what has arrived at all clients that have left
-	size    int64     // bytes that have arrived there
-	lost    uint64    // packets that they lost, also those of which they were not told
+	joined  bool      // a client has joined
+	endsAt  time.Time // how long the end waits for clients; zero before the end
+	taken   Accounts  // Captured and Bytes: what arrived at the clients that have left
+	size    int64     // bytes that arrived at them
+	lost    uint64    // packets that they lost, including losses that no block told them
 }
 
 func newFeed(o WriterOptions, patience time.Duration) *feed {
@@ -68,7 +68,7 @@ func (f *feed) write(packets []Packet) {
 	}
 	for f.some.Load() && len(packets) > 0 {
 		f.chunk.reset(0)
-		n, _ := f.enc.packets(f.chunk, packets) // pcapng has all
+		n, _ := f.enc.packets(f.chunk, packets) // pcapng can hold every packet
 		f.log.add(f.chunk.blocks, f.chunk.packets, 0)
 		f.untold += len(f.chunk.blocks)
 		packets = packets[n:]
@@ -79,7 +79,7 @@ func (f *feed) write(packets []Packet) {
 	}
 }
 
-// describe adds the sources of capture files that there are by now.
+// describe adds the sources that were found in capture files since the last call.
 func (f *feed) describe() {
 	for _, src := range f.description.more(f.sources) {
 		f.sources++
@@ -87,9 +87,9 @@ func (f *feed) describe() {
 	}
 }
 
-// await waits until somebody has come, and until no client has to take more than this many bytes:
-// the packets of capture files that are all there need not be lost. It ends when the reading is
-// stopped.
+// await waits until a client has joined and no client has more than `most` bytes left to take. It
+// does so only for complete capture files, whose packets need not be lost. It returns early when
+// the reading is stopped.
 func (f *feed) await(most int) {
 	files := f.description.files
 	if files == nil || files.live {
@@ -105,11 +105,11 @@ func (f *feed) await(most int) {
 	}
 }
 
-// isTaken tells whether somebody has come, and no client has to take more than this many bytes.
+// isTaken tells whether a client has joined and no client has more than `most` bytes left to take.
 func (f *feed) isTaken(most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log.mu.Lock() // nobody takes
+	f.log.mu.Lock() // so that no client takes
 	defer f.log.mu.Unlock()
 	for c := range f.clients {
 		if f.log.head-c.at > uint64(most) {
@@ -119,13 +119,13 @@ func (f *feed) isTaken(most int) bool {
 	return f.joined
 }
 
-// flushAll is flush, and waits as await does until the clients have taken everything.
+// flushAll flushes, and then waits like await until the clients have taken everything.
 func (f *feed) flushAll() {
 	f.flush()
 	f.await(0)
 }
 
-// flush wakes the clients, if there is something that they were not woken for.
+// flush wakes the clients if blocks were added since it last did.
 func (f *feed) flush() {
 	if f.untold == 0 {
 		return
@@ -138,8 +138,7 @@ func (f *feed) flush() {
 	}
 }
 
-// end tells the clients the final accounts, and for how long they are waited for. The caller waits
-// for their goroutines.
+// end gives the clients' goroutines the final accounts and a deadline. The caller waits for them.
 func (f *feed) end(final Accounts) {
 	f.final = final
 	f.mu.Lock()
@@ -151,7 +150,7 @@ func (f *feed) end(final Accounts) {
 	close(f.ended)
 }
 
-// release gives memory back, when nobody is served any more.
+// release frees the memory after the last client is served.
 func (f *feed) release() {
 	if f.chunk != nil {
 		unix.Munmap(f.chunk.mem)
@@ -159,7 +158,7 @@ func (f *feed) release() {
 	}
 }
 
-// join lets a client take part from now on.
+// join adds a client, which gets the packets from now on.
 func (f *feed) join(conn *feedConn) *feedClient {
 	c := newFeedClient(conn, len(f.description.Sources))
 	c.joins = f.description.Started
@@ -178,8 +177,9 @@ func (f *feed) join(conn *feedConn) *feedClient {
 	return c
 }
 
-// leave forgets a client, and counts what has arrived there. One that was closed because it took
-// nothing, or at the end, has lost what has not arrived; one that has gone did not want it.
+// leave removes a client and counts what has arrived at it. What has not arrived is lost if the
+// client was closed because it took nothing or because of the end. If the client itself went away,
+// it is not.
 func (f *feed) leave(c *feedClient, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,16 +210,16 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 	return len(f.clients), lost
 }
 
-// takenNow returns how many packets and bytes have arrived so far, by source, and as NotTaken how
-// many of those that were written have not and never will. The rest is on its way. A feed that has
-// not begun returns nil. Any goroutine may call it.
+// takenNow returns by source how many packets and bytes have arrived so far. NotTaken counts
+// packets that were written and will never arrive. The rest is on its way. A feed that has not
+// begun returns nil. Any goroutine may call it.
 func (f *feed) takenNow() Accounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.log == nil {
 		return nil
 	}
-	f.log.mu.Lock() // so that nothing is written and nobody takes
+	f.log.mu.Lock() // so that nothing is written and no client takes
 	defer f.log.mu.Unlock()
 	missed := f.log.written()
 	taken := f.taken.sized(len(missed))

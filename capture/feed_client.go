@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// feedPatience is how long a client may take for a batch before it is given up.
+// feedPatience is how long a client may take for a batch before it is dropped.
 const feedPatience = time.Minute
 
-// A feedClient is one connection of a feed. Its goroutine serves it; what has arrived is known to
-// any.
+// A feedClient is one connection of a feed. It belongs to its goroutine; any goroutine may ask what
+// has arrived.
 type feedClient struct {
 	*feedCursor
 	conn  *feedConn
 	wake  chan struct{}
 	joins time.Time
-	began Accounts // the session's then
+	began Accounts // the session's accounts at that time
 
 	mu      sync.Mutex
 	flight  []sent   // packets on their way, in their order
@@ -28,22 +28,22 @@ type feedClient struct {
 	size    int64    // bytes that have arrived
 }
 
-// sent says where a packet's block ends in what a connection has taken, and what the packet adds to
-// the accounts.
+// sent says at which byte of a connection a packet's block ends, and what the packet adds to the
+// accounts.
 type sent struct {
 	end           int64
 	source, bytes uint32
 }
 
-// notSent is the end of a packet that the connection has not taken yet.
+// notSent is the end of a packet whose last byte the connection has not taken yet.
 const notSent = math.MaxInt64
 
 func newFeedClient(conn *feedConn, sources int) *feedClient {
 	return &feedClient{conn: conn, wake: make(chan struct{}, 1), arrived: make(Accounts, sources)}
 }
 
-// serve hands a client that has joined what comes, until the feed ends or the client goes, which
-// then has left. It does not close the connection.
+// serve sends packets to a client that has joined, until the feed ends or the client goes away.
+// Then it lets the client leave. It does not close the connection.
 func (f *feed) serve(c *feedClient) (err error) {
 	defer func() { f.leave(c, err) }()
 	c.conn.listen()
@@ -82,12 +82,12 @@ func (f *feed) serve(c *feedClient) (err error) {
 			if c.conn.isGone() {
 				return net.ErrClosed
 			}
-			deaf = nil // it only sends nothing more
+			deaf = nil // the peer has closed only its sending side
 		}
 	}
 }
 
-// send writes within a time what has these packets in it.
+// send writes bytes that contain these packets, within feedPatience or, at the end, until endsAt.
 func (f *feed) send(c *feedClient, b []byte, packets []sent) error {
 	f.mu.Lock()
 	by := f.endsAt
@@ -99,9 +99,9 @@ func (f *feed) send(c *feedClient, b []byte, packets []sent) error {
 	return c.send(b, packets)
 }
 
-// send writes, and remembers which packets are on their way until they have arrived. Without TLS
-// a packet has arrived with the last byte of its block. With TLS packets arrive by the batch,
-// because nobody can read a part of a record, and where records end is not known here.
+// send writes, and remembers which packets are on their way until they have arrived. Without TLS a
+// packet has arrived with the last byte of its block. With TLS packets arrive by the batch, because
+// nobody can read part of a TLS record, and the ends of the records are not known here.
 func (c *feedClient) send(b []byte, packets []sent) error {
 	start := c.conn.taken()
 	c.mu.Lock()
@@ -124,8 +124,8 @@ func (c *feedClient) send(b []byte, packets []sent) error {
 	return err
 }
 
-// settle counts what has arrived by now, and returns how many bytes that is. Any goroutine may call
-// it until the connection is closed.
+// settle counts the packets that have arrived by now, and returns how many bytes have arrived. Any
+// goroutine may call it until the connection is closed.
 func (c *feedClient) settle() (bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,9 +146,9 @@ func (c *feedClient) settleLocked() (bytes int64) {
 	return c.size
 }
 
-// progress returns, by source, what has arrived by now, and how many packets may still arrive: they
-// are on their way or in the log. Both are of one moment, so that no packet is missing in between.
-// The caller holds the log's mu.
+// progress returns, by source, what has arrived by now, and how many packets may still arrive
+// because they are on their way or in the log. Both are taken at one moment, so that no packet is
+// missing from both. The caller holds the log's mu.
 func (c *feedClient) progress(l *feedLog) (arrived Accounts, open []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,9 +161,9 @@ func (c *feedClient) progress(l *feedLog) (arrived Accounts, open []uint64) {
 	return slices.Clone(c.arrived), open
 }
 
-// statistics are what stands at the end of a client's stream: what the session has counted since
-// the client came, with the client's own losses. What was in a ring then is seen by this client, so
-// seen is the sum of the rest.
+// statistics are written at the end of a client's stream: what the session has counted since the
+// client joined, with the client's own losses. The client also sees packets that were in a ring
+// when it joined, so Seen is computed as the sum of the rest.
 func (f *feed) statistics(c *feedClient) *statistics {
 	own := f.final
 	if c.began != nil {

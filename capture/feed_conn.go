@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// discardSize is how many bytes from the other end are read and thrown away at once, and
-	// discardPause how long the next ones wait: a peer that sends all the time costs little.
+	// discardSize is how many bytes from the peer are read and discarded at once, and discardPause
+	// is the pause before the next read, so that a peer that sends all the time costs little.
 	discardSize  = 16 << 10
 	discardPause = 10 * time.Millisecond
-	// finishPause is how often the end looks whether everything has arrived at a peer that has
-	// closed its side already.
+	// finishPause is how often finish checks whether everything has arrived at a peer that has
+	// already closed its side.
 	finishPause = 10 * time.Millisecond
 )
 
-// A feedConn is a connection of a feed. What the peer sends is read and thrown away as long as the
-// connection lasts: if bytes were unread at close(2), the kernel would send a reset and forget what
-// it still had to send. The caller must begin to listen, and close.
+// A feedConn is a connection of a feed. What the peer sends is read and discarded while the
+// connection lasts: if bytes were unread at close(2), the kernel would send a reset and drop what
+// it still had to send. The caller must call listen and close.
 type feedConn struct {
-	net.Conn              // with TLS, where that is asked for
+	net.Conn              // with TLS if requested
 	socket   *countedConn // beneath TLS
-	before   uint64       // bytes that TCP had counted as acknowledged before the first one of ours
+	before   uint64       // bytes that TCP counted as acknowledged before our first byte
 
 	ending chan struct{} // closed at the end, when what the peer sends is read without pauses
 	deaf   chan struct{} // closed when nothing more is read from the peer
 	why    error         // io.EOF if the peer has closed its side; set before deaf is closed
 }
 
-// A countedConn counts the bytes that its socket has taken.
+// A countedConn counts the bytes that its socket has accepted.
 type countedConn struct {
 	net.Conn
 	taken atomic.Int64
@@ -47,7 +47,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// newFeedConn wraps a socket to which nothing was written yet.
+// newFeedConn wraps a socket. Nothing may have been written to it yet.
 func newFeedConn(socket net.Conn) *feedConn {
 	c := &feedConn{socket: &countedConn{Conn: socket}, ending: make(chan struct{}), deaf: make(chan struct{})}
 	c.Conn = c.socket
@@ -60,13 +60,13 @@ func newFeedConn(socket net.Conn) *feedConn {
 // isSecure tells whether there is TLS.
 func (c *feedConn) isSecure() bool { return c.Conn != c.socket }
 
-// secure lets everything go through TLS, after its handshake.
+// secure does the handshake; after it, everything goes through TLS.
 func (c *feedConn) secure(ctx context.Context, through *tls.Conn) error {
 	c.Conn = through
 	return through.HandshakeContext(ctx)
 }
 
-// listen begins to read what the peer sends.
+// listen starts to read what the peer sends.
 func (c *feedConn) listen() {
 	go func() {
 		defer close(c.deaf)
@@ -83,12 +83,11 @@ func (c *feedConn) listen() {
 	}()
 }
 
-// taken is how many bytes the kernel has taken to send, those of TLS included.
+// taken is how many bytes the kernel has accepted for sending, including TLS's own.
 func (c *feedConn) taken() int64 { return c.socket.taken.Load() }
 
-// arrived is how many of these bytes have arrived: the kernel of the other end has acknowledged
-// them. It is still known after a reset, though the kernel then has forgotten the rest. Any
-// goroutine may call it until close.
+// arrived is how many of these bytes the peer's kernel has acknowledged. The number is known even
+// after a reset, which drops the rest. Any goroutine may call it until close.
 func (c *feedConn) arrived() int64 {
 	if _, ok := c.socket.Conn.(*net.TCPConn); !ok {
 		return c.taken() // a local socket hands bytes to the other end's queue at once
@@ -97,10 +96,10 @@ func (c *feedConn) arrived() int64 {
 	if info == nil {
 		return 0
 	}
-	return int64(info.Bytes_acked - c.before) // the end counts as one byte more
+	return int64(info.Bytes_acked - c.before) // the FIN counts as one more byte
 }
 
-// info is what the kernel knows of a TCP connection; nil = nothing.
+// info is what the kernel knows about a TCP connection; nil = nothing.
 func (c *feedConn) info() (info *unix.TCPInfo) {
 	if tcp, ok := c.socket.Conn.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -114,8 +113,8 @@ func (c *feedConn) info() (info *unix.TCPInfo) {
 	return info
 }
 
-// isGone tells whether a peer that has closed its side takes nothing any more, either. TCP does not
-// tell that: there, such a peer resets the connection when something is sent to it.
+// isGone tells whether a peer that has closed its sending side no longer receives, either. TCP
+// cannot tell: there, such a peer resets the connection when something is sent to it.
 func (c *feedConn) isGone() (gone bool) {
 	local, ok := c.socket.Conn.(*net.UnixConn)
 	if !ok {
@@ -133,11 +132,12 @@ func (c *feedConn) isGone() (gone bool) {
 	return gone || err != nil
 }
 
-// finish tells the peer that nothing more comes, and waits until it has closed its side, too, or
-// until the deadline. For one that had closed it before, finish waits until everything has arrived.
+// finish tells the peer that nothing more comes, and waits until the peer has closed its side, too,
+// or until the deadline. If the peer closed its side earlier, finish waits until everything has
+// arrived.
 func (c *feedConn) finish(deadline time.Time) error {
 	close(c.ending)
-	// TLS sets deadlines of its own when it says that this is the end.
+	// CloseWrite of TLS sets its own deadline, so this one is enforced by a timer.
 	defer time.AfterFunc(time.Until(deadline), func() { c.socket.SetDeadline(time.Unix(1, 0)) }).Stop()
 	if through, ok := c.Conn.(*tls.Conn); ok {
 		through.CloseWrite()
@@ -163,8 +163,8 @@ func (c *feedConn) isReset() bool {
 	return info == nil || info.State == unix.BPF_TCP_CLOSE
 }
 
-// close closes the connection. If something has not arrived, it resets the connection: that counts
-// as not taken, and must not arrive later, as if the stream had been complete.
+// close closes the connection. If bytes have not arrived, it resets the connection: they count as
+// not taken, so they must not arrive later and make the stream look complete.
 func (c *feedConn) close() {
 	if tcp, ok := c.socket.Conn.(*net.TCPConn); ok && c.arrived() < c.taken() {
 		tcp.SetLinger(0)

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// maxLog is how many bytes of blocks wait at most for the clients of a feed, for all together.
+	// maxLog is the most bytes of blocks that wait for the clients of a feed, all clients together.
 	maxLog = 16 << 20
-	// minLog is how many they are at least: a few of the longest blocks.
+	// minLog is the smallest log: it holds a few of the longest blocks.
 	minLog = 1 << 20
 )
 
-// logSize is how many bytes of blocks wait where so many bytes of memory are available.
+// logSize is the size of the log when this many bytes of memory are available.
 func logSize(available uint64) int { return int(max(min(available/8, maxLog), minLog)) }
 
-// A feedLog keeps the last blocks of a feed, each whole and in one piece. What comes in
-// overwrites the oldest ones, whether a client has them or not, so that nobody is waited for. One
-// goroutine adds; each client takes from a place of its own.
+// A feedLog keeps the latest blocks of a feed, each in one contiguous piece. New blocks overwrite
+// the oldest ones, whether clients have taken them or not, so that adding never waits. One
+// goroutine adds; each client takes at its own feedCursor.
 type feedLog struct {
 	mu         sync.RWMutex
 	mem        []byte
-	head, tail uint64   // the places, which only grow, behind the last block and of the first one
+	head, tail uint64   // positions after the last block and of the first one; they only grow
 	added      []uint64 // blocks before head, by source
 	gone       []uint64 // blocks before tail, by source
 	skipped    []uint64 // packets that came while there was no client, by source
-	interfaces [][]byte // descriptions of sources that no header has
+	interfaces [][]byte // descriptions of sources that the stream's header lacks
 }
 
 func newFeedLog(size, sources int) *feedLog {
@@ -37,10 +37,10 @@ func newFeedLog(size, sources int) *feedLog {
 	}
 }
 
-// size is how many bytes of blocks there is room for.
+// size is how many bytes of blocks fit.
 func (l *feedLog) size() int { return len(l.mem) }
 
-// describe adds a source whose description no header has.
+// describe adds a source whose description the stream's header lacks.
 func (l *feedLog) describe(block []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *feedLog) describe(block []byte) {
 	l.added, l.gone, l.skipped = append(l.added, 0), append(l.gone, 0), append(l.skipped, 0)
 }
 
-// skip counts packets that nobody is there for.
+// skip counts packets that come while there is no client.
 func (l *feedLog) skip(packets []Packet) {
 	if len(packets) == 0 {
 		return
@@ -69,7 +69,7 @@ func (l *feedLog) written() []uint64 {
 	return all
 }
 
-// add adds blocks of packets, whose places are counted from start on.
+// add adds blocks of packets. The packets' ends are relative to start.
 func (l *feedLog) add(blocks []byte, packets []placed, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,20 +84,20 @@ func (l *feedLog) add(blocks []byte, packets []placed, start int64) {
 	}
 }
 
-// makeRoom moves head to where so many bytes are free in one piece, and forgets the oldest blocks.
+// makeRoom moves head to where n contiguous bytes are free, and drops the oldest blocks for that.
 func (l *feedLog) makeRoom(n int) {
 	size := uint64(len(l.mem))
 	if rest := size - l.head%size; rest < uint64(n) {
 		l.forget(l.head + rest)
 		if rest >= pcapng.HeaderSize {
-			binary.LittleEndian.PutUint32(l.mem[l.head%size+4:], 0) // no block is here
+			binary.LittleEndian.PutUint32(l.mem[l.head%size+4:], 0) // length 0: no block here
 		}
 		l.head += rest
 	}
 	l.forget(l.head + uint64(n))
 }
 
-// forget forgets what stands in the way of a head at this place.
+// forget drops the blocks that a head at this position would overwrite.
 func (l *feedLog) forget(head uint64) {
 	for head-l.tail > uint64(len(l.mem)) {
 		block, next := l.block(l.tail)
@@ -108,8 +108,8 @@ func (l *feedLog) forget(head uint64) {
 	}
 }
 
-// block returns the block at a place before head, and the place behind it. The block is nil where
-// the rest of the memory was too short for one.
+// block returns the block at a position before head, and the position after it. The block is nil
+// where the rest of the memory was too short for one.
 func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 	size := uint64(len(l.mem))
 	b := l.mem[at%size:]
@@ -121,16 +121,16 @@ func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 	return nil, at + uint64(len(b))
 }
 
-// A feedCursor is where a client stands in a log. It belongs to the client's goroutine.
+// A feedCursor is a client's position in a log. It belongs to the client's goroutine.
 type feedCursor struct {
 	at      uint64
 	passed  []uint64 // blocks before at, by source
-	pending []uint64 // packets that were overwritten before the client had them, and no block says so yet
-	lost    Accounts // Lost: all of these
+	pending []uint64 // packets overwritten before the client took them, not yet reported by a block
+	lost    Accounts // Lost: all overwritten packets, reported or not
 	given   Accounts // Captured and Bytes: what take has returned
-	batch   []sent   // the packets that take has returned last; their places are counted from there on
+	batch   []sent   // the packets that the last take returned; their ends are relative to its start
 
-	described int // of the log's interfaces that the client knows
+	described int // how many of the log's interfaces the client knows
 }
 
 // grow makes room for sources that were added since the client joined.
@@ -141,7 +141,7 @@ func (c *feedCursor) grow(sources int) {
 	}
 }
 
-// join returns a cursor at the end of what there is.
+// join returns a cursor at the end of the log.
 func (l *feedLog) join() *feedCursor {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -151,10 +151,10 @@ func (l *feedLog) join() *feedCursor {
 	return c
 }
 
-// lostBy returns how many packets were overwritten before a client had them, also where its
-// goroutine has not seen that yet, because it waits for the client. Any goroutine may call it.
+// lostBy returns how many packets were overwritten before a client took them, even if its goroutine
+// has not noticed yet because it waits for the client. Any goroutine may call it.
 func (l *feedLog) lostBy(c *feedCursor) uint64 {
-	l.mu.Lock() // nobody takes
+	l.mu.Lock() // so that no client takes
 	defer l.mu.Unlock()
 	c.grow(len(l.added))
 	lost := c.lost.Total().Lost
@@ -166,7 +166,7 @@ func (l *feedLog) lostBy(c *feedCursor) uint64 {
 	return lost
 }
 
-// waiting returns how many packets are in the log that a client was not given yet, of one source.
+// waiting returns how many packets of one source are in the log that the client has not taken yet.
 // The caller holds mu.
 func (l *feedLog) waiting(c *feedCursor, source int) uint64 {
 	c.grow(len(l.added))
@@ -183,8 +183,8 @@ func (l *feedLog) describeRest(c *feedCursor, dst []byte) []byte {
 	return dst
 }
 
-// take appends the next blocks to dst, whole ones, as many as fit into limit bytes, and at least
-// one if there is any. The first one of a source behind a loss says how many the client lost.
+// take appends the next whole blocks to dst, as many as fit into limit bytes, and at least one if
+// there is any. The first block of a source after a loss says how many packets the client lost.
 func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -12,52 +12,52 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A File is an Output that makes a capture file, as a [Writer] does, or with OpenFiles a series of
-// them, and looks after the file: an error ends the session soon after the file was removed,
-// renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. Of
-// a file that is gone or that cannot be read any more, all packets count as lost. A File belongs to
-// one goroutine; only Size and Accounts may be called by any.
+// A File is an Output that writes a capture file, as a [Writer] does, or a series of them with
+// OpenFiles. It also watches the file: an error ends the session soon after the file was removed,
+// renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. If
+// the file is gone or can no longer be read, all its packets count as lost. A File belongs to one
+// goroutine; any goroutine may call Size and Accounts.
 //
-// Each file of a series can be read by itself: it has the header, and the statistics of its own
-// packets. The captured packets of all of them are those of the account that End returns. The next
-// file is opened by the goroutine that writes, and needs no more than write permission in the
-// directory. The one before is brought to its disk by a third goroutine meanwhile.
+// Each file of a series can be read by itself: it has the header and the statistics of its own
+// packets. Captured in the account that End returns is the sum over all files. The goroutine that
+// writes opens the next file, which needs only write permission in the directory. Meanwhile a third
+// goroutine syncs the previous file to disk.
 type File struct {
 	writer   *Writer
 	rotation Rotation
 	begun    bool
 
-	// This belongs to the goroutine that writes, from Begin until the queue has ended.
+	// These belong to the goroutine that writes, from Begin until the queue has ended.
 	description Description
 	header      []byte // that a file begins with
 	before      []byte // blocks before the first packet, until there is a file for them
 	place       Place
-	written     int64    // the place in the queue up to which blocks were written
-	told        Accounts // what the statistics of the files before say together
-	err         error    // after which nothing is written; of the kind ErrEnough if that was asked for
+	written     int64    // the position in the queue up to which blocks were written
+	told        Accounts // the sum of the statistics in earlier files
+	err         error    // nothing is written after it; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
-	settled     time.Time // what Description.Settled told when tend was called last
+	settled     time.Time // what Description.Settled returned at the last call of tend
 	keeper      *keeper   // one for all files of a recorder
 	finisher    *finisher
 
 	mu      sync.Mutex
-	present *part // that is written to; nil when there are enough
+	present *part // the current file; nil when there are enough
 	closed  bool
-	size    int64    // bytes in the files before
-	taken   Accounts // Captured and Bytes: what reached the files before
-	own     Accounts // what End has returned
+	size    int64    // bytes in earlier files
+	taken   Accounts // Captured and Bytes: what reached earlier files
+	own     Accounts // what End returned
 }
 
-// OpenFile opens the file at a path, or makes it, for its owner alone. A regular file is locked
-// against others that would write captures to it, and is left as it is until Begin empties it. The
-// name of the file in errors is its path unless the options have another one. A FIFO that nobody
-// reads from is an error of the kind [ErrNoReader].
+// OpenFile opens the file at a path, or creates it with permissions for its owner only. A regular
+// file is locked against other captures and stays unchanged until Begin empties it. Errors name the
+// file by its path unless the options have another name. A FIFO without a reader is an error of the
+// kind [ErrNoReader].
 func OpenFile(path string, o WriterOptions) (*File, error) {
 	return OpenFiles(Rotation{Path: func(Place) string { return path }}, o)
 }
 
-// OpenFiles opens the first file of a series as OpenFile does, unless that waits for the stamp of
-// the first packet. In errors each file has its path as its name.
+// OpenFiles opens the first file of a series as OpenFile does, unless its name needs the time stamp
+// of the first packet. Errors name each file by its path.
 func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
 	f := &File{writer: NewWriter(nil, o), rotation: r}
 	if r.Stamped {
@@ -76,8 +76,8 @@ func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
 	return f, nil
 }
 
-// checkFree finds a disk that has less free than is to be left free, and no file that could be
-// removed from it: nothing would be captured.
+// checkFree returns an error if the disk already has less than MinFree bytes free and there is no
+// older file to remove: nothing would be captured.
 func (f *File) checkFree() error {
 	r := &f.rotation
 	if r.MinFree == 0 || len(r.Left) > 0 {
@@ -92,11 +92,11 @@ func (f *File) checkFree() error {
 
 // tooFull says that a disk has too little free.
 func tooFull(path string, free, least int64) error {
-	return fmt.Errorf("the disk of %s has %s free, and %s are to be left free", path, amount(free), amount(least))
+	return fmt.Errorf("the disk of %s has only %s free, and %s must stay free", path, amount(free), amount(least))
 }
 
-// NewFile returns a File of one that is already open, such as standard output. It is not emptied,
-// locked or closed, and may be removed or renamed.
+// NewFile returns a File that writes to an open one, such as standard output. The open file is not
+// emptied, locked or closed, and it may be removed or renamed.
 func NewFile(f *os.File, o WriterOptions) (*File, error) {
 	opened, err := outfile.Opened(f, o.Name)
 	if err != nil {
@@ -110,7 +110,7 @@ func NewFile(f *os.File, o WriterOptions) (*File, error) {
 	return made, nil
 }
 
-// Begin empties the file and makes its header.
+// Begin empties the file and encodes its header.
 func (f *File) Begin(d Description) error {
 	p := f.present
 	if p != nil {
@@ -151,12 +151,12 @@ func (f *File) Begin(d Description) error {
 // Write adds packets, as Writer.Write does.
 func (f *File) Write(packets []Packet) error { return f.writer.Write(packets) }
 
-// Flush lets what was added be written, as Writer.Flush does. Twice a second it lets the goroutine
-// that writes look what has become of the file.
+// Flush starts to write what was added, as Writer.Flush does. Twice a second it also makes the
+// goroutine that writes check the file.
 func (f *File) Flush() error { return f.writer.Flush() }
 
-// End waits until the file has everything, as Writer.End does, and the disk has the file, and
-// closes it.
+// End waits until everything is written, as Writer.End does, and synced to disk, and closes the
+// file.
 func (f *File) End(final Accounts) (own Accounts, err error) {
 	defer func() {
 		f.mu.Lock()
@@ -196,9 +196,9 @@ func (f *File) End(final Accounts) (own Accounts, err error) {
 	return account(f.taken).refuse(f.finisher.refused), err
 }
 
-// Give makes a file that OpenFile or OpenFiles has made belong to another user and group, by
-// their ids. One that was there before stays as it is. Those behind it belong to who this process
-// is then.
+// Give changes the user and group, by id, of a file that OpenFile or OpenFiles created. A file that
+// existed before stays as it is. Later files of a series belong to whoever this process runs as
+// when it creates them.
 func (f *File) Give(uid, gid int) error {
 	if f.present == nil {
 		return nil
@@ -206,12 +206,12 @@ func (f *File) Give(uid, gid int) error {
 	return f.present.file.Give(uid, gid)
 }
 
-// IsNew tells whether OpenFile or OpenFiles has made the file, or will make it.
+// IsNew tells whether OpenFile or OpenFiles created the file, or will create it.
 func (f *File) IsNew() bool { return f.present == nil || f.present.file.IsNew() }
 
 func (f *File) backlog() (added, written, limit int64) { return f.writer.backlog() }
 
-// Size is how many bytes the file has taken, or all files of the series.
+// Size is how many bytes were written to the file, or to all files of the series.
 func (f *File) Size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,9 +221,9 @@ func (f *File) Size() int64 {
 	return f.size + f.present.stream.size.Load()
 }
 
-// Accounts returns the File's accounts so far, of the session's, which session reads: packets that
-// have reached a file are captured, and those that wait for it are in Seen alone. After End they
-// are what it has returned. Any goroutine may call it.
+// Accounts returns the File's accounts so far; session reads those of the session. Packets that
+// have reached a file are Captured; those that wait for it are counted only in Seen. After End it
+// returns what End returned. Any goroutine may call it.
 func (f *File) Accounts(session func() (Accounts, error)) (Accounts, error) {
 	own, taken := f.takenNow()
 	if own != nil {
@@ -232,7 +232,7 @@ func (f *File) Accounts(session func() (Accounts, error)) (Accounts, error) {
 	return soFar(taken, session)
 }
 
-// takenNow is what has reached the files so far; nil before Begin. own is what End has returned.
+// takenNow returns what has reached the files so far; nil before Begin. own is what End returned.
 func (f *File) takenNow() (own, taken Accounts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -243,8 +243,8 @@ func (f *File) takenNow() (own, taken Accounts) {
 	return slices.Clone(f.own), taken
 }
 
-// Close closes the file if End has not: packets that it has not taken yet are lost. If OpenFile has
-// made the file and it was never begun, it is removed.
+// Close closes the file unless End already did; packets not yet written are lost. A file that
+// OpenFile created is removed if it was never begun.
 func (f *File) Close() (err error) {
 	f.mu.Lock()
 	f.closed = true
@@ -260,5 +260,5 @@ func (f *File) Close() (err error) {
 	return err
 }
 
-// errEnough is the error with which a File ends the session because it was asked to.
+// errEnough returns the error with which a File ends the session because a limit was reached.
 func errEnough(format string, args ...any) error { return xdp.Kind(ErrEnough, format, args...) }

@@ -2,12 +2,12 @@ package capture
 
 import "sync"
 
-// maxUnfinished is how many files may wait to be finished. Rotation waits when there are more: then
-// the disk does not take files as fast as they are made.
+// maxUnfinished is how many files may wait to be finished. When there are more, the disk is too
+// slow, and rotation waits for it.
 const maxUnfinished = 8
 
-// A finisher brings complete files to their disk, one after the other, on a goroutine of its own,
-// because that may take seconds.
+// A finisher syncs complete files to disk, one after the other, on its own goroutine, because that
+// may take seconds.
 type finisher struct {
 	rotation *Rotation
 	keeper   *keeper
@@ -17,7 +17,7 @@ type finisher struct {
 
 	mu      sync.Mutex
 	err     error
-	refused Accounts // Captured and Bytes of the files that the disk did not take
+	refused Accounts // Captured and Bytes of files that did not reach the disk
 }
 
 func newFinisher(r *Rotation, k *keeper, sources int) *finisher {
@@ -55,7 +55,7 @@ func (f *finisher) run() {
 	}
 }
 
-// add takes a complete file.
+// add queues a complete file.
 func (f *finisher) add(p *part) {
 	f.keeper.complete(p)
 	f.parts <- p
@@ -68,8 +68,8 @@ func (f *finisher) failure() error {
 	return f.err
 }
 
-// end waits until all files are finished. Afterwards refused belongs to the caller. It may be
-// called again.
+// end waits until all files are finished. After it, the caller may read refused. It may be called
+// again.
 func (f *finisher) end() {
 	f.once.Do(func() { close(f.parts) })
 	<-f.ended

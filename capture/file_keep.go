@@ -11,9 +11,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A keeper knows the files of a series, or of a recorder's recordings, which are there: those that
-// are written to, and those that are finished. It knows how many bytes they have, and removes the
-// oldest of a ring. Any goroutine may call its methods.
+// A keeper tracks the existing files of a series or of a recorder's recordings: those being written
+// and those that are finished. It counts their bytes, and removes the oldest files of a ring. Any
+// goroutine may call its methods.
 type keeper struct {
 	keep     int   // Rotation.Keep
 	maxBytes int64 // Rotation.MaxBytes
@@ -21,10 +21,10 @@ type keeper struct {
 
 	mu       sync.Mutex
 	finished sync.Cond  // a file was finished
-	parts    []*part    // that are written to or wait to be finished
-	own      []ringFile // that are finished, the oldest first; of a ring alone
-	size     int64      // bytes in the files that were finished and not removed
-	exceeded bool       // a file of the ring could not be removed, and that was told
+	parts    []*part    // being written or waiting to be finished
+	own      []ringFile // finished files of a ring, the oldest first; empty without a ring
+	size     int64      // bytes in finished files that were not removed
+	exceeded bool       // a notice said that a file of the ring could not be removed
 }
 
 // A ringFile is a finished file of a ring.
@@ -33,9 +33,9 @@ type ringFile struct {
 	info os.FileInfo
 }
 
-// newKeeper returns a keeper of the files that an earlier run has left to a ring, if they are
-// regular files that nobody writes to. Those that are too many are removed. notice is told once of
-// a file that the ring cannot remove.
+// newKeeper returns a keeper. For a ring it takes over the files of an earlier run (Rotation.Left)
+// that are regular and that nobody writes to, and removes the oldest if there are too many. notice
+// is called once, for the first file that cannot be removed.
 func newKeeper(r *Rotation, notice func(error)) *keeper {
 	k := &keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice}
 	k.finished.L = &k.mu
@@ -60,7 +60,7 @@ func newKeeper(r *Rotation, notice func(error)) *keeper {
 	return k
 }
 
-// begin takes a file that is written to from now on.
+// begin adds a file that is written from now on.
 func (k *keeper) begin(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,14 +70,14 @@ func (k *keeper) begin(p *part) {
 	k.parts = append(k.parts, p)
 }
 
-// complete is told of a file that only waits to be finished.
+// complete marks a file as only waiting to be finished.
 func (k *keeper) complete(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.complete = true
 }
 
-// finish is told of a file that is finished or, where info is nil, of one that is none of the
+// finish moves a file to the finished ones. If info is nil, the file does not become one of the
 // ring's.
 func (k *keeper) finish(p *part, info os.FileInfo) {
 	k.mu.Lock()
@@ -98,8 +98,8 @@ func (k *keeper) isWaiting(matches func(*part) bool) bool {
 	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.complete && matches(p) })
 }
 
-// release waits until no file of this path is to be finished, because it will be overwritten. It
-// tells whether such a file was the ring's.
+// release waits until no file of this path waits to be finished, because the caller will overwrite
+// it. It tells whether the path was one of the ring's files.
 func (k *keeper) release(path string) (was bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,8 +130,8 @@ func (k *keeper) removeOldest() bool {
 	return true
 }
 
-// remove removes the oldest file, if it is still the one that was finished, and nobody writes to
-// it. The caller holds mu.
+// remove removes the oldest file if it is still the same file and nobody writes to it. The caller
+// holds mu.
 func (k *keeper) remove() {
 	oldest := k.own[0]
 	k.own = slices.Delete(k.own, 0, 1)
@@ -146,17 +146,18 @@ func (k *keeper) remove() {
 	k.exceed(err)
 }
 
-// exceed tells why a file of the ring stays, unless err is nil or the file has gone. It is another
-// user's, for example, in a directory where everybody may make files.
+// exceed gives a notice, once, why a file of the ring was not removed. It does nothing if err is
+// nil or the file no longer exists. A file may stay, for example, if it belongs to another user in
+// a directory like /tmp.
 func (k *keeper) exceed(err error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || k.exceeded {
 		return
 	}
 	k.exceeded = true
-	k.notice(fmt.Errorf("the ring of files becomes larger than was asked for: %w: this file stays, and perhaps others: remove them", err))
+	k.notice(fmt.Errorf("the ring of files exceeds its limit: cannot remove an old file: %w: remove it, and perhaps others, by hand", err))
 }
 
-// bytes is how many bytes there are in all files.
+// bytes is the size of all files together.
 func (k *keeper) bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

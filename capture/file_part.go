@@ -12,15 +12,15 @@ import (
 type part struct {
 	file     *outfile.File
 	stream   stream
-	path     string // when it is finished
-	packets  uint64 // that were given to the stream
-	last     bool   // of the session: it must be where it was until it is on the disk
-	err      error  // of the file, found by check
-	refused  bool   // finish found that its packets may be missing
-	complete bool   // it waits to be finished; the keeper's
+	path     string // its final path
+	packets  uint64 // packets given to the stream
+	last     bool   // the session's last file: it must stay at its path until it is on disk
+	err      error  // what check found wrong with the file
+	refused  bool   // finish found that packets may be missing in the file
+	complete bool   // it waits to be finished; guarded by the keeper's mu
 }
 
-// newPart returns a file that errors call by a name.
+// newPart returns a part. Errors name the file by name.
 func (f *File) newPart(path, name string, file *outfile.File) *part {
 	p := &part{file: file, path: path}
 	s := &p.stream
@@ -31,8 +31,8 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 	return p
 }
 
-// openPart opens the file that will have this path. One that is there already is written over where
-// it is the ring's own, or Rotation.NoOverwrite does not forbid it.
+// openPart opens the file that will have this path. An existing file is overwritten if it is the
+// ring's own, or unless Rotation.NoOverwrite forbids it.
 func (f *File) openPart(path string, own bool) (*part, error) {
 	name := f.writer.options.Name
 	if name == "" || !f.rotation.isSingle() {
@@ -49,7 +49,7 @@ func (f *File) openPart(path string, own bool) (*part, error) {
 	return f.newPart(path, name, opened), nil
 }
 
-// refuses asks whether a file that was opened is to stay as it is.
+// refuses returns the error with which WriterOptions.Refuse rejects an opened file, or nil.
 func (o *WriterOptions) refuses(file *outfile.File) error {
 	if o.Refuse == nil {
 		return nil
@@ -61,8 +61,8 @@ func (o *WriterOptions) refuses(file *outfile.File) error {
 	return o.Refuse(info)
 }
 
-// check looks what has become of the file, until that is an error. Nothing more is written where it
-// could not be read.
+// check returns what is wrong with the file, once and for all. If the file can no longer be read,
+// nothing more is written to it.
 func (p *part) check() error {
 	if p.err == nil {
 		p.err = p.file.Check(p.stream.size.Load())
@@ -86,8 +86,8 @@ func (p *part) write(blocks []byte, packets []placed) error {
 	return p.stream.write(blocks, packets)
 }
 
-// bytes is how long the file is up to a block at this place in the queue. With compression, it is
-// what was written.
+// bytes is the length of the file up to a block that ends at this position in the queue. With
+// compression, it is what was written so far.
 func (p *part) bytes(place int64) int64 {
 	if p.stream.frames != nil {
 		return p.stream.size.Load()
@@ -95,9 +95,10 @@ func (p *part) bytes(place int64) int64 {
 	return place - p.stream.start
 }
 
-// finish brings a complete file to its disk, and then under its name. A file with an error has
-// neither its name, where Atomic gives it one, nor its packets in the account, unless it was
-// renamed by others and is whole. Where there was no room even for the header, no file stays.
+// finish syncs a complete file to disk and then, with Atomic, gives it its final name. If that
+// fails, the file does not get its name and its packets do not count as captured. A whole file that
+// somebody else has renamed keeps its packets in the account. If there was no room even for the
+// header, no file stays.
 func (p *part) finish() error {
 	if p.stream.err != nil && p.stream.size.Load() == 0 {
 		p.refused = true

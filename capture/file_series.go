@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// trailerRoom is more than the statistics of a source take in a file, with commentRoom where they
-// have comments, unless these are very long.
+// Bytes reserved per source for its closing statistics. commentRoom is added if they have comments,
+// and is enough unless these are very long.
 const (
 	trailerRoom = 1 << 10
 	commentRoom = 16 << 10
 )
 
-// write writes blocks to the present file, and to those behind it. It is called by the queue.
+// write writes blocks to the current file and to those that follow. The queue calls it.
 func (f *File) write(blocks []byte, packets []placed) error {
 	for f.err == nil && len(packets) > 0 {
 		if f.present == nil {
@@ -43,8 +43,8 @@ func (f *File) write(blocks []byte, packets []placed) error {
 	return f.err
 }
 
-// await opens the first file when the first packet has come, and keeps what stands before that for
-// its beginning. It returns what is to be written from there on.
+// await opens the first file when the first packet has come. Blocks before that packet are kept for
+// the beginning of the file. It returns the blocks and packets that remain to be written.
 func (f *File) await(blocks []byte, packets []placed) ([]byte, []placed, error) {
 	first := packetsBegin(blocks, packets)
 	for i := range packets {
@@ -73,10 +73,11 @@ func (f *File) await(blocks []byte, packets []placed) ([]byte, []placed, error) 
 	return nil, nil, f.keepHeader(blocks, packets)
 }
 
-// maxKept is how many bytes of capture files are kept for the beginning of later files.
+// maxKept is how many bytes of blocks from capture files are kept to be repeated at the beginning
+// of later files.
 const maxKept = 16 << 20
 
-// keepHeader keeps what the files after the present one begin with, as far as these blocks have it.
+// keepHeader keeps those of the blocks with which later files of the series begin.
 func (f *File) keepHeader(blocks []byte, packets []placed) error {
 	if f.description.files == nil || f.rotation.isSingle() {
 		return nil
@@ -97,12 +98,12 @@ func (f *File) keepHeader(blocks []byte, packets []placed) error {
 		}
 	}
 	if len(f.header)+len(f.before) > maxKept {
-		return fmt.Errorf("more than %d MiB of what the capture files have besides packets would stand in every file", maxKept>>20)
+		return fmt.Errorf("the capture files have more than %d MiB besides packets, and every file of the series would repeat that", maxKept>>20)
 	}
 	return nil
 }
 
-// packetsBegin is the place in the queue where blocks begin that have these packets.
+// packetsBegin is the position in the queue at which the blocks of these packets begin.
 func packetsBegin(blocks []byte, packets []placed) int64 {
 	if len(packets) == 0 {
 		return 0
@@ -110,8 +111,8 @@ func packetsBegin(blocks []byte, packets []placed) int64 {
 	return packets[len(packets)-1].end - int64(len(blocks))
 }
 
-// fitting returns how many of the packets belong into the present file. If that is none, a new file
-// begins at this time.
+// fitting returns how many of the packets belong in the current file. If none does, a new file
+// begins at the time at.
 func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
 	r, p := &f.rotation, f.present
 	if r.isSingle() {
@@ -134,15 +135,14 @@ func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
 	return len(packets), at
 }
 
-// isFull tells whether the present file, which has so many packets up to a place in the queue, has
-// as much as a file is to have.
+// isFull tells whether the current file has reached its limit of bytes or packets. It has this many
+// packets up to a position in the queue.
 func (f *File) isFull(place int64, packets uint64) bool {
 	r := &f.rotation
 	return packets > 0 && (r.Size > 0 && f.present.bytes(place) > r.Size || r.Packets > 0 && packets >= r.Packets)
 }
 
-// tend looks after the present file, and begins the next one when its time has come. It is called
-// by the queue.
+// tend checks the current file, and begins the next one when it is due. The queue calls it.
 func (f *File) tend(idle bool) error {
 	if f.err == nil {
 		f.err = f.finisher.failure()
@@ -153,7 +153,7 @@ func (f *File) tend(idle bool) error {
 	if f.present == nil {
 		return nil // the first packet has not come
 	}
-	// What was renamed takes everything that is in the queue.
+	// If the file was renamed, it still gets everything that is in the queue.
 	if err := f.present.stream.tend(idle); err != nil {
 		f.err = f.present.stream.err
 		return err
@@ -162,7 +162,7 @@ func (f *File) tend(idle bool) error {
 		return nil
 	}
 	now, until := time.Now().Round(0), f.rotation.until(f.place)
-	// This was read before the queue was found to be idle, so all that it tells of is written.
+	// f.settled was read before the queue became idle, so everything up to that time is written.
 	settled := f.settled
 	if f.settled = now; f.description.Settled != nil {
 		f.settled = f.description.Settled()
@@ -180,7 +180,7 @@ func (f *File) tend(idle bool) error {
 	return f.err
 }
 
-// rotate ends the present file and begins the next one, unless there are enough.
+// rotate ends the current file and begins the next one, unless Rotation.Files is reached.
 func (f *File) rotate(at time.Time) error {
 	if err := f.complete(f.lately); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (f *File) rotate(at time.Time) error {
 	return nil
 }
 
-// open begins the file at a place.
+// open begins the file of the series at a Place.
 func (f *File) open(place Place) error {
 	path := f.rotation.Path(place)
 	p, err := f.openPart(path, f.keeper.release(path))
@@ -221,7 +221,7 @@ func (f *File) open(place Place) error {
 	return p.stream.tend(true)
 }
 
-// start makes a file the one that packets are written to from now on.
+// start begins to write packets to a file.
 func (f *File) start(p *part) {
 	f.keeper.begin(p)
 	p.stream.begin(f.header, f.written, len(f.description.Sources))
@@ -231,7 +231,7 @@ func (f *File) start(p *part) {
 	}
 }
 
-// wakeAt lets tend be called at a time, if files are to end by the clock.
+// wakeAt makes the queue call tend at a time, if files end by the clock.
 func (f *File) wakeAt(t time.Time) {
 	if f.rotation.Period == 0 || f.rotation.Stamped {
 		return
@@ -246,8 +246,8 @@ func (f *File) stopTimer() {
 	}
 }
 
-// complete ends the present file, which account returns the account of by what it has taken, and
-// hands it to the finisher. It returns the file's first error.
+// complete ends the current file and queues it for the finisher. account turns what the file took
+// into its accounts. It returns the file's first error.
 func (f *File) complete(account func(taken Accounts) Accounts) error {
 	p := f.present
 	if err := p.check(); p.isSpoiled() {
@@ -263,7 +263,7 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 		own = account(p.stream.taken)
 		return f.statistics(own)
 	})
-	if own == nil { // it has no statistics
+	if own == nil { // the format has no statistics
 		own = account(p.stream.taken)
 	}
 	f.told = f.told.plus(own)
@@ -275,11 +275,11 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 	if p.err != nil {
 		err = p.err
 	}
-	f.finisher.add(p) // to which the file belongs from now on
+	f.finisher.add(p) // the file now belongs to the finisher
 	return err
 }
 
-// statistics are those of the present file, which has this account.
+// statistics returns the closing statistics of the current file, whose accounts are own.
 func (f *File) statistics(own Accounts) []byte {
 	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number}
 	if f.place.Number == 0 {
@@ -291,12 +291,12 @@ func (f *File) statistics(own Accounts) []byte {
 	return f.writer.enc.trailer(nil, s)
 }
 
-// lately is the account of a file in the middle of the session.
+// lately returns the current file's accounts while the session runs.
 func (f *File) lately(taken Accounts) Accounts { return f.description.lately(f.told, taken) }
 
-// lately is the account, in the middle of the session, of a file that has taken some packets. The
-// argument before is that of the files before; nil = there are none. What came into a ring and not
-// into a file yet is seen later.
+// lately returns a file's accounts while the session runs: the session's counters minus before,
+// what earlier files reported. before is nil for the first file. Packets that are in a ring and not
+// yet in a file count as seen only later.
 func (d *Description) lately(before, taken Accounts) Accounts {
 	own := make(Accounts, len(taken))
 	for i, t := range taken {
@@ -307,14 +307,14 @@ func (d *Description) lately(before, taken Accounts) Accounts {
 	}
 	now, err := d.Accounts()
 	if err != nil {
-		return own // those of the next file have it
+		return own // the next file's accounts include it
 	}
 	for i := range own {
 		a, told := &own[i], Account{}
 		if before != nil {
 			told = before.of(i)
 		}
-		// A record that is invalid may be counted for another source at the end.
+		// Invalid is left out: at the end an invalid record may count for another source.
 		a.FilteredOut = now[i].FilteredOut - told.FilteredOut
 		a.NotSampled = now[i].NotSampled - told.NotSampled
 		a.Lost = now[i].Lost - told.Lost
@@ -323,7 +323,8 @@ func (d *Description) lately(before, taken Accounts) Accounts {
 	return own
 }
 
-// grant tells how many of these bytes may be written to the present file, and why not all.
+// grant returns how many of these bytes may be written to the current file, and an error that says
+// why not all.
 func (f *File) grant(bytes int64) (int64, error) {
 	r := &f.rotation
 	reserve := int64(trailerRoom)

@@ -9,20 +9,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// triedNames is of how many files of a series TryFiles looks whether they are there.
+// triedNames is how many names of a series TryFiles checks for existing files.
 const triedNames = 1000
 
-// TryFiles finds out whether the thread that calls it may make the files of a series, rename and
-// remove them, and overwrite those that are there, which it looks for at the first 1,000 names. It
-// does so with a file of its own in the directory of the first one, which it removes, and leaves
-// the others as they are. A process that will have fewer rights when it begins a later file calls
-// this on a thread with these rights.
+// TryFiles checks whether the calling thread may create, rename and remove the files of a series,
+// and overwrite the existing ones among the first 1,000 names. For that it creates a file in the
+// directory of the first one and removes it; existing files stay as they are. A process that will
+// have fewer rights when it begins a later file calls this on a thread that already has only those
+// rights.
 func TryFiles(r Rotation, o WriterOptions) error {
 	now := time.Now().Round(0)
 	place := r.first(now)
 	first := r.Path(place)
 	if at, err := os.Stat(first); err == nil && !at.Mode().IsRegular() && r.isSingle() && !r.Atomic {
-		return nil // it is open from the start on, and has no other beside it
+		return nil // it is already open, and no other file is made
 	}
 	if err := outfile.TryDirectory(filepath.Dir(first)); err != nil {
 		return err
@@ -35,7 +35,7 @@ func TryFiles(r Rotation, o WriterOptions) error {
 	for path := first; ; path = r.Path(place) {
 		own := slices.Contains(r.Left, path)
 		err := outfile.TryFile(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Trust: o.trust()})
-		if r.Atomic && err == nil { // a capture that was killed may have left it
+		if r.Atomic && err == nil { // a killed capture may have left a partial file
 			err = outfile.TryFile(path+".partial", outfile.Options{Trust: o.trust()})
 		}
 		if err != nil {

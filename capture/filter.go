@@ -14,8 +14,9 @@ import (
 // A classicFilter is a filter as classic BPF; nil = every packet.
 type classicFilter []bpf.RawInstruction
 
-// compile compiles the filter for one interface, since "ip broadcast" depends on its netmask, and
-// for each direction, since "inbound" does. One of two directions may be left without a match.
+// compile compiles the filter for one interface, because "ip broadcast" depends on its netmask, and
+// for each direction, because of "inbound" and "outbound". With two directions, the filter may
+// match nothing in one of them.
 func (o *Options) compile(p *place) (err error) {
 	if o.FilterProgram != nil || o.Filter == "" {
 		p.filter, p.sent = o.FilterProgram, o.FilterProgram
@@ -41,18 +42,18 @@ func (o *Options) compile(p *place) (err error) {
 	return nil
 }
 
-// A packetFilter is a filter as eBPF, for the ways in which a program looks at packets. The zero
-// value is none.
+// A packetFilter is a filter as eBPF, with a body for each way in which a program reads packets.
+// The zero value is no filter.
 type packetFilter struct {
-	bodies map[string]asm.Instructions // by the function of bpf/sampler.c in whose place each is put
-	reach  int                         // where it gets a copy of the packet: how many bytes it may ask for
-	length bool                        // whether it asks for a packet's length
+	bodies map[string]asm.Instructions // by the function of bpf/sampler.c that the body replaces
+	reach  int                         // how many bytes of a packet's copy it reads at most
+	length bool                        // whether it reads the packet's length
 }
 
 // headStub is the function of bpf/sampler.c for filters that look at a copy of a packet.
 const headStub = "filter_head"
 
-// direct is the filter for XDP programs, which look at the packet itself.
+// direct is the filter for XDP programs, which read the packet itself.
 func (f classicFilter) direct() (packetFilter, error) {
 	if f == nil {
 		return packetFilter{}, nil
@@ -61,8 +62,8 @@ func (f classicFilter) direct() (packetFilter, error) {
 	return packetFilter{bodies: map[string]asm.Instructions{"filter": body}, length: filter.ReadsLength(f)}, err
 }
 
-// both is the filter for XDP programs that look at a copy of a packet whose VLAN tag is beside it,
-// and at any other packet itself.
+// both is the filter for XDP programs that put stripped VLAN tags back. They read a copy of a
+// packet that has such a tag, and any other packet itself.
 func (f classicFilter) both() (packetFilter, error) {
 	direct, err := f.direct()
 	if f == nil || err != nil {
@@ -73,8 +74,8 @@ func (f classicFilter) both() (packetFilter, error) {
 	return both, err
 }
 
-// copied is the filter for programs that trace or are at egress. They look at a copy of the
-// packet's beginning.
+// copied is the filter for programs that trace or are at egress. They read a copy of the packet's
+// beginning.
 func (f classicFilter) copied() (packetFilter, error) {
 	if f == nil {
 		return packetFilter{}, nil

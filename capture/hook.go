@@ -11,29 +11,29 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Hook is where on an interface packets are sampled.
+// A Hook says where on an interface packets are sampled.
 type Hook int
 
 const (
-	XDP         Hook = iota // at the XDP hook, by a program of the session's own, where no other runs
-	Entry                   // what goes into a program that runs there, by fentry
-	Exit                    // what comes out of it, with its verdict, by fexit
-	TailCall                // what a program hands to its hook map, with the verdict it is about to return
-	Egress                  // what the stack sends, before it comes to a queue of the interface
+	XDP         Hook = iota // at the XDP hook, by the session's own program, if no other runs there
+	Entry                   // packets as they enter a running XDP program, by fentry
+	Exit                    // packets as they leave it, with its verdict, by fexit
+	TailCall                // packets that a program passes to its hook map, with the verdict it is about to return
+	Egress                  // packets that the stack sends, before they reach a queue of the interface
 	UnknownHook             // of an interface in a capture file that does not name it
 )
 
-// A hookKind is what is known of all sources of a Hook. It is declared in the hook's own file, and
-// what tells one hook from another elsewhere asks it.
+// A hookKind has the properties that all sources of a Hook share. Each hook's own file declares
+// one, and other code asks it instead of comparing hooks.
 type hookKind struct {
 	name       string // in files, lines and messages
 	direction  Direction
 	hasVerdict bool // its packets have a verdict
-	hasQueue   bool // it is known to which queue of the interface a packet belongs
-	traces     bool // a program that runs already, which is Source.Target
-	// suffix ends the label of a source, so that files tell the hook of an interface; "" = nothing.
+	hasQueue   bool // the interface's queue of a packet is known
+	traces     bool // it traces a running program, Source.Target
+	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
 	suffix string
-	// sentence says for a file's comment what samples the source's packets.
+	// sentence says what samples the source's packets, for a comment in a file.
 	sentence func(*Source) string
 }
 
@@ -47,7 +47,8 @@ var hookKinds = []*hookKind{
 	UnknownHook: &unknownHook,
 }
 
-// unknownHook is that of packets in a file, which may have a verdict and a queue nevertheless.
+// unknownHook is for packets in a file that does not name their hook. They may still have a verdict
+// and a queue.
 var unknownHook = hookKind{
 	name:     "unknown",
 	hasQueue: true,
@@ -68,11 +69,11 @@ func (h Hook) String() string {
 	return hookKinds[h].name
 }
 
-// Traces tells whether packets are those of a program that somebody else runs, as at Entry and
-// Exit. It is the source's Target.
+// Traces tells whether the hook traces somebody else's program, as Entry and Exit do. That program
+// is the source's Target.
 func (h Hook) Traces() bool { return h.kind().traces }
 
-// ParseHook reads the name of a hook that can be asked for: "entry" or "exit".
+// ParseHook reads the name of a hook that a user can choose: "entry" or "exit".
 func ParseHook(s string) (Hook, error) {
 	for h, kind := range hookKinds {
 		if s == kind.name && kind.traces {
@@ -82,30 +83,30 @@ func ParseHook(s string) (Hook, error) {
 	return 0, fmt.Errorf("hook %q: must be entry or exit", s)
 }
 
-// A hook is where on an interface a session samples packets. Each kind is one file, hook_NAME.go,
-// and Options.hooks chooses among them. Each method is called once, in this order, with four
-// exceptions: sources may be called at any time, check is called again and again while the hook is
-// attached, another goroutine may call check and detach, one at a time, and after an error only
+// A hook is where on an interface a session samples packets. Each kind is in its own file,
+// hook_NAME.go, and Options.hooks chooses among them. Each method is called once, in this order,
+// with four exceptions: sources may be called at any time; check is called repeatedly while the
+// hook is attached; another goroutine may call check and detach, one at a time; after an error only
 // detach and close are called.
 type hook interface {
-	// sources are where the hook's packets come from, in the order of a packet's way. Their modes
+	// sources returns the hook's sources, in the order in which a packet passes them. Their modes
 	// and programs are known once the hook is attached.
 	sources() []Source
-	// load loads the programs. first is the index of the first of the hook's sources among the
-	// session's, index that of the hook.
+	// load loads the programs. first is the index of the hook's first source in the session, index
+	// the hook's own.
 	load(k *sampler, first, index uint32) error
-	// attach begins to sample.
+	// attach starts sampling.
 	attach() error
-	// check returns why the hook no longer sees the packets that it was made for, or nil. The error
-	// is an ErrInterfaceGone, or says what happened to the hook.
+	// check returns nil, or an error that says why the hook no longer sees its packets: an
+	// ErrInterfaceGone, or what happened to the hook.
 	check() error
-	// detach ends sampling, also where attach ended halfway with an error.
+	// detach stops sampling. It also works after attach has failed halfway.
 	detach() error
 	// close releases the programs.
 	close() error
 }
 
-// sourcesOf are the hooks' sources in the order of the session.
+// sourcesOf returns the hooks' sources in the order of the session.
 func sourcesOf(hooks []hook) (sources []Source) {
 	for _, h := range hooks {
 		sources = append(sources, h.sources()...)
@@ -113,7 +114,7 @@ func sourcesOf(hooks []hook) (sources []Source) {
 	return sources
 }
 
-// attachHooks begins to sample at all hooks. After an error some are attached.
+// attachHooks starts sampling at all hooks. After an error some of them are attached.
 func attachHooks(hooks []hook) error {
 	for _, h := range hooks {
 		if err := h.attach(); err != nil {
@@ -123,7 +124,7 @@ func attachHooks(hooks []hook) error {
 	return nil
 }
 
-// detachHooks ends sampling, in the opposite order.
+// detachHooks stops sampling, in the opposite order.
 func detachHooks(hooks []hook) error {
 	var errs []error
 	for _, h := range slices.Backward(hooks) {
@@ -143,12 +144,11 @@ func closeHooks(hooks []hook) error {
 // A program is a loaded program of bpf/sampler.c.
 type program struct {
 	*ebpf.Program
-	// nil = not attached. It is held here, because the garbage collector closes a link that is not
-	// held.
+	// nil = not attached. The reference keeps the garbage collector from closing the link.
 	link io.Closer
 }
 
-// info asks the kernel what the program is called there.
+// info asks the kernel for the program's id and name.
 func (p *program) info() (Program, error) {
 	identity, err := xdp.Identify(p.Program)
 	if err != nil {

@@ -17,8 +17,8 @@ var atEgress = hookKind{
 	},
 }
 
-// An egressHook is a program at the egress of an interface, before all others that see what it
-// sends. It decides nothing about a packet.
+// An egressHook is a program at the egress of an interface. It runs before the other programs there
+// and does not affect packets.
 type egressHook struct {
 	ifi    xdp.Interface
 	filter packetFilter

@@ -18,24 +18,24 @@ var atTailCall = hookKind{
 	sentence:   func(s *Source) string { return fmt.Sprintf("XDP programs like %s, called through this map", s.Sampler) },
 }
 
-// A tailCallHook is a program for each slot of a pinned hook map. An XDP program calls the one for
-// the verdict that it is about to return. Together they are one source, and each writes its verdict
-// into its records.
+// A tailCallHook has a program for each slot of a pinned hook map. An XDP program calls the slot of
+// the verdict that it is about to return. Together the programs are one source, and each writes its
+// verdict into its records.
 type tailCallHook struct {
 	filter   packetFilter
 	source   Source
 	hookMap  *xdp.HookMap
 	programs []program   // by verdict
-	stubs    []*xdp.Stub // what the slots hold, since a killed process leaves it there
+	stubs    []*xdp.Stub // the slots hold stubs, because a killed process leaves the contents there
 	slots    []*xdp.Slot
 
-	sampler *sampler // loads programs of another kind where the map does not take the first ones
+	sampler *sampler // loads programs of another kind if the map rejects the first ones
 	first   uint32   // index of the source
-	index   uint32   // of the hook
-	kind    slotKind // of the programs
+	index   uint32   // index of the hook
+	kind    slotKind // kind of the programs
 }
 
-// A slotKind is what all programs of a map, and those that call them, have in common.
+// A slotKind is what all programs of a map must have in common with the programs that call them.
 type slotKind struct {
 	attachType ebpf.AttachType
 	frags      bool // takes packets in several buffers
@@ -48,7 +48,8 @@ func (k slotKind) flags() uint32 {
 	return 0
 }
 
-// slotKinds are those that a map may take. The kernel does not tell which, so they are tried.
+// slotKinds are the kinds that a map may accept. The kernel does not say which one it accepts, so
+// they are tried in turn.
 var slotKinds = []slotKind{
 	{ebpf.AttachXDP, true}, {ebpf.AttachXDP, false},
 	{ebpf.AttachNone, true}, {ebpf.AttachNone, false},
@@ -77,7 +78,7 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 	return h.loadSlot(0)
 }
 
-// loadSlot loads the program for one verdict, of the kind that the map takes as far as is known.
+// loadSlot loads the program for one verdict, of the current kind.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.load(loading{
 		name: samplerProgSampleXdp, filter: h.filter,
@@ -95,7 +96,7 @@ func (h *tailCallHook) loadSlot(verdict int) (err error) {
 }
 
 func (h *tailCallHook) attach() (err error) {
-	// Where nobody has called the map yet, our programs would decide which kind may.
+	// If no program has used the map yet, our programs would decide which kind may use it.
 	if err := h.hookMap.CheckCalled(); err != nil {
 		return fmt.Errorf("hook map %s: %w", h.source.Name, err)
 	}
@@ -117,7 +118,7 @@ func (h *tailCallHook) attach() (err error) {
 	return err
 }
 
-// fillFirst fills the first slot, and finds out which kind of program the map takes.
+// fillFirst fills the first slot, and finds out which kind of program the map accepts.
 func (h *tailCallHook) fillFirst() error {
 	err := h.fill(0)
 	for i := 1; errors.Is(err, unix.EINVAL) && i < len(slotKinds); i++ {
@@ -135,7 +136,8 @@ func (h *tailCallHook) fillFirst() error {
 	return err
 }
 
-// fill puts a stub of the program into its slot. It has the name by which leftovers are known.
+// fill puts a stub of the program into its slot. The stub's name marks leftovers of a killed
+// process.
 func (h *tailCallHook) fill(verdict int) (err error) {
 	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict].Program, ebpf.ProgramSpec{
 		Name: samplerProgSampleXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
@@ -152,8 +154,8 @@ func (h *tailCallHook) fill(verdict int) (err error) {
 	return nil
 }
 
-// check looks whether the slots still hold the hook's programs, and a program that calls them is
-// loaded.
+// check verifies that the slots still hold the hook's programs, and that a program that calls them
+// is loaded.
 func (h *tailCallHook) check() error {
 	for _, slot := range h.slots {
 		if err := slot.Check(); err != nil {

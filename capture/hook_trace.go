@@ -21,7 +21,7 @@ func tracing(s *Source) string {
 	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
 }
 
-// A traceHook is fentry and, where exits are wanted, fexit on an XDP program that runs already.
+// A traceHook traces a running XDP program by fentry and, if exits are recorded, by fexit.
 type traceHook struct {
 	ifi    xdp.Interface
 	target xdp.Target
@@ -30,10 +30,10 @@ type traceHook struct {
 	atExit bool   // Options.FilterAtExit
 	owner  string // Source.TargetOwner
 
-	// fentry decides which packets are recorded at either place, so it is loaded even where only
+	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
 	// exits are recorded.
 	fentry, fexit program
-	// The source of each place; nil where nothing is recorded.
+	// The sources at entry and exit; nil if not recorded.
 	entry, exit *Source
 	watch       *xdp.HookWatch
 }
@@ -41,8 +41,8 @@ type traceHook struct {
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
 	if o.Sink || o.Mode != Auto {
-		return nil, xdp.Kind(ErrTraced, "%s is captured by tracing the XDP program that runs there: neither a sink nor "+
-			"an XDP mode can be had", p.ifi.Name)
+		return nil, xdp.Kind(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
+			"an XDP mode is not possible", p.ifi.Name)
 	}
 	filter, err := p.filter.copied()
 	if err != nil {
@@ -100,7 +100,8 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	// Also where only exits have companions, those of a packet run if its entry was let in.
+	// Even if only exits have companions, fentry must be the twin that runs them: a packet's exit
+	// companions run only if its entry was seen.
 	fentry := samplerProgSampleFentry
 	if !entry.isNone() || !exit.isNone() {
 		fentry = samplerProgCountFentry
@@ -129,7 +130,7 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	return err
 }
 
-// companions asks for those at a place, also where it is not recorded.
+// companions returns the companions at entry or exit, even if that is not recorded.
 func (h *traceHook) companions(k *sampler, at Hook) (Companions, error) {
 	return k.companions(h.newSource(h.ifi, at))
 }
@@ -153,7 +154,7 @@ func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, with Com
 	return p, nil
 }
 
-// attach attaches fentry last, so that every exit that is recorded had its entry.
+// attach attaches fentry last, so that every recorded exit has its entry.
 func (h *traceHook) attach() (err error) {
 	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
 		return err
@@ -171,12 +172,13 @@ func (h *traceHook) attach() (err error) {
 	return nil
 }
 
-// runsAtInterface tells whether the program was found at the interface. One that was chosen by its
-// id may run elsewhere, such as in a devmap.
+// runsAtInterface tells whether the program was found at the interface. A program chosen by its id
+// may run elsewhere, such as in a devmap.
 func (h *traceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
 
-// check looks only for the interface where the program was chosen by its id and runs elsewhere: the
-// tracers hold the program and stay on it, and nothing tells whether a map still has it.
+// check verifies that the program still runs at the interface. For a program chosen by its id that
+// runs elsewhere, it verifies only that the interface exists: the tracers keep the program alive,
+// and nothing tells whether a map still holds it.
 func (h *traceHook) check() error {
 	if !h.runsAtInterface() {
 		return h.watch.CheckExists()

@@ -18,14 +18,14 @@ var atXDP = hookKind{
 	sentence: func(s *Source) string { return fmt.Sprintf("XDP program %s, %s mode", s.Sampler, s.Mode) },
 }
 
-// An xdpHook is a program of our own at the XDP hook of an interface where no other runs.
+// An xdpHook is our own program at the XDP hook of an interface where no other runs.
 type xdpHook struct {
 	ifi     xdp.Interface
 	mode    Mode
 	filter  packetFilter
 	verdict Verdict     // what the program returns for every packet
-	asks    question    // of the card
-	stamps  *cardStamps // nil = the packets have the host's
+	asks    question    // what the program asks the card
+	stamps  *cardStamps // nil = packets have only the host's stamps
 
 	source  Source
 	program program
@@ -75,7 +75,7 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 			adjust: func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) },
 		})
 		if err != nil && !h.asks.time {
-			k.options.notice(fmt.Errorf("the card of %s is not asked for %s: load the program that does: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
+			k.options.notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
 			h.asks = question{}
 			delete(h.filter.bodies, headStub)
 		}

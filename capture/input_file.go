@@ -15,47 +15,48 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// An InputFile is a capture file that is read: pcapng or pcap, also compressed by gzip or zstd.
-// What it is, its content says.
+// An InputFile is a capture file to read: pcapng or pcap, also compressed with gzip or zstd. The
+// format is detected from the content.
 type InputFile struct {
-	Name string // what errors call it, and an interface that has no name
+	Name string // for errors, and for interfaces without a name
 	In   io.Reader
 
-	// Waits says that In may wait for more, as a pipe does or a connection. So that the outputs do
-	// not wait with it, its Read may return no bytes and no error a few times a second. The error
-	// context.Canceled ends the reading as Stop does.
+	// Waits says that In may wait for more bytes, like a pipe or a connection. To keep the outputs
+	// from waiting with it, its Read may return 0 bytes and no error a few times a second. The
+	// error context.Canceled ends the reading, as Stop does.
 	Waits bool
 }
 
 // FileInputOptions say how to read capture files. The zero value of each field is its default.
 type FileInputOptions struct {
-	// Match chooses packets: those for which it is false are FilteredOut; nil = all. It is called
-	// by the goroutine of Read.
+	// Match selects packets: if it returns false, the packet is FilteredOut; nil = all match. It is
+	// called by the goroutine of Read.
 	Match func(*Source, *Packet) bool
 	Count uint64 // end after this many packets that match; 0 = no limit
 
-	// Section, if not nil, is told the comments of each pcapng section when it begins. It is called
-	// by the goroutine of Read.
+	// Section, if not nil, is called with the comments of each pcapng section when it begins. It is
+	// called by the goroutine of Read.
 	Section func(comments []string)
 
-	// Memory is how many bytes are available, which a process that has entered a sandbox cannot
-	// find out any more. Decompression takes a quarter of them, and a GiB at most. 0 = NewFileInput
-	// asks the kernel.
+	// Memory is how many bytes of memory are available. A process in a sandbox can no longer find
+	// that out, so it sets this first. Decompression takes at most a quarter of it, and at most 1
+	// GiB. 0 = NewFileInput asks the kernel.
 	Memory uint64
 
-	// Notice, if not nil, is told what does not end the reading, as Options.Notice is.
+	// Notice, if not nil, is called with problems that do not end the reading, as Options.Notice
+	// is.
 	Notice func(error)
 }
 
-// A FileInput is an Input of capture files. The packets of several files become one sequence by
-// time: the next packet is the one with the earliest time of those that come next in each file, and
-// what is out of order within a file stays so. Its sources are the interfaces of the files. Only
-// those are known at Begin that were described by then, see Description.More.
+// A FileInput is an Input of capture files. It merges the packets of several files by time: the
+// next packet is the earliest of each file's next packets, so packets that are out of order within
+// a file stay so. Its sources are the interfaces of the files. At Begin only those are known that
+// the files have described by then: see Description.More.
 //
-// A file that is cut off or damaged is read up to there, and the others go on; then Read returns
-// the errors of all. Memory depends neither on the length of the files nor on what a damaged one
-// says of lengths, and nothing is allocated for a packet. All methods but Stop and Accounts belong
-// to one goroutine.
+// A truncated or damaged file is read up to the damage, and the others to their end; then Read
+// returns the errors of all. The memory used depends neither on the length of the files nor on the
+// lengths that a damaged file claims, and nothing is allocated per packet. All methods but Stop and
+// Accounts belong to one goroutine.
 type FileInput struct {
 	options FileInputOptions
 	files   []*capfile.File
@@ -71,9 +72,9 @@ type FileInput struct {
 	takers     []func(*capfile.Block)
 
 	packets [groupSize]filePacket
-	pending *capfile.Block // which is no packet, and comes after the packets that Read has returned
+	pending *capfile.Block // a block other than a packet, after the packets that Read has returned
 	counts  Accounts
-	changed []int // sources whose counts are not published yet
+	changed []int // sources whose latest counts are not published yet
 	taken   uint64
 	idle    func()
 	err     error // what Read returns from now on
@@ -86,26 +87,27 @@ type FileInput struct {
 	published Accounts
 }
 
-// A filePacket is what a file has of a packet besides its bytes.
+// A filePacket is what a file says about a packet besides its bytes.
 type filePacket struct {
 	Facts
-	raw   pcapng.Block // as it stands in the file; Raw is nil in a pcap file
+	raw   pcapng.Block // as in the file; Raw is nil for a pcap file
 	from  *capfile.Interface
-	order int64 // the time, or that of the packet before one that has none
+	order int64 // the packet's time or, if it has none, the previous packet's
 	flags uint32
 	known pcapng.Fields
 }
 
-// FileStatistics are what a file says of an interface. A number that it does not have is nil.
+// FileStatistics are an interface's statistics in a file. A number that the file does not have is
+// nil.
 type FileStatistics struct {
 	Seen     *uint64 // packets that the interface received
-	Matched  *uint64 // that the filter accepted
-	Lost     *uint64 // that found no room, or were not taken by an output
-	Dropped  *uint64 // those of them that found no room
+	Matched  *uint64 // packets that the filter accepted
+	Lost     *uint64 // packets that found no room, or that an output did not take
+	Dropped  *uint64 // part of Lost: packets that found no room
 	Captured *uint64
 }
 
-// NewFileInput begins to read files, in this order. They are not closed by it.
+// NewFileInput starts to read the files. It never closes them.
 func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
 	if o.Memory == 0 {
 		o.Memory = machine.AvailableMemory().Bytes
@@ -130,7 +132,7 @@ func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
 	return in, nil
 }
 
-// wait is called before a file that may wait is read.
+// wait is called before each read of a file with InputFile.Waits.
 func (in *FileInput) wait() error {
 	if in.ended.Load() {
 		return io.EOF
@@ -154,16 +156,16 @@ func (in *FileInput) Description() Description {
 	}
 }
 
-// noSnapLen is tcpdump's snapshot length, for what has no limit.
+// noSnapLen is tcpdump's default snapshot length, used where there is no limit.
 const noSnapLen = 262144
 
 // Sources are the interfaces that were described so far.
 func (in *FileInput) Sources() []Source { return slices.Clone(in.sources) }
 
-// SourcesFrom returns those from an index on.
+// SourcesFrom returns the sources from an index on.
 func (in *FileInput) SourcesFrom(from int) []Source { return in.sources[min(from, len(in.sources)):] }
 
-// Statistics returns what the files have said last of a source, an index into Sources.
+// Statistics returns the latest statistics that the files have of a source, an index into Sources.
 func (in *FileInput) Statistics(source int) (s FileStatistics, ok bool) {
 	said, ok := in.statistics[source]
 	if ok {
@@ -172,7 +174,7 @@ func (in *FileInput) Statistics(source int) (s FileStatistics, ok bool) {
 	return s, ok
 }
 
-// Read is that of an [Input].
+// Read implements [Input].
 func (in *FileInput) Read(packets []Packet, idle func()) (n int, err error) {
 	in.idle = idle
 	in.outlets.shrink()
@@ -213,16 +215,16 @@ func (in *FileInput) next() (*capfile.Block, error) {
 	}
 	b, err := in.merge.Next()
 	if err != nil && (in.ended.Load() || errors.Is(err, context.Canceled)) {
-		err = io.EOF // it was read no further: Stop was called, or a context that calls it is done
+		err = io.EOF // the reading was stopped: Stop was called, or a file's context was canceled
 	}
 	return b, err
 }
 
-// packet makes a packet of a block. It is false where the packet does not match.
+// packet fills in a packet from a block. It returns false if the packet does not match.
 func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	source := b.Interface.Number
-	// The fields are set one by one: a whole struct would be made first and copied then. The
-	// others stay 0.
+	// The fields are set one by one, because assigning a whole struct would build and then copy it.
+	// The other fields stay 0.
 	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, Verdict(b.Packet.Verdict), b.Time
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
 	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
@@ -252,7 +254,7 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	return true
 }
 
-// take takes what is no packet.
+// take handles a block that is not a packet.
 func (in *FileInput) take(b *capfile.Block) {
 	switch b.Kind {
 	case capfile.Section:
@@ -277,13 +279,13 @@ func (in *FileInput) take(b *capfile.Block) {
 
 var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces")
 
-// saidStatistics are those of a block.
+// saidStatistics are the statistics in a block.
 type saidStatistics struct {
 	pcapng.Statistics
 	known pcapng.Counters
 }
 
-// numbers are those that the block has.
+// numbers returns the statistics that the block has.
 func (b *saidStatistics) numbers() (s FileStatistics) {
 	for _, n := range []struct {
 		to    **uint64
@@ -303,11 +305,11 @@ func (b *saidStatistics) numbers() (s FileStatistics) {
 	return s
 }
 
-// onBlocks lets a function take the blocks that are no packets, between the same packets. It is
-// called by the goroutine of Read.
+// onBlocks registers a function for blocks that are not packets. The goroutine of Read calls it at
+// their position among the packets.
 func (in *FileInput) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
 
-// change notes that the counts of a source are to be published.
+// change notes that the counts of a source must be published.
 func (in *FileInput) change(source int) {
 	if len(in.changed) == maxChanged {
 		in.publish(0)
@@ -315,11 +317,11 @@ func (in *FileInput) change(source int) {
 	in.changed = append(in.changed, source)
 }
 
-// maxChanged is how many changes wait to be published, while no packet matches.
+// maxChanged is how many changes may wait to be published while no packet matches.
 const maxChanged = 1024
 
-// publish copies the counts that have changed to where Accounts reads them, and returns n. A file
-// may have very many interfaces, so it does not copy all.
+// publish copies changed counts to where Accounts reads them, and returns n. A file may have very
+// many interfaces, so it does not copy all counts.
 func (in *FileInput) publish(n int) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -333,7 +335,7 @@ func (in *FileInput) publish(n int) int {
 	return n
 }
 
-// Accounts returns the accounts of the interfaces so far: the packets in the files were Seen.
+// Accounts returns the accounts of the interfaces so far. Seen counts the packets that were read.
 func (in *FileInput) Accounts() (Accounts, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -348,7 +350,7 @@ func (in *FileInput) Stop() {
 	})
 }
 
-// Close gives back what decompression holds. It closes none of the files.
+// Close frees the resources of decompression. It does not close the files.
 func (in *FileInput) Close() error {
 	in.Stop()
 	for _, f := range in.files {

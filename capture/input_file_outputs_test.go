@@ -284,7 +284,7 @@ func TestCopyNotices(t *testing.T) {
 	var want []string
 	for typ := range uint32(9) {
 		e.leftOut[typ] = 1
-		want = append(want, fmt.Sprintf("left out 1 blocks of type %d: xdpcap does not know what to change in them for a merged file", typ))
+		want = append(want, fmt.Sprintf("omitted 1 blocks of type %d: xdpcap does not know how to adapt them to a merged file", typ))
 	}
 	var got []string
 	for _, notice := range e.notices() {

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// describe makes a source of an interface.
+// describe adds a source for an interface.
 func (in *FileInput) describe(i *capfile.Interface) {
 	s := Source{
 		Name: i.Name, Hook: UnknownHook, SnapLen: i.SnapLen, link: i.LinkType ^ pcapng.Ethernet,
@@ -27,14 +27,15 @@ func (in *FileInput) describe(i *capfile.Interface) {
 	in.sources, in.counts = append(in.sources, s), append(in.counts, Account{})
 }
 
-// An interfaceName is one in a file: that of another file may be another host's.
+// An interfaceName is a name within one file: the same name in another file may be another host's
+// interface.
 type interfaceName struct {
 	file *capfile.File
 	name string
 }
 
-// parseLabel takes the name of an interface apart, which Label has put together: eth0, eth0@egress,
-// or eth0:program@fentry.
+// parseLabel is the reverse of Label: it splits eth0, eth0@egress or eth0:program@fentry into name,
+// hook and target.
 func (s *Source) parseLabel() {
 	for hook, kind := range hookKinds {
 		rest, ok := strings.CutSuffix(s.Name, kind.suffix)
@@ -58,15 +59,15 @@ func (s *Source) fileLabel() string {
 	return filepath.Base(s.File)
 }
 
-// LinkType is the LINKTYPE_ number of what the source's packets begin with. It is 1, Ethernet, but
-// for sources of capture files.
+// LinkType is the LINKTYPE_ number of the source's packets. For a live source it is always 1,
+// Ethernet.
 func (s *Source) LinkType() uint16 { return s.link ^ pcapng.Ethernet }
 
 // IsEthernet tells whether the source's packets are Ethernet frames.
 func (s *Source) IsEthernet() bool { return s.link == 0 }
 
-// VerdictOf returns the verdict of one of the source's packets, if it is known: where HasVerdict
-// tells so, and of a capture file where it says so of the packet.
+// VerdictOf returns the verdict of one of the source's packets, if it is known. For a live packet
+// HasVerdict decides that; for one from a capture file, the file's packet block.
 func (s *Source) VerdictOf(p *Packet) (v Verdict, known bool) {
 	return p.Verdict, s.knows(p, pcapng.HasVerdict, s.HasVerdict())
 }
@@ -81,7 +82,7 @@ func (s *Source) IDOf(p *Packet) (id uint64, known bool) {
 	return p.ID, s.knows(p, pcapng.HasID, true)
 }
 
-// knows tells whether something is known of a packet; of live ones, their source says it.
+// knows tells whether a field of a packet is known. For a live packet the answer is live.
 func (s *Source) knows(p *Packet, what pcapng.Fields, live bool) bool {
 	if p.file != nil {
 		return p.file.known&what != 0
@@ -103,12 +104,12 @@ func (s *Source) DirectionOf(p *Packet) (d Direction, known bool) {
 	return In, false
 }
 
-// HasTime tells whether the packet has a time: those of simple packet blocks have none.
+// HasTime tells whether the packet has a time: simple packet blocks have none.
 func (p *Packet) HasTime() bool {
 	return p.file == nil || p.file.raw.Raw == nil || p.file.raw.Type != pcapng.TypeSimple
 }
 
-// Comments returns the comments that a capture file has of the packet; of a live one, nil.
+// Comments returns the packet's comments in a capture file; nil for a live packet.
 func (p *Packet) Comments() []string {
 	if p.file == nil || p.file.raw.Raw == nil {
 		return nil
@@ -116,18 +117,18 @@ func (p *Packet) Comments() []string {
 	return p.file.raw.Comments()
 }
 
-// outletNames are those of the outlets in capture files, which have no indexes.
+// outletNames numbers the outlets in capture files, which have names but no indexes.
 type outletNames struct {
 	names []string
 	known map[string]Outlet
-	first Outlet // the number before that of the first name
+	first Outlet // one less than the number of the first name
 }
 
-// maxOutletNames is how many names are remembered: a file may have any number.
+// maxOutletNames limits how many names are remembered: a file may have any number.
 const maxOutletNames = 4 * groupSize
 
-// shrink forgets the names where they are many. No packet has one of their outlets any more. Their
-// numbers do not come again, since an output may remember which name one of them had.
+// shrink forgets the names if they are too many. The caller calls it when no packet refers to them.
+// Their numbers are not used again, because an output may remember a number's name.
 func (o *outletNames) shrink() {
 	if len(o.names) > maxOutletNames {
 		o.first += Outlet(len(o.names))
@@ -135,7 +136,7 @@ func (o *outletNames) shrink() {
 	}
 }
 
-// learn returns the outlet of a name.
+// learn returns the outlet for a name, and adds it if it is new.
 func (o *outletNames) learn(name []byte) Outlet {
 	if to := o.known[string(name)]; to != 0 {
 		return to

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An occupation is what the goroutine of Run or Packets does.
+// An occupation is what the goroutine of Run or Packets is doing.
 type occupation int
 
 const (
@@ -16,19 +16,18 @@ const (
 	occupations
 )
 
-// laps measures how much of its time the goroutine of Run or Packets spends on each occupation. It
-// is switched on for a short time only, because to read the clock takes longer than to read a
-// packet.
+// laps measures how the goroutine of Run or Packets divides its time among the occupations. It is
+// switched on only briefly, because reading the clock takes longer than reading a packet.
 type laps struct {
 	on    atomic.Bool
 	mu    sync.Mutex
-	last  time.Time // when an occupation ended last
+	last  time.Time // when the last occupation ended
 	spent laptimes
 }
 
 type laptimes [occupations]time.Duration
 
-// lap says what the time since the last call was spent on.
+// lap records that the time since the last call was spent on o.
 func (l *laps) lap(o occupation) {
 	if l.on.Load() {
 		l.add(o)
@@ -43,7 +42,7 @@ func (l *laps) add(o occupation) {
 	l.last = now
 }
 
-// begin measures from now on.
+// begin starts measuring.
 func (l *laps) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,8 +50,8 @@ func (l *laps) begin() {
 	l.on.Store(true)
 }
 
-// end returns what was measured since begin. What is still going on is writing if it has taken
-// longer than the reader ever sleeps or reads: then an output, or the caller, does not return.
+// end returns what was measured since begin. If the current occupation already lasts longer than
+// the reader ever sleeps or reads, it must be writing: an output, or the caller, does not return.
 func (l *laps) end() laptimes {
 	l.mu.Lock()
 	defer l.mu.Unlock()

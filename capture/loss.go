@@ -9,46 +9,46 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// lossInterval is how often a session looks whether it has begun to lose packets. When it has, it
-// measures for as long again why.
+// lossInterval is how often a session checks whether it has begun to lose packets. When it has, it
+// measures the cause for another lossInterval.
 const lossInterval = 500 * time.Millisecond
 
-// A LossCause is why packets find the rings full.
+// A LossCause says why packets find the rings full.
 type LossCause int
 
 const (
-	Burst      LossCause = iota // more came at once than a ring holds, and no more was lost after that
-	SmallRings                  // rings are full again and again, although the reader has to wait for packets
+	Burst      LossCause = iota // more came at once than a ring holds; nothing was lost after that
+	SmallRings                  // rings fill up again and again, although the reader sometimes waits for packets
 	SlowReader                  // the reader never has to wait
-	SlowOutput                  // nor here, and it spends most of its time in the outputs or the loop over Packets
+	SlowOutput                  // the reader never has to wait, and spends most of its time in the outputs or the loop over Packets
 )
 
-// A Loss is what [Options].Notice is told when packets begin to be lost because a ring is full:
-// once in a session, within about a second or, if the session ends before, at its end. Its figures
-// begin at most half a second before the first loss.
+// A Loss is the error that [Options].Notice gets when packets begin to be lost because a ring is
+// full. It comes once in a session, within about a second or when the session ends. Its figures
+// start at most half a second before the first loss.
 type Loss struct {
 	Sources []Source      // whose packets were lost
 	Lost    uint64        // packets
-	Wanted  uint64        // packets that were to be captured, the lost ones included
-	Elapsed time.Duration // in which these came, by CLOCK_MONOTONIC
-	Rate    float64       // Wanted in packets per second, in the half of Elapsed in which it was higher
+	Wanted  uint64        // packets to be captured, including the lost ones
+	Elapsed time.Duration // the time in which these came, by CLOCK_MONOTONIC
+	Rate    float64       // Wanted in packets per second: of the part before or after the loss was noticed, the higher one
 	Size    int           // mean len(Packet.Data) of the packets captured so far; 0 = none
 	Buffer  int           // bytes of each CPU's ring
 	Cause   LossCause
 
-	// Idle is, at SmallRings, for which part of its time the reader waits; Room is, at SlowReader
-	// and SlowOutput, which part of the packets finds room in the rings: both from 0 to 1, by the
-	// last half second.
+	// Idle, at SmallRings, is the share of time in which the reader waits. Room, at SlowReader and
+	// SlowOutput, is the share of packets that find room in the rings. Both are from 0 to 1,
+	// measured over the last half second.
 	Idle, Room float64
 
-	// Enough is an Options.Buffer that helps: at Burst it would have held the lost packets, too, if
-	// they had the mean size, at SmallRings it holds all packets of EnoughTime at this rate. 0
-	// where the size is not known, or the memory does not suffice.
+	// Enough is an Options.Buffer that helps, in bytes. At Burst it would have held the lost
+	// packets, too, if they had the mean size. At SmallRings it holds all packets of EnoughTime at
+	// this rate. 0 if the size is not known or there is not enough memory.
 	Enough int
 }
 
-// EnoughTime is for how long a ring of [Loss].Enough bytes takes packets at SmallRings. A reader
-// that has something to do rarely waits longer for a CPU.
+// EnoughTime is how long a ring of [Loss].Enough bytes holds out at SmallRings. A reader that has
+// work rarely waits longer for a CPU.
 const EnoughTime = 20 * time.Millisecond
 
 func (l *Loss) Error() string {
@@ -63,22 +63,22 @@ func (l *Loss) Error() string {
 	cause := fmt.Sprintf("more came at once than a ring of %s holds", kibibytes(l.Buffer))
 	switch l.Cause {
 	case SmallRings:
-		cause = fmt.Sprintf("rings of %s are full again and again, although the reader is idle for %.0f %% of the time",
+		cause = fmt.Sprintf("rings of %s fill up again and again, although the reader is idle %.0f %% of the time",
 			kibibytes(l.Buffer), 100*l.Idle)
 	case SlowReader:
-		cause = fmt.Sprintf("the reader is busy all the time, and %.0f %% of them find room", 100*l.Room)
+		cause = fmt.Sprintf("the reader is always busy, and only %.0f %% of packets find room", 100*l.Room)
 	case SlowOutput:
-		cause = fmt.Sprintf("the output is busy all the time, and %.0f %% of them find room", 100*l.Room)
+		cause = fmt.Sprintf("the output is always busy, and only %.0f %% of packets find room", 100*l.Room)
 	}
 	return fmt.Sprintf("%s: %d of %d packets lost within %.1f s, at %.0f packets per second%s: %s",
 		strings.Join(labels, ","), l.Lost, l.Wanted, l.Elapsed.Seconds(), l.Rate, size, cause)
 }
 
-// A lossWatch waits for the first loss of a session and tells it, by a goroutine of its own.
+// A lossWatch waits on its own goroutine for the first loss of a session, and gives a Notice of it.
 type lossWatch struct {
 	session    *Session
-	rings      []uint32     // by CPU: the ring that it had at the last reading
-	unheard    []uint64     // by CPU: the losses before it had that ring
+	rings      []uint32     // by CPU: its ring at the last reading
+	unheard    []uint64     // by CPU: losses before it had that ring
 	before     lossReading  // the last one without a loss
 	began      *lossReading // the first one with a loss
 	ending     sync.Once
@@ -123,8 +123,8 @@ func (w *lossWatch) run() {
 	}
 }
 
-// end makes the goroutine look for the last time, without waiting for that. The programs must have
-// been detached.
+// end makes the goroutine look a last time, and does not wait for it. The programs must have been
+// detached.
 func (w *lossWatch) end() { w.ending.Do(func() { close(w.quit) }) }
 
 // close joins the goroutine.
@@ -133,14 +133,15 @@ func (w *lossWatch) close() {
 	<-w.done
 }
 
-// look tells whether there is nothing more to look for.
+// look takes a reading, and gives the Notice if a loss is found. It returns true when the watch is
+// over.
 func (w *lossWatch) look(last bool) bool {
 	s := w.session
 	now, err := w.read()
 	switch {
 	case err != nil:
 		return true // the session's end meets the same error
-	case now.lost == 0: // or all that were lost, on a CPU that has no ring any more
+	case now.lost == 0: // nothing lost, or only on CPUs that have no ring any more
 		if w.before = now; w.began != nil {
 			w.began = nil
 			s.laps.end()
@@ -153,7 +154,7 @@ func (w *lossWatch) look(last bool) bool {
 	}
 	spent := s.laps.end()
 	if w.began != nil && now.at.Sub(w.began.at) < lossInterval/2 {
-		w.began = nil // the session has ended, and so short a time does not tell the cause
+		w.began = nil // the session has ended, and the time was too short to tell the cause
 	}
 	l := newLoss(w.before, w.began, now, spent)
 	for i, lost := range now.sources {
@@ -179,7 +180,7 @@ func (w *lossWatch) look(last bool) bool {
 }
 
 // newLoss compares three readings: the last one without a loss, the first one with a loss, and the
-// one after the laps. Where the session ended before the second of them, began is nil.
+// one after the laps. began is nil if the session ended before the laps could tell.
 func newLoss(before lossReading, began *lossReading, now lossReading, spent laptimes) *Loss {
 	l := &Loss{
 		Lost:    now.lost,
@@ -210,7 +211,8 @@ func rate(from, to lossReading) float64 {
 	return float64(to.wanted-from.wanted) / to.at.Sub(from.at).Seconds()
 }
 
-// enough returns how large the options' rings must be for so many more packets of a size, or 0.
+// enough returns how large each ring must be for this many more packets of this size, or 0 if that
+// is not possible.
 func enough(o *Options, size int, packets uint64) int {
 	const around = 16 // bytes that a transport adds to a record, at most
 	need := uint64(o.Buffer) + packets*uint64(factsSize+size+around)
@@ -218,16 +220,16 @@ func enough(o *Options, size int, packets uint64) int {
 		return 0
 	}
 	larger, memory := powerOfTwoPages(int(need)), ringMemoryOf(o.Transport)
-	memory.available.Bytes += memory.all(o.Buffer) // these rings will be gone then
+	memory.available.Bytes += memory.all(o.Buffer) // the present rings will be freed first
 	if memory.affordable(larger) < larger {
 		return 0
 	}
 	return larger
 }
 
-// A lossReading is what the programs have counted since they were attached. CPUs without a ring do
-// not count: one that comes online during a session, for the first time or again, gets its ring a
-// moment later, and no option helps against that.
+// A lossReading is what the programs have counted since they were attached. It leaves out losses on
+// CPUs without a ring: a CPU that comes online during a session gets its ring a moment later, and
+// no option helps against that loss.
 type lossReading struct {
 	at      time.Time
 	lost    uint64
@@ -238,7 +240,7 @@ type lossReading struct {
 
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
-	rings := w.session.ringNumbers() // before the counters: what is lost in between is before the new ring
+	rings := w.session.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
 	var cpus []samplerAccount
 	for i := range w.session.sources {
 		perCPU, err := w.session.sampler.perCPU(i)

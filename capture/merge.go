@@ -2,43 +2,43 @@ package capture
 
 import "slices"
 
-// A merge brings the records of all rings into one sequence by their time stamps. It does not
-// depend on the transport: a ring is anything that a cursor can walk along.
+// A merge orders the records of all rings by their time stamps. It does not depend on the
+// transport: a ring is anything that a cursor can walk along.
 type merge struct {
 	cursors []*cursor
 	order   order  // the cursors whose rings have a record
-	group   uint64 // the number of the group that is handed on
-	horizon uint64 // CLOCK_MONOTONIC ns up to which the order is final
-	known   int64  // the latest that complete has returned
-	ticks   *ticks // where packets have stamps of ticks; nil = nowhere
+	group   uint64 // the number of the current group
+	horizon uint64 // the order is final up to this stamp, in CLOCK_MONOTONIC ns
+	known   int64  // the latest stamp that complete has returned
+	ticks   *ticks // for stamps at ticks of the kernel's clock; nil = exact stamps
 }
 
-// A cursor is where the reader stands in a ring.
+// A cursor is the reader's position in a ring.
 type cursor struct {
 	ring  ring
 	stamp uint64 // of the ring's next record, while the cursor is in the order
 	ready bool   // the cursor is in the order
-	group uint64 // the last one that has packets of the ring
+	group uint64 // the last group with packets of the ring
 }
 
-// groupSize is how many packets are handed on at a time. What is known of them stays in the CPU's
-// fastest cache meanwhile, also with the bytes of short packets.
+// groupSize is how many packets are handed on at a time. It is small, so that their facts, and the
+// bytes of short packets, stay in the CPU's fastest cache.
 const groupSize = 32
 
-// groupBytes is about how many bytes of a ring a group has at most, because what is looked at in
-// several passes is to be found in that cache each time.
+// groupBytes limits roughly how many bytes of a ring a group has, so that all passes over a group
+// find it in that cache.
 const groupBytes = 2048
 
 // newCursor returns a cursor before the first record of a ring.
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 
-// isReady tells whether there is a record whose place in the sequence is final.
+// isReady tells whether there is a record whose position in the sequence is final.
 func (m *merge) isReady() bool { return len(m.order) > 0 && m.order[0].stamp <= m.horizon }
 
-// next fills a slice with the oldest packets whose place in the sequence is final, as they were
-// sent, with stamps of CLOCK_MONOTONIC, and returns how many there are. They stay valid until the
-// next call. Where isReady, there is one at least. A damaged record, which has no place, comes as
-// soon as the reader finds it.
+// next fills a slice with the oldest packets whose position in the sequence is final, and returns
+// how many there are: at least one if isReady. They are as the programs sent them, with
+// CLOCK_MONOTONIC stamps, and stay valid until the next call. A damaged record has no position, and
+// comes as soon as the reader finds it.
 func (m *merge) next(packets []Packet) (n int) {
 	m.group++
 	for n < len(packets) && m.isReady() {
@@ -51,7 +51,7 @@ func (m *merge) next(packets []Packet) (n int) {
 			c.group = m.group
 			c.ring.begin()
 		}
-		// Of cursors with equal stamps any may be the first.
+		// Among cursors with equal stamps, any may be first.
 		var taken int
 		taken, c.stamp, c.ready = c.ring.next(packets[n:], until)
 		n += taken
@@ -68,8 +68,7 @@ func (m *merge) next(packets []Packet) (n int) {
 	return n
 }
 
-// gather asks the rings for new records, and adds the cursors that have a record again to the
-// order.
+// gather asks the rings for new records, and adds cursors that have a record again to the order.
 func (m *merge) gather() {
 	for _, c := range m.cursors {
 		m.refill(c)
@@ -87,15 +86,15 @@ func (m *merge) refill(c *cursor) bool {
 	return c.ready
 }
 
-// release gives what lies before the cursors back to the kernel.
+// release gives the memory before the cursors back to the kernel.
 func (m *merge) release() {
 	for _, c := range m.cursors {
 		c.ring.release()
 	}
 }
 
-// drop closes the rings of CPUs that have gone, once all that is in them was returned. What next
-// has returned is not valid any more.
+// drop closes the rings of CPUs that went offline, once all their records were returned. It
+// invalidates what next has returned.
 func (m *merge) drop() (errs []error) {
 	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool {
 		if !c.ring.isGone() || m.refill(c) {
@@ -107,9 +106,9 @@ func (m *merge) drop() (errs []error) {
 	return errs
 }
 
-// complete tells up to which stamp the order is final with what the next gather will find, at this
-// time; both are in CLOCK_MONOTONIC ns. A ring in which a record is being written holds the others
-// back, but not until their packets are lost.
+// complete returns the stamp up to which the order will be final after the next gather. now and the
+// stamp are in CLOCK_MONOTONIC ns. A ring in which a record is being written holds the other rings
+// back, but not when they fill up: they would lose packets.
 func (m *merge) complete(now int64) int64 {
 	until, isCrowded := now-int64(promptTime), false
 	for _, c := range m.cursors {
@@ -123,7 +122,7 @@ func (m *merge) complete(now int64) int64 {
 	return m.known
 }
 
-// arm lets every ring ask to be read. It returns what may be counted on with all of them.
+// arm makes every ring wake the reader. It returns the alarm that all of them support.
 func (m *merge) arm(at alarm) alarm {
 	armed := at
 	for _, c := range m.cursors {
@@ -141,13 +140,13 @@ func (m *merge) close() (errs []error) {
 	return errs
 }
 
-// An order is a heap of the cursors that have a record, by its time stamp: the first is the oldest.
+// An order is a heap of the cursors that have a record, by the record's time stamp: the oldest
+// comes first.
 type order []*cursor
 
 func (o order) less(i, j int) bool { return o[i].stamp < o[j].stamp }
 
-// second is the stamp of the oldest record that is not the first cursor's. It may be called only
-// where there are several.
+// second is the stamp of the oldest record among the other cursors. It needs at least two cursors.
 func (o order) second() uint64 {
 	if len(o) > 2 && o.less(2, 1) {
 		return o[2].stamp
@@ -168,7 +167,7 @@ func (o *order) push(c *cursor) {
 	}
 }
 
-// popFirst removes the first.
+// popFirst removes the first cursor.
 func (o *order) popFirst() {
 	h := *o
 	last := len(h) - 1
@@ -177,7 +176,7 @@ func (o *order) popFirst() {
 	o.fixFirst()
 }
 
-// fixFirst restores the order after the first has moved on.
+// fixFirst restores the order after the first cursor has moved on.
 func (o order) fixFirst() {
 	for i := 0; ; {
 		child := 2*i + 1

@@ -11,14 +11,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// maxRate bounds Options.MaxRate: no interface is faster, and the token bucket can still tell two
-// packets apart.
+// maxRate bounds Options.MaxRate: no interface is faster, and the token bucket's unit is still fine
+// enough for it.
 const maxRate = 1e9
 
 // maxVerdicts bounds Options.Verdicts, because each packet's verdict is compared with all of them.
 const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 
-// withDefaults checks the options and fills in what was left out.
+// withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
 		(*Options).checkPlaces, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
@@ -36,19 +36,19 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o *Options) checkPlaces() error {
 	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
-		return fmt.Errorf("%v: there is no such type of time stamps", o.Stamp)
+		return fmt.Errorf("%v: no such type of time stamps", o.Stamp)
 	}
 	if len(o.Interfaces) == 0 && o.HookMap == "" {
 		return errors.New("no interface to capture on")
 	}
 	if o.HookMap != "" && o.Promiscuous == PromiscuousOn {
-		return errors.New("a hook map has no interface that can be promiscuous")
+		return errors.New("a hook map has no interface to set to promiscuous mode")
 	}
 	if o.HookMap != "" && o.Companions != nil {
-		return errors.New("a hook map has no companions: it sees what its owner hands to it, of any interface")
+		return errors.New("a hook map has no companions: it sees the packets that its owner passes to it, of any interface")
 	}
 	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0 || o.Sink || o.Mode != Auto) {
-		return errors.New("a hook map is captured alone: interfaces, their hooks and programs, modes and a sink do not go with it")
+		return errors.New("a hook map is captured alone: omit interfaces, hooks, programs, modes and a sink")
 	}
 	return nil
 }
@@ -60,11 +60,11 @@ func (o *Options) checkHooks() error {
 	case len(o.Verdicts) > maxVerdicts:
 		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), maxVerdicts)
 	case slices.ContainsFunc(o.Hooks, func(h Hook) bool { return !h.Traces() }):
-		return errors.New("hooks: only Entry and Exit can be asked for")
+		return errors.New("hooks: must be Entry or Exit")
 	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
-		return xdp.Kind(ErrNeedsExit, "verdicts are known at a program's exit only")
+		return xdp.Kind(ErrNeedsExit, "verdicts are known only at a program's exit")
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
-		return xdp.Kind(ErrNeedsExit, "a filter at the exit can choose exits only, and exits alone")
+		return xdp.Kind(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
 	}
 	return nil
 }
@@ -74,27 +74,27 @@ func (o *Options) checkSampling() error {
 		return fmt.Errorf("rate of %d packets per second: must be at most %d", o.MaxRate, uint64(maxRate))
 	}
 	if o.Adaptive && (o.Sample > 1 || o.SampleVerdicts != nil) {
-		return errors.New("an adaptive rate and rates that are given: only one of the two can be had")
+		return errors.New("choose either an adaptive rate or fixed rates, not both")
 	}
 	if o.SampleVerdicts == nil {
 		return nil
 	}
 	for v, n := range o.SampleVerdicts {
 		if v >= Verdict(xdp.UnknownVerdict) || n == 0 {
-			return fmt.Errorf("one of %d packets with the verdict %v: must be one of 1 or more, and a verdict of the kernel", n, v)
+			return fmt.Errorf("one of %d packets with the verdict %v: the rate must be at least 1, and the verdict one of the kernel's", n, v)
 		}
 	}
 	switch {
 	case o.Sample > 1:
-		return errors.New("one rate for all packets and rates for verdicts: only one of the two can be had")
+		return errors.New("choose either one rate for all packets or a rate for each verdict, not both")
 	case o.HookMap == "" && (!slices.Contains(o.Hooks, Exit) || len(o.Hooks) > 1):
-		return xdp.Kind(ErrNeedsExit, "rates for verdicts choose at a program's exit, where they are known, and so exits alone")
+		return xdp.Kind(ErrNeedsExit, "rates for verdicts need exits alone, because verdicts are known only at a program's exit")
 	}
 	o.SampleVerdicts = maps.Clone(o.SampleVerdicts)
 	return nil
 }
 
-// oneIn is of how many packets the programs keep one; 0 = not of as many each time.
+// oneIn is the sampling rate: the programs keep one of this many packets; 0 = the rate varies.
 func (o *Options) oneIn() uint32 {
 	if o.SampleVerdicts != nil || o.Adaptive {
 		return 0
@@ -102,11 +102,12 @@ func (o *Options) oneIn() uint32 {
 	return o.Sample
 }
 
-// hasWeights tells whether a packet's rate tells how many others it stands for.
+// hasWeights tells whether the sampling rate alone says how many packets each captured one
+// represents.
 func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
 
-// bucketRate is the rate of the token bucket; 0 = there is none. An adaptive session does without,
-// because nobody knows what the packets stand for that it lets through.
+// bucketRate is the rate of the token bucket; 0 = no bucket. An adaptive session has none, because
+// it is unknown how many packets each one that passes a bucket represents.
 func (o *Options) bucketRate() uint64 {
 	if o.Adaptive {
 		return 0
@@ -114,15 +115,15 @@ func (o *Options) bucketRate() uint64 {
 	return o.MaxRate
 }
 
-// checkSnapLen fills in the snapshot length, and takes one that is too long as the most.
+// checkSnapLen fills in the snapshot length, and lowers one that is too long to the maximum.
 func (o *Options) checkSnapLen() error {
 	// A record that takes more than half of its ring would rarely find room.
 	most := min(o.Transport.MaxSnapLen(), o.Buffer/2)
 	switch {
 	case o.SnapLen < 0:
-		return fmt.Errorf("snapshot length %d: must be 1 to %d; 0 asks for the most", o.SnapLen, most)
+		return fmt.Errorf("snapshot length %d: must be 1 to %d; 0 means the maximum", o.SnapLen, most)
 	case o.SnapLen > most:
-		o.notice(fmt.Errorf("snapshot length %d: packets are cut to %d bytes, the most that a record can hold", o.SnapLen, most))
+		o.notice(fmt.Errorf("snapshot length %d: packets are truncated to %d bytes, the most that a record can hold", o.SnapLen, most))
 		o.SnapLen = most
 	case o.SnapLen == 0:
 		o.SnapLen = most
@@ -130,11 +131,11 @@ func (o *Options) checkSnapLen() error {
 	return nil
 }
 
-// checkRings chooses the transport that can be had, and the size of each CPU's ring.
+// checkRings chooses the transport and the size of each CPU's ring.
 func (o *Options) checkRings() error {
 	switch {
 	case o.Transport < 0 || o.Transport > TransportAuto:
-		return fmt.Errorf("%v: there is no such transport", o.Transport)
+		return fmt.Errorf("%v: no such transport", o.Transport)
 	case o.Buffer != 0 && (o.Buffer < MinBuffer || o.Buffer > MaxBuffer):
 		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
 	case o.Transport == TransportRing:
@@ -145,7 +146,7 @@ func (o *Options) checkRings() error {
 	return o.fitPerf()
 }
 
-// fitShared fits the rings of TransportRing.
+// fitShared chooses the size of TransportRing's rings.
 func (o *Options) fitShared() error {
 	if powerOfTwoPages(o.Buffer) > maxRingSize {
 		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
@@ -155,8 +156,8 @@ func (o *Options) fitShared() error {
 	return err
 }
 
-// trySharedRings turns TransportAuto into TransportRing, and returns false where such rings cannot
-// be had.
+// trySharedRings turns TransportAuto into TransportRing. It returns false if such rings are not
+// possible.
 func (o *Options) trySharedRings() bool {
 	ring := *o
 	ring.Transport = TransportRing
@@ -169,8 +170,9 @@ func (o *Options) trySharedRings() bool {
 	return true
 }
 
-// fitPerf fits perf's rings, also to the memory that this user may lock. The transport becomes
-// TransportPerf or, where it was TransportDefault and there are no such rings, TransportRing.
+// fitPerf chooses the size of perf's rings, which the memory that this user may lock also limits.
+// The transport becomes TransportPerf. If it was TransportDefault and perf's rings are refused, it
+// becomes TransportRing.
 func (o *Options) fitPerf() error {
 	asked := o.Buffer
 	smaller, err := o.fitBuffer(ringMemoryOf(TransportPerf))
@@ -179,17 +181,17 @@ func (o *Options) fitPerf() error {
 	}
 	fits, err := support.FitPerfRings(o.Buffer, MinBuffer)
 	if err != nil && o.Transport == TransportDefault {
-		o.notice(fmt.Errorf("there are no perf rings: %w: packets come by the transport %v", err, TransportRing))
+		o.notice(fmt.Errorf("perf's rings are not available: %w: using the transport %v", err, TransportRing))
 		o.Transport, o.Buffer = TransportRing, asked
 		return o.fitShared()
 	}
 	o.notice(smaller)
 	switch {
-	case err != nil: // the rings are opened before anything is attached, and that error says what to do
+	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
 	case fits < o.Buffer && asked != 0:
-		return xdp.Kind(ErrLockedMemory, "%s: %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
+		return xdp.Kind(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
 	case fits < o.Buffer:
-		o.notice(fmt.Errorf("%s: they have %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
+		o.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
 		o.Buffer = fits
 	}
 	o.Transport = TransportPerf
@@ -197,18 +199,18 @@ func (o *Options) fitPerf() error {
 }
 
 func tooMuchLocked(size int) string {
-	return fmt.Sprintf("rings of %s for %d CPUs are more locked memory than this user may have", kibibytes(size), machine.CPUs())
+	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", kibibytes(size), machine.CPUs())
 }
 
-// A ringMemory is what memory the rings of a transport take.
+// A ringMemory says how much memory the rings of a transport take and how much there is.
 type ringMemory struct {
-	cpus      int                // how many have a ring
-	each      func(size int) int // bytes of one whose records have `size` bytes
+	cpus      int                // CPUs that have a ring
+	each      func(size int) int // memory in bytes of a ring with `size` bytes for records
 	available machine.Memory
 }
 
-// ringMemoryOf is about TransportRing or TransportPerf. The kernel charges a map to the cgroup of
-// the process that makes it, and perf's rings to none.
+// ringMemoryOf returns the memory for TransportRing or TransportPerf. The kernel charges a map to
+// the cgroup of the process that creates it, and perf's rings to no cgroup.
 func ringMemoryOf(t Transport) ringMemory {
 	if t == TransportRing {
 		return ringMemory{cpus: presentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
@@ -216,7 +218,7 @@ func ringMemoryOf(t Transport) ringMemory {
 	return ringMemory{cpus: machine.CPUs(), each: perfMemory, available: machine.MachineMemory()}
 }
 
-// all is how many bytes the rings of all CPUs take.
+// all is how many bytes the rings of all CPUs take together.
 func (m ringMemory) all(size int) uint64 { return uint64(m.each(size)) * uint64(m.cpus) }
 
 // affordable halves the size of a ring until those of all CPUs take at most a quarter of the
@@ -229,8 +231,8 @@ func (m ringMemory) affordable(size int) int {
 }
 
 // fitBuffer fills in the size of each CPU's ring, a power of two of pages. All rings together may
-// take a quarter of the available memory: they keep it for as long as the session lasts. Rings
-// that nobody has asked for become smaller, and smaller says so.
+// take a quarter of the available memory, because they keep it while the session lasts. A default
+// size is lowered to that, and the error smaller says so.
 func (o *Options) fitBuffer(m ringMemory) (smaller, err error) {
 	asked := o.Buffer
 	if asked == 0 {
@@ -242,15 +244,15 @@ func (o *Options) fitBuffer(m ringMemory) (smaller, err error) {
 		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
 			kibibytes(asked), m.cpus, m.available)
 		if o.Buffer != 0 {
-			return nil, xdp.Kind(ErrBufferTooLarge, "%s: %s fit", text, kibibytes(fits))
+			return nil, xdp.Kind(ErrBufferTooLarge, "%s: at most %s fit", text, kibibytes(fits))
 		}
-		smaller = fmt.Errorf("%s: they have %s", text, kibibytes(fits))
+		smaller = fmt.Errorf("%s: ring size lowered to %s", text, kibibytes(fits))
 	}
 	o.Buffer = fits
 	return smaller, nil
 }
 
-// kibibytes writes a power of two from 1 KiB on.
+// kibibytes formats a power of two that is at least 1 KiB.
 func kibibytes(n int) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%d KiB", n>>10)
@@ -258,7 +260,7 @@ func kibibytes(n int) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// notice tells the caller of Open what does not keep the session from running, if it is anything.
+// notice gives a Notice of err unless err is nil.
 func (o *Options) notice(err error) {
 	if o.Notice != nil && err != nil {
 		o.Notice(err)

@@ -27,13 +27,13 @@ func TestFitBuffer(t *testing.T) {
 		{"rounded", 129 << 10, 2, 1 << 30, 256 << 10, "", ""},
 		{"exactly a quarter", 0, 32, 1<<30 + 4*32*perfPage, DefaultBuffer, "", ""},
 		{"a page too much", 0, 32, 1<<30 + 4*31*perfPage, DefaultBuffer / 2,
-			"rings of 8 MiB for 32 CPUs would take more than a quarter of the available memory, which is 1024 MiB: they have 4 MiB", ""},
+			"rings of 8 MiB for 32 CPUs would take more than a quarter of the available memory, which is 1024 MiB: ring size lowered to 4 MiB", ""},
 		{"default is too much", 0, 256, 4 << 30, 2 << 20,
-			"rings of 8 MiB for 256 CPUs would take more than a quarter of the available memory, which is 4096 MiB: they have 2 MiB", ""},
+			"rings of 8 MiB for 256 CPUs would take more than a quarter of the available memory, which is 4096 MiB: ring size lowered to 2 MiB", ""},
 		{"never below the least", 0, 256, 64 << 20, MinBuffer,
-			"rings of 8 MiB for 256 CPUs would take more than a quarter of the available memory, which is 64 MiB: they have 128 KiB", ""},
+			"rings of 8 MiB for 256 CPUs would take more than a quarter of the available memory, which is 64 MiB: ring size lowered to 128 KiB", ""},
 		{"asked for too much", 1 << 30, 2, 4 << 30, 0, "",
-			"rings of 1024 MiB for 2 CPUs would take more than a quarter of the available memory, which is 4096 MiB: 256 MiB fit"},
+			"rings of 1024 MiB for 2 CPUs would take more than a quarter of the available memory, which is 4096 MiB: at most 256 MiB fit"},
 		{"the least is taken", MinBuffer, 1024, 64 << 20, MinBuffer, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An Outlet is the interface that an XDP program sends a packet out of, by Tx or Redirect. The zero
-// value means that it is not known, or that the packet goes to no interface, or to several.
+// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. The
+// zero value means that it is not known, or that the packet goes to no interface or to several.
 type Outlet uint32
 
-// Index is the interface's index, as the kernel numbers them in a network namespace; 0 = not known.
+// Index is the interface's index in its network namespace; 0 = not known.
 func (o Outlet) Index() int { return int(o &^ otherNamespace) }
 
 // IsElsewhere tells whether the interface is in another network namespace than the packet's source.
@@ -31,12 +31,13 @@ func (o Outlet) String() string {
 	return fmt.Sprintf("interface %d", o.Index())
 }
 
-// outlets has the names of outlets. Each is looked up once, when its first packet comes.
+// outlets holds the names of outlets. Each name is looked up once, when its first packet comes.
 type outlets struct {
-	interfaces *xdp.Names // nil where no source knows outlets
-	// known is never changed, but replaced by a larger one: the outputs read it meanwhile.
+	interfaces *xdp.Names // nil if no source has outlets
+	// The map is never changed, only replaced by a larger one, because the outputs read it
+	// concurrently.
 	known atomic.Pointer[map[Outlet]string]
-	last  Outlet // learned last
+	last  Outlet // the last one learned
 }
 
 // learn looks up the name of an outlet. It belongs to the reader's goroutine.
@@ -61,7 +62,7 @@ func (o *outlets) learn(to Outlet) {
 	o.known.Store(&larger)
 }
 
-// name returns what is known, from any goroutine.
+// name returns the name of an outlet, if it is known. Any goroutine may call it.
 func (o *outlets) name(to Outlet) (name string, ok bool) {
 	if known := o.known.Load(); known != nil {
 		name, ok = (*known)[to]
@@ -69,9 +70,9 @@ func (o *outlets) name(to Outlet) (name string, ok bool) {
 	return name, ok
 }
 
-// OutletName returns the name of the interface that a packet is sent out of. One that had gone
-// when its first packet came, or is in another network namespace, has a number in its place. Any
-// goroutine may call it, also after the session has ended.
+// OutletName returns the name of the interface through which a packet is sent. If the interface no
+// longer existed when its first packet came, or is in another network namespace, the name is made
+// from its number. Any goroutine may call it, even after the session has ended.
 func (s *Session) OutletName(to Outlet) string {
 	if name, ok := s.reader.outlets.name(to); ok {
 		return name
@@ -79,9 +80,9 @@ func (s *Session) OutletName(to Outlet) string {
 	return to.String()
 }
 
-// resolveRedirectInfo puts the BTF id of the kernel's per-CPU variable into the instruction of
-// bpf/include/outlet.h that names it, and tells the program so. Newer kernels have no such
-// variable.
+// resolveRedirectInfo puts the BTF id of the kernel's per-CPU variable bpf_redirect_info into the
+// instruction of bpf/include/outlet.h that names it, and sets the constant that says the variable
+// exists. Newer kernels do not have it.
 func resolveRedirectInfo(spec *ebpf.CollectionSpec, program string) error {
 	const name, pseudoBTFID = "bpf_redirect_info", asm.R3 // BPF_PSEUDO_BTF_ID of linux/bpf.h
 	instructions := spec.Programs[program].Instructions

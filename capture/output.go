@@ -8,56 +8,56 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// An Output is where [Session.Run] puts packets: a file, a terminal, another process. Run calls it
-// from one goroutine: Begin first, then Write for all packets with a Flush whenever it has time,
-// and End last, also after any of them has returned an error, which ends the session. While no
-// packets come, Flush is called about four times a second, so that an output can find out that it
-// has failed. An output that was not begun, because another one failed, is not ended either.
+// An Output is where [Session.Run] writes packets: a file, a terminal, another process. Run calls
+// it from one goroutine: Begin first, then Write for all packets and Flush whenever it has time,
+// and End last. An error from any of them ends the session; End is still called. While no packets
+// come, Flush is called about four times a second, so that an output can detect that it has failed.
+// An output that was not begun, because another one failed, is not ended either.
 type Output interface {
 	Begin(Description) error
-	// Write takes packets in their order. It must keep nothing of them: they and their bytes are
-	// overwritten afterwards.
+	// Write takes packets in their order. It must not keep references to them: they and their bytes
+	// are overwritten after it returns.
 	Write([]Packet) error
-	// Flush hands on what was held back. It need not wait until that has arrived.
+	// Flush hands on buffered packets. It need not wait until they have arrived.
 	Flush() error
-	// End takes the session's final accounts and returns the output's own, in which packets that it
-	// could not take are lost instead of captured, as [Accounts.Delivered] has it.
+	// End takes the session's final accounts and returns the output's own. In these, packets that
+	// it could not take are lost instead of captured, as by [Accounts.Delivered].
 	End(Accounts) (Accounts, error)
 }
 
-// A Description is what a session's files say about it besides its packets.
+// A Description is what a session's files say about the session besides its packets.
 type Description struct {
-	Sources  []Source     // that there are at Begin
+	Sources  []Source     // the sources at Begin
 	Options  Options      // with the defaults filled in
 	Started  time.Time    // when the session began to attach
 	Hardware string       // the CPU's model
 	OS       string       // as `uname -srm` prints it
-	Clocks   []*CardClock // as Session.CardClocks has them, at Begin; nil = there are none
-	Stamps   string       // what HostLowprecStamp's stamps are worth, in words; "" = it is another Stamp
-	Recorded string       // why and when a [Recorder] wrote the file; "" = it is no recorder's
+	Clocks   []*CardClock // Session.CardClocks at Begin; nil = none
+	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
+	Recorded string       // why and when a [Recorder] wrote the file; "" = no recorder did
 
-	// More returns the sources from an index on. Those of capture files are described one by one:
-	// one that is not in Sources is there when its first packet comes. It is called by the
-	// goroutine of Begin and Write; nil = Sources has all.
+	// More returns the sources from an index on. Capture files describe their sources one by one:
+	// one that is not in Sources is in More when its first packet comes. Only the goroutine of
+	// Begin and Write may call it; nil = Sources has all.
 	More func(from int) []Source
 
-	// OutletName is the session's; nil = no packet has a To.
+	// OutletName is Session.OutletName; nil = no packet has a To.
 	OutletName func(Outlet) string
 
-	// Accounts returns the accounts so far, as Session.Accounts does; nil = they are not known.
+	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
 	Accounts func() (Accounts, error)
 
-	// Settled returns up to which stamp all packets were handed over; nil = up to now, always. Any
-	// goroutine may call it.
+	// Settled returns the stamp up to which all packets were handed over; nil = always up to now.
+	// Any goroutine may call it.
 	Settled func() time.Time
 
-	files *FileInput // that is read; nil = the session is live
+	files *FileInput // the input; nil = the session is live
 }
 
-// IsLive tells whether the packets are captured while they come, or else come from capture files.
+// IsLive tells whether packets are captured live rather than read from capture files.
 func (d *Description) IsLive() bool { return d.files == nil }
 
-// more returns the sources from an index on, if there are more by now.
+// more returns the sources from an index on that were added since Begin.
 func (d *Description) more(from int) []Source {
 	if d.More == nil {
 		return nil
@@ -68,7 +68,7 @@ func (d *Description) more(from int) []Source {
 // Description describes the session.
 func (s *Session) Description() Description {
 	options := s.options
-	options.Notice = s.notice // one at a time, whoever has something to say
+	options.Notice = s.notice // which lets one goroutine at a time call Options.Notice
 	return Description{
 		Sources:    s.Sources(),
 		Options:    options,
@@ -98,7 +98,7 @@ func (d *Description) comment(commandLine string) string {
 	}
 	b.WriteString(SamplingComment + d.Options.sampling() + "\n")
 	if len(d.Options.Verdicts) > 0 {
-		fmt.Fprintf(&b, "at the exit only packets with the verdict %v\n", d.Options.Verdicts)
+		fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", d.Options.Verdicts)
 	}
 	if d.Options.Sink {
 		b.WriteString("every packet was dropped after sampling\n")
@@ -111,7 +111,7 @@ func (d *Description) comment(commandLine string) string {
 	return b.String()
 }
 
-// commentCards says what the cards were asked for, and what that means for the time stamps.
+// commentCards writes what the cards were asked for, and what that means for the time stamps.
 func (d *Description) commentCards(b *strings.Builder) {
 	for _, src := range d.Sources {
 		if src.Asked != nil {
@@ -121,7 +121,7 @@ func (d *Description) commentCards(b *strings.Builder) {
 	if !d.Options.Stamp.IsCards() {
 		return
 	}
-	fmt.Fprintf(b, "time stamps: %v; packets that the card gave none have the host's; packets are in the order of the host's, so stamps may step back\n", d.Options.Stamp)
+	fmt.Fprintf(b, "time stamps: %v; packets without a stamp from the card have the host's; packets are in the order of the host's stamps, so stamps may step back\n", d.Options.Stamp)
 	for i, clock := range d.Clocks {
 		if clock != nil {
 			fmt.Fprintf(b, "%s: at the start %v\n", d.Sources[i].Name, clock)

@@ -10,16 +10,16 @@ import (
 )
 
 // copyEncoder encodes pcapng from capture files: it copies their blocks with every option in them,
-// also those that nobody here knows. Of one pcapng file all blocks stay as they stand. Several
-// files, and pcap, become one little-endian section, in which interfaces have new numbers.
+// even unknown ones. The blocks of a single pcapng file stay unchanged. Several files, and pcap
+// files, become one little-endian section in which interfaces have new numbers.
 type copyEncoder struct {
 	files       []*capfile.File
 	application string
-	plain       bool // there is one file, of pcapng
+	plain       bool // there is a single file, and it is pcapng
 
 	sections map[*capfile.File]int
-	leftOut  map[uint32]uint64 // blocks by type
-	lost     int               // sections whose texts are not in the output
+	leftOut  map[uint32]uint64 // number of omitted blocks, by type
+	lost     int               // sections whose comments and options are not in the output
 }
 
 func newCopyEncoder(in *FileInput, o *WriterOptions) *copyEncoder {
@@ -71,8 +71,8 @@ func (e *copyEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	return n, nil
 }
 
-// copy copies a block of an interface with its new number. It is false where the block has no room
-// for the number.
+// copy copies a block of an interface with its new number. It returns false if the block has no
+// room for the number.
 func (e *copyEncoder) copy(c *chunk, raw pcapng.Block, from *capfile.Interface) bool {
 	start := len(c.blocks)
 	c.blocks, _ = pcapng.AppendCopy(c.blocks, raw)
@@ -83,7 +83,8 @@ func (e *copyEncoder) copy(c *chunk, raw pcapng.Block, from *capfile.Interface) 
 	return false
 }
 
-// encode makes a block of a packet that has none, or one without room for its interface.
+// encode makes a new block for a packet from a pcap file, or for one whose block has no room for
+// the interface's new number.
 func (e *copyEncoder) encode(b []byte, p *Packet) []byte {
 	f := p.file
 	block := pcapng.Packet{
@@ -127,7 +128,7 @@ func (e *copyEncoder) block(c *chunk, b *capfile.Block) bool {
 	return true
 }
 
-// merge copies a block into the one section, or counts it where that is not possible.
+// merge copies a block into the one section, or counts it as omitted if that is not possible.
 func (e *copyEncoder) merge(c *chunk, b *capfile.Block, kind uint32) bool {
 	copied := true
 	switch {
@@ -148,10 +149,10 @@ func (e *copyEncoder) merge(c *chunk, b *capfile.Block, kind uint32) bool {
 
 func (e *copyEncoder) notices() (all []error) {
 	if e.lost > 0 {
-		all = append(all, fmt.Errorf("left out what %d more sections within a file say of who wrote them: one section has room for one", e.lost))
+		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", e.lost))
 	}
 	for _, typ := range slices.Sorted(maps.Keys(e.leftOut)) {
-		all = append(all, fmt.Errorf("left out %d blocks of type %d: xdpcap does not know what to change in them for a merged file", e.leftOut[typ], typ))
+		all = append(all, fmt.Errorf("omitted %d blocks of type %d: xdpcap does not know how to adapt them to a merged file", e.leftOut[typ], typ))
 	}
 	return all
 }

@@ -5,12 +5,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// jsonEncoder encodes one line of JSON for each packet. There is nothing besides packets.
+// jsonEncoder encodes one line of JSON for each packet, and nothing else.
 type jsonEncoder struct {
 	d       *Description
 	sources []Source
 	lines   *jsonline.Encoder
-	kinds   map[jsonKind]int // of sources of capture files: their place in lines
+	kinds   map[jsonKind]int // for sources of capture files: the index of each kind in lines
 	line    jsonline.Packet
 
 	moreKeys func(line []byte, p *Packet) []byte // nil = none
@@ -18,20 +18,20 @@ type jsonEncoder struct {
 	hasMore  bool
 }
 
-// A jsonKind is what packets of a source have in common that have the same keys. A capture file
-// says it of each packet.
+// A jsonKind is what the packets of a source that have the same JSON keys have in common. In a
+// capture file each packet may differ.
 type jsonKind struct {
 	source                                    int
 	direction                                 Direction
 	hasDirection, hasQueue, hasID, hasVerdict bool
 }
 
-// maxJSONKinds is how many kinds are remembered: a file may have any number.
+// maxJSONKinds limits how many kinds are remembered: a file may have any number.
 const maxJSONKinds = 1024
 
 func newJSONEncoder(d *Description, o *WriterOptions) *jsonEncoder {
 	e := &jsonEncoder{d: d, moreKeys: o.MoreJSON, sources: d.Sources, lines: jsonline.NewEncoder(nil), kinds: make(map[jsonKind]int)}
-	if d.files == nil { // all are known, and each has one kind
+	if d.files == nil { // all sources are known, and each has one kind
 		for i := range d.Sources {
 			s := &d.Sources[i]
 			e.lines.Add(jsonline.Source{
@@ -49,7 +49,8 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	e.sources = append(e.sources, e.d.more(len(e.sources))...)
 	for ; n < len(packets); n++ {
 		p := &packets[n]
-		// The fields are set one by one: a whole struct would be made first and copied then.
+		// The fields are set one by one, because assigning a whole struct would build and then copy
+		// it.
 		line.Source = int(p.Source)
 		if p.file != nil {
 			line.Source = e.kind(p)
@@ -89,7 +90,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	return n, nil
 }
 
-// kind returns the place of a packet's kind among those of lines.
+// kind returns the index of a packet's kind in lines.
 func (e *jsonEncoder) kind(p *Packet) int {
 	s := &e.sources[p.Source]
 	k := jsonKind{source: int(p.Source)}
@@ -97,8 +98,8 @@ func (e *jsonEncoder) kind(p *Packet) int {
 	_, k.hasQueue = s.QueueOf(p)
 	_, k.hasID = s.IDOf(p)
 	_, k.hasVerdict = s.VerdictOf(p)
-	if place, ok := e.kinds[k]; ok {
-		return place
+	if index, ok := e.kinds[k]; ok {
+		return index
 	}
 	source := jsonline.Source{
 		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID, Link: link.Of(s.LinkType()),
@@ -109,7 +110,7 @@ func (e *jsonEncoder) kind(p *Packet) int {
 	switch {
 	case s.Hook != UnknownHook:
 		source.Hook = s.Hook.String()
-	case k.hasQueue && k.hasVerdict: // receive queues are known at these hooks alone
+	case k.hasQueue && k.hasVerdict: // receive queues are known only at these hooks
 		source.Hook = TailCall.String()
 	case k.hasQueue:
 		source.Hook = XDP.String()
@@ -118,9 +119,9 @@ func (e *jsonEncoder) kind(p *Packet) int {
 		clear(e.kinds)
 		e.lines = jsonline.NewEncoder(nil)
 	}
-	place := e.lines.Add(source)
-	e.kinds[k] = place
-	return place
+	index := e.lines.Add(source)
+	e.kinds[k] = index
+	return index
 }
 
 func (e *jsonEncoder) trailer(b []byte, _ *statistics) []byte { return b }

@@ -8,13 +8,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// pcapEncoder encodes classic pcap with nanoseconds. The format has no place for anything but
-// packets, all of one link type.
+// pcapEncoder encodes classic pcap with nanoseconds. The format holds only packets, all of one link
+// type.
 type pcapEncoder struct {
 	d       *Description
 	sources []Source
 
-	// Of capture files, the first packet says the link type: the header comes with it then.
+	// The first packet of a capture file says the link type, so the header is written with it.
 	late     bool
 	begun    bool
 	linkType uint16
@@ -42,7 +42,7 @@ func (e *pcapEncoder) begin(b []byte) []byte {
 	b = le.AppendUint32(b, magicNano)
 	b = le.AppendUint16(b, 2)
 	b = le.AppendUint16(b, 4)
-	b = le.AppendUint64(b, 0) // time zone and accuracy, which nobody uses
+	b = le.AppendUint64(b, 0) // time zone and accuracy, which are not used
 	b = le.AppendUint32(b, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)))
 	return le.AppendUint32(b, uint32(e.linkType))
 }
@@ -67,7 +67,7 @@ func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	return n, nil
 }
 
-// check begins the file with the first packet, and refuses one of another link type.
+// check begins the file at the first packet, and rejects packets of another link type.
 func (e *pcapEncoder) check(c *chunk, p *Packet) error {
 	e.sources = append(e.sources, e.d.more(len(e.sources))...)
 	linkType := e.sources[p.Source].LinkType()
@@ -82,7 +82,7 @@ func (e *pcapEncoder) check(c *chunk, p *Packet) error {
 		pcapng.LinkTypeName(e.linkType), pcapng.LinkTypeName(linkType))
 }
 
-// finish begins a file to which no packet has come.
+// finish begins a file that got no packet.
 func (e *pcapEncoder) finish(c *chunk) {
 	if !e.late || e.begun {
 		return

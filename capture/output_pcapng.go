@@ -8,12 +8,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// pcapngEncoder encodes pcapng: docs/pcapng.md says what stands where.
+// pcapngEncoder encodes pcapng as docs/pcapng.md describes.
 type pcapngEncoder struct {
 	d       Description
 	options WriterOptions
 	sources []*pcapng.Template
-	block   pcapng.Packet // of packets that are not plain; kept, so that none is allocated for each
+	block   pcapng.Packet // for packets that are not plain; reused for each
 	outlet  outletCache
 }
 
@@ -30,7 +30,7 @@ func newPCAPNGEncoder(d *Description, o *WriterOptions) *pcapngEncoder {
 }
 
 func (e *pcapngEncoder) header(b []byte) []byte {
-	if e.d.files != nil { // whose interfaces are described one by one
+	if e.d.files != nil { // capture files describe their interfaces one by one
 		return newCopyEncoder(e.d.files, &e.options).mergedHeader(b)
 	}
 	b = pcapng.AppendSection(b, &pcapng.Section{
@@ -62,13 +62,13 @@ func (e *pcapngEncoder) describe(b []byte, src *Source) []byte {
 	if src.File != "" {
 		i.Description, i.SnapLen = "", src.SnapLen
 		if src.Name == "" {
-			i.Name = "" // which is the file's then
+			i.Name = "" // Label is the file's name
 		}
 	}
 	return pcapng.AppendInterface(b, &i)
 }
 
-// description is if_description: the interface's alias, and the hook where it sends the packets.
+// description is the if_description: the interface's alias and, for sent packets, the hook.
 func description(src *Source) string {
 	switch {
 	case src.Direction() != Out:
@@ -99,7 +99,7 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	return n, nil
 }
 
-// appendRead appends a packet of a capture file, whose comments have what no option says.
+// appendRead appends a packet of a capture file. Its comments keep what no option can say.
 func (e *pcapngEncoder) appendRead(b []byte, p *Packet) []byte {
 	return pcapng.AppendPacket(b, &pcapng.Packet{
 		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
@@ -116,13 +116,13 @@ func (e *pcapngEncoder) append(b []byte, f *Facts, data []byte) []byte {
 	return source.AppendPacket(b, e.fill(f, data))
 }
 
-// isPlain tells that nothing is known of a packet but what most have.
+// isPlain tells whether a packet has only the facts that most packets have.
 func (f *Facts) isPlain() bool {
 	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)) == 0 && f.Weight <= 1
 }
 
-// fill makes a block of a packet of which more is known. It is kept, so that none is allocated for
-// each packet.
+// fill makes the block of a packet that is not plain. It reuses e.block, to allocate nothing per
+// packet.
 func (e *pcapngEncoder) fill(f *Facts, data []byte) *pcapng.Packet {
 	b := &e.block
 	*b = pcapng.Packet{
@@ -139,8 +139,7 @@ func (e *pcapngEncoder) fill(f *Facts, data []byte) *pcapng.Packet {
 	return b
 }
 
-// An outletCache has the name of the last outlet, because the packets that follow mostly have the
-// same.
+// An outletCache has the name of the last outlet, because the next packets mostly have the same.
 type outletCache struct {
 	outlet Outlet
 	name   []byte

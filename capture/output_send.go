@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// senderPatience is how long the end of a session waits for the other end of a Sender.
+	// senderPatience is how long the end of a session waits for a Sender's peer.
 	senderPatience = 10 * time.Second
-	// A Sender waits for firstRedial before it connects again, and then for twice as long each
-	// time, up to lastRedial. A connection that has lasted for lastRedial is not held against its
-	// successor.
+	// A Sender waits for firstRedial before it reconnects, and then twice as long each time, up to
+	// lastRedial. After a connection that lasted for lastRedial it starts at firstRedial again.
 	firstRedial, lastRedial = time.Second, time.Minute
-	// dialPatience is how long an attempt may take, with its TLS handshake.
+	// dialPatience is how long an attempt may take, including the TLS handshake.
 	dialPatience = 5 * time.Second
 )
 
-// A Sender is an Output that connects to somebody who reads pcapng, and connects again when the
-// connection has ended: after a second, and less often up to once a minute as long as connections
-// do not last. Each connection gets a stream of its own, with a header, from then on. What comes
-// while there is none, and what the other end is too slow for, is not taken; it holds up nobody. A
-// packet counts as captured when the kernel of the other end has acknowledged it, and as not taken
-// if that was not so when its connection ended. What the other end sends is thrown away.
+// A Sender is an Output that connects to a peer that reads pcapng, and reconnects when the
+// connection ends: after one second at first, up to once a minute while connections do not last.
+// Each connection carries its own stream, with a header and the packets from then on. Packets that
+// come while there is no connection, or that the peer is too slow for, count as not taken; the
+// session never waits for the peer. A packet counts as captured when the peer's kernel has
+// acknowledged it, and as not taken if its connection ends before that. What the peer sends is
+// discarded.
 type Sender struct {
 	feed    *feed
 	address string
@@ -37,14 +37,14 @@ type Sender struct {
 	begun   bool
 
 	mu    sync.Mutex
-	state senderState // without what is not taken
+	state senderState // without notTaken, which the feed counts
 }
 
-// NewSender connects to an address, host and port, so that a mistake is an error before anything is
-// captured. With a TLS configuration it goes through TLS, and the certificate of the other end must
-// be for that host unless the configuration names another one. Notices are told of connections that
-// end and begin and of packets that are not taken, the first time at once and then as counts;
-// notice must not wait, and is called by another goroutine.
+// NewSender connects to an address (host and port) at once, so that a mistake is an error before
+// anything is captured. With a TLS configuration it uses TLS, and the peer's certificate must be
+// for that host unless the configuration has another ServerName. notice is called when connections
+// end and begin and when packets are not taken: the first time at once, later with counts. It must
+// not wait, and is called by another goroutine.
 func NewSender(address string, config *tls.Config, notice func(error), o WriterOptions) (*Sender, error) {
 	o.Format = PCAPNG
 	s := &Sender{feed: newFeed(o, senderPatience), address: address, tls: config, notice: notice}
@@ -79,7 +79,7 @@ func (s *Sender) connect(ctx context.Context) (*feedConn, error) {
 	return c, nil
 }
 
-// Begin begins to send.
+// Begin starts sending.
 func (s *Sender) Begin(d Description) error {
 	if err := s.feed.begin(d); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (s *Sender) send(ctx context.Context, c *feedClient) {
 	}
 }
 
-// reconnect waits for the pause and connects again, until that works, and lengthens the pause each
-// time. It returns nil if the session ends first.
+// reconnect waits for the pause and tries to connect, with a longer pause each time, until it
+// succeeds. It returns nil if the session ends first.
 func (s *Sender) reconnect(ctx context.Context, pause *time.Duration) *feedConn {
 	for {
 		select {
@@ -131,8 +131,8 @@ func (s *Sender) reconnect(ctx context.Context, pause *time.Duration) *feedConn 
 	}
 }
 
-// backOff returns the pause after this one. Longer ones differ, so that the many senders of a
-// collector do not all come at the same time.
+// backOff returns the next pause. Longer pauses are random, so that the many senders of a collector
+// do not all reconnect at the same time.
 func backOff(pause time.Duration) time.Duration {
 	next := min(2*pause, lastRedial)
 	if next > 2*firstRedial {
@@ -156,21 +156,21 @@ func (s *Sender) hasEnded() bool {
 	}
 }
 
-// Write hands packets on, and does not wait.
+// Write queues packets and does not wait.
 func (s *Sender) Write(packets []Packet) error {
 	s.feed.write(packets)
 	return nil
 }
 
-// Flush lets packets be sent that were not yet.
+// Flush starts sending the packets that were not sent yet.
 func (s *Sender) Flush() error {
 	s.feed.flushAll()
 	return nil
 }
 
-// End sends the rest, says that this is the end, and waits for ten seconds at most until the other
-// end has everything and has closed the connection. Packets that it has not then count as not
-// taken, and their connection is reset.
+// End sends the rest, closes the stream, and waits at most ten seconds until the peer has
+// everything and has closed the connection. Packets that have not arrived by then count as not
+// taken, and the connection is reset.
 func (s *Sender) End(final Accounts) (Accounts, error) {
 	if !s.begun {
 		return final.Delivered(make(Accounts, len(final))), s.Close()
@@ -190,12 +190,12 @@ func (s *Sender) Close() error {
 	return s.conn.socket.Close()
 }
 
-// Size is how many bytes have arrived. Any goroutine may call it.
+// Size is how many bytes have arrived at the peer. Any goroutine may call it.
 func (s *Sender) Size() int64 { return s.feed.sizeNow() }
 
-// Accounts returns the Sender's accounts so far, of the session's, which session reads. Packets
-// that have arrived are captured, those that never will are not taken, and those on their way are
-// in Seen alone, as what is in the rings: no number ever falls. Any goroutine may call it.
+// Accounts returns the Sender's accounts so far; session reads those of the session. Packets that
+// have arrived are Captured, those that never will are NotTaken, and those on their way are counted
+// only in Seen, like those in the rings. No number ever falls. Any goroutine may call it.
 func (s *Sender) Accounts(session func() (Accounts, error)) (Accounts, error) {
 	return soFar(s.feed.takenNow(), session)
 }

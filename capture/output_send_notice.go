@@ -6,37 +6,39 @@ import (
 )
 
 const (
-	// tellInterval is how often it is looked whether there is something to tell.
+	// tellInterval is how often the state is checked for something to give notice of.
 	tellInterval = 250 * time.Millisecond
-	// What was told before is told again as counts: a minute later, and then after twice as long
-	// each time, up to an hour. It is new again when nothing has happened for calmTime.
+	// What a notice has said before is repeated as counts: after a minute, and then after twice as
+	// long each time, up to an hour. When nothing has happened for calmTime, the next event is told
+	// at once again.
 	firstSilence, lastSilence = time.Minute, time.Hour
 	calmTime                  = 10 * time.Minute
 )
 
-// A senderState is what the user of a Sender is told of.
+// A senderState is what a Sender gives notices about.
 type senderState struct {
 	connected bool
 	ends      int    // connections that have ended
-	why       error  // the last one
+	why       error  // why the last one ended
 	notTaken  uint64 // packets
 }
 
-// A senderTeller makes notices of states. What happens for the first time is told at once.
+// A senderTeller turns changes of state into notices. Each kind of event is told at once the first
+// time.
 type senderTeller struct {
 	name    string
-	told    senderState // with what was seen last
-	at      time.Time   // of the last notice
+	told    senderState // the state at the last notice
+	at      time.Time   // time of the last notice
 	silence time.Duration
 
-	ended, again, slow bool // were told of
+	ended, again, slow bool // these kinds of events were told
 }
 
 func newSenderTeller(name string) *senderTeller {
 	return &senderTeller{name: name, told: senderState{connected: true}, silence: firstSilence}
 }
 
-// tell tells notices until the session ends.
+// tell gives notices until the session ends.
 func (s *Sender) tell() {
 	t := newSenderTeller("tcp://" + s.address)
 	ticker := time.NewTicker(tellInterval)
@@ -44,7 +46,7 @@ func (s *Sender) tell() {
 	for ended := false; !ended; {
 		select {
 		case <-ticker.C:
-		case <-s.feed.ended: // the account says the rest
+		case <-s.feed.ended: // the final account says the rest
 			ended = true
 		}
 		if notice := t.look(time.Now(), s.stateNow()); notice != nil {
@@ -63,7 +65,7 @@ func (s *Sender) stateNow() senderState {
 	return state
 }
 
-// look returns what is to be told of a state at this time; nil = nothing.
+// look returns the notice that a state needs at this time; nil = none.
 func (t *senderTeller) look(now time.Time, s senderState) (notice error) {
 	fell, lost := s.ends > t.told.ends, s.notTaken > t.told.notTaken
 	if !fell && !lost && s.connected == t.told.connected {
@@ -75,13 +77,13 @@ func (t *senderTeller) look(now time.Time, s senderState) (notice error) {
 	switch {
 	case fell && !t.ended:
 		t.ended = true
-		notice = fmt.Errorf("%s: the connection has ended, packets are not taken until there is another one: %w", t.name, s.why)
+		notice = fmt.Errorf("%s: the connection has ended, and packets are not sent until there is a new one: %w", t.name, s.why)
 	case !fell && s.connected && !t.told.connected && !t.again:
 		t.again = true
-		notice = fmt.Errorf("%s: connected again; %d packets were not taken so far", t.name, s.notTaken)
+		notice = fmt.Errorf("%s: reconnected; %d packets not sent so far", t.name, s.notTaken)
 	case !fell && s.connected && lost && !t.slow:
 		t.slow = true
-		notice = fmt.Errorf("%s: the other end reads too slowly; %d packets were not taken so far", t.name, s.notTaken)
+		notice = fmt.Errorf("%s: the peer reads too slowly; %d packets not sent so far", t.name, s.notTaken)
 	case now.Sub(t.at) < t.silence:
 		return nil
 	default:
@@ -90,9 +92,9 @@ func (t *senderTeller) look(now time.Time, s senderState) (notice error) {
 		if !s.connected {
 			is = "is not"
 		}
-		notice = fmt.Errorf("%s: %s connected; the connection has ended %d times and %d packets were not taken so far", t.name, is, s.ends, s.notTaken)
+		notice = fmt.Errorf("%s: %s connected; the connection has ended %d times, and %d packets were not sent so far", t.name, is, s.ends, s.notTaken)
 	}
-	if fell { // and if there is another one already, that is told next
+	if fell { // if there is already a new connection, the next notice says so
 		s.connected = false
 	}
 	t.told, t.at = s, now

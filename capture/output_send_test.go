@@ -218,7 +218,7 @@ func TestSenderAccount(t *testing.T) {
 				received := s.stand(t, socket)
 				socket.SetLinger(0)
 				socket.Close()
-				checkNotice(t, s, ": the connection has ended, packets are not taken until there is another one: ")
+				checkNotice(t, s, ": the connection has ended, and packets are not sent until there is a new one: ")
 				s.listener.Close()
 				s.checkArrived(t, s.finish(t), received)
 			},
@@ -312,7 +312,7 @@ func TestSenderLive(t *testing.T) {
 	for look().NotTaken < 10_000 {
 		s.send(t, 1000)
 	}
-	checkNotice(t, s, "the other end reads too slowly; ")
+	checkNotice(t, s, "the peer reads too slowly; ")
 	peer.SetLinger(0)
 	peer.Close()
 	checkNotice(t, s, ": the connection has ended")
@@ -325,7 +325,7 @@ func TestSenderLive(t *testing.T) {
 		t.Errorf("without a connection: %+v, before %+v", a, gone)
 	}
 	next, _ := s.accept(t)
-	checkNotice(t, s, fmt.Sprintf("connected again; %d packets were not taken so far", before.NotTaken))
+	checkNotice(t, s, fmt.Sprintf("reconnected; %d packets not sent so far", before.NotTaken))
 	s.send(t, 10)
 	testnet.WaitFor(t, "packets to arrive", func() bool { return look().Captured == gone.Captured+10 })
 	finishReading(t, s, next, 10, gone.Captured+10)
@@ -343,22 +343,22 @@ func TestSenderTeller(t *testing.T) {
 		least, most int // notices in a day
 	}{
 		{"a slow reader", func(s *senderState, since time.Duration) { s.notTaken = uint64(since / time.Millisecond) }, []string{
-			"reads too slowly; 250 packets", "is connected; the connection has ended 0 times and 60250 packets",
+			"reads too slowly; 250 packets", "is connected; the connection has ended 0 times, and 60250 packets",
 		}, 24, 30},
 		{"a reader that goes again and again", func(s *senderState, since time.Duration) {
 			s.ends, s.connected, s.why = 1+int(since/(2*time.Second)), since/time.Second%2 == 1, io.EOF
 			s.notTaken = uint64(s.ends)
 		}, []string{
-			"the connection has ended, packets are not taken until there is another one: EOF", "connected again; 1 packets",
-			"the connection has ended 31 times and 31 packets",
+			"the connection has ended, and packets are not sent until there is a new one: EOF", "reconnected; 1 packets",
+			"the connection has ended 31 times, and 31 packets",
 		}, 24, 30},
 		{"nobody", func(s *senderState, since time.Duration) {
 			if since > 0 {
 				s.ends, s.connected, s.why, s.notTaken = 1, false, io.EOF, uint64(since)
 			}
-		}, []string{"until there is another one: EOF", "is not connected; the connection has ended 1 times"}, 24, 30},
+		}, []string{"until there is a new one: EOF", "is not connected; the connection has ended 1 times"}, 24, 30},
 		{"a reader that is back at once", func(s *senderState, since time.Duration) { s.ends, s.why, s.notTaken = 1, io.EOF, 1 }, []string{
-			"until there is another one: EOF", "connected again; 1 packets",
+			"until there is a new one: EOF", "reconnected; 1 packets",
 		}, 2, 2},
 		{"a loss in an hour", func(s *senderState, since time.Duration) { s.notTaken = uint64(since / time.Hour) }, []string{
 			"reads too slowly; 1 packets", "reads too slowly; 2 packets", "reads too slowly; 3 packets",

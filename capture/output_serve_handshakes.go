@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// handshakePatience is how long a client may take to say who it is.
+	// handshakePatience is how long a client's TLS handshake may take.
 	handshakePatience = 5 * time.Second
-	// maxHandshakes are under way at once, and maxHandshakesOfOne of them from one address.
+	// At most maxHandshakes are under way at once, and maxHandshakesOfOne of them from one address.
 	maxHandshakes, maxHandshakesOfOne = 64, 8
 )
 
-// handshakes are the connections whose TLS handshake is under way. They are bounded, and apart from
-// the clients, so that strangers take no client's place. When there are too many, the oldest one is
-// closed, first of the same address: a client that is let in needs some milliseconds.
+// handshakes are the connections whose TLS handshake is under way. They are bounded and counted
+// apart from the clients, so that strangers cannot use up MaxClients. When there are too many, the
+// oldest one is closed, preferably one of the same address: a legitimate handshake takes only some
+// milliseconds.
 type handshakes struct {
 	mu  sync.Mutex
-	all []*handshaking // in their order
+	all []*handshaking // the oldest first
 }
 
 type handshaking struct {
@@ -29,7 +30,8 @@ type handshaking struct {
 	ended chan struct{}
 }
 
-// begin adds a connection. It waits for the goroutine of one that it closes, which ends at once.
+// begin adds a connection. If that closes another one, it waits for that one's goroutine, which
+// ends at once.
 func (h *handshakes) begin(conn net.Conn) *handshaking {
 	one := &handshaking{conn, prefixOf(conn.RemoteAddr()), make(chan struct{})}
 	if closed := h.add(one); closed != nil {
@@ -38,7 +40,7 @@ func (h *handshakes) begin(conn net.Conn) *handshaking {
 	return one
 }
 
-// add adds one, and returns the one that it has closed.
+// add adds a connection, and returns the one that it has closed, or nil.
 func (h *handshakes) add(one *handshaking) (closed *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +83,8 @@ func (h *handshakes) count() int {
 	return len(h.all)
 }
 
-// prefixOf is whom an address is counted for: IPv6 gives everybody a network of 64 bits.
+// prefixOf is the prefix for which an address counts: with IPv6 every host has a network of 64
+// bits.
 func prefixOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -6,71 +6,72 @@ import (
 	"github.com/gopacket/gopacket"
 )
 
-// A Packet is one packet as a source saw it: its bytes, and what is known of it besides. Both are
-// memory that the kernel shares, for reading only, and valid until the next packet is taken: until
-// [Output.Write] returns, or the next round of a loop over [Session.Packets].
+// A Packet is one packet as a source saw it: its bytes and its Facts. Both are read-only memory
+// that the kernel shares. They are valid until [Output.Write] returns, or until the next iteration
+// of a loop over [Session.Packets].
 type Packet struct {
 	*Facts        // never nil
 	Data   []byte // from the Ethernet header on, cut to the snapshot length
 
-	file *filePacket // what a capture file has of it besides; nil = it is live
+	file *filePacket // what else a capture file says about it; nil = it is live
 }
 
-// Facts are what is known of a packet. They lie in memory as the sampling program has written them:
-// struct facts of bpf/include/record.h has the same fields in the same places.
+// Facts are what is known about a packet. Their memory layout is that of struct facts in
+// bpf/include/record.h, which the sampling program writes.
 //
-// The ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook, which is the
-// place among the session's interfaces and programs, and in the lower 40 the running number of the
-// packets that this hook saw on this CPU. After 2^40 packets the number begins again.
+// The ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook's index among
+// the session's interfaces and programs, and in the lower 40 bits a running number of the packets
+// that this hook saw on this CPU. After 2^40 packets the number starts again.
 type Facts struct {
 	cookie uint16
 	Source uint16 // index into Session.Sources
-	length uint32 // len(Packet.Data), where they come from a ring
+	length uint32 // len(Packet.Data), for packets from a ring
 
-	WireLen uint32  // bytes before the cut, all fragments of the buffer included
+	WireLen uint32  // bytes before truncation, including all fragments of the buffer
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Time    int64   // the host's: ns since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
 	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
-	Dropped uint64  // packets lost since the one before this from the same source and CPU
+	Dropped uint64  // packets lost since the previous one of the same source and CPU
 
-	// CardTime is the stamp that Options.Stamp asks for, in ns since the Unix epoch or, with
-	// AdapterUnsyncedStamp, of the card's own clock. 0 = the card gave none. Packets are in the
-	// order of Time, so CardTime may be less than that of a packet before.
+	// CardTime is the card's stamp if Options.Stamp asks for one, in ns since the Unix epoch or,
+	// with AdapterUnsyncedStamp, in ns of the card's own clock. 0 = the card gave none. Packets are
+	// in the order of Time, so CardTime may be less than that of an earlier packet.
 	CardTime int64
 
-	// ClockSetBack is by how much the wall clock was set back since the packet before; mostly 0.
-	// Time is less than that of a packet before only then.
+	// ClockSetBack is by how much the wall clock was set back since the previous packet; mostly 0.
+	// Only then can Time be less than that of an earlier packet.
 	ClockSetBack time.Duration
 
-	// Weight is how many packets this one stands for: it was drawn at random as one of so many, by
-	// Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate pass packets
-	// over besides. What SampleFlows leaves out is not counted in it.
+	// Weight is how many packets this one represents: it was chosen at random as one of this many,
+	// by Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate also skip
+	// packets. Packets that SampleFlows skips are not counted in it.
 	Weight uint32
 
 	Queue uint32 // the interface's receive queue, see Source.HasQueue
 
-	// Hash is over the packet's addresses and, mostly, its ports, if HashKind is not NoHash.
+	// Hash is a hash of the packet's addresses and, mostly, its ports; valid if HashKind is not
+	// NoHash.
 	Hash     uint32
 	HashKind HashKind
 
-	// GSOSize is the most bytes of data in a segment, where what the stack sends is yet to be cut
-	// into segments; 0 where it is not, or nothing is known.
+	// GSOSize is the maximum number of data bytes in a segment, for a sent packet that is yet to be
+	// segmented; 0 for other packets, or not known.
 	GSOSize uint32
 
-	// To is at Exit the interface that Tx or Redirect sends the packet out of, unless the kernel
-	// drops it on the way; mostly 0. [Session.OutletName] has its name.
+	// To, at Exit, is the interface through which Tx or Redirect sends the packet, unless the
+	// kernel drops it on the way; mostly 0. [Session.OutletName] returns its name.
 	To Outlet
 
-	// RunTime is at Exit how long the traced program ran for the packet, in ns, with some 50 ns
-	// that the kernel needs to call what traces it; 0 = not known.
+	// RunTime, at Exit, is how long the traced program ran for the packet, in ns. It includes some
+	// 50 ns that the kernel needs to call the tracers; 0 = not known.
 	RunTime uint32
 
-	// The packet's bytes follow. A VLAN tag that was kept beside them is in its place by now, and
-	// what stands here belongs to the packet: see restoreTag.
+	// The packet's bytes follow in memory. restoreTag puts a stripped VLAN tag back into them. Then
+	// these two fields are overwritten by bytes of the packet.
 	tagProtocol, tag uint16
 }
 
-// Stamp is the time that files and lines have of the packet: CardTime or, without it, Time.
+// Stamp is the packet's time in files and lines: CardTime or, if that is 0, Time.
 func (f *Facts) Stamp() int64 {
 	if f.CardTime != 0 {
 		return f.CardTime

@@ -13,7 +13,7 @@ type place struct {
 	sent   classicFilter // for what it sends
 }
 
-// places looks the interfaces up and compiles the filter for each.
+// places looks up the interfaces and compiles the filter for each.
 func (o *Options) places() (places []place, err error) {
 	if o.HookMap != "" {
 		places = []place{{ifi: xdp.Interface{Name: o.HookMap}}}
@@ -38,7 +38,7 @@ func (o *Options) places() (places []place, err error) {
 	return places, nil
 }
 
-// hooks chooses how to capture at each place. The caller closes them, also after an error.
+// hooks chooses how to capture at each place. The caller closes them, even after an error.
 func (o *Options) hooks(places []place) (hooks []hook, err error) {
 	for _, p := range places {
 		at, err := o.hooksAt(p)
@@ -50,7 +50,7 @@ func (o *Options) hooks(places []place) (hooks []hook, err error) {
 	return hooks, nil
 }
 
-// hooksAt chooses the hooks at one place: those for what it receives come first.
+// hooksAt chooses the hooks at one place: those for received packets come first.
 func (o *Options) hooksAt(p place) (hooks []hook, err error) {
 	if o.Direction != Out {
 		if hooks, err = o.receivingHooks(p); err != nil {
@@ -61,7 +61,7 @@ func (o *Options) hooksAt(p place) (hooks []hook, err error) {
 		return hooks, nil
 	}
 	if o.Direction == Out && o.Stamp.IsCards() {
-		return hooks, xdp.Kind(ErrNoStamp, "time stamps of the type %v: the card stamps what %s receives, not what it sends", o.Stamp, p.ifi.Name)
+		return hooks, xdp.Kind(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.ifi.Name)
 	}
 	h, err := newEgressHook(p)
 	if err != nil {

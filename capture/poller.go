@@ -34,7 +34,7 @@ func (p *poller) open() (err error) {
 	return p.add(p.event)
 }
 
-// add makes wait end when a descriptor becomes readable; -1 never does.
+// add makes wait return when a descriptor becomes readable. It ignores -1.
 func (p *poller) add(fd int) error {
 	if fd < 0 {
 		return nil
@@ -42,7 +42,7 @@ func (p *poller) add(fd int) error {
 	// Edge-triggered, because nobody reads the eventfd: one call of wake ends one wait.
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		return fmt.Errorf("add a ring to those that are waited for: %w", err)
+		return fmt.Errorf("add a ring to the epoll instance: %w", err)
 	}
 	return nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Promiscuity says whether an interface is set to promiscuous mode, in which it takes packets for
-// other MAC addresses, too, while a session captures there.
+// Promiscuity says whether an interface is set to promiscuous mode while a session captures there.
+// In that mode it also accepts packets for other MAC addresses.
 type Promiscuity int
 
 const (
-	PromiscuousAuto Promiscuity = iota // with Sink, where this process may
-	PromiscuousOn                      // an error where this process may not
-	PromiscuousOff                     // left as it is
+	PromiscuousAuto Promiscuity = iota // with Sink, if this process has the right
+	PromiscuousOn                      // always; an error if this process has no right
+	PromiscuousOff                     // never
 )
 
 // setPromiscuous sets the session's interfaces to promiscuous mode if the options ask for it.
@@ -37,14 +37,14 @@ func (s *Session) setPromiscuous() error {
 		case o.Promiscuous == PromiscuousOn:
 			return support.ExplainPromiscuous("set "+src.Name+" to promiscuous mode", err)
 		default:
-			s.notice(support.ExplainPromiscuous(src.Name+" may keep packets for other MAC addresses back: set it to promiscuous mode", err))
+			s.notice(support.ExplainPromiscuous(src.Name+" may ignore packets for other MAC addresses: set it to promiscuous mode", err))
 			return nil // the others have the same error
 		}
 	}
 	return nil
 }
 
-// unsetPromiscuous ends what setPromiscuous began.
+// unsetPromiscuous undoes setPromiscuous.
 func (s *Session) unsetPromiscuous() error {
 	var errs []error
 	for _, p := range s.promiscuous {

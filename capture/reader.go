@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// A packet waits at most this long in a ring that does not fill up.
+	// How long a packet waits at most in a ring that does not fill up.
 	flushInterval = 50 * time.Millisecond
-	// A program may be held up between taking its time stamp and sending its record. A record is
+	// A program may be delayed between taking its time stamp and sending its record. A record is
 	// handed over only when it is older than this, so that earlier records of other CPUs have
-	// arrived. A packet that was held up for longer gets the time of the packet before it in the
+	// arrived. A packet that was delayed longer gets the time of the previous packet of the
 	// session.
 	settleTime = time.Millisecond
-	// Where the rings show that no record is being written, as the transport ring does, only
-	// records that are younger than this are held back. It is more than a CPU needs to make its
-	// stores visible to others, and than the clocks of CPUs differ.
+	// TransportRing shows when no record is being written. Then only records younger than this are
+	// held back. It is longer than a CPU needs to make its stores visible to others, and than the
+	// clocks of CPUs differ.
 	promptTime = 10 * time.Microsecond
-	// Where a ring shows that a record is being written, younger records are held back for so long
-	// at most: a hypervisor may take a CPU away from a program for that long.
+	// Where a ring shows that a record is being written, younger records are held back at most this
+	// long: a hypervisor may take the CPU away from a program for that time.
 	holdTime = 250 * time.Millisecond
-	// How long the reader sleeps at most where the first packet will wake it. The outputs have work
-	// to do now and then: see tendInterval.
+	// How long the reader sleeps at most when the next packet will wake it. The outputs need to be
+	// called now and then: see tendInterval.
 	idleInterval = 250 * time.Millisecond
 	// How often the reader looks for CPUs that have come online.
 	ringsInterval = time.Second
 )
 
-// A reader takes the packets out of the rings, in the order of their time stamps, and counts them.
-// It belongs to one goroutine.
+// A reader takes packets from the rings, in the order of their time stamps, and counts them. It
+// belongs to one goroutine.
 type reader struct {
 	transport transport
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
-	cards     []card // behind the sources; nil = none is asked
+	cards     []card // by source; nil = no card is asked
 	lost      losses
 	clock     wallClock
 	ledger    *ledger
@@ -45,40 +45,40 @@ type reader struct {
 	immediate bool  // Options.Immediate
 	snapLen   int   // Options.SnapLen
 	weighted  bool  // Options.hasWeights
-	hasMore   bool  // cards are asked, or packets have no weights
-	rest      *rest // nil = nobody asks how long it sleeps
+	hasMore   bool  // finishMore is needed for all packets: cards are asked, or weights are unknown
+	rest      *rest // measures how long the reader sleeps; nil = not needed
 
 	// taken is how many packets were handed over so far. Any goroutine may read it.
 	taken atomic.Uint64
 
 	outlets outlets
 
-	// settled is up to which stamp all packets were handed over, in ns since the Unix epoch.
+	// settled is the stamp up to which all packets were handed over, in ns since the Unix epoch.
 	settled atomic.Int64
 
-	// detached is set when all programs were detached and none runs any more.
+	// detached is set when all programs are detached and none runs any more.
 	detached *atomic.Bool
-	// complete tells that the merge has all that the programs sent before that.
+	// complete is set when the merge has everything that the programs sent before that.
 	complete bool
-	// programs reads what the programs counted of each source.
+	// programs reads what the programs counted for each source.
 	programs func() ([]programAccount, error)
-	// stop detaches.
+	// stop detaches the programs.
 	stop func()
-	// notice tells the user what does not end the session.
+	// notice is Options.Notice.
 	notice func(error)
 	// label names a source.
 	label func(source int) string
-	// laps measures what the reader's goroutine spends its time on.
+	// laps measures how the reader's goroutine spends its time.
 	laps *laps
-	// idle is called when all packets at hand have been taken, and after each sleep; nil = nothing.
+	// idle, if not nil, is called when all available packets have been taken, and after each sleep.
 	idle func()
 
 	err error // what read returns from now on
 }
 
-// read waits for packets, puts as many into the slice as are at hand and it has room for, and
-// returns how many. They are valid until the next call. When the programs are detached it returns
-// the packets that were on their way, and then io.EOF. It allocates nothing.
+// read waits for packets, puts the available ones into the slice, as many as fit, and returns how
+// many. They are valid until the next call. When the programs are detached it returns the remaining
+// packets, and then io.EOF. It allocates nothing.
 func (r *reader) read(packets []Packet) (int, error) {
 	for r.err == nil {
 		if !r.merge.isReady() {
@@ -90,8 +90,8 @@ func (r *reader) read(packets []Packet) (int, error) {
 	return 0, r.err
 }
 
-// addRings takes up the rings of CPUs that have none yet, and gives back those of CPUs that have
-// gone.
+// addRings adds the rings of CPUs that have come online, and closes those of CPUs that went
+// offline.
 func (r *reader) addRings() error {
 	rings, err := r.transport.rings()
 	err = errors.Join(err, errors.Join(r.merge.drop()...))
@@ -105,7 +105,7 @@ func (r *reader) addRings() error {
 }
 
 // take fills the slice with the oldest packets, and returns how many there are. Records that come
-// after as many packets as were asked for are counted, and left out.
+// after the ledger's limit are counted and skipped.
 func (r *reader) take(packets []Packet) (n int) {
 	found := packets[:r.merge.next(packets)]
 	ledger := r.ledger
@@ -132,7 +132,7 @@ func (r *reader) take(packets []Packet) (n int) {
 	return n
 }
 
-// took counts packets that were handed on.
+// took counts packets that were handed on, and stops the session at the limit.
 func (r *reader) took(n int) {
 	r.taken.Add(uint64(n))
 	if r.ledger.isFull() {
@@ -140,7 +140,7 @@ func (r *reader) took(n int) {
 	}
 }
 
-// finish turns what the program has said of a packet into what the packet's users are told.
+// finish turns the facts that the program wrote into those that users see.
 func (r *reader) finish(f *Facts) {
 	f.Time = r.clock.stamp(uint64(f.Time))
 	if f.Dropped|uint64(f.To) != 0 || r.hasMore || r.clock.setBack != 0 {
@@ -167,10 +167,10 @@ func (r *reader) finishMore(f *Facts) {
 	}
 }
 
-// round waits until there is a packet whose place in the order is final, or the session has ended.
-// It lets packets collect until a ring has filled up to its watermark or it is time to look anyway,
-// because a look costs as much as many packets. Where a whole wait has brought nothing, the next
-// packet ends the next wait, if the rings can do that.
+// round waits until there is a packet whose position in the order is final, or the session has
+// ended. It waits until a ring has filled up to its watermark or flushInterval has passed, because
+// each look at the rings costs as much as many packets. If a whole wait has brought nothing, the
+// first packet ends the next wait, if the rings support that.
 func (r *reader) round() error {
 	r.ledger.publish()
 	r.merge.release()
@@ -185,8 +185,8 @@ func (r *reader) round() error {
 			r.idle()
 			r.laps.lap(writing)
 		}
-		// This is read before the rings are looked into, so that everything that the programs sent
-		// is found below. What comes later is from a program that could not be detached.
+		// This is read before the rings, so that gather below finds everything that the programs
+		// sent. A record that comes later is from a program that could not be detached.
 		detached := r.detached.Load()
 		now, wasSet, err := r.clock.Read()
 		if err != nil {
@@ -202,7 +202,7 @@ func (r *reader) round() error {
 		young := min(time.Duration(now-final), settleTime)
 		r.merge.horizon = uint64(final)
 		switch {
-		case wasSet: // the packets from before that are taken first, and keep the old time
+		case wasSet: // the clock was set: packets from before that are taken first, and keep the old time
 			r.merge.horizon = uint64(min(final, r.clock.Until))
 		case detached:
 			r.complete, r.merge.horizon = true, math.MaxUint64
@@ -238,8 +238,8 @@ func (r *reader) settle() {
 	}
 }
 
-// follow turns to the time that the wall clock was set to, once all packets from before that have
-// been taken: final is up to when their order is final, in CLOCK_MONOTONIC ns.
+// follow adopts the wall clock's new time once all packets from before the change have been taken.
+// The packets' order is final up to `final`, in CLOCK_MONOTONIC ns.
 func (r *reader) follow(final int64) {
 	if r.clock.Until >= final {
 		time.Sleep(settleTime)
@@ -250,9 +250,9 @@ func (r *reader) follow(final int64) {
 	}
 }
 
-// wait sleeps until a ring asks to be read, it is time to look anyway, or the session was stopped.
-// at is what the rings were asked for, and armed what they can do. Where records are at hand that
-// are to be read as soon as they are older than young, it sleeps for no longer.
+// wait sleeps until a ring asks to be read, a timeout has passed, or the session was stopped. at is
+// the alarm that the rings were asked for, and armed the one that they can give. If records are
+// waiting only to become older than young, it sleeps for no longer than that.
 func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	timeout := flushInterval
 	switch {
@@ -272,7 +272,7 @@ func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	return r.poller.wait(timeout)
 }
 
-// end closes the account by one reading of the programs' counters.
+// end closes the ledger with a last reading of the programs' counters.
 func (r *reader) end() error {
 	programs, err := r.programs()
 	if err != nil {
@@ -281,7 +281,7 @@ func (r *reader) end() error {
 	r.ledger.close(programs)
 	for i, a := range r.ledger.final {
 		if a.Unexplained != 0 {
-			r.notice(fmt.Errorf("%s: the account does not add up, which is a fault of xdpcap or of the kernel: %s", r.label(i), a.Equation()))
+			r.notice(fmt.Errorf("%s: the account does not add up, which is a bug of xdpcap or of the kernel: %s", r.label(i), a.Equation()))
 		}
 	}
 	return io.EOF

@@ -1,10 +1,10 @@
 package capture
 
-// writePlain encodes the oldest packets right where they lie in the shared rings, as many as there
-// is room for in the chunk, and returns how many. It looks at each of them once, in one pass from
-// the rings of all CPUs to the block, for which a group takes three and waits for memory in each.
-// It stops at whatever is rare, for which take is there: a ring of another kind, a damaged record,
-// a VLAN tag that is to be put back, or that as many packets were captured as were asked for.
+// writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
+// chunk, and returns how many. It reads each packet once, on the way from the ring to the block;
+// the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
+// and leaves them to reader.take: a ring of another kind, a damaged record, a VLAN tag to put back,
+// a full chunk, or a full ledger.
 func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
 	m, ledger := &r.merge, r.ledger
 	blocks, places := c.blocks, c.packets
@@ -57,11 +57,11 @@ func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
 	return n
 }
 
-// A direct is an Output that can take packets right out of the rings.
+// A direct is an Output that can take packets directly from the rings.
 type direct interface{ directWriter() *Writer }
 
-// directly returns the session, and the Writer that takes packets right out of its rings, because
-// it is the only output and writes pcapng; nil where there are no such ones.
+// directly returns the session and the Writer that takes packets directly from its rings. The
+// Writer must be the only output and write pcapng; otherwise both are nil or only the Writer is.
 func directly(from Input, outputs []Output) (*Session, *Writer) {
 	if s, ok := from.(*Session); ok {
 		return s, directTo(outputs)
@@ -79,7 +79,7 @@ func directTo(outputs []Output) *Writer {
 	return nil
 }
 
-// directWriter returns the writer itself, if it writes pcapng. It is to be called after Begin.
+// directWriter returns the writer itself, if it writes pcapng. Call it only after Begin.
 func (w *Writer) directWriter() *Writer {
 	if _, ok := w.enc.(*pcapngEncoder); ok {
 		return w
@@ -89,8 +89,8 @@ func (w *Writer) directWriter() *Writer {
 
 func (f *File) directWriter() *Writer { return f.writer.directWriter() }
 
-// take takes packets right out of the rings, as many as fit into the open chunk, and returns how
-// many. Where there are none, read goes on.
+// take takes packets directly from the rings, as many as fit into the open chunk, and returns how
+// many. The caller leaves the rest to Session.Read.
 func (w *Writer) take(r *reader) (n int, err error) {
 	if err := w.queue.failure(); err != nil {
 		return 0, err

@@ -11,32 +11,32 @@ const (
 	maxPadding = 8 // records are padded to a multiple of eight bytes
 )
 
-// isSent tells whether a program can have sent these, as far as that can be seen of them alone.
+// isSent tells whether a program can have sent these facts, judging only by themselves.
 func (f *Facts) isSent() bool {
 	return f.cookie == uint16(samplerLimitCOOKIE) && f.length <= uint32(MaxSnapLen) && f.length <= f.WireLen
 }
 
-// decode makes p the packet of the record in raw, in place. Where the record is not one that a
-// program can have sent, p has no Data, and no Facts if it is too short for that.
+// decode makes p the packet of the record in raw, without copying. If no program can have sent the
+// record, p has no Data; if it is too short, p has no Facts either.
 func (p *Packet) decode(raw []byte) {
 	p.Facts, p.Data = nil, nil
 	if len(raw) < factsSize {
 		return
 	}
-	// Perf aligns records to 4 bytes only. All processors that Go makes programs for on Linux load
-	// an integer from there, too.
+	// Perf aligns records to only 4 bytes. All processors that Go supports on Linux can load an
+	// integer from there.
 	p.Facts = (*Facts)(unsafe.Pointer(unsafe.SliceData(raw)))
 	if !p.isSent() {
 		return
 	}
 	end := factsSize + int(p.length)
-	if uint(len(raw)-end) >= maxPadding { // also where the difference is negative
+	if uint(len(raw)-end) >= maxPadding { // true also if the difference is negative
 		return
 	}
 	p.Data = raw[factsSize:end]
 }
 
-// isOf tells whether the record was valid in a session with so many sources.
+// isOf tells whether the record is valid in a session with this many sources.
 func (p *Packet) isOf(sources int) bool { return p.Data != nil && int(p.Source) < sources }
 
 // named is the source that the record names, or 0.
@@ -50,9 +50,9 @@ func (p *Packet) named() int {
 // isTagBeside tells whether restoreTag will write into the record.
 func (f *Facts) isTagBeside() bool { return f.tagProtocol != 0 }
 
-// restoreTag puts a VLAN tag that the kernel keeps beside the packet back to its place after the
-// MAC addresses, and cuts the packet to snapLen bytes again. The addresses move to where the tag
-// was, which is right before them. It is to be called once for each record.
+// restoreTag puts a VLAN tag that was stripped back after the MAC addresses, and truncates the
+// packet to snapLen bytes again. The tag is in the Facts, right before the addresses; the addresses
+// move there to make room. Call it once for each record.
 func (p *Packet) restoreTag(snapLen int) {
 	const macs = 12
 	if !p.isTagBeside() {
@@ -60,7 +60,7 @@ func (p *Packet) restoreTag(snapLen int) {
 	}
 	p.WireLen += uint32(tagSize)
 	if len(p.Data) < macs {
-		return // the packet was cut before the tag
+		return // the packet was truncated before the tag
 	}
 	protocol, tag := p.tagProtocol, p.tag
 	data := unsafe.Slice((*byte)(unsafe.Pointer(&p.tagProtocol)), tagSize+len(p.Data))
@@ -70,16 +70,16 @@ func (p *Packet) restoreTag(snapLen int) {
 	p.Data = data[:min(len(data), snapLen)]
 }
 
-// losses has what the last record of each CPU and source said about lost packets. A CPU may have
-// several rings, one after the other or beside each other.
+// losses holds what the last record of each CPU and source said about lost packets. It is not kept
+// by ring, because a CPU may have several rings, at once or one after the other.
 type losses struct {
 	sources int
 	byCPU   [][]uint64
 }
 
-// since returns how many packets of a packet's source were lost on its CPU since the packet before.
-// Dropped still is the program's count of them. It is to be called once for each packet, in the
-// order of time.
+// since returns how many packets of a packet's source were lost on its CPU since the previous
+// packet. Its argument still has the program's cumulative count in Dropped. Call it once for each
+// packet, in the order of time.
 func (l *losses) since(f *Facts) uint64 {
 	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {
@@ -91,7 +91,7 @@ func (l *losses) since(f *Facts) uint64 {
 	return *last - before
 }
 
-// add makes room for a CPU.
+// add adds a CPU.
 func (l *losses) add(cpu int) {
 	for cpu >= len(l.byCPU) {
 		l.byCPU = append(l.byCPU, make([]uint64, l.sources))

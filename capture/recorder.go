@@ -15,41 +15,41 @@ const MinRecorder = 1 << 20
 
 // RecorderOptions say what a [Recorder] keeps and when it writes.
 type RecorderOptions struct {
-	Size     int           // bytes of memory for packets, MinRecorder or more; each takes 88 besides its own
+	Size     int           // bytes of memory for packets, MinRecorder or more; each packet takes 88 more than its own bytes
 	Ahead    time.Duration // how long before its trigger a recording begins at most; 0 = as the memory allows
-	Post     time.Duration // how long the recorder goes on with a file after its trigger
+	Post     time.Duration // how long a recording continues after its trigger
 	Triggers []Trigger
-	AtEnd    bool // write what is in memory at the end, too
+	AtEnd    bool // at the end, also write what is in memory
 
-	// Interval is the least time between the packets that make two recordings, by their stamps.
-	// Triggers within it are counted. Trigger and AtEnd do not wait for it.
+	// Interval is the minimum time between two packets that start recordings, by their stamps.
+	// Triggers that fire earlier are only counted. Recorder.Trigger and AtEnd ignore it.
 	Interval time.Duration
 
-	// Open opens the file for the next recording, and returns its name for Done. It is called by
-	// another goroutine than the Recorder's methods, by one at a time. Of a Rotation of the first
-	// file, Keep, Left, MaxBytes and MinFree are for the files of all recordings together. Without
-	// Keep, the session ends before more bytes are written.
+	// Open opens the file for the next recording, and returns its name for Done. It is not called
+	// by the goroutine of the Recorder's methods, but by one goroutine at a time. The first file's
+	// Rotation.Keep, Left, MaxBytes and MinFree apply to the files of all recordings together.
+	// Without Keep, the session ends before these limits are exceeded.
 	Open func() (file *File, name string, err error)
 
-	// Done, if not nil, is told of each recording when its file is complete, by a goroutine of the
-	// recorder, and must return without waiting for anything.
+	// Done, if not nil, is called with each recording when its file is complete. A goroutine of the
+	// recorder calls it; it must return without waiting for anything.
 	Done func(Recording)
 }
 
-// A Recorder is an Output that keeps the last packets in memory, and writes them to a file when
-// something happens: when a packet fires one of the triggers, or when Trigger is called. The file
-// goes on for the time Post. A trigger that comes meanwhile is counted, and has no file of its own.
-// A packet is written once at most: the next recording begins after the last packet of the one
-// before, where that is still in memory.
+// A Recorder is an Output that keeps the latest packets in memory, and writes them to a file when a
+// packet fires one of the triggers or when Trigger is called. The recording continues for the time
+// Post. A trigger that comes during that time is counted and gets no file of its own. A packet is
+// written at most once: the next recording begins after the last packet of the previous one, if
+// that is still in memory.
 //
-// Packets that are overwritten in memory, or are there at the end, count as NotSampled in the
-// recorder's account, and as NotRecorded. A file's statistics are about the packets in it.
+// Packets that are overwritten in memory, or are still there at the end, count as NotSampled and
+// NotRecorded in the recorder's account. A file's statistics are about the packets in it.
 //
-// The files are written by another goroutine, one after the other, while the one before is brought
-// to its disk. A recording that has to wait for more than that loses its oldest packets if the
-// memory is needed. Where the file takes packets more slowly than new ones come, Write waits for
-// it. Besides the memory for packets there is that of the queues of two files as long as files are
-// written: see [Writer].
+// Another goroutine writes the files, one after the other, while the previous one is synced to
+// disk. A recording that has to wait for several earlier ones loses its oldest packets if their
+// memory is needed. If new packets come faster than the current file takes them, Write waits for
+// it. While files are written, the queues of up to two files take memory besides that for packets:
+// see [Writer].
 //
 // A Recorder belongs to one goroutine, except Trigger and Overwritten.
 type Recorder struct {
@@ -57,35 +57,35 @@ type Recorder struct {
 	description Description
 	ring        *packetRing
 
-	asked    atomic.Pointer[Recording] // by Trigger
-	present  *recording                // that goes on; nil = none
-	deadline int64                     // when it ends, in nanoseconds since the epoch
-	queued   []*recording              // that write has not begun with
-	last     time.Time                 // when the present or last one was fired
+	asked    atomic.Pointer[Recording] // set by Trigger
+	present  *recording                // the recording that still gets packets; nil = none
+	deadline int64                     // when present ends, in nanoseconds since the epoch
+	queued   []*recording              // recordings that write has not begun
+	last     time.Time                 // when the present or last recording was fired
 	short    bool                      // it was told that the memory does not hold the time Ahead
 
 	recordings, passedOver atomic.Uint64
 
 	next        chan *recording
-	free        atomic.Bool // write waits for the next one
-	owns        atomic.Bool // write takes packets out of the ring
-	waiting     atomic.Bool // Write does, for room in the ring
+	free        atomic.Bool // write waits for the next recording
+	owns        atomic.Bool // write is taking packets out of the ring
+	waiting     atomic.Bool // Write waits for room in the ring
 	wake, roomy chan struct{}
 	ended       chan struct{}
 
 	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
-	keeper  *keeper               // of all files; write's
-	notice  func(error)           // of the keeper
-	failure atomic.Pointer[error] // of a file
-	taken   Accounts              // Captured and Bytes in the files; write's until ended
-	refused []uint64              // packets that a file did not take, by source; likewise
+	keeper  *keeper               // of all files; belongs to write
+	notice  func(error)           // for the keeper
+	failure atomic.Pointer[error] // the first error of a file
+	taken   Accounts              // Captured and Bytes in the files; belongs to write until ended
+	refused []uint64              // packets that a file did not take, by source; belongs to write until ended
 }
 
-// NewRecorder returns a recorder that has its memory. It is released by End or Close.
+// NewRecorder returns a recorder and allocates its memory. End or Close releases it.
 func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	if o.Size < MinRecorder {
-		return nil, fmt.Errorf("a recorder of %d bytes: must have at least %d", o.Size, MinRecorder)
+		return nil, fmt.Errorf("recorder memory of %d bytes: must be at least %d", o.Size, MinRecorder)
 	}
 	if available := machine.AvailableMemory(); uint64(o.Size) > available.Bytes/4*3 {
 		return nil, fmt.Errorf("a recorder of %d MiB would leave less than a quarter of the available memory, which is %v: %d MiB fit",
@@ -101,16 +101,16 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	return r, nil
 }
 
-// Recordings returns the number of recordings, with the present one, and the number of triggers
-// that made none, because a recording was under way or Interval had not passed. Any goroutine may
-// call it.
+// Recordings returns the number of recordings, including the present one, and the number of
+// triggers that started none because a recording was under way or Interval had not passed. Any
+// goroutine may call it.
 func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 	return r.recordings.Load(), r.passedOver.Load()
 }
 
 func (r *Recorder) Begin(d Description) error {
 	r.description, r.notice = d, d.Options.notice
-	r.description.Options.Notice = nil // of its files, each time
+	r.description.Options.Notice = nil // or each file would repeat the same notices
 	r.taken, r.refused = make(Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
 	overwritten := make([]atomic.Uint64, len(d.Sources))
 	r.overwritten.Store(&overwritten)
@@ -119,7 +119,7 @@ func (r *Recorder) Begin(d Description) error {
 	return nil
 }
 
-// Write keeps packets, and forgets the oldest ones to have room for them. It allocates nothing.
+// Write stores packets in memory, and drops the oldest ones to make room. It allocates nothing.
 func (r *Recorder) Write(packets []Packet) error {
 	for i := range packets {
 		r.keep(&packets[i])
@@ -130,8 +130,8 @@ func (r *Recorder) Write(packets []Packet) error {
 	return nil
 }
 
-// Overwritten returns how many packets of each source have been overwritten in memory before they
-// were written, since Begin. They are a part of NotRecorded at the end. Any goroutine may call it.
+// Overwritten returns, by source, how many packets since Begin were overwritten in memory before
+// they were written. They are part of NotRecorded at the end. Any goroutine may call it.
 func (r *Recorder) Overwritten() (packets []uint64) {
 	if counted := r.overwritten.Load(); counted != nil {
 		for i := range *counted {
@@ -141,8 +141,8 @@ func (r *Recorder) Overwritten() (packets []uint64) {
 	return packets
 }
 
-// keep adds a packet to the ring. It ends the present recording before a packet that comes too late
-// for it, and begins one after a packet that fires a trigger.
+// keep adds a packet to the ring. It ends the present recording before a packet that is past the
+// deadline, and begins a recording after a packet that fires a trigger.
 func (r *Recorder) keep(p *Packet) {
 	if r.present != nil {
 		r.deadline -= int64(p.ClockSetBack)
@@ -196,7 +196,7 @@ func (r *Recorder) tellShort(now int64) {
 		time.Duration(now-r.ring.firstTime()).Round(time.Millisecond), r.options.Ahead))
 }
 
-// Flush begins and ends recordings in time while no packets come.
+// Flush begins and ends recordings on time while no packets come.
 func (r *Recorder) Flush() error {
 	if r.present != nil && r.settled().UnixNano() > r.deadline {
 		r.finish()
@@ -204,7 +204,7 @@ func (r *Recorder) Flush() error {
 	return r.look()
 }
 
-// settled is up to when all packets are in the ring.
+// settled returns the time up to which all packets are in the ring.
 func (r *Recorder) settled() time.Time {
 	if r.description.Settled == nil {
 		return time.Now()
@@ -212,8 +212,8 @@ func (r *Recorder) settled() time.Time {
 	return r.description.Settled()
 }
 
-// look begins the recording that Trigger has asked for, hands the next one to write, and returns
-// the error of a file.
+// look begins a recording if Trigger was called, hands the next queued one to write, and returns
+// the first error of a file.
 func (r *Recorder) look() error {
 	if r.asked.Load() != nil {
 		asked := *r.asked.Swap(nil)
@@ -232,7 +232,8 @@ func (r *Recorder) look() error {
 	return nil
 }
 
-// waitForRoom waits until write has made room for so many bytes, or takes nothing out any more.
+// waitForRoom waits until write has made room for this many bytes, or no longer takes packets from
+// the ring.
 func (r *Recorder) waitForRoom(bytes uint64) {
 	r.waiting.Store(true)
 	defer r.waiting.Store(false)
@@ -242,7 +243,7 @@ func (r *Recorder) waitForRoom(bytes uint64) {
 	}
 }
 
-// signal wakes the goroutine that receives from c, now or when it does so next.
+// signal wakes the goroutine that receives from c, now or when it next receives.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -250,7 +251,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// End completes the files. The account has as Captured the packets that are in them.
+// End completes the files. Captured in the account is the number of packets in them.
 func (r *Recorder) End(final Accounts) (Accounts, error) {
 	if r.options.AtEnd {
 		now := time.Now()
@@ -276,8 +277,8 @@ func (r *Recorder) End(final Accounts) (Accounts, error) {
 // Close releases the memory of a recorder that was not begun, or has ended.
 func (r *Recorder) Close() { r.ring.close() }
 
-// recorded returns the accounts of a recorder whose files took some of the packets that the session
-// captured, and refused others.
+// recorded returns the accounts of a recorder. Its files took some of the packets that the session
+// captured, refused others, and were never given the rest.
 func (as Accounts) recorded(taken Accounts, refused []uint64) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {

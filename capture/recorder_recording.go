@@ -12,23 +12,23 @@ import (
 // A Recording is a file that a recorder has written.
 type Recording struct {
 	File    string
-	Trigger string    // what it was written for
-	Time    time.Time // when that happened
-	Further uint64    // how many triggers came while it was recorded, for which there is no other file
-	Packets uint64    // that reached the file
+	Trigger string    // why it was written
+	Time    time.Time // when the trigger fired
+	Further uint64    // triggers that fired during the recording and got no file of their own
+	Packets uint64    // packets in the file
 }
 
-// A recording is a part of the ring that is to be written.
+// A recording is a part of the ring to be written.
 type recording struct {
 	Recording
-	end     atomic.Uint64 // the place in the ring where it ends; notYet = not known
+	end     atomic.Uint64 // the position in the ring where it ends; notYet = not known
 	further atomic.Uint64
 }
 
 const notYet = ^uint64(0)
 
-// write writes one recording after the other, until there will be no more. The file of the one
-// before is completed meanwhile.
+// write writes one recording after the other, until next is closed. While it writes one, the file
+// of the previous one is completed.
 func (r *Recorder) write() {
 	defer close(r.ended)
 	var completing sync.WaitGroup
@@ -44,13 +44,13 @@ func (r *Recorder) write() {
 // A written is a recording that was given to its file.
 type written struct {
 	*recording
-	file  *File    // nil where it could not be opened
-	given Accounts // of its packets
+	file  *File    // nil if it could not be opened
+	given Accounts // the accounts of its packets
 	err   error
 }
 
-// writeOne gives a recording to a file of its own. After an error its packets are taken from the
-// ring all the same.
+// writeOne writes a recording to its own file. Even after an error it removes the recording's
+// packets from the ring.
 func (r *Recorder) writeOne(next *recording) written {
 	w := written{recording: next, given: make(Accounts, len(r.description.Sources))}
 	w.file, w.File, w.err = r.options.Open()
@@ -85,7 +85,7 @@ func (r *Recorder) writeOne(next *recording) written {
 	return w
 }
 
-// complete ends the file of a recording and counts what it has taken.
+// complete ends the file of a recording and counts the packets in it.
 func (r *Recorder) complete(w written) {
 	for i := range w.given {
 		w.given[i].Seen = w.given[i].Captured + w.given[i].Lost
@@ -97,12 +97,12 @@ func (r *Recorder) complete(w written) {
 		if w.err == nil && errors.Is(w.file.err, ErrEnough) {
 			w.err = w.file.err
 		}
-		w.file.Close() // where it was not begun
+		w.file.Close() // needed if it was not begun
 	}
 	for i, a := range own {
 		r.taken[i].Captured += a.Captured
 		r.taken[i].Bytes += a.Bytes
-		r.refused[i] += a.NotTaken // besides those, there are packets that were passed over
+		r.refused[i] += a.NotTaken // the other packets were skipped, because a limit was reached
 	}
 	if w.err != nil {
 		r.failure.CompareAndSwap(nil, &w.err)
@@ -116,10 +116,11 @@ func (r *Recorder) complete(w written) {
 	}
 }
 
-// hasMore waits for the next packet of a recording, or for its end. Meanwhile it flushes the file.
+// hasMore waits for the next packet of a recording or for its end, and flushes the file while it
+// waits.
 func (r *Recorder) hasMore(w *written) bool {
 	for {
-		end := w.end.Load() // before head, which it may be equal to
+		end := w.end.Load() // read before head: finish sets end to head
 		tail := r.ring.tail.Load()
 		switch {
 		case tail >= end: // Write may have overwritten all of it

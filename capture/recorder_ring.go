@@ -9,22 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A packetRing keeps packets in memory of a fixed size, in their order. One goroutine puts packets
-// in, and one at a time takes them out. What is put in and taken out is counted in bytes, in all.
+// A packetRing keeps packets in order, in memory of a fixed size. One goroutine adds packets, and
+// one goroutine at a time removes them. head and tail are the total numbers of bytes added and
+// removed.
 type packetRing struct {
 	mem        []byte // its length is a multiple of 8
 	head, tail atomic.Uint64
-	headAt     int // where head and tail are in mem
+	headAt     int // the offsets of head and tail in mem
 	tailAt     int
 }
 
 func newPacketRing(size int) (*packetRing, error) {
-	// All pages are made at once, so that what looks for available memory later does not see any of
-	// this.
+	// All pages are allocated at once, so that later checks of the available memory already take
+	// them into account.
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	mem, err := unix.Mmap(-1, 0, size&^7, unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
-		return nil, fmt.Errorf("get %d bytes of memory for packets: %w", size, os.NewSyscallError("mmap", err))
+		return nil, fmt.Errorf("allocate %d bytes of memory for packets: %w", size, os.NewSyscallError("mmap", err))
 	}
 	return &packetRing{mem: mem}, nil
 }
@@ -34,16 +35,16 @@ func (r *packetRing) close() {
 	r.mem = nil
 }
 
-// room is how many bytes of the ring a packet takes that has so many: its Facts, and its own,
-// rounded up to a multiple of 8.
+// room is how much of the ring a packet of this many bytes takes: its Facts and its bytes, rounded
+// up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(factsSize) + uint64(bytes+7)&^7 }
 
-// hasRoom tells whether so many bytes can be put in.
+// hasRoom tells whether this many bytes are free.
 func (r *packetRing) hasRoom(bytes uint64) bool {
 	return r.head.Load()+bytes-r.tail.Load() <= uint64(len(r.mem))
 }
 
-// put adds a packet, for which there must be room.
+// put adds a packet. The caller has checked that there is room.
 func (r *packetRing) put(p *Packet) {
 	f := *p.Facts
 	f.length = uint32(len(p.Data))
@@ -58,19 +59,19 @@ func (r *packetRing) put(p *Packet) {
 	r.head.Store(r.head.Load() + bytes)
 }
 
-// facts returns the Facts at a place in the ring. Where they go on at the ring's beginning, only
-// their first 8 bytes may be used, which have the source and the length: places are multiples of 8,
-// and so is the length of the ring.
+// facts returns the Facts at an offset in the ring. If they wrap around to the ring's beginning,
+// only their first 8 bytes may be used, which hold the source and the length. These never wrap,
+// because offsets and the length of the ring are multiples of 8.
 func (r *packetRing) facts(at int) *Facts { return (*Facts)(unsafe.Pointer(&r.mem[at])) }
 
-// A wrapped has memory for the parts of a packet that lie around the end of a ring.
+// A wrapped has memory for the parts of a packet that wrap around the end of a ring.
 type wrapped struct {
 	facts Facts
 	data  []byte
 }
 
-// first makes p the oldest packet, which must be there. Its parts are the ring's own or, where they
-// wrap around its end, those of w.
+// first makes p the oldest packet; the ring must not be empty. The parts of p point into the ring
+// or, if they wrap around its end, to copies in w.
 func (r *packetRing) first(p *Packet, w *wrapped) {
 	p.Facts = r.facts(r.tailAt)
 	n := int(p.length)
@@ -90,7 +91,7 @@ func (r *packetRing) first(p *Packet, w *wrapped) {
 	r.read(at, p.Data)
 }
 
-// firstSource is the source of the oldest packet, which must be there.
+// firstSource is the source of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstSource() int { return int(r.facts(r.tailAt).Source) }
 
 // firstTime is the stamp of the oldest packet, which must be there.
@@ -105,14 +106,14 @@ func (r *packetRing) firstTime() int64 {
 
 func (r *packetRing) isEmpty() bool { return r.head.Load() == r.tail.Load() }
 
-// drop removes the oldest packet, which must be there.
+// drop removes the oldest packet. The ring must not be empty.
 func (r *packetRing) drop() {
 	bytes := room(int(r.facts(r.tailAt).length))
 	r.tailAt = r.after(r.tailAt, int(bytes))
 	r.tail.Store(r.tail.Load() + bytes)
 }
 
-// after is the place so many bytes behind another one.
+// after is the offset this many bytes after another one.
 func (r *packetRing) after(at, bytes int) int {
 	if at += bytes; at >= len(r.mem) {
 		at -= len(r.mem)

@@ -2,24 +2,25 @@ package capture
 
 import "time"
 
-// A Trigger makes a recorder write.
+// A Trigger starts a recording.
 type Trigger struct {
 	Name string // for the comment in the file
 
-	// Fires looks at each packet and its source, in their order. It must keep nothing of them.
+	// Fires is called with each packet and its source, in order, and returns whether the packet
+	// starts a recording. It must not keep references to them.
 	Fires func(*Packet, *Source) bool
 }
 
-// maxQueued is how many recordings may wait to be written. Triggers that come then are counted.
+// maxQueued is how many recordings may wait to be written. Further triggers are only counted.
 const maxQueued = 16
 
-// Trigger makes the recorder write what it has, and what comes within the time Post. It may be
-// called by any goroutine, and does not wait. Of several calls at once, one counts.
+// Trigger makes the recorder write what it has, and what comes within the time Post. Any goroutine
+// may call it, and it does not wait. Of several calls at once, only one has an effect.
 func (r *Recorder) Trigger(name string) {
 	r.asked.Store(&Recording{Trigger: name, Time: time.Now()})
 }
 
-// fireAfterInterval begins a recording, unless the one before was fired a moment ago.
+// fireAfterInterval begins a recording, unless the previous one was fired less than Interval ago.
 func (r *Recorder) fireAfterInterval(why Recording) {
 	since := why.Time.Sub(r.last)
 	if r.present == nil && since >= 0 && since < r.options.Interval {
@@ -29,7 +30,7 @@ func (r *Recorder) fireAfterInterval(why Recording) {
 	r.fire(why)
 }
 
-// fire begins a recording of what is in the ring, unless one goes on.
+// fire begins a recording of what is in the ring, unless one is under way.
 func (r *Recorder) fire(why Recording) {
 	switch {
 	case r.present != nil:
@@ -47,7 +48,7 @@ func (r *Recorder) fire(why Recording) {
 	}
 }
 
-// finish ends the present recording after the packets that are in the ring now.
+// finish ends the present recording with the latest packet in the ring.
 func (r *Recorder) finish() {
 	r.present.end.Store(r.ring.head.Load())
 	r.present = nil

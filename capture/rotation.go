@@ -4,58 +4,58 @@ import (
 	"time"
 )
 
-// A Rotation makes a File a series of files: it says when one of them ends and the next begins, how
-// they are called, and when there are enough. Of each number, 0 is no limit.
+// A Rotation makes a File a series of files: it says when one file ends and the next begins, how
+// they are named, and when there are enough. A limit of 0 is no limit.
 type Rotation struct {
-	// Path returns the path of a file. It may be one that an earlier file had, which is
+	// Path returns the path of a file. If it is the path of an earlier file, that one is
 	// overwritten.
 	Path func(Place) string
 
-	Size    int64  // a packet that finds more bytes than this in the file goes into the next one
-	Packets uint64 // of a file
+	Size    int64  // when a file has more bytes than this, the next packet begins a new file
+	Packets uint64 // packets in a file
 
-	// Period is how long a file is written to. It ends by the wall clock whether packets come or
-	// not, and its packets are those that are stamped before. Periods begin at Origin plus a
-	// multiple of Period or, where Origin is zero, with each file.
+	// Period is how long a file is written to. It ends by the wall clock, even if no packets come,
+	// and the file gets the packets that are stamped before its end. Periods begin at Origin plus a
+	// multiple of Period or, if Origin is zero, with each file.
 	Period time.Duration
 	Origin time.Time
 
-	// Stamped, in place of the wall clock, lets files begin and end by the stamps of their packets,
-	// the first one with the first packet: that is for packets of capture files. There is a Period.
-	// Where FromFirst says so, Origin is the second of the first stamp.
+	// Stamped makes files begin and end by the stamps of their packets instead of the wall clock;
+	// the first file begins with the first packet. It is for packets of capture files, and needs a
+	// Period. FromFirst sets Origin to the first stamp, rounded down to a second.
 	Stamped, FromFirst bool
 
-	Files int // the session ends when so many files are finished
-	Keep  int // a ring: of the files that are finished, all but the last Keep-1 are removed
+	Files int // the session ends when this many files are finished
+	Keep  int // a ring: all finished files but the last Keep-1 are removed
 
-	// Left are files that an earlier run of the same ring has left, the oldest first. Those that
-	// are regular files, and to which nobody writes, are the ring's from Begin on: they count in
-	// Keep and MaxBytes, and are removed or written over as its own are.
+	// Left are files that an earlier run of the same ring has left, the oldest first. At Begin the
+	// ring takes over those that are regular files and that nobody writes to: they count in Keep
+	// and MaxBytes, and are removed or overwritten like its own.
 	Left []string
 
-	// NoOverwrite makes it an error of the kind [ErrNameTaken] where a file's name is taken by a
-	// regular file, of those that are not the ring's own.
+	// NoOverwrite makes it an error of the kind [ErrNameTaken] if a regular file with a file's name
+	// exists and is not one of the ring's own.
 	NoOverwrite bool
 
-	// MaxBytes is how many bytes all files together have at most, and MinFree how many are left
-	// free on their disk. Before the next write would go beyond that, the session ends or, in a
-	// ring, the oldest files are removed; it ends when there are none left.
+	// MaxBytes limits the bytes of all files together, and MinFree is how many bytes stay free on
+	// their disk. Before a write would violate them, the session ends or, in a ring, the oldest
+	// files are removed. The session ends when there are none left to remove.
 	MaxBytes, MinFree int64
 
-	// Atomic lets a file have the name of Path only when it is finished, and ".partial" behind that
-	// before.
+	// Atomic gives a file the name of Path only when it is finished. Until then its name also ends
+	// in ".partial".
 	Atomic bool
 
-	// Finished is called with the path of each file that is finished, in their order, from one
-	// goroutine; nil = nothing. Rotation waits when it does not return.
+	// Finished, if not nil, is called with the path of each finished file, in order, from one
+	// goroutine. While it does not return, rotation may have to wait.
 	Finished func(path string)
 }
 
-// A Place is where a file stands in the series.
+// A Place is the position of a file in the series.
 type Place struct {
-	Number   int       // of all files, from 0
-	InPeriod int       // of those since the period began, from 0
-	Period   time.Time // when it began, by the wall clock
+	Number   int       // index among all files, from 0
+	InPeriod int       // index among the files of the period, from 0
+	Period   time.Time // when the period began, by the wall clock
 	Began    time.Time // when the file began, by the wall clock
 }
 
@@ -71,7 +71,7 @@ func (r *Rotation) first(now time.Time) Place {
 	return Place{Period: began, Began: now}
 }
 
-// period returns when the period began in which t is.
+// period returns the beginning of the period that contains t.
 func (r *Rotation) period(t time.Time) time.Time {
 	since := t.Sub(r.Origin)
 	n := since / r.Period
@@ -81,11 +81,11 @@ func (r *Rotation) period(t time.Time) time.Time {
 	return r.Origin.Add(n * r.Period)
 }
 
-// until returns when the period of a place ends.
+// until returns the end of a place's period.
 func (r *Rotation) until(p Place) time.Time { return p.Period.Add(r.Period) }
 
-// next returns the place behind p of a file that begins at a time. It is in the next period if the
-// time is, or in a later one.
+// next returns the place after p for a file that begins at a time. The time decides whether it is
+// in the same period or a later one.
 func (r *Rotation) next(p Place, at time.Time) Place {
 	next := Place{Number: p.Number + 1, InPeriod: p.InPeriod + 1, Period: p.Period, Began: at}
 	switch {
@@ -105,8 +105,8 @@ func (r *Rotation) next(p Place, at time.Time) Place {
 	return next
 }
 
-// setBack returns the place of the file that is written to, when the wall clock was set back before
-// it began: its period is counted again from now on.
+// setBack returns the current file's place after the wall clock was set back to before its period:
+// the period now starts at now or, with Origin, is the one that contains now.
 func (r *Rotation) setBack(p Place, now time.Time) Place {
 	p.Period = now
 	if !r.Origin.IsZero() {

@@ -505,7 +505,7 @@ func TestSeriesDiskFails(t *testing.T) {
 		session[p.Source].Bytes += uint64(len(p.Data))
 	}
 	own, err := f.End(session)
-	if err == nil || !strings.Contains(err.Error(), "to its disk: ") {
+	if err == nil || !strings.Contains(err.Error(), "to disk: ") {
 		t.Errorf("%v", err)
 	}
 	published := uint64(0)

@@ -7,30 +7,31 @@ import (
 	"iter"
 )
 
-// An Input is where [Run] takes packets from: a live [Session], or a [FileInput]. Run calls it from
-// one goroutine. Stop and Accounts may be called by any; Close comes last.
+// An Input is where [Run] takes packets from: a live [Session] or a [FileInput]. Run calls it from
+// one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
 	// Description describes the input to the outputs. Run asks for it before the first Read.
 	Description() Description
 
-	// Read waits for packets, puts as many into the slice as are at hand and it has room for, and
-	// returns how many. They are valid until the next call. idle, if not nil, is called whenever
-	// all packets at hand have been handed over, before Read waits for others, and about four times
-	// a second while it waits. The error is io.EOF at the end, or has what ended the input before.
+	// Read waits for packets, puts the available ones into the slice, as many as fit, and returns
+	// how many. They are valid until the next call. idle, if not nil, is called whenever all
+	// available packets have been handed over, before Read waits for others, and about four times a
+	// second while it waits. The error is io.EOF at the end, or says what ended the input early.
 	Read(packets []Packet, idle func()) (int, error)
 
-	// Accounts returns the accounts of the sources as they are now; after Read has returned an
-	// error, the final ones.
+	// Accounts returns the current accounts of the sources; after Read has returned an error, the
+	// final ones.
 	Accounts() (Accounts, error)
 
-	// Stop ends the input: Read then hands over what is still on its way, and ends.
+	// Stop ends the input: Read then returns the packets that are still on their way, and then an
+	// error.
 	Stop()
 
-	// Close ends the input and releases what it holds. It may be called again.
+	// Close ends the input and releases its resources. It may be called again.
 	Close() error
 }
 
-// A regulated input looks at how its outputs keep up, from when they have begun until end returns.
+// A regulated input watches how its outputs keep up, from when they have begun until end returns.
 type regulated interface {
 	regulate(outputs []Output) (end func())
 }
@@ -40,9 +41,9 @@ type regulated interface {
 // way, ends every output, closes the input and returns.
 //
 // It returns the accounts of the outputs, in their order. Packets that the input captured and an
-// output did not take are lost in that output's accounts. The error is nil where the end was asked
-// for. Otherwise it joins what ended the input, the first error of an output, and what went wrong
-// while everything was released.
+// output did not take are lost in that output's accounts. The error is nil if the end was
+// requested. Otherwise it joins what ended the input, the first error of an output, and errors from
+// releasing everything.
 func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, from.Stop)()
 	description := from.Description()
@@ -84,7 +85,7 @@ func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error)
 	return accounts, errors.Join(ended, failed, from.Close())
 }
 
-// begin begins the outputs, and returns how many it has tried before one of them failed.
+// begin begins the outputs, and returns how many it has tried, including one that failed.
 func begin(d Description, outputs []Output) (tried int, err error) {
 	for i, out := range outputs {
 		if err := out.Begin(d); err != nil {
@@ -94,8 +95,8 @@ func begin(d Description, outputs []Output) (tried int, err error) {
 	return len(outputs), nil
 }
 
-// write moves packets to the outputs until the input ends, and returns the error of an output. It
-// needs memory for as many packets as are to be moved at a time.
+// write moves packets to the outputs until the input ends, and returns the error of an output.
+// packets is memory for the packets that are moved at a time.
 func write(from Input, outputs []Output, packets []Packet) (err error) {
 	idle := func() {
 		if err != nil {
@@ -141,8 +142,8 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 	return Run(ctx, s, outputs...)
 }
 
-// Read is that of an [Input]. The packets that are on their way when the session is stopped are
-// handed over before io.EOF. It allocates nothing.
+// Read implements [Input]. Packets that are on their way when the session is stopped are returned
+// before io.EOF. It allocates nothing.
 func (s *Session) Read(packets []Packet, idle func()) (int, error) {
 	s.laps.lap(writing)
 	s.reader.idle = idle
@@ -155,7 +156,7 @@ func (s *Session) Read(packets []Packet, idle func()) (int, error) {
 	return n, nil
 }
 
-// regulate lets the rate of an adaptive session follow how its outputs keep up.
+// regulate adapts the rate of an adaptive session to how its outputs keep up.
 func (s *Session) regulate(outputs []Output) (end func()) {
 	if s.throttle == nil {
 		return func() {}
@@ -165,8 +166,8 @@ func (s *Session) regulate(outputs []Output) (end func()) {
 }
 
 // Packets returns the session's packets, each valid until the next one, until ctx is done or
-// something else happens that would end Run. If that is an error, it comes last, without a packet.
-// A loop that is left early leaves the session running. The caller must still call Close.
+// something else happens that would end Run. An error comes last, without a packet. Breaking out of
+// the loop leaves the session running. The caller must call Close in any case.
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()

@@ -27,14 +27,14 @@ type sampler struct {
 	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
 	barrier   barrier
 	flowSeed  uint64 // random for each session, the same on all its interfaces
-	closes    bool   // tracers let no packets in once `closed` is set
+	closes    bool   // there are tracers, which accept no new packets once the map `closed` is set
 	stamping  samplerStamping
-	worth     string    // what HostLowprecStamp's stamps are; "" = they are others
-	polls     link.Link // tells the programs when a NAPI poll ends; nil = nothing does
+	worth     string    // what HostLowprecStamp's stamps are, in words; "" = another Stamp
+	polls     link.Link // the program that tells when a NAPI poll ends; nil = none
 }
 
-// newSampler makes the maps for a session with these sources and so many hooks. It takes the
-// transport over.
+// newSampler creates the maps for a session with these sources and this many hooks. It takes over
+// the transport.
 func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler, error) {
 	if most := int(samplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
@@ -54,7 +54,7 @@ func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler,
 	spec.Maps[samplerMapAccounts].MaxEntries = uint32(len(sources))
 	spec.Maps[samplerMapPassages].MaxEntries = uint32(hooks)
 	if o.First == 0 {
-		spec.Maps[samplerMapFlows].MaxEntries = 1 // it would be large, and is not used
+		spec.Maps[samplerMapFlows].MaxEntries = 1 // it is not used, and would be large
 	}
 	if err := t.prepare(spec, sources); err != nil {
 		return nil, errors.Join(err, t.close())
@@ -71,8 +71,7 @@ func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler,
 	return k, nil
 }
 
-// makeMaps makes every map except those of constants, because each program has constants of its
-// own.
+// makeMaps creates every map except those of constants, because each program has its own constants.
 func (k *sampler) makeMaps() error {
 	for name, spec := range k.spec.Maps {
 		if name == ".rodata" {
@@ -109,7 +108,7 @@ func (k *sampler) makeMaps() error {
 	return nil
 }
 
-// openAccounts writes into each account whose it is, and what each packet stands for.
+// openAccounts writes into each account its CPU and the weight of its packets.
 func (k *sampler) openAccounts() error {
 	perCPU := make([]samplerAccount, ebpf.MustPossibleCPU())
 	for cpu := range perCPU {
@@ -124,8 +123,8 @@ func (k *sampler) openAccounts() error {
 	return nil
 }
 
-// packetCost is what a packet costs in the token bucket at this rate in packets per second: the
-// time between two packets, in the program's unit.
+// packetCost is what a packet costs in the token bucket at a rate in packets per second: the time
+// between two packets, in the program's unit.
 func packetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0
@@ -148,7 +147,7 @@ func (k *sampler) loadHooks(hooks []hook) error {
 // constants are values of `volatile const` variables of bpf/sampler.c, by their names.
 type constants map[string]any
 
-// companions asks for those at a source.
+// companions returns the companions at a source.
 func (k *sampler) companions(src *Source) (c Companions, err error) {
 	if k.options.Companions != nil {
 		c, err = k.options.Companions(*src)
@@ -156,13 +155,13 @@ func (k *sampler) companions(src *Source) (c Companions, err error) {
 	return c, err
 }
 
-// A loading says which program of bpf/sampler.c is loaded, and how.
+// A loading says which program of bpf/sampler.c to load, and how.
 type loading struct {
 	name   string
 	filter packetFilter
 	with   Companions
-	own    constants               // besides those of the options and of the filter
-	adjust func(*ebpf.ProgramSpec) // changes the specification; nil = leaves it
+	own    constants               // in addition to those of the options and of the filter
+	adjust func(*ebpf.ProgramSpec) // changes the specification; nil = no change
 }
 
 // load loads one program.
@@ -210,9 +209,9 @@ func (k *sampler) load(l loading) (program, error) {
 	return program{Program: coll.DetachProgram(name)}, nil
 }
 
-// kernelTypes are those of the kernel without its modules, which have nothing that a program at XDP
-// reads. Where the kernel does not describe its types there are none, and the verifier removes what
-// would read them.
+// kernelTypes returns the types of the kernel without its modules, because XDP programs read no
+// type of a module. It is empty if the kernel does not describe its types; the verifier then
+// removes the code that would read them.
 func kernelTypes() (*btf.Spec, error) {
 	types, err := btf.LoadKernelSpec()
 	if !errors.Is(err, ebpf.ErrNotSupported) {
@@ -225,7 +224,7 @@ func kernelTypes() (*btf.Spec, error) {
 	return none.Spec()
 }
 
-// constants returns the constants that all programs have in common, and those of a filter.
+// constants returns the constants that all programs share, and those of a filter.
 func (k *sampler) constants(f packetFilter) constants {
 	o := k.options
 	return constants{
@@ -247,7 +246,7 @@ func (k *sampler) constants(f packetFilter) constants {
 	}
 }
 
-// oneInOf has the rates of the verdicts, as the program takes them.
+// oneInOf returns the rates of the verdicts, as the program expects them.
 func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
 	for v := range rates {
 		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
@@ -255,11 +254,11 @@ func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
 	return rates
 }
 
-// keepBelow is the bound that a uniformly distributed 32-bit number does not exceed with a
-// probability of 1/n.
+// keepBelow is the bound that a uniformly distributed 32-bit number stays below with a probability
+// of 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
-// verdictList has the verdicts as the program takes them, at most maxVerdicts.
+// verdictList returns the verdicts, at most maxVerdicts, as the program expects them.
 func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
 	for i, v := range verdicts {
 		list[i] = uint32(v)
@@ -267,7 +266,7 @@ func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
 	return list
 }
 
-// accounts reads what the programs counted of each source, summed over the CPUs.
+// accounts reads what the programs counted for each source, summed over the CPUs.
 func (k *sampler) accounts() ([]programAccount, error) {
 	sums := make([]programAccount, len(k.sources))
 	for i := range sums {
@@ -288,7 +287,7 @@ func (k *sampler) accounts() ([]programAccount, error) {
 	return sums, nil
 }
 
-// perCPU reads what the programs counted of a source on each CPU.
+// perCPU reads what the programs counted for a source on each CPU.
 func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
 	if err := k.maps[samplerMapAccounts].Lookup(uint32(source), &perCPU); err != nil {
 		return nil, fmt.Errorf("read the counters of %s: %w", k.sources[source].Label(), err)
@@ -296,9 +295,10 @@ func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
 	return perCPU, nil
 }
 
-// letOut returns when no packet is between the entry and the exit of a traced program, and lets no
-// more in. While fentry is detached, the kernel leaves fexit out for packets that are there: then
-// the entries would be more than the exits, and a later packet would leave in place of one of them.
+// letOut stops the tracers from accepting new packets, and returns when none is between the entry
+// and the exit of a traced program. This must come before fentry is detached: the kernel then skips
+// fexit for packets that are in the program, so there would be more entries than exits, and the
+// exit of a later packet would be taken for that of an earlier one.
 func (k *sampler) letOut() error {
 	if !k.closes {
 		return nil
@@ -309,8 +309,8 @@ func (k *sampler) letOut() error {
 	return k.barrier.wait()
 }
 
-// close releases the maps and the transport. The programs are the hooks' to close, and the rings
-// the reader's.
+// close releases the maps and the transport. The hooks close the programs, and the reader closes
+// the rings.
 func (k *sampler) close() error {
 	errs := []error{k.barrier.close(), k.transport.close()}
 	if k.polls != nil {

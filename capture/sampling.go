@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// The line of a file's comment that begins with SamplingComment says how packets were chosen, in
-// parts that SamplingSeparator joins. Each begins with words of its own, by which ParseSampling
-// tells them apart.
+// The line of a file's comment that begins with SamplingComment says how packets were sampled, in
+// parts joined by SamplingSeparator. ParseSampling recognizes each part by its first words.
 const (
 	SamplingComment   = "sampling: "
 	SamplingSeparator = "; of these "
@@ -20,7 +19,7 @@ const (
 	verdictWords = " with the verdict "
 )
 
-// sampling says which packets are kept, in the order in which that is decided.
+// sampling says which packets are kept, in the order of the decisions.
 func (o *Options) sampling() string {
 	var kept, byVerdict []string
 	if o.SampleFlows > 1 {
@@ -40,9 +39,9 @@ func (o *Options) sampling() string {
 	}
 	switch {
 	case o.Adaptive && o.MaxRate > 0:
-		kept = append(kept, fmt.Sprintf("one packet of as many as it takes to keep about %d per second or as many as there is room for, at random", o.MaxRate))
+		kept = append(kept, fmt.Sprintf("a random share of packets, adapted to keep about %d per second or as many as there is room for", o.MaxRate))
 	case o.Adaptive:
-		kept = append(kept, "one packet of as many as it takes to keep as many as there is room for, at random")
+		kept = append(kept, "a random share of packets, adapted to keep as many as there is room for")
 	case o.MaxRate > 0:
 		kept = append(kept, fmt.Sprintf("%s%d packets per second", rateWords, o.MaxRate))
 	}
@@ -52,9 +51,9 @@ func (o *Options) sampling() string {
 	return strings.Join(kept, SamplingSeparator)
 }
 
-// ParseSampling reads what the comment of a file says about sampling. It returns, in words, how
-// packets were passed over at no fixed rate, so that no weight tells of them, and whether each
-// verdict had a rate of its own.
+// ParseSampling reads what the comment of a file says about sampling. passedOver are the parts that
+// skip packets without being counted in a weight, in words. byVerdict tells whether each verdict
+// had its own rate.
 func ParseSampling(comment string) (passedOver []string, byVerdict bool) {
 	for line := range strings.Lines(comment) {
 		said, ok := strings.CutPrefix(strings.TrimSpace(line), SamplingComment)

@@ -131,7 +131,7 @@ func TestFaultyRing(t *testing.T) {
 			for i, a := range test.want {
 				if a.Unexplained != 0 {
 					unexplained = append(unexplained, fmt.Sprintf(
-						"source%d: the account does not add up, which is a fault of xdpcap or of the kernel: %s", i, a.Equation()))
+						"source%d: the account does not add up, which is a bug of xdpcap or of the kernel: %s", i, a.Equation()))
 				}
 			}
 			if diff := cmp.Diff(unexplained, notices); diff != "" {

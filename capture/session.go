@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Session is a running capture. Run and Packets are for one goroutine; every other method may be
-// called by any. Close comes last.
+// A Session is a running capture. Run and Packets belong to one goroutine; any goroutine may call
+// the other methods. Close is called last.
 type Session struct {
 	options Options
 	sources []Source
@@ -31,18 +31,18 @@ type Session struct {
 	throttle *throttle // nil unless the session is adaptive; it has no loss watch then
 
 	stop     sync.Once
-	hooking  sync.Mutex  // held while hooks are checked, and until they are detached
-	detached atomic.Bool // and no program of the session runs any more
+	hooking  sync.Mutex  // held while hooks are checked, and while they are detached
+	detached atomic.Bool // all hooks are detached, and no program of the session runs any more
 
 	promiscuous []io.Closer // one for each interface in promiscuous mode
 
 	noticing sync.Mutex // held while Options.Notice runs
 
 	mu     sync.Mutex
-	causes []error // what ended the session, and what went wrong with detaching
+	causes []error // what ended the session, and errors of detaching
 }
 
-// Open attaches to the interfaces and begins to capture, or attaches to none.
+// Open attaches to the interfaces and starts capturing. After an error it is attached to none.
 func Open(o Options) (*Session, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -62,8 +62,8 @@ func Open(o Options) (*Session, error) {
 	return open(o, hooks, o.transport())
 }
 
-// open makes a session of hooks whose records come by a transport. The hooks are closed with the
-// session, or at once after an error.
+// open makes a session of hooks and a transport. The hooks are closed with the session, or at once
+// after an error.
 func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 	s := &Session{options: o, hooks: hooks}
 	if err := s.open(t); err != nil {
@@ -141,14 +141,14 @@ func (s *Session) openReader() (err error) {
 	return r.addRings()
 }
 
-// Sources are where the session's packets come from: the interfaces in the order of
-// Options.Interfaces, each with its hooks.
+// Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
+// with its hooks.
 func (s *Session) Sources() []Source { return slices.Clone(s.sources) }
 
-// Options are the options of Open with the defaults filled in.
+// Options returns the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 
-// ended returns why the session has ended: io.EOF where the end was asked for.
+// ended returns why the session has ended: io.EOF if the end was requested.
 func (s *Session) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,21 +171,21 @@ func (s *Session) fail(err error) {
 	s.mu.Unlock()
 }
 
-// notice tells the caller what does not end the session.
+// notice calls Options.Notice, from one goroutine at a time.
 func (s *Session) notice(err error) {
 	s.noticing.Lock()
 	defer s.noticing.Unlock()
 	s.options.notice(err)
 }
 
-// Stop detaches from the interfaces and waits, about 20 ms, until no sampling program runs any
-// more. Run and Packets then hand over the packets that are still in the rings, and end.
+// Stop detaches from the interfaces and waits about 20 ms, until no sampling program runs any more.
+// Run and Packets then hand over the packets that are still in the rings, and return.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.hooking.Lock()
 		defer s.hooking.Unlock()
 		if s.watch != nil {
-			s.fail(errors.Join(s.watch.look()...)) // what went blind in the last second
+			s.fail(errors.Join(s.watch.look()...)) // hooks that went blind in the last second
 		}
 		s.fail(s.unsetPromiscuous())
 		if s.sampler != nil {
@@ -208,8 +208,8 @@ func (s *Session) Stop() {
 	})
 }
 
-// Accounts returns the accounts of the sources as they are now; after the session has ended, the
-// final ones.
+// Accounts returns the current accounts of the sources; after the session has ended, the final
+// ones.
 func (s *Session) Accounts() (Accounts, error) { return s.ledger.accounts(s.sampler.accounts) }
 
 // Close detaches and releases everything, and may be called again. Packets that are still in the

@@ -11,14 +11,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Stamp is the clock that packets are stamped by, besides the host's, by which they are ordered.
+// A Stamp is the clock that stamps packets. Packets are always ordered by the host's clock.
 type Stamp int
 
 const (
-	HostStamp            Stamp = iota // CLOCK_REALTIME, as the sampling program takes it
-	HostLowprecStamp                  // the same, but not read for each packet: see Options.Stamp
-	AdapterStamp                      // the card's, brought to CLOCK_REALTIME by a measured offset
-	AdapterUnsyncedStamp              // the card's, in ns of its own clock
+	HostStamp            Stamp = iota // CLOCK_REALTIME, taken by the sampling program
+	HostLowprecStamp                  // CLOCK_REALTIME, but not read for each packet: see Options.Stamp
+	AdapterStamp                      // the card's clock, converted to CLOCK_REALTIME by a measured offset
+	AdapterUnsyncedStamp              // the card's clock, in its own ns
 )
 
 var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
@@ -33,7 +33,7 @@ func (s Stamp) String() string {
 	return stampNames[s]
 }
 
-// ParseStamp reads the name of a Stamp, as tcpdump has them.
+// ParseStamp reads the name of a Stamp. The names are tcpdump's.
 func ParseStamp(name string) (Stamp, error) {
 	for s, own := range stampNames {
 		if name == own {
@@ -43,7 +43,7 @@ func ParseStamp(name string) (Stamp, error) {
 	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
 }
 
-// StampTypes are those that packets of the interface can have: the host's first.
+// StampTypes returns the stamps that packets of the interface can have, the host's first.
 func StampTypes(name string) ([]Stamp, error) {
 	ifi, err := xdp.EthernetInterface(name)
 	if err != nil {
@@ -58,14 +58,14 @@ func StampTypes(name string) ([]Stamp, error) {
 	return types, nil
 }
 
-// cardStamps turns the card's stamps of a source into those that its packets get. A nil one is of a
-// source whose packets have the host's.
+// cardStamps converts the card's raw stamps of a source to packet stamps. nil is for a source whose
+// packets have the host's stamps.
 type cardStamps struct {
 	kind     Stamp
 	notice   func(error)
 	clock    *clock.Card   // nil without AdapterStamp
-	failed   bool          // to be compared, once
-	stamping *xdp.Stamping // nil where the card stamped all packets before, or cannot be told to
+	failed   bool          // a comparison with the system's clock failed, and a notice said so
+	stamping *xdp.Stamping // nil if the card stamped all packets already, or cannot be told to
 }
 
 // open opens the clock.
@@ -80,20 +80,20 @@ func (c *cardStamps) open(ifi *xdp.Interface) (err error) {
 	return nil
 }
 
-// begin lets the card stamp all packets.
+// begin tells the card to stamp all packets.
 func (c *cardStamps) begin(ifi *xdp.Interface) (err error) {
 	if c == nil {
 		return nil
 	}
 	c.stamping, err = xdp.StampAll(ifi)
 	if errors.Is(err, xdp.ErrStamping) {
-		c.notice(fmt.Errorf("packets that the card does not stamp by itself have the host's stamps: %w", err))
+		c.notice(fmt.Errorf("cannot tell the card to stamp all packets, and those that it does not stamp have the host's stamps: %w", err))
 		return nil
 	}
 	return err
 }
 
-// end puts back what begin has set. It may be called again.
+// end restores what begin has set. It may be called again.
 func (c *cardStamps) end() error {
 	if c == nil || c.stamping == nil {
 		return nil
@@ -110,13 +110,13 @@ func (c *cardStamps) close() error {
 	return c.clock.Close()
 }
 
-// farStamp is how far the card's stamp may be from the host's, in ns. What is farther is none: the
-// clock was set since it was last compared, or what the driver tells is no time.
+// farStamp is how far the card's stamp may be from the host's, in ns. A stamp farther away is not
+// used: the clock was set since it was last compared, or the driver's value is not a time.
 const farStamp = int64(time.Second)
 
-// at returns the stamp of a packet that the card has received at this time of its own, or 0 where
-// that is no stamp. host is what the host's clock says, and offset what CLOCK_MONOTONIC is to be
-// added for it.
+// at returns the stamp of a packet from the card's raw stamp, or 0 if that cannot be used. host is
+// the packet's time by the host's clock, and offset the difference of that clock to
+// CLOCK_MONOTONIC.
 func (c *cardStamps) at(card uint64, host, offset int64) int64 {
 	switch {
 	case card == 0 || card > math.MaxInt64:
@@ -131,20 +131,20 @@ func (c *cardStamps) at(card uint64, host, offset int64) int64 {
 	return stamp
 }
 
-// A CardClock is how a card's clock relates to the system's.
+// A CardClock says how a card's clock relates to the system's.
 type CardClock struct {
 	Name   string        // /dev/ptp0
-	Ahead  time.Duration // of CLOCK_REALTIME, when it was last measured
-	Within time.Duration // that is wrong by half of this at most
-	Faster float64       // than the system's: 1e-6 is a microsecond per second; 0 = not known yet
+	Ahead  time.Duration // how far it was ahead of CLOCK_REALTIME when last measured
+	Within time.Duration // Ahead is wrong by at most half of this
+	Faster float64       // how much faster it is than the system's: 1e-6 is 1 us per second; 0 = not known yet
 }
 
 func (c CardClock) String() string {
 	return fmt.Sprintf("%s is %v ahead of the system's clock, within %v, and gains %.3f us per second", c.Name, c.Ahead, c.Within/2, c.Faster*1e6)
 }
 
-// CardClocks are the clocks by which the session's sources are stamped, in the order of Sources. It
-// is nil for a source of which packets have another stamp than AdapterStamp.
+// CardClocks returns the clocks of the sources' cards, in the order of Sources. The clock is nil
+// for a source without AdapterStamp.
 func (s *Session) CardClocks() []*CardClock {
 	clocks := make([]*CardClock, len(s.sources))
 	offset, _, err := clock.Offset()
@@ -173,13 +173,13 @@ func (s *Session) measureClocks() {
 		}
 		if err := stamps.clock.Measure(); err != nil && !stamps.failed {
 			stamps.failed = true
-			s.notice(fmt.Errorf("the card's stamps go by its clock as it was: %w", err))
+			s.notice(fmt.Errorf("the card's clock cannot be compared again, and its stamps use the last comparison: %w", err))
 		}
 	}
 }
 
-// SetCards tells whether the session has told a card to stamp packets, which needs CAP_NET_ADMIN to
-// be put back at its end.
+// SetCards tells whether the session has told a card to stamp packets. Undoing that at the end of
+// the session needs CAP_NET_ADMIN.
 func (s *Session) SetCards() bool {
 	s.hooking.Lock()
 	defer s.hooking.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// chooseStamping finds out how seldom the programs can read the clock, where packets need not have
-// its exact time. It is called before they are loaded.
+// chooseStamping finds out how seldom the programs can read the clock if packets need no exact
+// time. It is called before the programs are loaded.
 func (k *sampler) chooseStamping() error {
 	switch {
 	case k.options.Stamp == HostLowprecStamp:
@@ -29,10 +29,10 @@ func (k *sampler) chooseLowprec() error {
 	k.stamping = samplerStampingEVERY_TICK
 	k.worth = fmt.Sprintf("that of the last tick of the kernel's clock, which is every %v", tick)
 	if k.options.Transport != TransportRing {
-		return nil // perf's rings have no place that shows the stamp of the poll that runs
+		return nil // perf's rings cannot show the stamp of the current poll
 	}
 	if err := k.followPolls(); err != nil {
-		k.options.notice(fmt.Errorf("time stamps of the type %v are those of the last tick of the kernel's clock, every %v, because it is not known when a poll ends: %w", HostLowprecStamp, tick, err))
+		k.options.notice(fmt.Errorf("time stamps of the type %v have the resolution of the kernel's clock tick, %v, because the end of a poll is not known: %w", HostLowprecStamp, tick, err))
 		return nil
 	}
 	k.stamping = samplerStampingEVERY_POLL
@@ -40,7 +40,7 @@ func (k *sampler) chooseLowprec() error {
 	return nil
 }
 
-// followPolls lets the rings know when a NAPI poll ends.
+// followPolls attaches the program that marks in the rings when a NAPI poll ends.
 func (k *sampler) followPolls() error {
 	p, err := k.load(loading{name: samplerProgEndPoll})
 	if err == nil {
@@ -53,7 +53,7 @@ func (k *sampler) followPolls() error {
 	return nil
 }
 
-// ticks returns nil where stamps are not those of ticks.
+// ticks returns nil if stamps are not those of clock ticks.
 func (k *sampler) ticks() *ticks {
 	if k.stamping == samplerStampingEVERY_TICK {
 		return new(ticks)
@@ -61,13 +61,13 @@ func (k *sampler) ticks() *ticks {
 	return nil
 }
 
-// ticks tells up to where the order is final of packets that have the stamps of the kernel's ticks.
-// It is nil where packets have others.
+// ticks tells up to which stamp the order of packets is final if their stamps are clock ticks of
+// the kernel. It is nil for other stamps.
 type ticks struct{ last int64 }
 
-// before returns the last tick at or before a time, of which it is known that all records from
-// before it are there: later ones have the stamp of this tick, or of a later one. Where the last
-// tick came after that time, it returns what it did at the call before.
+// before returns the last tick at or before a time. All records from before that tick have arrived:
+// later records have the stamp of this tick or of a later one. If the kernel's last tick is later
+// than the time, it returns the same tick as the previous call.
 func (t *ticks) before(until int64) int64 {
 	if t == nil {
 		return until

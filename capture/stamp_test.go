@@ -173,7 +173,7 @@ func TestAdapterRotation(t *testing.T) {
 		counts = append(counts, len(all))
 		for _, want := range []string{
 			"eth9: the card was asked for timestamp\n",
-			"time stamps: adapter_unsynced; packets that the card gave none have the host's; packets are in the order of the host's, so stamps may step back\n",
+			"time stamps: adapter_unsynced; packets without a stamp from the card have the host's; packets are in the order of the host's stamps, so stamps may step back\n",
 		} {
 			if !bytes.Contains(raw, []byte(want)) {
 				t.Errorf("%s does not say %q", path, want)
@@ -237,7 +237,7 @@ func TestCardClocks(t *testing.T) {
 	for range 3 {
 		s.measureClocks()
 	}
-	want := []string{"the card's stamps go by its clock as it was: compare /dev/ptp9 with the system's clock: asleep"}
+	want := []string{"the card's clock cannot be compared again, and its stamps use the last comparison: compare /dev/ptp9 with the system's clock: asleep"}
 	if diff := cmp.Diff(want, notices); diff != "" {
 		t.Error(diff)
 	}

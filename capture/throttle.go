@@ -8,16 +8,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// throttleInterval is how often an adaptive session looks whether it keeps up.
+// throttleInterval is how often an adaptive session checks whether it keeps up.
 const throttleInterval = 100 * time.Millisecond
 
-// A throttle lets an adaptive session keep as many packets as its reader, its rings and its outputs
-// take. It has a goroutine of its own.
+// A throttle makes an adaptive session keep as many packets as its reader, its rings and its
+// outputs can take. It has its own goroutine.
 type throttle struct {
 	session *Session
 	pace    pace
 	history history
-	told    bool // that not all packets are kept
+	told    bool // a notice said that not all packets are kept
 
 	mu      sync.Mutex
 	outputs []backlogged
@@ -26,10 +26,10 @@ type throttle struct {
 	quit, done chan struct{}
 }
 
-// A backlogged output has a queue of packets that wait for a file.
+// A backlogged output has a queue of packets that wait to be written.
 type backlogged interface {
-	// backlog returns how many bytes were put into the queue so far, how many of them were taken
-	// out, and how many may wait. Any goroutine may call it between Begin and End.
+	// backlog returns how many bytes were added to the queue so far, how many of them were written,
+	// and how many may wait. Any goroutine may call it between Begin and End.
 	backlog() (added, written, limit int64)
 }
 
@@ -40,7 +40,7 @@ func (s *Session) startThrottle() {
 	go t.run()
 }
 
-// watch takes up the outputs, which have begun.
+// watch adds the outputs. They must have begun.
 func (t *throttle) watch(outputs []Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,23 +61,23 @@ func (t *throttle) run() {
 			return
 		case <-ticker.C:
 			if err := t.look(); err != nil {
-				t.session.notice(fmt.Errorf("the rate of sampling stays at one packet of %d: %w", t.pace.oneIn, err))
+				t.session.notice(fmt.Errorf("the sampling rate stays at one packet of %d: %w", t.pace.oneIn, err))
 				return
 			}
 		}
 	}
 }
 
-// end makes the goroutine end, without waiting for that.
+// end makes the goroutine end, and does not wait for it.
 func (t *throttle) end() { t.ending.Do(func() { close(t.quit) }) }
 
-// close joins the goroutine. Outputs are not asked any more after that.
+// close joins the goroutine. After it, backlog is no longer called.
 func (t *throttle) close() {
 	t.end()
 	<-t.done
 }
 
-// look changes the rate by what was done since the last looks, and by what waits to be done.
+// look adapts the rate to the work done since the last looks and to the work that waits.
 func (t *throttle) look() error {
 	now, err := t.read()
 	if err != nil {
@@ -90,11 +90,11 @@ func (t *throttle) look() error {
 		return nil
 	}
 	if err := t.session.sampler.maps[samplerMapRates].Update(uint32(0), t.pace.oneIn, ebpf.UpdateAny); err != nil {
-		return fmt.Errorf("change the rate of sampling: %w", err)
+		return fmt.Errorf("change the sampling rate: %w", err)
 	}
 	if !t.told {
 		t.told = true
-		t.session.notice(fmt.Errorf("more packets come than can be kept: one of %d is kept from now on, or as many as there is room for, and each says for how many it stands", t.pace.oneIn))
+		t.session.notice(fmt.Errorf("more packets come than can be kept: keeping one of %d from now on, or as many as there is room for; each records how many packets it represents", t.pace.oneIn))
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (t *throttle) read() (w workload, err error) {
 		}
 		for _, a := range perCPU {
 			if a.Sampled == 0 {
-				continue // it may have no ring yet, against which no rate helps
+				continue // it may have no ring yet, and no rate helps against that
 			}
 			// The kernel copies the counters one after the other while packets come.
 			w.pool += a.Seen - min(a.Seen, a.FilteredOut)

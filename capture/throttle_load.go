@@ -6,50 +6,50 @@ import (
 )
 
 const (
-	// busyTarget is for which part of its time the reader of an adaptive session may be at work.
-	// The rest is for moments at which more packets come, or the machine has other work.
+	// busyTarget is the share of time in which the reader of an adaptive session may be busy. The
+	// rest is a reserve for bursts, and for other work of the machine.
 	busyTarget = 0.75
-	// averageTime is over what time the bytes that an output writes are averaged: a stall of a
-	// second takes a third of them away.
+	// averageTime is the time over which the bytes that an output writes are averaged. A stall of
+	// one second lowers the average by a third.
 	averageTime = 3 * time.Second
-	// A queue is to have room for what comes within this time, even if nothing is written.
+	// A queue should have room for what comes within this time, even if nothing is written.
 	fullTime = time.Second
-	// A queue that fills up is that of an output which stalls, or of one which is too slow. Only
-	// when as much has waited for this time, it is the latter.
+	// A queue fills up when its output stalls or is too slow. Only if the queue has stayed full for
+	// this time is the output too slow.
 	stallTime = 3 * time.Second / 2
-	// An output or a reader that has done nothing for this time stalls, and what it did before does
-	// not tell how fast it is.
+	// An output or a reader that has done nothing for this time stalls, and its past work does not
+	// tell how fast it is.
 	silentTime = time.Second
-	// trendTime is over what time a queue grows or shrinks.
+	// trendTime is the time over which a queue's growth is measured.
 	trendTime = time.Second / 2
 )
 
-// A workload is what a session has done until some time or, as a difference, between two.
+// A workload is what a session has done up to a time or, as a difference, between two times.
 type workload struct {
 	at      time.Time
-	elapsed time.Duration // of a difference
+	elapsed time.Duration // the time between the two; only in a difference
 
-	pool   uint64 // packets that came to be sampled, unless SampleFlows or First have chosen some
-	kept   uint64 // packets that were drawn
-	lost   uint64 // those of them that found no room in a ring
+	pool   uint64 // packets that passed the filter, from which samples are drawn
+	kept   uint64 // packets drawn from the pool
+	lost   uint64 // part of kept: packets that found no room in a ring
 	taken  uint64 // packets that the reader has handed over
 	rested time.Duration
 	queues []queueWork
 }
 
-// queueWork is what went through the queue of an output, in bytes.
+// queueWork is what an output's queue has handled, in bytes.
 type queueWork struct{ added, written, waiting, limit int64 }
 
-// autoQueue is how many bytes may wait in a queue at most where the rate follows it. A queue may
-// take more than that in a stall. But what waits is written before the session has ended, and so
-// much alone takes a slow disk a minute or two.
+// autoQueue is how many bytes may wait in a queue before the rate falls. During a stall more may
+// wait. The limit exists because everything that waits is written before the session ends, and this
+// much already takes a slow disk a minute or two.
 const autoQueue = 256 << 20
 
 func newQueueWork(added, written, limit int64) queueWork {
 	return queueWork{added, written, added - written, min(limit, autoQueue)}
 }
 
-// since returns what was done after another time.
+// since returns the work done since an earlier time.
 func (w *workload) since(before *workload) *workload {
 	d := *w
 	d.elapsed = w.at.Sub(before.at)
@@ -66,7 +66,7 @@ func (w *workload) since(before *workload) *workload {
 	return &d
 }
 
-// queue is what went through a queue, which may not have been there yet.
+// queue returns the work of queue i, or zero if the queue did not exist yet.
 func (w *workload) queue(i int) queueWork {
 	if i >= len(w.queues) {
 		return queueWork{}
@@ -74,19 +74,18 @@ func (w *workload) queue(i int) queueWork {
 	return w.queues[i]
 }
 
-// busy is how long the reader was not asleep.
+// busy is how long the reader was awake.
 func (w *workload) busy() time.Duration { return max(w.elapsed-w.rested, 0) }
 
-// speed is how many packets the reader took in a second in which it was not asleep.
+// speed is how many packets the reader took per second while it was awake.
 func (w *workload) speed() float64 {
 	return float64(w.taken) / max(w.busy(), time.Microsecond).Seconds()
 }
 
-// A history is what a session had done at its last looks, the oldest first: at most those of
-// averageTime.
+// A history has the workloads of the last looks, the oldest first. It covers at most averageTime.
 type history []workload
 
-// add adds a look, and forgets those that are not needed any more.
+// add adds a look, and drops those that are no longer needed.
 func (h *history) add(now workload) {
 	all := append(*h, now)
 	for len(all) > 2 && now.at.Sub(all[1].at) >= averageTime {
@@ -95,7 +94,8 @@ func (h *history) add(now workload) {
 	*h = all
 }
 
-// ago is the last look that was so long before the latest one, and whether there is one.
+// ago returns the last look that was at least this long before the latest one, and true; if there
+// is none, the oldest look and false.
 func (h history) ago(d time.Duration) (*workload, bool) {
 	now := &h[len(h)-1]
 	for i := len(h) - 2; i >= 0; i-- {
@@ -106,13 +106,13 @@ func (h history) ago(d time.Duration) (*workload, bool) {
 	return &h[0], false
 }
 
-// strain is how much is asked of the session, which keeps one packet of oneIn since the look before
-// the latest one. There are at least two looks.
+// strain returns how overloaded the session is. It has kept one packet of oneIn since the look
+// before the latest one. There must be at least two looks.
 func (h history) strain(o *Options, oneIn uint32) (s strain) {
 	now := &h[len(h)-1]
 	tick := now.since(&h[len(h)-2])
 	rate := float64(tick.kept)
-	if o.SampleFlows <= 1 && o.First == 0 { // then this is exact
+	if o.SampleFlows <= 1 && o.First == 0 { // only then is this exact
 		rate = float64(tick.pool) / float64(oneIn)
 	}
 	rate /= tick.elapsed.Seconds()
@@ -122,7 +122,7 @@ func (h history) strain(o *Options, oneIn uint32) (s strain) {
 		s.raise(strain{lasting: load, calm: load})
 	}
 	sizes := now.since(&h[0])
-	if sizes.taken < 100 { // then all packets so far tell more
+	if sizes.taken < 100 { // too few packets for a mean size: take all packets so far
 		sizes = now
 	}
 	for i := range now.queues {
@@ -131,9 +131,9 @@ func (h history) strain(o *Options, oneIn uint32) (s strain) {
 	return s
 }
 
-// ofReader is the strain on the reader and the rings, by a tick in which so many packets per second
-// were kept. Where the reader does not get round to sleeping, as also where it waits for an output
-// without a queue, what it has taken in the time for which it was awake tells how fast it can be.
+// ofReader is the strain on the reader and the rings, from a tick in which this many packets per
+// second were kept. A reader that never sleeps, which may also wait for an output without a queue,
+// is judged by its speed while it was awake.
 func (h history) ofReader(tick *workload, rate float64) strain {
 	load := tick.busy().Seconds() / tick.elapsed.Seconds() / busyTarget
 	isBusy := load > 1
@@ -146,14 +146,14 @@ func (h history) ofReader(tick *workload, rate float64) strain {
 		if before, ok := h.ago(silentTime); average.taken == 0 || ok && now.taken == before.taken {
 			return strain{calm: 1}
 		}
-		able := max(average.speed(), tick.speed()) // the average may have a stall in it
+		able := max(average.speed(), tick.speed()) // a stall may lower the average
 		load = max(min(load, rate/able/busyTarget), 0.9)
 	}
 	return strain{lasting: load, calm: load}
 }
 
-// ofQueue is the strain on the queue of an output, into which so many bytes per second are put.
-// There is room for more while less than a sixteenth of it waits, and that does not grow.
+// ofQueue is the strain on an output's queue, to which `in` bytes per second are added. The rate
+// may rise while the queue is less than a sixteenth full and does not grow.
 func (h history) ofQueue(i int, in float64) (s strain) {
 	average := h[len(h)-1].since(&h[0])
 	q := average.queues[i]
@@ -161,7 +161,7 @@ func (h history) ofQueue(i int, in float64) (s strain) {
 	grown := q.waiting - before.queue(i).waiting
 	written := float64(q.written) / average.elapsed.Seconds()
 	if h.hasWaited(i, 2, 2*throttleInterval) {
-		// A chunk is always room, so that a stall which lasts does not raise the rate without end.
+		// At least one chunk counts as room, so that a long stall does not raise oneIn without end.
 		room := float64(max(q.limit-q.waiting, chunkSize))
 		s.passing = in / (written + room/fullTime.Seconds())
 	}
@@ -180,8 +180,7 @@ func (h history) ofQueue(i int, in float64) (s strain) {
 	return s
 }
 
-// hasWaited tells whether at least one part of so many of a queue was in use at all looks of some
-// time.
+// hasWaited tells whether at least 1/parts of a queue was in use at all looks of the last d.
 func (h history) hasWaited(i int, parts int64, d time.Duration) bool {
 	now := &h[len(h)-1]
 	for k := len(h) - 1; k >= 0; k-- {

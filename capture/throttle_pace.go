@@ -3,21 +3,21 @@ package capture
 import "math"
 
 const (
-	// calmTicks is for how many looks in a row there must be room before more packets are kept.
+	// calmTicks is how many looks in a row must find room before more packets are kept.
 	calmTicks = 5
-	// maxOneIn bounds the rate of an adaptive session.
+	// maxOneIn is the largest oneIn of an adaptive session.
 	maxOneIn = 1 << 24
 )
 
-// A strain is how much is asked of what limits a session. Of each number, 1 is as much as it is to
-// do, and at 2 it should keep half as many packets.
+// A strain is the load on what limits a session. For each number, 1 is the intended load, and 2
+// means that the session should keep half as many packets.
 type strain struct {
-	lasting float64 // of what is overloaded as long as so many packets are kept
-	passing float64 // of a queue that has to last until its output writes again
-	calm    float64 // by this, more packets are kept where neither of the others is above 1
+	lasting float64 // on a part that stays overloaded while this many packets are kept
+	passing float64 // on a queue that must not fill up until its stalled output writes again
+	calm    float64 // decides how many more packets to keep if neither of the others is above 1
 }
 
-// raise makes the strain at least another one.
+// raise raises each number to at least that of another strain.
 func (s *strain) raise(by strain) {
 	s.lasting, s.passing, s.calm = max(s.lasting, by.lasting), max(s.passing, by.passing), max(s.calm, by.calm)
 }
@@ -26,18 +26,18 @@ func (s *strain) raise(by strain) {
 type pace struct {
 	oneIn  uint32
 	worked uint32  // the last rate that was enough, unless an output stalled
-	calm   int     // looks in a row at which there was room
-	most   float64 // the largest strain at these
+	calm   int     // looks in a row that found room
+	most   float64 // the largest calm strain at these
 }
 
 func newPace() pace { return pace{oneIn: 1, worked: 1} }
 
-// follow changes the rate after a look. Too much strain is followed at once, and by as much as is
-// needed. What was needed for a stall alone is taken back in one step, as soon as the rate from
-// before it would do. Of other room, only so much is taken as makes the strain 0.9, and at most
-// twice as many packets at a time, because what they take is known only then.
+// follow changes the rate after a look. It lowers the rate at once and as far as needed if the
+// strain is too high. A rate that was lowered only for a stall is restored in one step, as soon as
+// the earlier rate would do. Otherwise it raises the rate slowly, to a strain of 0.9 and at most to
+// twice as many packets at a time, because only then is it known what they cost.
 func (p *pace) follow(s strain) {
-	back := float64(p.oneIn) / float64(p.worked) // for how many of the packets that are kept now
+	back := float64(p.oneIn) / float64(p.worked) // how many times more packets the rate from before the stall keeps
 	switch now := max(s.lasting, s.passing); {
 	case now > 1:
 		p.oneIn = uint32(min(math.Ceil(float64(p.oneIn)*min(now, 16)), maxOneIn))

@@ -7,9 +7,9 @@ import (
 
 // A rest measures how long a goroutine has slept. Any goroutine may ask for the total.
 type rest struct {
-	mu    sync.Mutex // held for a moment: a sleep that ends must be counted once, not twice or never
+	mu    sync.Mutex // so that a sleep that ends during a call of total is counted exactly once
 	slept time.Duration
-	since time.Time // when the sleep that lasts began; zero = it is awake
+	since time.Time // when the current sleep began; zero = awake
 }
 
 func (r *rest) begin() {
@@ -25,7 +25,7 @@ func (r *rest) end() {
 	r.since = time.Time{}
 }
 
-// total has the sleep that lasts in it, and never decreases.
+// total includes the current sleep, and never decreases.
 func (r *rest) total() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

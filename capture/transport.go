@@ -7,20 +7,20 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Transport is how packets come from the kernel to this process.
+// A Transport says how packets come from the kernel to this process.
 type Transport int
 
 const (
-	// TransportDefault is TransportPerf or, with a Notice, TransportRing where this process may not
-	// have perf's rings.
+	// TransportDefault is TransportPerf. If this process may not use perf's rings, it is
+	// TransportRing, with a Notice.
 	TransportDefault Transport = iota
 	// TransportPerf sends packets through perf's rings, by bpf_perf_event_output.
 	TransportPerf
-	// TransportRing lets the programs write into memory that they share with this process, which
-	// costs the traffic a fraction of perf's time, and needs none of perf's privileges.
+	// TransportRing makes the programs write into memory that they share with this process. It
+	// delays the traffic by a fraction of what perf does, and needs none of perf's privileges.
 	TransportRing
-	// TransportAuto is TransportRing where the kernel has the memory for it, and else
-	// TransportDefault. Session.Options tells which one it became.
+	// TransportAuto is TransportRing if the kernel has the memory for it, and otherwise
+	// TransportDefault. Session.Options tells which one was chosen.
 	TransportAuto
 )
 
@@ -43,7 +43,8 @@ func ParseTransport(s string) (Transport, error) {
 	return 0, fmt.Errorf("transport %q: must be perf, ring or auto", s)
 }
 
-// MaxSnapLen is how many bytes of a packet the transport can carry at most, in rings of any size.
+// MaxSnapLen is the largest snaplen that the transport can carry, in bytes, whatever the size of
+// its rings.
 func (t Transport) MaxSnapLen() int {
 	if t == TransportRing || t == TransportAuto {
 		return MaxSnapLen
@@ -55,26 +56,26 @@ func (t Transport) MaxSnapLen() int {
 // with a function of the type newTransport. Each method is called once, in this order, except
 // rings and ringOf. After an error only close is called.
 type transport interface {
-	// prepare sets the sizes of the transport's maps, and the constants by which the programs know
-	// it, before anything is made.
+	// prepare sets the sizes of the transport's maps, and the constants that tell the programs
+	// about it, before anything is created.
 	prepare(spec *ebpf.CollectionSpec, sources []Source) error
-	// open takes the maps that were made.
+	// open gets the created maps.
 	open(maps map[string]*ebpf.Map) error
-	// rings makes a ring for every CPU that is online and has none, and hands it to the programs.
+	// rings creates a ring for every CPU that is online and has none, and hands it to the programs.
 	// It is called when the session opens, and by the reader about once a second, because CPUs may
-	// come online. The rings that it returns are the caller's to close, also where it returns an
-	// error, which is that of one CPU: the next call goes on with the others.
+	// come online. The caller closes the returned rings, even if there is an error. An error is
+	// about one CPU: the next call continues with the others.
 	rings() ([]ring, error)
-	// ringOf tells which ring the programs use on a CPU, by a number: another one for each ring
-	// that the CPU has had, 0 = it has none. Any goroutine may call it, once open has returned.
+	// ringOf returns a number for the ring that the programs use on a CPU. Each ring that the CPU
+	// has had has another number; 0 = no ring. Any goroutine may call it once open has returned.
 	ringOf(cpu int) uint32
-	// close releases what the rings have in common. It is called after the rings were closed.
+	// close releases what the rings share. It is called after the rings are closed.
 	close() error
 }
 
 type newTransport func(o *Options) transport
 
-// transport is the kind that the options name, once that is one of the two.
+// transport returns the kind that the options name. checkRings has already chosen one of the two.
 func (o *Options) transport() newTransport {
 	if o.Transport == TransportRing {
 		return newRingTransport
@@ -82,63 +83,66 @@ func (o *Options) transport() newTransport {
 	return newPerfTransport
 }
 
-// A ring holds the records of one CPU, and is read by one goroutine. The kernel writes behind the
-// last record; refill notices what it has written, and next goes along that, many records at once.
+// A ring holds the records of one CPU, and is read by one goroutine. The kernel writes after the
+// last record. refill notices what it has written, and next walks along that, many records at a
+// time.
 type ring interface {
-	// complete tells up to which stamp there is no record that the next refill will not find. It
-	// is given the time of the call, and both are in CLOCK_MONOTONIC ns.
+	// complete returns the stamp up to which the next refill will find all records. now is the time
+	// of the call; both are in CLOCK_MONOTONIC ns.
 	complete(now int64) int64
-	// isHalfFull tells that at the last refill more than half of the ring was in use.
+	// isHalfFull tells whether more than half of the ring was in use at the last refill.
 	isHalfFull() bool
 	// refill notices what the kernel has written since the last call.
 	refill()
-	// stamp returns the stamp of the next record, in CLOCK_MONOTONIC ns; false where there is none.
-	// One that no program can have sent has the stamp 0.
+	// stamp returns the stamp of the next record, in CLOCK_MONOTONIC ns; false if there is none. A
+	// record that no program can have sent has the stamp 0.
 	stamp() (ns uint64, ok bool)
-	// begin begins a group: it lets the kernel write where records lie that next returned before,
-	// if these are many.
+	// begin begins a group. If next has returned many records since the last release, begin lets
+	// the kernel overwrite them.
 	begin()
-	// next decodes the next records into the elements of a slice, as long as their stamps are not
-	// after until, and returns how many, and what stamp returns then. They refer to memory of the
-	// ring, in which their Facts may be changed, and stay valid until begin or release is called.
-	// What no program can have sent has no Data. Of a group with many bytes, next returns none any
-	// more.
+	// next decodes the next records into the elements of a slice while their stamps are not after
+	// until. It returns how many, and what stamp returns after them. They refer to memory of the
+	// ring, in which their Facts may be changed, and stay valid until begin or release is called. A
+	// record that no program can have sent has no Data. Once the group has many bytes, next returns
+	// no more records.
 	next(packets []Packet, until uint64) (n int, stamp uint64, ok bool)
-	// release lets the kernel write where all records lie that next has returned.
+	// release lets the kernel overwrite all records that next has returned.
 	release()
-	// arm lets the ring ask to be read from now on: when it fills up or, where at is onRecord and
-	// the kind of ring can do that, at the next record. It returns what the reader may count on.
+	// arm makes the ring ask to be read: when it fills up or, if at is onRecord and the kind of
+	// ring supports that, at the next record. It returns the alarm that the reader can rely on.
 	arm(at alarm) alarm
-	// fd is readable when the ring asks to be read; -1 where another ring's is, or none.
+	// fd is readable when the ring asks to be read. It is -1 if another ring's fd stands for this
+	// one, too, or if there is none.
 	fd() int
-	// isGone tells that the kernel writes nothing more, because the CPU has gone.
+	// isGone tells whether the kernel writes nothing more, because the CPU went offline.
 	isGone() bool
 	close() error
 }
 
-// An alarm is when a ring asks to be read.
+// An alarm says when a ring asks to be read.
 type alarm int
 
 const (
-	never    alarm = iota // perhaps not before it is full
-	unsure                // at the next record, but one that came just when it was asked may be missed
-	onPart                // when a part of it is filled
-	onRecord              // when a record comes
+	never    alarm = iota // perhaps only when it is full
+	unsure                // at the next record, but a record that comes while arm runs may be missed
+	onPart                // when one of ringParts parts is filled
+	onRecord              // at the next record
 )
 
-// ringParts says when a ring asks to be read: when one of so many parts of it has been filled.
+// ringParts is into how many parts a ring is divided: it asks to be read when one of them is
+// filled.
 const ringParts = 4
 
-// A walk is a reader's way along a ring. The kernel writes records between tail and head, both
+// A walk is a reader's position in a ring. The kernel writes records between tail and head, both
 // counted in bytes since the beginning and never wrapped; moving the tail frees them.
 type walk struct {
 	size  uint64  // bytes of the ring
 	freed *uint64 // where the kernel sees the tail
 
-	limit uint64 // up to where records of this group may begin
-	end   uint64 // where the records end that next has returned
-	head  uint64 // what refill found written
-	tail  uint64 // what release freed
+	limit uint64 // records of this group begin at or before this position
+	end   uint64 // end of the records that next has returned
+	head  uint64 // end of the records that refill has found
+	tail  uint64 // end of what release has freed
 }
 
 func (w *walk) release() {
@@ -157,6 +161,6 @@ func (w *walk) begin() {
 	w.limit = w.end + min(w.share(), groupBytes)
 }
 
-// share is how many bytes of the ring are left behind until release, so that most of it is free for
-// the kernel.
+// share is how many bytes that were read may stay in the ring before they are released, so that
+// most of it is free for the kernel.
 func (w *walk) share() uint64 { return w.size / 8 }

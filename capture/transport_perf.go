@@ -21,39 +21,39 @@ import (
 type perfRing struct {
 	walk
 	event int
-	mem   []byte                  // as mapped: the meta page, then data
+	mem   []byte                  // the mapping: the meta page, then data
 	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
-	data  []byte                  // a power of two long
-	wrap  []byte                  // for a record that continues at the beginning of data
+	data  []byte                  // its length is a power of two
+	wrap  []byte                  // for a record that wraps around to the beginning of data
 	facts [groupSize]Facts        // of the records of this group
-	used  int                     // how many of them are used
-	own   []byte                  // for records of the group whose bytes are to be changed, too
-	gone  bool                    // the kernel has taken the event away with the CPU
+	used  int                     // how many of facts are used
+	own   []byte                  // for records of the group whose bytes will be changed, too
+	gone  bool                    // the CPU went offline, and the kernel has disabled its event
 
 	isAhead   bool   // stamp has found the next record:
-	ahead     Packet // in the ring, to be read alone
-	aheadSize uint64 // bytes from end on, with what it has passed over
+	ahead     Packet // it points into the ring, and is read-only
+	aheadSize uint64 // bytes from end to the end of that record, including skipped ones
 
-	isShown bool // a shared ring shows that a record is being written here
+	isShown bool // the CPU's shared ring shows when a record is being written here
 }
 
-// A perfTransport is the transport by BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring the
-// program counts packets as lost.
+// A perfTransport is the transport through a BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring
+// the program counts packets as lost.
 type perfTransport struct {
 	events    *ebpf.Map // the ring of each CPU; nil until open
 	immediate bool      // each packet wakes the poller
 	size      int
 	watermark int
-	list      func() []int         // the CPUs that are online
-	period    func(cpu int) uint64 // for which a CPU is online: see machine.OnlinePeriod
+	list      func() []int         // returns the online CPUs
+	period    func(cpu int) uint64 // machine.OnlinePeriod
 
-	online []int             // those that the last call of rings found
-	served map[int]*perfRing // by CPU, nil = it cannot have a ring; nil before the first call of rings
+	online []int             // the CPUs that the last call of rings found online
+	served map[int]*perfRing // by CPU, a nil ring = it cannot have one; the map is nil before the first call of rings
 
-	made    uint32          // rings so far
-	numbers []atomic.Uint32 // by CPU, of its ring; 0 = it has none
-	periods []atomic.Uint64 // by CPU: when its ring was made
-	shown   int             // CPUs with lower numbers have a shared ring besides: see perfRing.isShown
+	made    uint32          // rings created so far
+	numbers []atomic.Uint32 // by CPU: the number of its ring; 0 = none
+	periods []atomic.Uint64 // by CPU: the period in which its ring was created
+	shown   int             // CPUs below this number also have a shared ring: see perfRing.isShown
 }
 
 func newPerfTransport(o *Options) transport {
@@ -70,7 +70,7 @@ func (t *perfTransport) resize(size int) {
 	}
 }
 
-// prepare has nothing to do: the map of events is as large as the machine needs it by default.
+// prepare has nothing to do: by default the map of events has one entry for each CPU.
 func (t *perfTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
 
 func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
@@ -90,7 +90,7 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 	} else if !t.leave(online) && slices.Equal(online, t.online) {
 		return nil, nil
 	}
-	// All CPUs are tried, since a container may be shown only some of those that are online.
+	// All CPUs are tried, because a container may see only some of those that are online.
 	for cpu := range int(t.events.MaxEntries()) {
 		if _, ok := t.served[cpu]; ok {
 			continue
@@ -105,7 +105,7 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 			r.isShown = cpu < t.shown
 		}
 		if late && errors.Is(err, support.ErrPerfRefused) {
-			return rings, xdp.Kind(ErrPerfRefused, "this process may open no perf event on CPU %d any more", cpu)
+			return rings, xdp.Kind(ErrPerfRefused, "this process may no longer open perf events (CPU %d)", cpu)
 		}
 		if err != nil {
 			return rings, err
@@ -121,8 +121,8 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 	return rings, nil
 }
 
-// leave gives up the rings of CPUs that were offline since the last call, also of those that are
-// online again, and tells whether there are any.
+// leave gives up the rings of CPUs that were offline since the last call, even if they are online
+// again, and tells whether there are any.
 func (t *perfTransport) leave(online []int) (some bool) {
 	for _, cpu := range t.online {
 		r := t.served[cpu]
@@ -139,10 +139,10 @@ func (t *perfTransport) leave(online []int) (some bool) {
 	return some
 }
 
-// perfMemory is how many bytes a CPU's ring takes whose records have `size` bytes.
+// perfMemory is how much memory a CPU's ring with `size` bytes for records takes.
 func perfMemory(size int) int { return os.Getpagesize() + size }
 
-// openPerfRing makes the ring of one CPU. The kernel wakes the poller after `watermark` bytes.
+// openPerfRing creates the ring of one CPU. The kernel wakes the poller after `watermark` bytes.
 func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 	event, mem, err := support.OpenPerfRing(cpu, size, watermark)
 	if errors.Is(err, support.ErrPerfRefused) {
@@ -166,7 +166,7 @@ func (t *perfTransport) ringOf(cpu int) uint32 {
 		return 0
 	}
 	if now, then := t.period(cpu), t.periods[cpu].Load(); now != 0 && then != 0 && now != then {
-		return 0 // the kernel has taken the event away with the CPU, which is there again
+		return 0 // the CPU was offline in between, which has disabled the event
 	}
 	return number
 }
@@ -179,7 +179,7 @@ func (r *perfRing) close() error {
 	return errors.Join(unix.Munmap(r.mem), unix.Close(r.event))
 }
 
-// complete can only be guessed, as perf does not show that a record is being written.
+// complete is a guess without isShown, because perf does not show that a record is being written.
 func (r *perfRing) complete(now int64) int64 {
 	if r.isShown {
 		return now - int64(promptTime)
@@ -189,8 +189,8 @@ func (r *perfRing) complete(now int64) int64 {
 
 func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
 
-// arm has nothing to do: the kernel asks each time when another part of the ring has been filled,
-// or with Options.Immediate at each record, whatever at is.
+// arm has nothing to do: whatever at is, the kernel wakes the reader whenever another part of the
+// ring is filled, or with Options.Immediate at each record.
 func (r *perfRing) arm(alarm) alarm {
 	if r.head-r.tail > r.size/ringParts {
 		return never
@@ -198,8 +198,8 @@ func (r *perfRing) arm(alarm) alarm {
 	return onPart
 }
 
-// stamp looks for the next record. It passes over the kernel's own: those of kind PERF_RECORD_LOST
-// come late or never, so the program counts what is lost.
+// stamp looks for the next record. It skips the kernel's own records. Among these, PERF_RECORD_LOST
+// comes late or never, so the program itself counts what is lost.
 func (r *perfRing) stamp() (ns uint64, ok bool) {
 	for !r.isAhead && r.end+r.aheadSize != r.head {
 		r.isAhead = r.look()
@@ -214,16 +214,16 @@ func (r *perfRing) stamp() (ns uint64, ok bool) {
 	return uint64(r.ahead.Time), true
 }
 
-// look decodes the next record of the ring, and returns false for one of the kernel's.
+// look decodes the next record of the ring, and returns false if it is one of the kernel's own.
 func (r *perfRing) look() bool {
-	// Records are multiples of eight bytes: a header never continues at the beginning.
+	// Records are multiples of eight bytes, so a header never wraps around.
 	at := (r.end + r.aheadSize) & uint64(len(r.data)-1)
 	left := r.head - r.end - r.aheadSize
 	header := binary.LittleEndian.Uint64(r.data[at:])
 	kind, size := uint32(header), header>>48
 	if size < perfHeaderSize || size > left {
 		r.ahead = Packet{}
-		r.aheadSize += left // nothing tells where the next record begins
+		r.aheadSize += left // it is not known where the next record begins
 		return true
 	}
 	r.aheadSize += size
@@ -259,9 +259,9 @@ func (r *perfRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok
 	}
 }
 
-// copyTo copies the facts of a packet to where they may be changed: the kernel lets nobody write
-// into the ring. Where its bytes are to be changed, too, both are appended to own. If that moves to
-// larger memory, the copies that it had stay where they were.
+// copyTo copies the facts of a packet to memory where they may be changed, because the ring is
+// read-only. If the packet's bytes will be changed, too, both are appended to own. If own then
+// moves to larger memory, the earlier copies stay where they were.
 func (p *Packet) copyTo(facts *Facts, own []byte) []byte {
 	switch {
 	case p.Facts == nil:
@@ -278,8 +278,8 @@ func (p *Packet) copyTo(facts *Facts, own []byte) []byte {
 
 const perfHeaderSize = 8
 
-// bytes returns a record in one piece. Of the records of one next, only one continues at the
-// beginning.
+// bytes returns a record in one piece. One buffer is enough: among the records of one call of next,
+// only one wraps around.
 func (r *perfRing) bytes(at, size uint64) []byte {
 	if at+size <= uint64(len(r.data)) {
 		return r.data[at : at+size]

@@ -19,42 +19,42 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A ringTransport is the transport by memory that the programs share with this process: a map with
-// a value for each CPU, which begins with a samplerRing. On a CPU that has none the program counts
-// packets as lost.
+// A ringTransport is the transport through memory that the programs share with this process: a map
+// with a value for each CPU, which begins with a samplerRing. On a CPU without a value the program
+// counts packets as lost.
 type ringTransport struct {
 	size   int // bytes of records in each ring
 	notice func(error)
-	// fragments carries the packets of tracers that have several buffers; nil where none traces. A
-	// tracer can read only the first buffer itself, and bpf_xdp_output reads all.
+	// fragments carries packets in several buffers from tracers; nil if nothing is traced. A tracer
+	// itself can read only the first buffer, but bpf_xdp_output reads all.
 	fragments *perfTransport
-	list      func() []int // the CPUs that are online
-	present   func() int   // for how many CPUs memory is taken
-	inOrder   bool         // CPUs see the stores of another one in their order
+	list      func() []int // returns the online CPUs
+	present   func() int   // returns for how many CPUs to allocate memory
+	inOrder   bool         // CPUs see the stores of another CPU in order
 
 	tick   time.Duration // of the kernel's clock
 	value  int           // bytes of a CPU's memory
-	cpus   int           // how many CPUs have memory
+	cpus   int           // the number of CPUs with memory
 	mem    []byte
 	bell   *doorbell
-	served int // up to which CPU rings were handed out, or cannot be had
+	served int // CPUs below this number have their ring, or cannot have one
 }
 
-// maxRingSize is what the verifier lets a program reckon with: offsets below 512 MiB, in which one
-// record more must have room.
+// maxRingSize is the largest size for which the verifier accepts the program: offsets must stay
+// below 512 MiB, and one more record must fit after the ring's end.
 const maxRingSize = 256 << 20
 
 func newRingTransport(o *Options) transport {
 	t := &ringTransport{size: o.Buffer, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs}
 	t.inOrder = runtime.GOARCH == "amd64"
-	// Interfaces where a program runs are traced, and that is found out after this.
+	// Whether a program is traced is not known yet: prepare drops fragments if none is.
 	fragments := *o
 	fragments.Buffer = min(o.Buffer, fragmentsBuffer)
 	t.fragments = newPerfTransport(&fragments).(*perfTransport)
 	return t
 }
 
-// fragmentsBuffer is how large the perf rings for packets in several buffers are, in bytes.
+// fragmentsBuffer is the size of the perf rings for packets in several buffers, in bytes.
 const fragmentsBuffer = 1 << 20
 
 func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) error {
@@ -74,34 +74,35 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) err
 	return nil
 }
 
-// fitFragments fits perf's rings to what this user may lock, or does without them.
+// fitFragments lowers the size of perf's rings to what this user may lock, or drops them.
 func (t *ringTransport) fitFragments() {
 	if t.fragments == nil {
 		return
 	}
 	fits, err := support.FitPerfRings(t.fragments.size, MinBuffer)
 	if err != nil {
-		t.notice(fmt.Errorf("there are no perf rings: %w: packets in several buffers are lost where a program is traced", err))
+		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs", err))
 		t.fragments = nil
 		return
 	}
 	t.fragments.resize(fits)
 }
 
-// fit finds out how much memory it takes.
+// fit computes the memory of each CPU.
 func (t *ringTransport) fit(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.size) }
 
-// sharedMemory is how many bytes a CPU's ring takes whose records have `size` bytes: CPUs share no
-// page, and a record that begins at the ring's end goes on after it.
+// sharedMemory is how much memory a CPU's ring with `size` bytes for records takes. It is rounded
+// up because CPUs share no page, and has room after the ring's end for the rest of a record that
+// begins before the end.
 func sharedMemory(size int) int {
 	return pages(int(samplerLimitRING_RECORDS_AT) + size + maxRingRecord)
 }
 
-// maxRingRecord is how long a record can be.
+// maxRingRecord is the length of the longest record.
 const maxRingRecord = (factsSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
-// presentCPUs is one more than the highest number of a CPU that is there: also of one that is
-// offline, because it may come.
+// presentCPUs is one more than the highest number of a present CPU. It includes offline CPUs,
+// because they may come online.
 func presentCPUs() int {
 	if present := machine.PresentCPUs(); present != nil {
 		return present[len(present)-1] + 1
@@ -116,7 +117,7 @@ func (t *ringTransport) describe(m *ebpf.MapSpec) {
 // pages rounds up to whole pages.
 func pages(n int) int { return (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1) }
 
-// canHaveRings tries whether the kernel has the memory for rings as the options ask for.
+// canHaveRings tests whether the kernel has the memory for the rings that the options ask for.
 func canHaveRings(o *Options) error {
 	if o.Buffer > maxRingSize {
 		return errRingTooLarge(o.Buffer)
@@ -133,7 +134,7 @@ func canHaveRings(o *Options) error {
 }
 
 func errRingTooLarge(size int) error {
-	return fmt.Errorf("buffer of %s per CPU: a ring of the transport %v has at most %s",
+	return fmt.Errorf("buffer of %s per CPU: the transport %v allows at most %s",
 		kibibytes(size), TransportRing, kibibytes(maxRingSize))
 }
 
@@ -167,7 +168,7 @@ func (t *ringTransport) rings() (rings []ring, err error) {
 	for _, cpu := range t.list() {
 		if cpu >= t.served {
 			t.served = cpu + 1
-			err = errors.Join(err, fmt.Errorf("CPU %d was not there when the rings were made", cpu))
+			err = errors.Join(err, fmt.Errorf("CPU %d was not present when the rings were created", cpu))
 		}
 	}
 	if t.fragments != nil {
@@ -177,7 +178,7 @@ func (t *ringTransport) rings() (rings []ring, err error) {
 	return rings, err
 }
 
-// ringOf is 1 for every CPU that has memory. Those of fragments do not count.
+// ringOf is 1 for every CPU that has memory. Rings of fragments do not count.
 func (t *ringTransport) ringOf(cpu int) uint32 {
 	if cpu < t.cpus {
 		return 1
@@ -185,7 +186,7 @@ func (t *ringTransport) ringOf(cpu int) uint32 {
 	return 0
 }
 
-// memory is that of one CPU.
+// memory returns the memory of one CPU.
 func (t *ringTransport) memory(cpu int) []byte { return t.mem[cpu*t.value:][:t.value:t.value] }
 
 func (t *ringTransport) close() error {
@@ -203,21 +204,21 @@ func (t *ringTransport) close() error {
 	return errors.Join(errs...)
 }
 
-// A sharedRing is one CPU's ring. A record that begins at the end of data's first `size` bytes, a
-// power of two, goes on behind them.
+// A sharedRing is one CPU's ring: the first `size` bytes of data, a power of two. A record that
+// begins near their end continues after them instead of wrapping around.
 type sharedRing struct {
 	walk
 	shared  *samplerRing
-	data    []byte    // the records, and room for the end of the last one
-	bell    *doorbell // nil where another ring has it
-	touched uint64    // a sum of what was loaded ahead, or the compiler would leave that out
+	data    []byte    // the records, and room for the rest of the last one
+	bell    *doorbell // nil if another ring has it
+	touched uint64    // the sum of what was loaded ahead: unused loads would be removed by the compiler
 
 	tick   int64  // how long a tick of the kernel's clock is, in ns
-	wakeAt uint64 // where arm has asked for the bell last
+	wakeAt uint64 // the position at which arm last asked for the bell
 
 	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
 	written uint64 // head at that time
-	settled int64  // when a look last found no record that had been begun before it
+	settled int64  // time of the last look by which all earlier records were complete
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
@@ -236,14 +237,14 @@ func (r *sharedRing) fd() int {
 	return r.bell.fd
 }
 
-func (r *sharedRing) isGone() bool { return false } // the memory stays, and serves the CPU when it comes back
+func (r *sharedRing) isGone() bool { return false } // the memory stays, for when the CPU comes back
 
-func (r *sharedRing) close() error { return nil } // the transport closes what rings have in common
+func (r *sharedRing) close() error { return nil } // the transport releases the memory of all rings
 
-// complete waits for a record that is being written, which takes a fraction of a microsecond, since
-// the program takes the stamp after it has set Filling. Where the CPU was taken away from the
-// program meanwhile, as a hypervisor does it, the ring is as complete as when nothing was being
-// written, for as long as holdTime.
+// complete waits for a record that is being written; that takes a fraction of a microsecond. It can
+// see such a record because the program sets Filling before it takes the stamp. If a hypervisor
+// takes the CPU away from the program meanwhile, complete returns the last time at which nothing
+// was being written, for at most holdTime.
 func (r *sharedRing) complete(now int64) int64 {
 	before, last := r.looked, r.written
 	r.looked, r.written = now, atomic.LoadUint64(&r.shared.Head)
@@ -260,16 +261,16 @@ func (r *sharedRing) complete(now int64) int64 {
 	return until
 }
 
-// isCurrent tells whether records may still get the stamp of a poll. The program takes another one
-// when it finds that the kernel's clock has ticked. That clock is read here, of which the program's
-// count of ticks is never behind by more than one.
+// isCurrent tells whether records may still get the stamp of a poll. The program takes a new stamp
+// when it sees that the kernel's clock has ticked. This reads the same clock; the program's count
+// of ticks is at most one tick behind it.
 func (r *sharedRing) isCurrent(poll int64) bool {
 	last, err := clock.LastTick()
 	return err == nil && last <= poll+r.tick
 }
 
-// isSettled tells that no record is being written that was begun before this call, when head was
-// this.
+// isSettled tells whether every record that was begun before this call is complete. head is its
+// value before the call.
 func (r *sharedRing) isSettled(head uint64) bool {
 	for range 1000 {
 		if atomic.LoadUint64(&r.shared.Filling) == 0 || atomic.LoadUint64(&r.shared.Head) != head {
@@ -281,17 +282,17 @@ func (r *sharedRing) isSettled(head uint64) bool {
 
 func (r *sharedRing) refill() {
 	if r.bell != nil {
-		r.bell.clear() // before the look at head, so that nothing comes between
+		r.bell.clear() // before head is read, so that no ring in between is missed
 	}
 	r.head = atomic.LoadUint64(&r.shared.Head)
 }
 
-// arm asks for the bell when a part of the ring is filled, or at the next record. The program looks
-// for that after it has moved head. Where that is a mere store (inOrder), the program may look
-// before this process sees it: then neither sees what the other one did. So a new place for a
-// record can be counted on from the second time that it is asked for, when such a store has long
-// been seen. A part that is missed so does no harm: the next record rings, or the reader looks by
-// itself.
+// arm asks for the bell when a part of the ring is filled, or at the next record. The program reads
+// WakeAt after it has moved head. If it moves head by a plain store (inOrder), it may read WakeAt
+// before this process sees the new head: then the program misses the new WakeAt, and this process
+// misses the record. So a new WakeAt for a record is reliable only from the second call of arm on,
+// when such a store has long become visible. A part that is missed does no harm: the next record
+// rings the bell, or the reader looks after its timeout.
 func (r *sharedRing) arm(at alarm) alarm {
 	wakeAt := r.tail + r.size/ringParts
 	if at == onRecord {
@@ -311,7 +312,7 @@ func (r *sharedRing) arm(at alarm) alarm {
 	return at
 }
 
-// facts are those at a place in the ring, which the program has written.
+// facts returns the facts that the program has written at a position in the ring.
 func (r *sharedRing) facts(at uint64) *Facts {
 	return (*Facts)(unsafe.Pointer(&r.data[at&(r.size-1)]))
 }
@@ -323,12 +324,12 @@ func (r *sharedRing) stamp() (ns uint64, ok bool) {
 	return r.facts(r.end).stamp(), true
 }
 
-// data are the bytes of a packet in a shared ring, where they follow.
+// data returns the bytes of a packet in a shared ring. They follow the facts.
 func (f *Facts) data() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), max(f.length, shortData))[:f.length]
 }
 
-// stamp is that of a record; 0 where no program can have sent it.
+// stamp is the stamp of a record; 0 if no program can have sent it.
 func (f *Facts) stamp() uint64 {
 	if !f.isSent() {
 		return 0
@@ -359,7 +360,7 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 		switch {
 		case size > head-end || length > uint64(MaxSnapLen):
 			*p = Packet{}
-			end = head // nothing tells where the next record begins
+			end = head // it is not known where the next record begins
 			continue
 		case isSent:
 			p.Facts = f
@@ -373,23 +374,23 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 	return n, 0, false
 }
 
-// shortData is how much memory the Data of a packet has at least: pcapng.Template copies so much at
-// once. There always is as much: a ring has room for a record of any length after its end.
+// shortData is the minimum capacity of a packet's Data, because pcapng.Template copies this much at
+// once. There is always that much memory: a ring has room for the longest record after its end.
 const shortData = 64
 
-// A record begins where the one before ends, so the CPU waits for the length of each of them. To
-// load what lies so many bytes ahead lets it wait for several at once. Behind a packet that is
-// longer than maxTouched, that would be the middle of the next one.
+// A record begins where the previous one ends, so the CPU waits for the length of each. Loading
+// memory touchAhead bytes ahead makes it wait for several at once. After a packet longer than
+// maxTouched, the load would hit the middle of a record and not help.
 const (
 	touchAhead = 1024
 	maxTouched = 192
 )
 
-// A doorbell is a BPF ring buffer of one page that the programs put something into when a ring asks
-// to be read, because a write into shared memory wakes nobody.
+// A doorbell is a BPF ring buffer of one page. The programs write to it when a ring asks to be
+// read, because a write to shared memory does not wake a process.
 type doorbell struct {
 	fd                 int
-	consumer, producer []byte // its pages with the two positions
+	consumer, producer []byte // the pages that hold the two positions
 }
 
 func openDoorbell(m *ebpf.Map) (b *doorbell, err error) {
@@ -404,7 +405,7 @@ func openDoorbell(m *ebpf.Map) (b *doorbell, err error) {
 	return b, nil
 }
 
-// clear makes room for what is put in next.
+// clear empties the ring buffer, so that it can ring again.
 func (b *doorbell) clear() {
 	position := atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.producer[0])))
 	consumer := (*uint64)(unsafe.Pointer(&b.consumer[0]))
@@ -421,5 +422,5 @@ func (b *doorbell) close() error {
 	return errors.Join(errs...)
 }
 
-// powerOfTwoPages rounds up to a power of two of pages, which both transports need.
+// powerOfTwoPages rounds up to a power of two, and to at least one page, as both transports need.
 func powerOfTwoPages(n int) int { return 1 << bits.Len(uint(max(n, os.Getpagesize())-1)) }

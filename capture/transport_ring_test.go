@@ -273,7 +273,7 @@ func TestRingLateCPU(t *testing.T) {
 	if p.late == nil {
 		t.Skip("this machine has one CPU")
 	}
-	if want := "CPU 1 was not there when the rings were made"; p.late.Error() != want {
+	if want := "CPU 1 was not present when the rings were created"; p.late.Error() != want {
 		t.Errorf("the error %q, want %q", p.late, want)
 	}
 	if rings, err := p.sampler.transport.rings(); err != nil || rings != nil {
@@ -304,7 +304,7 @@ func TestTransportAuto(t *testing.T) {
 		}
 	}
 	o := Options{Interfaces: []string{"lo"}, Transport: TransportRing, Buffer: 2 * maxRingSize}
-	want := "buffer of 512 MiB per CPU: a ring of the transport ring has at most 256 MiB"
+	want := "buffer of 512 MiB per CPU: the transport ring allows at most 256 MiB"
 	if err := o.checkRings(); err == nil || err.Error() != want {
 		t.Errorf("the error %v, want %s", err, want)
 	}

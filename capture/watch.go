@@ -8,18 +8,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// watchInterval is how often a session looks at what can change beside it.
+// watchInterval is how often a session checks its hooks and the cards' clocks.
 const watchInterval = time.Second
 
-// A watch finds out which hooks of a session have gone blind. The kernel tells a process neither
-// that its program was detached, nor that a traced program was replaced, so the watch asks.
+// A watch finds out which hooks of a session have gone blind. The kernel does not notify a process
+// that its program was detached or that a traced program was replaced, so the watch polls.
 type watch struct {
 	hooks      []hook // those that still see packets
 	quit, done chan struct{}
 }
 
-// startWatch checks the hooks now, and from now on in a goroutine. An error is that of a hook that
-// is blind already.
+// startWatch checks the hooks at once, and then regularly in a goroutine. It returns an error if a
+// hook is already blind.
 func (s *Session) startWatch() error {
 	w := &watch{hooks: s.hooks, quit: make(chan struct{}), done: make(chan struct{})}
 	if blind := w.look(); len(blind) > 0 {
@@ -49,8 +49,8 @@ func (w *watch) close() {
 	<-w.done
 }
 
-// checkHooks notes which hooks have gone blind. The session goes on as long as one of them sees
-// packets, and ends with the errors of the others.
+// checkHooks notes which hooks have gone blind. The session continues while at least one hook sees
+// packets; when it ends, its error says which hooks went blind.
 func (s *Session) checkHooks() {
 	s.hooking.Lock()
 	var blind []error
@@ -70,7 +70,7 @@ func (s *Session) checkHooks() {
 	}
 }
 
-// look returns what has made hooks blind since it was called last.
+// look returns errors for the hooks that have gone blind since the last call.
 func (w *watch) look() (blind []error) {
 	w.hooks = slices.DeleteFunc(slices.Clone(w.hooks), func(h hook) bool {
 		err := h.check()
@@ -80,9 +80,9 @@ func (w *watch) look() (blind []error) {
 		if name := h.sources()[0].Name; errors.Is(err, ErrInterfaceGone) {
 			err = xdp.Kind(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name)
 		} else {
-			err = xdp.Kind(ErrBlind, "%s is not captured any more: %w", name, err)
+			err = xdp.Kind(ErrBlind, "%s is no longer captured: %w", name, err)
 		}
-		// Several hooks are blind for one reason where their interface has gone.
+		// Several hooks have the same error if their interface is gone.
 		if !slices.ContainsFunc(blind, func(other error) bool { return other.Error() == err.Error() }) {
 			blind = append(blind, err)
 		}

@@ -23,7 +23,7 @@ func openStill(t *testing.T, hooks ...hook) (*Session, error) {
 func TestBlindFromTheBeginning(t *testing.T) {
 	seeing := &stillHook{source: Source{Name: "seeing"}}
 	_, err := openStill(t, seeing, &stillHook{source: Source{Name: "blind"}, blind: errors.New("its program has gone")})
-	if want := "blind is not captured any more: its program has gone"; !errors.Is(err, ErrBlind) || err.Error() != want {
+	if want := "blind is no longer captured: its program has gone"; !errors.Is(err, ErrBlind) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if last := seeing.calls[len(seeing.calls)-1]; last != "close" {

@@ -16,9 +16,9 @@ import (
 type Format int
 
 const (
-	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: interfaces, queues, ids, losses and the account
-	PCAP                 // the classic format, with nanoseconds: packets and nothing else
-	JSON                 // a line for each packet, with what its headers say in place of its bytes
+	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: packets with interfaces, queues, ids, losses and the account
+	PCAP                 // the classic format, with nanoseconds: only packets
+	JSON                 // a line for each packet, with its decoded headers instead of its bytes
 )
 
 func (f Format) String() string {
@@ -42,55 +42,54 @@ var formatNames = [...]string{"pcapng", "pcap", "json"}
 type WriterOptions struct {
 	Format      Format // PCAPNG
 	Compression Compression
-	Name        string // what errors call the file; "" = nothing
+	Name        string // the file's name in errors; "" = none
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
 
-	// Comments, if not nil, returns comments for the statistics of a source in pcapng files, each
-	// of less than 64 KiB. A source is an index into Session.Sources. It is called by any
-	// goroutine, until End returns.
+	// Comments, if not nil, returns comments for a source's statistics in pcapng files, each
+	// shorter than 64 KiB. source is an index into Session.Sources. Any goroutine may call it until
+	// End returns.
 	Comments func(source int) []string
 
 	// MoreJSON, if not nil, appends keys to the line of a packet in JSON, each as `,"key":value`.
 	// It is called by the goroutine of Write, once for each packet.
 	MoreJSON func(line []byte, p *Packet) []byte
 
-	// StatisticsInterval is how often, in about this time, pcapng files get statistics of the
-	// packets that they have so far; 0 = at their end alone.
+	// StatisticsInterval is about how often pcapng files get statistics of their packets so far; 0
+	// = only at their end.
 	StatisticsInterval time.Duration
 
-	// Immediate lets each call of Write reach the file at once. Otherwise packets collect in a
-	// buffer until it is full or Flush is called.
+	// Immediate makes each call of Write reach the file at once. Otherwise packets are buffered
+	// until the buffer is full or Flush is called.
 	Immediate bool
 
-	// Refuse, if not nil, may refuse a file that was opened, before it is changed.
+	// Refuse, if not nil, may return an error to reject an opened file before it is changed.
 	Refuse func(os.FileInfo) error
 
-	// Owners are the users, by their ids, to whom a regular file or a fifo that OpenFile finds may
-	// belong; nil = anybody. NoLinks refuses a path with a symbolic link in it, and a regular file
-	// with a second name. Both are for processes with more rights than those who may put files
-	// where this one writes.
+	// Owners are the ids of users who may own an existing regular file or FIFO that OpenFile opens;
+	// nil = anybody. NoLinks rejects a path with a symbolic link in it, and a regular file with
+	// several hard links. Both protect a process that writes where users with fewer rights can
+	// create files.
 	Owners  []int
 	NoLinks bool
 }
 
-// A Writer is an Output that makes a capture file. Each call of the file's Write gets whole blocks.
-// Where the file can Seek and Truncate, it always ends with a whole block, and has room for the
-// final accounts also when its disk is full: packets at its end are taken back for them, and count
-// as lost. A Writer belongs to one goroutine; only Size may be called by any.
+// A Writer is an Output that writes a capture file. Each call of the file's Write gets whole
+// blocks. If the file can Seek and Truncate, it always ends with a whole block, and gets the final
+// accounts even when its disk is full: packets at its end are removed to make room, and count as
+// lost. A Writer belongs to one goroutine; any goroutine may call Size.
 //
-// Begin starts a goroutine that alone writes to the file until End, which joins it. While the file
-// takes nothing, packets wait in memory: up to 1 GiB, or a quarter of the memory that is available
-// if that is less. It is given back within about a second after it was needed, as long as Flush is
-// called. When it is full, Write waits for the file. Packets of capture files that are complete
-// have 16 MiB.
+// Begin starts a goroutine that writes to the file; End joins it. While the file stalls, packets
+// wait in memory: up to 1 GiB, or a quarter of the available memory if that is less. The memory is
+// given back within about a second after it was needed, as long as Flush is called. When it is
+// full, Write waits for the file. Packets from complete capture files wait in at most 16 MiB.
 type Writer struct {
 	options WriterOptions
 	enc     encoder
 	queue   *queue // nil before Begin
 	stream  stream
 	started time.Time // when the session began
-	name    string    // what errors call the file
+	name    string    // the file's name in errors
 	notice  func(error)
 }
 
@@ -98,38 +97,37 @@ type Writer struct {
 // line in newEncoder.
 type encoder interface {
 	header(b []byte) []byte
-	// packets adds packets to a chunk as long as there is room, and returns how many. An error is
-	// that of the next packet, which the format cannot have.
+	// packets adds packets to a chunk while there is room, and returns how many. An error means
+	// that the format cannot hold the next packet.
 	packets(c *chunk, packets []Packet) (int, error)
 	trailer(b []byte, s *statistics) []byte
 }
 
-// A blockEncoder is an encoder that also keeps what capture files have besides packets.
+// A blockEncoder is an encoder that also copies other blocks than packets from capture files.
 type blockEncoder interface {
-	// block adds a block that is no packet, or is false where the chunk has no room for it.
+	// block adds a block that is not a packet. It returns false if the chunk has no room for it.
 	block(c *chunk, b *capfile.Block) bool
-	// notices are what was left out.
+	// notices say what was omitted.
 	notices() []error
 }
 
-// A lateEncoder is an encoder that adds something when all packets have come, whose chunk has
-// room for that.
+// A lateEncoder is an encoder that adds something after the last packet. The last chunk has room
+// for it.
 type lateEncoder interface{ finish(c *chunk) }
 
-// statistics are what stands at the end of a file.
+// statistics are written at the end of a file.
 type statistics struct {
 	Accounts           // of the packets in this file
-	start    time.Time // of what is counted
-	session  Accounts  // of the packets in all files of the session until now; nil = no comment
-	since    time.Time // of what is counted in session
-	number   int       // of this file, from 0
+	start    time.Time // when counting began
+	session  Accounts  // of the packets in all files of the session so far; nil = no comment
+	since    time.Time // when counting for session began
+	number   int       // index of this file, from 0
 }
 
-// comment says what the numbers about a source are of, where there are several files, or that they
-// do not add up.
+// comment says which file of several the numbers of a source belong to, or that they do not add up.
 func (s *statistics) comment(source int) string {
 	if s.session != nil {
-		return fmt.Sprintf("file %d of a capture since %s; in all files until now: %s",
+		return fmt.Sprintf("file %d of a capture since %s; in all files so far: %s",
 			s.number+1, s.since.UTC().Format(time.RFC3339), s.session[source].Equation())
 	}
 	if a := s.Accounts[source]; a.Unexplained != 0 {
@@ -151,17 +149,17 @@ func newEncoder(d *Description, o *WriterOptions) encoder {
 	return newPCAPNGEncoder(d, o)
 }
 
-// maxOverhead is more than a packet's block has besides the packet's bytes: in pcapng a comment is
-// the longest part.
+// maxOverhead bounds the bytes of a block besides the packet's. In pcapng the largest part of these
+// is a comment.
 const maxOverhead = 512
 
-// NewWriter returns an Output that writes a capture file to out, which it does not close. Errors
-// call the file by the name in the options.
+// NewWriter returns an Output that writes a capture file to out, and does not close it. Errors name
+// the file by WriterOptions.Name.
 func NewWriter(out io.Writer, o WriterOptions) *Writer {
 	return &Writer{options: o, stream: stream{out: out, name: o.Name, frames: newFrames(o.Compression)}}
 }
 
-// Begin makes the file's header, which reaches the file after the first Flush.
+// Begin encodes the file's header, which reaches the file after the first Flush.
 func (w *Writer) Begin(d Description) error {
 	w.started, w.name, w.notice = d.Started, w.options.Name, d.Options.notice
 	w.enc = newEncoder(&d, &w.options)
@@ -172,8 +170,8 @@ func (w *Writer) Begin(d Description) error {
 	return w.beginQueue(&w.stream, w.options.Name, &d)
 }
 
-// beginQueue lets blocks be written to out. A notice says how many may wait where that is little
-// because of something else than the machine.
+// beginQueue starts the queue that writes blocks to out. If something other than the machine's
+// memory, such as a cgroup, limits how much may wait, a notice says so.
 func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err error) {
 	wanted := maxQueue
 	if d.files != nil && !d.files.live {
@@ -184,7 +182,7 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err e
 		return err
 	}
 	if most := w.queue.most(); most < wanted && !available.IsMachines() {
-		d.Options.notice(fmt.Errorf("at most %d MiB of packets wait for %s, a quarter of the available memory, which is %v",
+		d.Options.notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
 			most>>20, cmp.Or(name, "the output"), available))
 	}
 	if e, ok := w.enc.(blockEncoder); ok {
@@ -193,7 +191,8 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err e
 	return nil
 }
 
-// block adds a block of a capture file that is no packet. An error is known to Write.
+// block adds a block of a capture file that is not a packet. The next Write returns an error that
+// occurs.
 func (w *Writer) block(e blockEncoder, b *capfile.Block) {
 	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
 		if w.queue.next() != nil {
@@ -202,8 +201,8 @@ func (w *Writer) block(e blockEncoder, b *capfile.Block) {
 	}
 }
 
-// endQueue waits until the file has everything that was added, and says what the encoder has left
-// out. It returns the error of the file.
+// endQueue waits until everything that was added is written, and gives notices of what the encoder
+// has omitted. It returns the file's error.
 func (w *Writer) endQueue() error {
 	if e, ok := w.enc.(lateEncoder); ok && w.queue.failure() == nil {
 		e.finish(w.queue.open)
@@ -217,8 +216,8 @@ func (w *Writer) endQueue() error {
 	return err
 }
 
-// Write adds packets. It keeps nothing of them and allocates nothing. After an error of the file
-// has become known, every call returns that error.
+// Write adds packets. It keeps no references to them and allocates nothing. Once writing to the
+// file has failed, every call returns that error.
 func (w *Writer) Write(packets []Packet) error {
 	if err := w.queue.failure(); err != nil {
 		return err
@@ -241,8 +240,8 @@ func (w *Writer) Write(packets []Packet) error {
 	return nil
 }
 
-// Flush lets what was added be written to the file, and does not wait for that. It returns an error
-// of the file that has become known.
+// Flush starts to write what was added, and does not wait for it. It returns an error if writing to
+// the file has failed.
 func (w *Writer) Flush() error {
 	if err := w.queue.failure(); err != nil {
 		return err
@@ -253,12 +252,11 @@ func (w *Writer) Flush() error {
 
 func (w *Writer) backlog() (added, written, limit int64) { return w.queue.backlog() }
 
-// Size is how many bytes the file has taken.
+// Size is how many bytes were written to the file.
 func (w *Writer) Size() int64 { return w.stream.size.Load() }
 
-// End waits until the file has everything that was added, and adds the final accounts, also after
-// an error, if the file still takes them. It returns the accounts of the file, and the first error
-// that there was.
+// End waits until everything that was added is written, and adds the final accounts, even after an
+// error if that is still possible. It returns the accounts of the file, and the first error.
 func (w *Writer) End(final Accounts) (Accounts, error) {
 	if w.queue == nil {
 		return final.Delivered(make(Accounts, len(final))), nil

@@ -15,36 +15,38 @@ import (
 )
 
 const (
-	// maxQueue is the most memory that a queue takes, in bytes. It lasts for longer than a second,
-	// as many a stall of a disk does, at 1,500,000 packets of 64 bytes or 300,000 of 1500 in each.
+	// maxQueue is the most memory that a queue takes, in bytes. Disks often stall for about a
+	// second; this lasts longer than that at 1,500,000 packets per second of 64 bytes, or 300,000
+	// of 1500 bytes.
 	maxQueue = 1 << 30
-	// fileQueue is the same for packets that wait in capture files, which lose none. It is enough
-	// for reading and writing at the same time.
+	// fileQueue is the same for packets from capture files, which wait in the file and are never
+	// lost. It is enough to read and write at the same time.
 	fileQueue = 16 << 20
-	// chunkSize is how many bytes of it are taken and given back at a time, and about how many are
-	// written at a time.
+	// chunkSize is how many bytes of memory are allocated and freed at a time, and about how many
+	// are written at a time.
 	chunkSize = 256 << 10
-	// chunkPackets is how many packets a chunk holds at most: about as many as its blocks have room
-	// for when they are of 64 bytes.
+	// chunkPackets is the most packets that a chunk holds: about as many as fit when they have 64
+	// bytes.
 	chunkPackets = 2048
-	// minChunks is how many chunks a queue may always have, and keeps.
+	// minChunks is how many chunks a queue may have however little memory there is. It does not
+	// free them.
 	minChunks = 8
-	// tendInterval is how often a queue looks after the file and its own memory.
+	// tendInterval is how often a queue checks the file and frees unneeded memory.
 	tendInterval = 500 * time.Millisecond
 )
 
-// A queue takes blocks from the goroutine that encodes them to a goroutine of its own, which writes
-// them to a blockWriter, so that a file that stalls keeps nobody waiting until the queue is full.
-// Its memory grows while blocks wait, and is given back once it is not needed any more. All methods
-// but wake belong to the goroutine that encodes; run and what it calls are the other goroutine's,
-// and so is the blockWriter until end returns.
+// A queue passes blocks from the goroutine that encodes them to its own goroutine, which writes
+// them to a blockWriter. A file that stalls therefore delays the encoder only when the queue is
+// full. The queue's memory grows while blocks wait, and is freed when it is no longer needed. The
+// methods belong to the goroutine that encodes, except wake and backlog. The queue's own goroutine
+// has run, what run calls, and the blockWriter until end returns.
 type queue struct {
 	out       blockWriter
-	bound     int           // bytes that it takes with enough memory
-	available func() uint64 // bytes of memory besides the queue's
+	bound     int           // most bytes that it takes, if there is enough memory
+	available func() uint64 // bytes of available memory, without the queue's own
 
-	open   *chunk      // the one that is being filled; nil after end
-	looked time.Time   // when limit was found
+	open   *chunk      // the chunk being filled; nil after end
+	looked time.Time   // when limit was computed
 	asked  time.Time   // when run was last asked to tend
 	failed atomic.Bool // whether failure returns an error
 	ended  chan struct{}
@@ -52,27 +54,27 @@ type queue struct {
 	mu     sync.Mutex
 	work   sync.Cond // run may have something to do
 	room   sync.Cond // a chunk may be free, or err is set
-	used   []*chunk  // in the order in which they are written; the last one is open
-	limit  int       // chunks, at most
+	used   []*chunk  // in the order in which they are written; the last one is `open`
+	limit  int       // the most chunks
 	free   []*chunk  // the last one is used next, because the CPU's cache may still have it
-	unused int       // how many of those in free were not used since the last call of tend
-	due    bool      // run is to tend
-	ending bool      // no blocks will be added any more
-	err    error     // the blockWriter's first one
+	unused int       // how many chunks in free were not used since the last call of tend
+	due    bool      // run must call tend
+	ending bool      // no more blocks will be added
+	err    error     // the blockWriter's first error
 }
 
-// A blockWriter is what a queue writes to: a stream, or a File, which has one stream after the
-// other. After an error it writes nothing more.
+// A blockWriter is what a queue writes to: a stream, or a File, which has a series of streams.
+// After an error it writes nothing more.
 type blockWriter interface {
-	// write writes the blocks of these packets, and nothing else is in blocks.
+	// write writes blocks. packets says where each of them ends; blocks has no others.
 	write(blocks []byte, packets []placed) error
-	// tend looks after the file. It is called about twice a second, and after wake; idle tells that
-	// no blocks wait.
+	// tend checks the file. It is called about twice a second, and after wake. idle means that no
+	// blocks wait.
 	tend(idle bool) error
 }
 
-// A chunk is memory for blocks, and for the places of their packets in the file. The goroutine that
-// encodes appends to its batch, also while what it has published before is being written.
+// A chunk is memory for blocks and for the ends of the blocks in the file. The goroutine that
+// encodes appends to its batch, even while what it has published earlier is being written.
 type chunk struct {
 	batch
 	published batch
@@ -88,8 +90,8 @@ type batch struct {
 	packets []placed
 }
 
-// newQueue begins a queue, of so many bytes at most. It is ended by end. The goroutine that encodes
-// calls available while the queue grows.
+// newQueue starts a queue of at most bound bytes. The caller must call end. The goroutine that
+// encodes calls available while the queue grows.
 func newQueue(out blockWriter, bound int, available func() uint64) (*queue, error) {
 	q := &queue{out: out, bound: bound, available: available, ended: make(chan struct{})}
 	q.look()
@@ -104,18 +106,18 @@ func newQueue(out blockWriter, bound int, available func() uint64) (*queue, erro
 	return q, nil
 }
 
-// queueLimit is how many chunks a queue of this size at most may have that has so many bytes, where
-// so many more are available. Like the rings, it takes at most a quarter of all of them.
+// queueLimit is how many chunks a queue may have: at most bound bytes and, like the rings, at most
+// a quarter of the sum of what it has and what is available.
 func queueLimit(bound int, has, available uint64) int {
 	available = min(available, math.MaxUint64-has)
 	return max(int(min(uint64(bound), (has+available)/4)/chunkSize), minChunks)
 }
 
-// lookInterval is for how long a queue grows without a look at how much memory is available by now:
-// other queues grow at the same time, and other processes.
+// lookInterval is how long a growing queue trusts the last reading of the available memory: other
+// queues and processes grow at the same time.
 const lookInterval = 10 * time.Millisecond
 
-// look finds out to how many chunks the queue may grow, if that was not done just now.
+// look computes how many chunks the queue may have, unless that was done within lookInterval.
 func (q *queue) look() {
 	now := time.Now()
 	if now.Sub(q.looked) < lookInterval {
@@ -128,7 +130,7 @@ func (q *queue) look() {
 	q.limit = queueLimit(q.bound, uint64(len(q.used)+len(q.free))*chunkSize, available)
 }
 
-// most is how many bytes may wait, as far as is known now.
+// most is how many bytes may wait, by the last look.
 func (q *queue) most() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,21 +152,23 @@ func (q *queue) next() error {
 	return q.err
 }
 
-// hand lets everything that was added be written. It returns the blockWriter's error.
+// hand publishes everything that was added, so that it is written. It returns the blockWriter's
+// error.
 func (q *queue) hand() error {
 	q.mu.Lock()
 	published := q.publish()
 	err := q.err
 	q.mu.Unlock()
 	if published {
-		// If run is not in a write, it gets this CPU, whose cache has the blocks. Another CPU would
-		// need to be woken, and would take the blocks and the chunk out of this one's cache.
+		// If run is not already writing, let it run on this CPU, whose cache has the blocks.
+		// Another CPU would have to be woken, and to fetch the blocks and the chunk from this
+		// cache.
 		runtime.Gosched()
 	}
 	return err
 }
 
-// ask lets run tend, if that is due. It is to be called a few times in each tendInterval.
+// ask makes run tend if tendInterval has passed. Call it a few times in each tendInterval.
 func (q *queue) ask() {
 	now := time.Now()
 	if now.Sub(q.asked) < tendInterval {
@@ -174,7 +178,7 @@ func (q *queue) ask() {
 	q.wake()
 }
 
-// wake lets run tend. Any goroutine may call it.
+// wake makes run tend. Any goroutine may call it.
 func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,8 +186,8 @@ func (q *queue) wake() {
 	q.work.Signal()
 }
 
-// end waits until the blockWriter has got everything or failed, and returns its error. It may be
-// called again.
+// end waits until the blockWriter has written everything or failed, and returns its error. It may
+// be called again.
 func (q *queue) end() error {
 	if q.open != nil {
 		q.mu.Lock()
@@ -223,8 +227,8 @@ func (q *queue) failure() error {
 	return q.err
 }
 
-// publish lets run see what was added to the open chunk, and tells whether that is anything. The
-// caller holds mu.
+// publish makes what was added to the open chunk visible to run, and returns false if nothing was
+// added. The caller holds mu.
 func (q *queue) publish() bool {
 	if q.open == nil || len(q.open.blocks) == len(q.open.published.blocks) {
 		return false
@@ -234,8 +238,8 @@ func (q *queue) publish() bool {
 	return true
 }
 
-// openNext opens an empty chunk, and tells whether there is one. All of the chunk that was open has
-// been published. The caller holds mu.
+// openNext opens an empty chunk, and returns false if there is none. Everything in the previous
+// chunk must have been published. The caller holds mu.
 func (q *queue) openNext() bool {
 	end := q.open.end()
 	if len(q.open.written.blocks) == len(q.open.blocks) {
@@ -246,7 +250,7 @@ func (q *queue) openNext() bool {
 		q.mu.Unlock()
 		c := q.grow()
 		q.mu.Lock()
-		if c != nil { // else those that there are must do
+		if c != nil { // otherwise the existing chunks must do
 			q.free = append(q.free, c)
 		}
 	}
@@ -262,7 +266,8 @@ func (q *queue) openNext() bool {
 	return true
 }
 
-// grow returns a new chunk, or nil where the queue is to have no more. No chunk is free.
+// grow returns a new chunk, or nil if the queue may have no more. It is called when no chunk is
+// free.
 func (q *queue) grow() *chunk {
 	q.look()
 	q.mu.Lock()
@@ -279,16 +284,16 @@ func (q *queue) grow() *chunk {
 }
 
 func newChunk() (*chunk, error) {
-	// All pages of a chunk are made at once, which is several times as fast as one by one.
+	// All pages of a chunk are allocated at once, which is several times as fast as one by one.
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	mem, err := unix.Mmap(-1, 0, chunkSize, unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
-		return nil, fmt.Errorf("get memory for packets that wait to be written: %w", os.NewSyscallError("mmap", err))
+		return nil, fmt.Errorf("allocate memory for packets that wait to be written: %w", os.NewSyscallError("mmap", err))
 	}
 	return &chunk{mem: mem}, nil
 }
 
-// reset empties a chunk. Its memory has the packets' places first, and then the blocks.
+// reset empties a chunk. Its memory holds the ends of the blocks first, and then the blocks.
 func (c *chunk) reset(start int64) {
 	const places = chunkPackets * unsafe.Sizeof(placed{})
 	c.packets = unsafe.Slice((*placed)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
@@ -296,31 +301,31 @@ func (c *chunk) reset(start int64) {
 	c.published, c.written, c.start = batch{}, batch{}, start
 }
 
-// hasRoom tells whether one more packet fits whose block has at most so many bytes. A chunk without
-// packets takes any: appending to blocks moves them to larger memory.
+// hasRoom tells whether one more packet fits, with a block of at most this many bytes. A chunk
+// without packets takes a block of any size: append then moves blocks to larger memory.
 func (c *chunk) hasRoom(bytes int) bool {
 	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets) || len(c.packets) == 0
 }
 
-// place notes where the block of a packet ends, which was just added.
+// place notes where the packet's block ends, which was just added.
 func (c *chunk) place(p *Packet) {
 	c.packets = append(c.packets, p.placed(c.end(), len(p.Data)))
 }
 
-// placed is where the block of a packet with so many bytes ends.
+// placed returns the entry for a packet's block that ends at this position.
 func (f *Facts) placed(end int64, bytes int) placed {
 	return placed{end: end, time: f.Time, bytes: uint32(bytes), source: uint32(f.Source)}
 }
 
-// placeBlock notes where a block ends that is no packet, which was just added.
+// placeBlock notes where a block ends that is not a packet and was just added.
 func (c *chunk) placeBlock(kind uint32) {
 	c.packets = append(c.packets, placed{end: c.end(), time: math.MinInt64, source: kind})
 }
 
-// end is where in the file the last block ends.
+// end is the position in the file at which the last block ends.
 func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
 
-// run writes what is published until the queue is ended.
+// run writes published blocks until the queue is ended.
 func (q *queue) run() {
 	defer close(q.ended)
 	q.mu.Lock()
@@ -345,7 +350,7 @@ func (q *queue) run() {
 	}
 }
 
-// write writes what a chunk has published. The caller holds mu, which is free meanwhile.
+// write writes what is published of a chunk. The caller holds mu, which write releases meanwhile.
 func (q *queue) write(c *chunk) {
 	before, now := c.written, c.published
 	q.mu.Unlock()
@@ -353,10 +358,11 @@ func (q *queue) write(c *chunk) {
 	q.mu.Lock()
 	c.written = now
 	q.fail(err)
-	q.room.Signal() // all of the open chunk may have been written
+	q.room.Signal() // the whole open chunk may now be written
 }
 
-// tend looks after the file and gives memory back. The caller holds mu, which is free meanwhile.
+// tend frees unneeded memory and checks the file. The caller holds mu, which tend releases
+// meanwhile.
 func (q *queue) tend() {
 	n := max(min(q.unused, len(q.used)+len(q.free)-minChunks), 0)
 	unneeded := slices.Clone(q.free[:n])

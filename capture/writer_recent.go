@@ -2,39 +2,39 @@ package capture
 
 import "math"
 
-// minRecent is how many packets at the end of a file are remembered, at least. They take more room
-// than the accounts of as many sources as a session has, and than a few blocks of a disk.
+// minRecent is the minimum number of packets at the end of a file that are remembered. They take
+// more room than the accounts of all sources of a session, and than a few blocks of a disk.
 const minRecent = 256
 
-// recent are the last packets of a file, in their order.
+// recent are the last packets of a file, in order.
 type recent struct {
-	before  int64 // where in the file the block before the first of these packets ends
+	before  int64 // the position in the file at which the first of them begins
 	packets []placed
 }
 
-// placed says where a packet's block ends, in the queue or in the file, and what the packet adds to
-// the accounts; or that the block is none of a packet.
+// A placed says where a block ends, in the queue or in the file. For a packet's block it also says
+// what the packet adds to the accounts.
 type placed struct {
 	end           int64
 	time          int64 // Packet.Time: files begin and end by it
 	bytes, source uint32
 }
 
-// These are in place of placed.source for blocks that are no packets.
+// Values of placed.source for blocks that are not packets.
 const (
-	headBlock   = math.MaxUint32 - iota // begins the header of the files that come after
-	headMore                            // belongs to that header, too
+	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
+	headMore                            // continues that header
 	otherBlock                          // any other
-	packetLimit                         // from here on, all are such
+	packetLimit                         // sources of packets are below this
 )
 
 func (p *placed) isPacket() bool { return p.source < packetLimit }
 
-// add adds packets at the end, whose places are counted from start on. Of those before, it forgets
-// the first ones when there are many. Packets that end at the same place are of one frame, and are
-// forgotten together.
+// add adds packets at the end. Their ends are relative to start. When there are many packets, it
+// drops the first ones. Packets that end at the same position are in one frame, and are dropped
+// together.
 func (r *recent) add(packets []placed, start int64) {
-	if n := firstOfLast(packets); n > 0 { // then no others are needed
+	if n := firstOfLast(packets); n > 0 { // these are enough without the earlier ones
 		r.before = packets[n-1].end - start
 		r.packets = r.packets[:0]
 		packets = packets[n:]
@@ -52,8 +52,8 @@ func (r *recent) add(packets []placed, start int64) {
 	}
 }
 
-// firstOfLast returns which is the first of the last minRecent packets, or of those in the same
-// frame. It returns 0 where there are no others.
+// firstOfLast returns the index of the first of the last minRecent packets, or of the first packet
+// in the same frame as that one.
 func firstOfLast(packets []placed) int {
 	n := max(len(packets)-minRecent, 0)
 	for n > 0 && packets[n-1].end == packets[n].end {
@@ -62,8 +62,8 @@ func firstOfLast(packets []placed) int {
 	return n
 }
 
-// last returns the fewest packets at the end of a file of this size that take up as much room, or
-// all that are remembered, and the size of the file without them.
+// last returns the fewest packets at the end of a file of this size that take up at least this much
+// room, or all that are remembered, and the size of the file without them.
 func (r *recent) last(size, room int64) (without int64, packets []placed) {
 	n := len(r.packets)
 	for without = size; n > 0 && size-without < room; n-- {
@@ -75,7 +75,7 @@ func (r *recent) last(size, room int64) (without int64, packets []placed) {
 	return without, r.packets[n:]
 }
 
-// forget removes the last packets.
+// forget drops this many of the last packets.
 func (r *recent) forget(packets int) {
 	r.packets = r.packets[:len(r.packets)-packets]
 }

@@ -11,37 +11,36 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A stream is what a file has got so far: whole blocks where that can be helped, and an account of
-// the packets in them. It belongs to one goroutine at a time; only size and takenNow may be read by
-// any.
+// A stream writes whole blocks to a file, as far as possible, and counts the packets in them. It
+// belongs to one goroutine at a time; any goroutine may read size and takenNow.
 type stream struct {
 	out    io.Writer
-	name   string       // what errors call the file
+	name   string       // the file's name in errors
 	frames *frames      // nil without compression
 	begins []byte       // the file's header, until it is written
-	header int64        // bytes that it takes in the file
-	start  int64        // the place in the queue at which the file would begin, without compression
-	size   atomic.Int64 // bytes that the file has taken
-	torn   bool         // the file ends with a part of a block, which could not be taken off again
+	header int64        // bytes of the header in the file
+	start  int64        // the position in the queue at which the file would begin without compression
+	size   atomic.Int64 // bytes written to the file
+	torn   bool         // the file ends with a partial block that could not be removed
 	recent recent
-	mu     sync.Mutex // held to change taken
+	mu     sync.Mutex // guards taken
 	taken  Accounts   // Captured and Bytes: what reached the file
-	err    error      // the file's, after which nothing is written
+	err    error      // the file's error; nothing is written after it
 
-	// tell returns the statistics so far, which are written once in an interval; 0 = never.
+	// tell returns the statistics so far. They are written once per interval; 0 = never.
 	tell     func() []byte
 	interval time.Duration
-	told     time.Time // when they were written last
+	told     time.Time // when they were last written
 
-	// check finds what else has become of the file; nil = nothing.
+	// check, if not nil, returns what is wrong with the file besides errors of Write.
 	check func() error
-	// grant returns how many of these bytes may be written now, and why it is not all of them;
-	// nil = all.
+	// grant, if not nil, returns how many of these bytes may be written now, and an error if that
+	// is not all of them.
 	grant func(bytes int64) (int64, error)
 }
 
-// begin makes the stream of a new file: its header, and the place in the queue of the first block
-// behind that.
+// begin starts the stream of a new file. first is the position in the queue of the first block
+// after the header.
 func (s *stream) begin(header []byte, first int64, sources int) {
 	s.begins = header
 	s.start = first - int64(len(header))
@@ -51,26 +50,27 @@ func (s *stream) begin(header []byte, first int64, sources int) {
 	if s.frames != nil {
 		s.frames.Begin()
 		if header == nil {
-			s.begins = []byte{} // what begins a compressed file is there also without packets
+			s.begins = []byte{} // a compressed file has its own beginning even without packets
 		}
 	}
 }
 
-// takenNow is what has reached the file so far, for any goroutine; nil before begin.
+// takenNow returns what has reached the file so far; nil before begin. Any goroutine may call it.
 func (s *stream) takenNow() Accounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.taken)
 }
 
-// tellAt lets statistics be written, too: those that tell returns, once in an interval; 0 = never.
+// tellAt makes the stream also write the statistics that tell returns, once per interval; 0 =
+// never.
 func (s *stream) tellAt(interval time.Duration, tell func() []byte) {
 	s.interval, s.tell, s.told = interval, tell, time.Now()
 }
 
-// write adds blocks, and counts the packets of those that the file took. If it took only part of a
-// block, that part is removed again where the file can Seek and Truncate. With compression, blocks
-// and packets are kept until there is a frame of them.
+// write adds blocks, and counts the packets that the file took. If the file took only part of a
+// block, that part is removed if the file can Seek and Truncate. With compression, blocks and
+// packets are kept until they fill a frame.
 func (s *stream) write(blocks []byte, packets []placed) error {
 	if s.begins != nil {
 		s.writeHeader()
@@ -88,7 +88,8 @@ func (s *stream) write(blocks []byte, packets []placed) error {
 	return nil
 }
 
-// writeHeader writes the header, which is a frame of its own: without it nothing can be read.
+// writeHeader writes the header. With compression it is a frame of its own, because nothing can be
+// read without it.
 func (s *stream) writeHeader() {
 	header := s.begins
 	s.begins = nil
@@ -101,13 +102,13 @@ func (s *stream) writeHeader() {
 	s.put(header, nil)
 }
 
-// seal writes what is kept for a frame.
+// seal writes the kept blocks as a frame.
 func (s *stream) seal() error {
 	if s.frames == nil || s.err != nil || len(s.frames.blocks) == 0 {
 		return s.err
 	}
 	packed, packets := s.frames.seal()
-	// None of a frame's packets is there before the whole frame is.
+	// A frame's packets are in the file only when the whole frame is.
 	for i := range packets {
 		packets[i].end = s.start + s.size.Load() + int64(len(packed))
 	}
@@ -150,7 +151,8 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 	return s.err
 }
 
-// take counts packets that a file has. Those that follow each other are mostly of one source.
+// take counts packets that a file took. It is fast because consecutive packets are mostly of one
+// source.
 func (as *Accounts) take(packets []placed) {
 	for len(packets) > 0 {
 		first, n, bytes := &packets[0], 0, uint64(0)
@@ -167,7 +169,7 @@ func (as *Accounts) take(packets []placed) {
 	}
 }
 
-// granted omits the packets that may not be written any more, and tells why.
+// granted omits the packets that may no longer be written, and returns why.
 func (s *stream) granted(blocks []byte, packets []placed) ([]byte, []placed, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil
@@ -184,7 +186,7 @@ func (s *stream) granted(blocks []byte, packets []placed) ([]byte, []placed, err
 	return blocks[:packets[n-1].end-s.start-start], packets[:n], ended
 }
 
-// tend writes what is kept, and looks what has become of the file.
+// tend writes what is kept and the statistics if they are due, and checks the file.
 func (s *stream) tend(bool) error {
 	if s.begins != nil {
 		s.writeHeader()
@@ -204,7 +206,7 @@ func (s *stream) tend(bool) error {
 	return s.check()
 }
 
-// insert adds blocks that do not come from the queue, unless there is no room for them.
+// insert adds blocks that do not come from the queue, unless grant leaves no room for them.
 func (s *stream) insert(blocks []byte) error {
 	if len(blocks) == 0 {
 		return nil // the format has none
@@ -218,18 +220,18 @@ func (s *stream) insert(blocks []byte) error {
 		s.frames.add(blocks, nil)
 		blocks, _ = s.frames.seal()
 	}
-	s.start -= int64(len(blocks)) // what comes from the queue stands behind them
+	s.start -= int64(len(blocks)) // later blocks of the queue are after them
 	return s.put(blocks, nil)
 }
 
-// end adds what trailer makes, also after an error if the file still takes it. Packets at the end
-// of the file make room for it, which trailer sees in s.taken. It returns the first error that
-// there was.
+// end adds the trailer, even after an error if the file still takes it. If the disk is full,
+// packets at the end of the file are removed to make room, and trailer is called again, because
+// s.taken has changed. It returns the first error.
 func (s *stream) end(trailer func() []byte) error {
 	s.write(nil, nil)
 	err := s.seal()
 	s.grant = nil
-	// A reader could not make sense of what stands behind a part of a block, or without the header.
+	// After a partial block, or without the header, a reader could not parse the trailer.
 	for !s.torn && s.size.Load() >= s.header {
 		s.err = nil
 		last := trailer()
@@ -250,7 +252,7 @@ func (s *stream) end(trailer func() []byte) error {
 	return err
 }
 
-// cut takes off what is behind the first size bytes of the file, and tells whether it could.
+// cut truncates the file to size bytes, and tells whether it could.
 func (s *stream) cut(size int64) bool {
 	excess := s.size.Load() - size
 	if excess == 0 {
@@ -271,8 +273,8 @@ func (s *stream) cut(size int64) bool {
 	return ok
 }
 
-// takeBack removes packets from the end of the file until so many bytes have been freed, and no
-// longer counts them as taken. It returns false if nothing could be removed.
+// takeBack removes packets from the end of the file until room bytes are free, and no longer counts
+// them as taken. It returns false if nothing could be removed.
 func (s *stream) takeBack(room int64) bool {
 	end := s.size.Load()
 	size, last := s.recent.last(end, room)

@@ -109,7 +109,7 @@ func TestOwnProgramLeaves(t *testing.T) {
 			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
 			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 			test.act(t, pair)
-			checkBlind(t, p, "rx0 is not captured any more: XDP program sample_", "has left rx0, "+test.want,
+			checkBlind(t, p, "rx0 is no longer captured: XDP program sample_", "has left rx0, "+test.want,
 				": start again to capture what runs there now")
 			if s := account(t, p.said()); s.Captured != 1 {
 				t.Errorf("summary %+v", s)
@@ -124,7 +124,7 @@ func TestBlindAtTheEnd(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
 	detachLink(t, pair)
 	p.cmd.Process.Signal(os.Interrupt)
-	checkBlind(t, p, "rx0 is not captured any more: XDP program sample_")
+	checkBlind(t, p, "rx0 is no longer captured: XDP program sample_")
 }
 
 // checkBlind expects that the process ends with one line that has all of the words.
@@ -165,7 +165,7 @@ func TestSomeInterfacesLeave(t *testing.T) {
 	const gone = "xdpcap: interface rx1 was deleted or moved to another network namespace\n"
 	testnet.WaitFor(t, "the word that rx1 has gone", func() bool { return strings.Contains(p.said(), gone) })
 	detachLink(t, pairs[2])
-	const detached = "xdpcap: rx2 is not captured any more: "
+	const detached = "xdpcap: rx2 is no longer captured: "
 	testnet.WaitFor(t, "the word that rx2 is blind", func() bool { return strings.Contains(p.said(), detached) })
 	busy()
 	testnet.Send(t, pairs[3], testnet.UDPFrame(64, 0), testnet.UDPFrame(64, 1))
@@ -200,7 +200,7 @@ func TestTracedProgramLeaves(t *testing.T) {
 			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
 			sendRound(t, pair)
 			test.act(t, pair)
-			checkBlind(t, p, "rx0 is not captured any more: XDP program rewriting_target_program (id ", "has left rx0, "+test.want)
+			checkBlind(t, p, "rx0 is no longer captured: XDP program rewriting_target_program (id ", "has left rx0, "+test.want)
 			if s := account(t, p.said()); s.Captured != 2*uint64(len(answers)) {
 				t.Errorf("summary %+v", s)
 			}
@@ -224,11 +224,11 @@ func TestDispatcherChanges(t *testing.T) {
 	if err := first.Replace(1); err != nil {
 		t.Fatal(err)
 	}
-	want := "xdpcap: rx0 is not captured any more: XDP program " + names[0] + " (id "
+	want := "xdpcap: rx0 is no longer captured: XDP program " + names[0] + " (id "
 	testnet.WaitFor(t, "the word that a component has left", func() bool { return strings.Contains(p.said(), want) })
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	first.Close()
-	checkBlind(t, p, "not captured any more: XDP program "+names[1]+" (id ", "has left rx0, which runs none now")
+	checkBlind(t, p, "no longer captured: XDP program "+names[1]+" (id ", "has left rx0, which runs none now")
 	if s := account(t, p.said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
@@ -249,7 +249,7 @@ func TestDispatcherHidden(t *testing.T) {
 	if err := d.Replace(1); err != nil {
 		t.Fatal(err)
 	}
-	checkBlind(t, p, "rx0 is not captured any more: rx0 runs program with id ", "whether XDP program "+name+" (id ",
+	checkBlind(t, p, "rx0 is no longer captured: rx0 runs program with id ", "whether XDP program "+name+" (id ",
 		"only CAP_SYS_ADMIN may see: start again, with --no-sandbox to go on")
 	if s := account(t, p.said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
@@ -265,7 +265,7 @@ func TestHookMapSlotTaken(t *testing.T) {
 	if err := target.Hook().Put(uint32(xdp.Tx), target.Program()); err != nil {
 		t.Fatal(err)
 	}
-	checkBlind(t, p, hook+" is not captured any more: ", "slot tx holds program with id ")
+	checkBlind(t, p, hook+" is no longer captured: ", "slot tx holds program with id ")
 }
 
 // So is one that no program calls any more, because its owner has ended. Only CAP_SYS_ADMIN may see
@@ -277,7 +277,7 @@ func TestHookMapOwnerLeaves(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--no-sandbox")
 	sendRound(t, pair)
 	target.Close()
-	checkBlind(t, p, hook+" is not captured any more: no program calls it, since hooked_target_frags (id ", " is gone")
+	checkBlind(t, p, hook+" is no longer captured: no program calls it, since hooked_target_frags (id ", " is gone")
 	if s := account(t, p.said()); s.Captured != 5 {
 		t.Errorf("summary %+v", s)
 	}

@@ -25,16 +25,16 @@ func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 func TestCardRefusals(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	tells := tellsCard(t, pair)
-	old := "this kernel does not say what the driver of rx0 tells XDP programs: Linux 6.7 does"
+	old := "this kernel does not say what the driver of rx0 gives XDP programs: Linux 6.7 does"
 	stamps := func(kind, why string) string { return "xdpcap: time stamps of the type " + kind + ": " + why }
 	for _, test := range []struct {
 		args string
 		want string // with metadata
 		old  string // without
 	}{
-		{"-j adapter", stamps("adapter", "driver veth of rx0 has no PTP clock that could be compared with the system's; -j adapter_unsynced "), stamps("adapter", old)},
-		{"-j adapter_unsynced --xdp-mode generic", stamps("adapter_unsynced", "in generic mode programs do not reach the driver of rx0"), ""},
-		{"-j adapter_unsynced --rx-capture entry", stamps("adapter_unsynced", "rx0 runs an XDP program, which is traced"), ""},
+		{"-j adapter", stamps("adapter", "driver veth of rx0 has no PTP clock to compare with the system's; -j adapter_unsynced "), stamps("adapter", old)},
+		{"-j adapter_unsynced --xdp-mode generic", stamps("adapter_unsynced", "programs in generic mode cannot ask the driver of rx0"), ""},
+		{"-j adapter_unsynced --rx-capture entry", stamps("adapter_unsynced", "packets of rx0 are captured by tracing a program"), ""},
 	} {
 		if !tells && test.old != "" {
 			test.want = test.old
@@ -49,7 +49,7 @@ func TestCardRefusals(t *testing.T) {
 		want bool // a notice
 	}{{"", false}, {"--vlan-restore", !tells}, {"--vlan-restore --xdp-mode generic", true}, {"--vlan-restore=false", false}} {
 		said := listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0", "--account")...).interrupt()
-		if got := strings.Count(said, "xdpcap: VLAN tags that the card of rx0 has taken off are not put back: "); got > 1 || (got == 1) != test.want {
+		if got := strings.Count(said, "xdpcap: VLAN tags that the card of rx0 has stripped are not put back: "); got > 1 || (got == 1) != test.want {
 			t.Errorf("%q: %s", test.args, said)
 		}
 	}
@@ -100,7 +100,7 @@ func TestCardPackets(t *testing.T) {
 		status, said := p.wait()
 		for _, want := range []string{
 			"xdpcap: rx0: the card is asked for timestamp, hash, vlan_tag\n",
-			"xdpcap: packets that the card does not stamp by itself have the host's stamps: ask how the card of rx0 stamps packets: driver veth: ",
+			"xdpcap: cannot tell the card to stamp all packets, and those that it does not stamp have the host's stamps: ask how the card of rx0 stamps packets: driver veth: ",
 			"xdpcap: rx0: the card gave no time stamp for 2 packets, which have the host's\n",
 		} {
 			if status != 0 || strings.Count(said, want) != 1 {

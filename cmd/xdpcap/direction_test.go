@@ -714,11 +714,11 @@ func TestEgressLeaves(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull, "--json")
 	detachEgress(t, pair)
 	testnet.WaitFor(t, "the capture to say that it is blind", func() bool {
-		return strings.Contains(p.said(), "rx0 is not captured any more: ")
+		return strings.Contains(p.said(), "rx0 is no longer captured: ")
 	})
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	p.cmd.Process.Signal(os.Interrupt)
-	checkBlind(t, p, "rx0 is not captured any more: ", "egress")
+	checkBlind(t, p, "rx0 is no longer captured: ", "egress")
 	if s := account(t, p.said()); s.Interfaces[0].Captured != 1 {
 		t.Errorf("%+v", s.Interfaces)
 	}

@@ -50,7 +50,7 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 		}
 	}
 	if lost {
-		const notice = "packets on a CPU that has come online are lost: this process may open no perf event on CPU 1 any more; " +
+		const notice = "packets on a CPU that has come online are lost: this process may no longer open perf events (CPU 1); " +
 			"--transport ring does without perf events"
 		testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), notice) })
 		send(1)

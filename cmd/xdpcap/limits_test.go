@@ -36,7 +36,7 @@ func TestLimits(t *testing.T) {
 		{"few open files, stats", surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: 20}}, []string{"stats", "-i", pair.RxName},
 			[]string{"too many open files", "ulimit -n"}},
 		{"little locked memory", surroundings{Capabilities: three, Limits: map[int]uint64{unix.RLIMIT_MEMLOCK: megabyte}},
-			append(capture, "-B", "8M"), []string{"are more locked memory than this user may have: ", " fit: ", "CAP_IPC_LOCK", "-B", "--transport ring"}},
+			append(capture, "-B", "8M"), []string{"exceed the memory that this user may lock: at most ", " fit: ", "CAP_IPC_LOCK", "-B", "--transport ring"}},
 		{"little address space", surroundings{Limits: map[int]uint64{unix.RLIMIT_AS: 950 * megabyte}}, append(capture, "-B", "256M"),
 			[]string{"rings of 256 MiB", "950 MiB of address space (ulimit -v)", "-B"}},
 		{"no /proc", surroundings{Hidden: []string{"/proc"}}, capture, []string{"/proc/self/mountinfo", "mount -t proc proc /proc"}},
@@ -111,7 +111,7 @@ func TestCapabilities(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
 	small := map[int]uint64{unix.RLIMIT_MEMLOCK: 64 << 10}
-	crowded := fmt.Sprintf("rings of 8 MiB for %d CPUs are more locked memory than this user may have: ", machine.CPUs())
+	crowded := fmt.Sprintf("rings of 8 MiB for %d CPUs exceed the memory that this user may lock: ", machine.CPUs())
 	const paranoid = "kernel.perf_event_paranoid is 3, which requires CAP_SYS_ADMIN"
 	for i, test := range []struct {
 		name      string
@@ -122,14 +122,14 @@ func TestCapabilities(t *testing.T) {
 		says      []string
 	}{
 		{"what suffices", "2", surroundings{Capabilities: three, Limits: small}, "", "perf",
-			[]string{crowded + "they have 512 KiB"}},
+			[]string{crowded + "ring size lowered to 512 KiB"}},
 		{"all memory", "2", surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK), Limits: small}, "", "perf", nil},
 		{"small rings", "2", surroundings{Capabilities: three, Limits: small}, "-B 256k", "perf", nil},
 		{"large rings", "2", surroundings{Capabilities: three, Limits: small}, "-B 8M", "",
-			[]string{crowded + "512 KiB fit: grant CAP_IPC_LOCK"}},
+			[]string{crowded + "at most 512 KiB fit: grant CAP_IPC_LOCK"}},
 		{"large rings, shared", "2", surroundings{Capabilities: three, Limits: small}, "-B 8M --transport ring", "ring", nil},
 		{"Debian's setting", "3", surroundings{Capabilities: three}, "", "ring",
-			[]string{"there are no perf rings: " + paranoid + ": packets come by the transport ring"}},
+			[]string{"perf's rings are not available: " + paranoid + ": using the transport ring"}},
 		{"Debian's setting, perf", "3", surroundings{Capabilities: three}, "--transport perf", "",
 			[]string{paranoid + ": run it as root (sudo), add cap_sys_admin ", "; --transport ring does without perf events"}},
 		{"perf there", "3", surroundings{Capabilities: append(three, unix.CAP_SYS_ADMIN)}, "--transport perf -B 256k", "perf", nil},

@@ -44,7 +44,7 @@ func TestLossIsSaid(t *testing.T) {
 	said = waitForLoss(t, p)
 	hurry()
 	t.Logf("%v after the beginning: %s", time.Since(begun), said)
-	if !regexp.MustCompile(`: the output is busy all the time, and \d+ % of them find room; what helps: ` +
+	if !regexp.MustCompile(`: the output is always busy, and only \d+ % of packets find room; what helps: ` +
 		`-w FILE without printing \(less work\), -s 128 .*, --sample \d+ \(as many packets as find room now\)$`).MatchString(said) {
 		t.Errorf("said: %s", said)
 	}

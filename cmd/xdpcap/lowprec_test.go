@@ -27,7 +27,7 @@ func TestLowprec(t *testing.T) {
 		{"root", surroundings{}, "ring", polls, ""},
 		{"a user", surroundings{Capabilities: three}, "ring", polls, ""},
 		{"no BTF", surroundings{Hidden: []string{"/sys/kernel"}}, "ring", ticks,
-			"xdpcap: time stamps of the type host_lowprec are those of the last tick of the kernel's clock, every "},
+			"xdpcap: time stamps of the type host_lowprec have the resolution of the kernel's clock tick, "},
 		{"perf", surroundings{}, "perf", ticks, ""},
 	} {
 		if !testnet.Shared(i) {

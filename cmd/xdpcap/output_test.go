@@ -273,7 +273,7 @@ func TestFileTampered(t *testing.T) {
 				return err
 			}
 			return os.WriteFile(file, []byte("another"), 0o600)
-		}, "another file was put in its place", ".2"},
+		}, "was renamed or replaced", ".2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := tempFile(t)
@@ -313,7 +313,7 @@ func TestTwoCaptures(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file).wait()
-	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program writes to it", file)) {
+	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program is writing to it", file)) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	s := account(t, p.interrupt())

@@ -76,7 +76,7 @@ func TestPromiscuousForbidden(t *testing.T) {
 	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), cause) })
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	stderr = p.interrupt()
-	const notice = "rx0 may keep packets for other MAC addresses back: set it to promiscuous mode: " + cause
+	const notice = "rx0 may ignore packets for other MAC addresses: set it to promiscuous mode: " + cause
 	if s := account(t, stderr); s.Captured != 1 || !slices.Equal(s.Notices, []string{notice}) || strings.Count(stderr, "xdpcap: "+notice+"\n") != 1 {
 		t.Errorf("%s", stderr)
 	}

@@ -339,7 +339,7 @@ func TestReadCutFile(t *testing.T) {
 	whole := mustRead(t, file.path)
 	stdout, stderr, status := runRead(t, nil, cut)
 	if !strings.HasPrefix(whole, stdout) || strings.Count(stdout, "\n") < 8 || status != 1 ||
-		!strings.HasPrefix(stderr, "xdpcap: "+cut+" is cut off after ") || strings.Count(stderr, "\n") != 1 {
+		!strings.HasPrefix(stderr, "xdpcap: "+cut+" is truncated after ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 	}
 	// What is written of it is a whole file.

@@ -154,7 +154,7 @@ func TestReadWriteMerges(t *testing.T) {
 func TestReadWriteLeavesOut(t *testing.T) {
 	big, out := writeBytes(t, oddFile(binary.BigEndian, true)), tempFile(t)
 	_, stderr, status := runRead(t, nil, "-w", out, big, big)
-	if status != 0 || stderr != "xdpcap: left out 2 blocks of type 18193: xdpcap does not know what to change in them for a merged file\n" {
+	if status != 0 || stderr != "xdpcap: omitted 2 blocks of type 18193: xdpcap does not know how to adapt them to a merged file\n" {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

@@ -227,7 +227,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--ring 1M -w x -a files:3", "-a files, -a filesize and --ring: each trigger makes a file: choose one"},
 		{"--trigger-interval 2 -w x", "--trigger-interval: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 64M -w /tmp/", "-w /tmp/: it is a directory: name a file in it: -w /tmp/out.pcapng"},
-		{"--ring 1M -w /nonexistent/x", "-w: make files in /nonexistent: no such file or directory"},
+		{"--ring 1M -w /nonexistent/x", "-w: create files in /nonexistent: no such file or directory"},
 	} {
 		cmd := command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)
 		out, err := cmd.CombinedOutput()

@@ -133,7 +133,7 @@ func TestNoOverwrite(t *testing.T) {
 	}
 	for _, flags := range []string{"", "--atomic", "-C 1"} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(flags), "-i", pair.RxName, "-w", file, "--no-overwrite")...).wait()
-		want := "xdpcap: -w: open " + file + ": there is a file of this name already: choose another name, or omit --no-overwrite to write over it\n"
+		want := "xdpcap: -w: open " + file + ": a file of this name already exists: choose another name, or omit --no-overwrite to write over it\n"
 		if is, _ := os.ReadFile(file); status != 1 || stderr != want || string(is) != "earlier" {
 			t.Errorf("%s: exit status %d: %s; the file has %q", flags, status, stderr, is)
 		}
@@ -151,7 +151,7 @@ func TestNoOverwrite(t *testing.T) {
 	}
 	status, stderr := p.wait()
 	s := account(t, stderr)
-	if is, _ := os.ReadFile(next + "2"); status != 1 || string(is) != "earlier" || !strings.Contains(stderr, "begin file 3 of the capture: open "+next+"2: there is") {
+	if is, _ := os.ReadFile(next + "2"); status != 1 || string(is) != "earlier" || !strings.Contains(stderr, "begin file 3 of the capture: open "+next+"2: a file of this name already exists") {
 		t.Errorf("exit status %d: %s; the file has %q", status, stderr, is)
 	}
 	if n := len(readSeriesFile(t, next).numbers) + len(readSeriesFile(t, next+"1").numbers); uint64(n) != s.Captured {

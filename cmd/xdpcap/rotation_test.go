@@ -441,7 +441,7 @@ func TestMinFreeTooLarge(t *testing.T) {
 	for _, flags := range []string{"", "-C 1 -W 5", "-b files:5 -b packets:9"} {
 		args := append([]string{"-i", "none0", "-w", tempFile(t), "--min-free", "100000G"}, strings.Fields(flags)...)
 		out, err := command(args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "iB free, and 97.7 TiB are to be left free") || strings.Count(string(out), "\n") != 1 {
+		if err == nil || !strings.Contains(string(out), "iB free, and 97.7 TiB must stay free") || strings.Count(string(out), "\n") != 1 {
 			t.Errorf("%s: %v: %s", flags, err, out)
 		}
 	}
@@ -460,8 +460,8 @@ func TestRotationDiskFull(t *testing.T) {
 	}{
 		{"-C 1", "out.pcapng", 1, "no space left on device"},
 		{"-C 1", "out.pcapng.zst", 1, "no space left on device"},
-		{"-C 1 --min-free 4M", "out.pcapng", 0, "and 4 MiB are to be left free"},
-		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "and 4 MiB are to be left free"},
+		{"-C 1 --min-free 4M", "out.pcapng", 0, "and 4 MiB must stay free"},
+		{"-C 1 --min-free 4M", "out.pcapng.gz", 0, "and 4 MiB must stay free"},
 		{"-C 1 --max-bytes 5M", "out.pcapng", 0, "reached their limit of 5 MiB"},
 		{"-C 1 --max-bytes 5M", "out.pcapng.zst", 0, "reached their limit of 5 MiB"},
 		{"-C 1 -W 100 --min-free 4M", "out.pcapng", 0, ""},

@@ -192,7 +192,7 @@ func TestPerfRefused(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	refused := surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
 	for transport, notice := range map[string]string{
-		"":     "there are no perf rings: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: packets come by the transport ring",
+		"":     "perf's rings are not available: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: using the transport ring",
 		"auto": "",
 		"ring": "",
 	} {
@@ -297,7 +297,7 @@ func TestSandboxRefusals(t *testing.T) {
 		want  string
 	}{
 		{surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
-		{surroundings{}, "-Z nobody -C 1M -w " + directoryFor(t, 0) + "/out", "-w: as user nobody: make files in "},
+		{surroundings{}, "-Z nobody -C 1M -w " + directoryFor(t, 0) + "/out", "-w: as user nobody: create files in "},
 		{surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
 		{surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: omit it"},
 		{surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},

@@ -440,7 +440,7 @@ func TestReplacedMain(t *testing.T) {
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", fmt.Sprint(id), "-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	detachLink(t, pair)
-	checkBlind(t, p, "rx0 is not captured any more: XDP program "+testnet.DispatcherComponents[0]+" (id ", "has left rx0")
+	checkBlind(t, p, "rx0 is no longer captured: XDP program "+testnet.DispatcherComponents[0]+" (id ", "has left rx0")
 	if s := account(t, p.said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
