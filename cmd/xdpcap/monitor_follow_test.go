@@ -62,7 +62,7 @@ func TestMonitorFollows(t *testing.T) {
 		testnet.WaitFor(t, "the word of the new program", func() bool { return strings.Contains(p.said(), want) })
 	}
 	status, stderr := byID.wait()
-	if want := fmt.Sprintf("xdpcap: %v does not run any more: a program has another id when it is loaded again; ", first); status != 1 || !strings.Contains(stderr, want) {
+	if want := fmt.Sprintf("xdpcap: %v does not run any more: a program gets a new id when it is loaded again; ", first); status != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	testnet.Send(t, pair, testnet.UDPFrame(100, 3), testnet.UDPFrame(100, 4))

@@ -498,7 +498,7 @@ func TestReadOtherLinkType(t *testing.T) {
 	}
 	cooked := linkFile(t, 113, make([]byte, 84))
 	_, stderr, status = runRead(t, nil, cooked, "ether host 02:00:00:00:00:01")
-	if want := "xdpcap: skipped 1 packet: the filter cannot be applied to link type LINUX_SLL (113): packets of Linux cooked v1 have no Ethernet header"; status != 1 || !strings.HasPrefix(stderr, want) {
+	if want := "xdpcap: skipped 1 packet: the filter cannot be applied to link type LINUX_SLL (113): Linux cooked v1 packets have no Ethernet header"; status != 1 || !strings.HasPrefix(stderr, want) {
 		t.Errorf("%d: %s", status, stderr)
 	}
 }

@@ -240,7 +240,7 @@ func TestAbsence(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"xdp_exception":        "its arguments (*net_device, *bpf_prog, uint, int) are not those that xdpcap knows",
+		"xdp_exception":        "xdpcap does not know its arguments (*net_device, *bpf_prog, uint, int)",
 		"xdp_redirect":         notAsked,
 		"xdp_redirect_map":     notAsked,
 		"xdp_redirect_err":     "this kernel does not have it",
