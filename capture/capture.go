@@ -194,10 +194,10 @@ type Source struct {
 
 	// The properties of an interface in a capture file. Its Index counts the distinct interface
 	// names in the files that are read, from 1.
-	File    string // the file's name; "" = the source is live
-	SnapLen uint32 // bytes kept of each packet; 0 = no limit. A live source has it in Options
-	place   int    // among the interfaces of its section
-	link    uint16 // LinkType, with 0 and Ethernet exchanged
+	File     string // the file's name; "" = the source is live
+	SnapLen  uint32 // bytes kept of each packet; 0 = no limit. A live source has it in Options
+	position int    // among the interfaces of its section
+	link     uint16 // LinkType, with 0 and Ethernet exchanged
 }
 
 // newSource describes a hook on an interface.

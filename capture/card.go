@@ -80,7 +80,7 @@ func bind(spec *ebpf.ProgramSpec, ifindex int) {
 // time stamps that the card cannot give are an error; VLAN tags that it cannot give are a notice.
 // The hash is included where the program is bound anyway, since reading a card's hash costs next to
 // nothing.
-func (o *Options) question(p place) (q question, err error) {
+func (o *Options) question(p point) (q question, err error) {
 	if q.time = o.Stamp.IsCards(); q.time {
 		if err := o.lacksStamps(p); err != nil {
 			return question{}, err
@@ -99,7 +99,7 @@ func (o *Options) question(p place) (q question, err error) {
 }
 
 // lacks says why the card cannot be asked about packets there, or returns nil.
-func (o *Options) lacks(p place, metadata string) error {
+func (o *Options) lacks(p point, metadata string) error {
 	switch {
 	case o.HookMap != "":
 		return fmt.Errorf("programs in a hook map cannot ask the card: only xdpcap's own program at the interface's XDP hook may")
@@ -124,7 +124,7 @@ func (o *Options) lacks(p place, metadata string) error {
 }
 
 // lacksStamps says why packets cannot have the requested stamps.
-func (o *Options) lacksStamps(p place) error {
+func (o *Options) lacksStamps(p point) error {
 	if err := o.lacks(p, support.MetadataTimestamp); err != nil {
 		return xdp.Kind(ErrNoStamp, "time stamps of the type %v: %w", o.Stamp, err)
 	}

@@ -51,7 +51,7 @@ const frameSize = compress.FrameSize
 type frames struct {
 	compress.Packer
 	blocks  []byte
-	packets []placed
+	packets []blockEnd
 	packed  []byte // reused for each frame
 }
 
@@ -67,7 +67,7 @@ func newFrames(c Compression) *frames {
 }
 
 // add collects blocks and their packets.
-func (f *frames) add(blocks []byte, packets []placed) {
+func (f *frames) add(blocks []byte, packets []blockEnd) {
 	f.blocks = append(f.blocks, blocks...)
 	f.packets = append(f.packets, packets...)
 }
@@ -77,7 +77,7 @@ func (f *frames) isFull() bool { return len(f.blocks) >= frameSize }
 
 // seal compresses what was collected and returns the frame and its packets. Both are valid until
 // the next call.
-func (f *frames) seal() (packed []byte, packets []placed) {
+func (f *frames) seal() (packed []byte, packets []blockEnd) {
 	f.packed = f.Pack(f.packed[:0], f.blocks)
 	packets = f.packets
 	f.blocks, f.packets = f.blocks[:0], f.packets[:0]

@@ -70,7 +70,7 @@ func (l *feedLog) written() []uint64 {
 }
 
 // add adds blocks of packets. The packets' ends are relative to start.
-func (l *feedLog) add(blocks []byte, packets []placed, start int64) {
+func (l *feedLog) add(blocks []byte, packets []blockEnd, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begins := start

@@ -64,7 +64,7 @@ func TestFeedLog(t *testing.T) {
 		block := pcapng.AppendPacket(nil, &pcapng.Packet{
 			Interface: uint32(source), Data: make([]byte, random.Intn(300)), Fields: pcapng.HasID, ID: sent[source],
 		})
-		l.add(block, []placed{{end: int64(len(block)), source: uint32(source)}}, 0)
+		l.add(block, []blockEnd{{end: int64(len(block)), source: uint32(source)}}, 0)
 		for i, r := range readers {
 			if random.Intn(1+i*i) == 0 {
 				take(r, random.Intn(2000))
@@ -99,7 +99,7 @@ func TestFeedClientLateSources(t *testing.T) {
 	l.describe([]byte("source 1"))
 	block := pcapng.AppendPacket(nil, &pcapng.Packet{Interface: 1, Data: make([]byte, 60)})
 	for range 3 {
-		l.add(block, []placed{{end: int64(len(block)), source: 1}}, 0)
+		l.add(block, []blockEnd{{end: int64(len(block)), source: 1}}, 0)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,7 +77,7 @@ func (p *part) check() error {
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
 // write adds packets.
-func (p *part) write(blocks []byte, packets []placed) error {
+func (p *part) write(blocks []byte, packets []blockEnd) error {
 	for i := range packets {
 		if packets[i].isPacket() {
 			p.packets++
@@ -88,11 +88,11 @@ func (p *part) write(blocks []byte, packets []placed) error {
 
 // bytes is the length of the file up to a block that ends at this position in the queue. With
 // compression, it is what was written so far.
-func (p *part) bytes(place int64) int64 {
+func (p *part) bytes(position int64) int64 {
 	if p.stream.frames != nil {
 		return p.stream.size.Load()
 	}
-	return place - p.stream.start
+	return position - p.stream.start
 }
 
 // finish syncs a complete file to disk and then, with Atomic, gives it its final name. If that

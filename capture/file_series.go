@@ -17,7 +17,7 @@ const (
 )
 
 // write writes blocks to the current file and to those that follow. The queue calls it.
-func (f *File) write(blocks []byte, packets []placed) error {
+func (f *File) write(blocks []byte, packets []blockEnd) error {
 	for f.err == nil && len(packets) > 0 {
 		if f.present == nil {
 			blocks, packets, f.err = f.await(blocks, packets)
@@ -45,7 +45,7 @@ func (f *File) write(blocks []byte, packets []placed) error {
 
 // await opens the first file when the first packet has come. Blocks before that packet are kept for
 // the beginning of the file. It returns the blocks and packets that remain to be written.
-func (f *File) await(blocks []byte, packets []placed) ([]byte, []placed, error) {
+func (f *File) await(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, error) {
 	first := packetsBegin(blocks, packets)
 	for i := range packets {
 		if !packets[i].isPacket() {
@@ -78,7 +78,7 @@ func (f *File) await(blocks []byte, packets []placed) ([]byte, []placed, error) 
 const maxKept = 16 << 20
 
 // keepHeader keeps those of the blocks with which later files of the series begin.
-func (f *File) keepHeader(blocks []byte, packets []placed) error {
+func (f *File) keepHeader(blocks []byte, packets []blockEnd) error {
 	if f.description.files == nil || f.rotation.isSingle() {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (f *File) keepHeader(blocks []byte, packets []placed) error {
 }
 
 // packetsBegin is the position in the queue at which the blocks of these packets begin.
-func packetsBegin(blocks []byte, packets []placed) int64 {
+func packetsBegin(blocks []byte, packets []blockEnd) int64 {
 	if len(packets) == 0 {
 		return 0
 	}
@@ -113,7 +113,7 @@ func packetsBegin(blocks []byte, packets []placed) int64 {
 
 // fitting returns how many of the packets belong in the current file. If none does, a new file
 // begins at the time at.
-func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
+func (f *File) fitting(blocks []byte, packets []blockEnd) (n int, at time.Time) {
 	r, p := &f.rotation, f.present
 	if r.isSingle() {
 		return len(packets), at
@@ -137,9 +137,9 @@ func (f *File) fitting(blocks []byte, packets []placed) (n int, at time.Time) {
 
 // isFull tells whether the current file has reached its limit of bytes or packets. It has this many
 // packets up to a position in the queue.
-func (f *File) isFull(place int64, packets uint64) bool {
+func (f *File) isFull(position int64, packets uint64) bool {
 	r := &f.rotation
-	return packets > 0 && (r.Size > 0 && f.present.bytes(place) > r.Size || r.Packets > 0 && packets >= r.Packets)
+	return packets > 0 && (r.Size > 0 && f.present.bytes(position) > r.Size || r.Packets > 0 && packets >= r.Packets)
 }
 
 // tend checks the current file, and begins the next one when it is due. The queue calls it.

@@ -17,7 +17,7 @@ type classicFilter []bpf.RawInstruction
 // compile compiles the filter for one interface, because "ip broadcast" depends on its netmask, and
 // for each direction, because of "inbound" and "outbound". With two directions, the filter may
 // match nothing in one of them.
-func (o *Options) compile(p *place) (err error) {
+func (o *Options) compile(p *point) (err error) {
 	if o.FilterProgram != nil || o.Filter == "" {
 		p.filter, p.sent = o.FilterProgram, o.FilterProgram
 		return nil

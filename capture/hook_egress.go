@@ -28,7 +28,7 @@ type egressHook struct {
 	attached *tc.Attachment // nil = not attached
 }
 
-func newEgressHook(p place) (*egressHook, error) {
+func newEgressHook(p point) (*egressHook, error) {
 	h := &egressHook{ifi: p.ifi, source: newSource(p.ifi, Egress)}
 	var err error
 	h.filter, err = p.sent.copied()

@@ -57,7 +57,7 @@ var slotKinds = []slotKind{
 	{ebpf.AttachXDPCPUMap, true}, {ebpf.AttachXDPCPUMap, false},
 }
 
-func newTailCallHook(p place, o *Options) (*tailCallHook, error) {
+func newTailCallHook(p point, o *Options) (*tailCallHook, error) {
 	filter, err := p.filter.direct()
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ type traceHook struct {
 }
 
 // newTraceHooks finds the programs to trace on an interface.
-func newTraceHooks(p place, o *Options) (hooks []hook, err error) {
+func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 	if o.Sink || o.Mode != Auto {
 		return nil, xdp.Kind(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)

@@ -32,7 +32,7 @@ type xdpHook struct {
 	watch   *xdp.HookWatch
 }
 
-func newXDPHook(p place, o *Options, q question) (*xdpHook, error) {
+func newXDPHook(p point, o *Options, q question) (*xdpHook, error) {
 	h := &xdpHook{ifi: p.ifi, mode: o.Mode, verdict: Pass, asks: q, source: newSource(p.ifi, XDP)}
 	if o.Sink {
 		h.verdict = Drop

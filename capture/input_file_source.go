@@ -13,7 +13,7 @@ import (
 func (in *FileInput) describe(i *capfile.Interface) {
 	s := Source{
 		Name: i.Name, Hook: UnknownHook, SnapLen: i.SnapLen, link: i.LinkType ^ pcapng.Ethernet,
-		File: i.File.Name, place: i.Index,
+		File: i.File.Name, position: i.Index,
 	}
 	s.parseLabel()
 	name := interfaceName{i.File, s.Name}
@@ -53,8 +53,8 @@ func (s *Source) parseLabel() {
 
 // fileLabel is the label of an interface without a name.
 func (s *Source) fileLabel() string {
-	if s.place > 0 {
-		return fmt.Sprintf("%s#%d", filepath.Base(s.File), s.place)
+	if s.position > 0 {
+		return fmt.Sprintf("%s#%d", filepath.Base(s.File), s.position)
 	}
 	return filepath.Base(s.File)
 }

@@ -163,11 +163,11 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
 		if err != nil {
 			return err
 		}
-		places, err := o.places()
+		points, err := o.points()
 		if err != nil {
 			return err
 		}
-		hooks, err := o.hooks(places)
+		hooks, err := o.hooks(points)
 		defer closeHooks(hooks)
 		if err != nil {
 			return err

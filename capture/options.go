@@ -21,7 +21,7 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPlaces, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
+		(*Options).checkPoints, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
 		(*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {
@@ -34,7 +34,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func (o *Options) checkPlaces() error {
+func (o *Options) checkPoints() error {
 	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
 		return fmt.Errorf("%v: no such type of time stamps", o.Stamp)
 	}

@@ -66,7 +66,7 @@ func (e *copyEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 		case f.raw.Raw == nil || !e.copy(c, f.raw, f.from):
 			c.blocks = e.encode(c.blocks, p)
 		}
-		c.place(p)
+		c.noteEnd(p)
 	}
 	return n, nil
 }
@@ -124,7 +124,7 @@ func (e *copyEncoder) block(c *chunk, b *capfile.Block) bool {
 	default:
 		return e.merge(c, b, kind)
 	}
-	c.placeBlock(kind)
+	c.noteBlock(kind)
 	return true
 }
 
@@ -140,7 +140,7 @@ func (e *copyEncoder) merge(c *chunk, b *capfile.Block, kind uint32) bool {
 		c.blocks, copied = pcapng.AppendCopy(c.blocks, b.Raw)
 	}
 	if copied {
-		c.placeBlock(kind)
+		c.noteBlock(kind)
 	} else {
 		e.leftOut[b.Raw.Type]++
 	}

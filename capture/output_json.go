@@ -85,7 +85,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 			c.blocks = append(append(c.blocks[:len(c.blocks)-len("}\n")], e.more...), "}\n"...)
 			e.hasMore = false
 		}
-		c.place(p)
+		c.noteEnd(p)
 	}
 	return n, nil
 }

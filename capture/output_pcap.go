@@ -62,7 +62,7 @@ func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 		c.blocks = le.AppendUint32(c.blocks, uint32(len(p.Data)))
 		c.blocks = le.AppendUint32(c.blocks, p.WireLen)
 		c.blocks = append(c.blocks, p.Data...)
-		c.place(p)
+		c.noteEnd(p)
 	}
 	return n, nil
 }
@@ -97,7 +97,7 @@ func (e *pcapEncoder) finish(c *chunk) {
 // beginLate adds the header to the blocks.
 func (e *pcapEncoder) beginLate(c *chunk) {
 	c.blocks = e.begin(c.blocks)
-	c.placeBlock(headBlock)
+	c.noteBlock(headBlock)
 	e.begun = true
 }
 

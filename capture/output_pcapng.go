@@ -94,7 +94,7 @@ func (e *pcapngEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 		} else {
 			c.blocks = e.appendRead(c.blocks, p)
 		}
-		c.place(p)
+		c.noteEnd(p)
 	}
 	return n, nil
 }

@@ -6,41 +6,41 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A place is an interface to capture on, or a hook map, with the filter for it.
-type place struct {
+// A point is an interface to capture on, or a hook map, with the filter for it.
+type point struct {
 	ifi    xdp.Interface // for a hook map it has a name only
 	filter classicFilter // for what it receives
 	sent   classicFilter // for what it sends
 }
 
-// places looks up the interfaces and compiles the filter for each.
-func (o *Options) places() (places []place, err error) {
+// points looks up the interfaces and compiles the filter for each.
+func (o *Options) points() (points []point, err error) {
 	if o.HookMap != "" {
-		places = []place{{ifi: xdp.Interface{Name: o.HookMap}}}
+		points = []point{{ifi: xdp.Interface{Name: o.HookMap}}}
 	}
 	for _, name := range o.Interfaces {
 		ifi, err := xdp.EthernetInterface(name)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range places {
+		for _, p := range points {
 			if p.ifi.Index == ifi.Index {
 				return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
 			}
 		}
-		places = append(places, place{ifi: ifi})
+		points = append(points, point{ifi: ifi})
 	}
-	for i := range places {
-		if err := o.compile(&places[i]); err != nil {
+	for i := range points {
+		if err := o.compile(&points[i]); err != nil {
 			return nil, err
 		}
 	}
-	return places, nil
+	return points, nil
 }
 
-// hooks chooses how to capture at each place. The caller closes them, even after an error.
-func (o *Options) hooks(places []place) (hooks []hook, err error) {
-	for _, p := range places {
+// hooks chooses how to capture at each point. The caller closes them, even after an error.
+func (o *Options) hooks(points []point) (hooks []hook, err error) {
+	for _, p := range points {
 		at, err := o.hooksAt(p)
 		hooks = append(hooks, at...)
 		if err != nil {
@@ -50,8 +50,8 @@ func (o *Options) hooks(places []place) (hooks []hook, err error) {
 	return hooks, nil
 }
 
-// hooksAt chooses the hooks at one place: those for received packets come first.
-func (o *Options) hooksAt(p place) (hooks []hook, err error) {
+// hooksAt chooses the hooks at one point: those for received packets come first.
+func (o *Options) hooksAt(p point) (hooks []hook, err error) {
 	if o.Direction != Out {
 		if hooks, err = o.receivingHooks(p); err != nil {
 			return hooks, err
@@ -70,7 +70,7 @@ func (o *Options) hooksAt(p place) (hooks []hook, err error) {
 	return append(hooks, h), nil
 }
 
-func (o *Options) receivingHooks(p place) ([]hook, error) {
+func (o *Options) receivingHooks(p point) ([]hook, error) {
 	q, err := o.question(p)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *Options) receivingHooks(p place) ([]hook, error) {
 	return []hook{h}, nil
 }
 
-// isTraced tells whether a running program is traced at a place.
-func (o *Options) isTraced(p place) bool {
+// isTraced tells whether a running program is traced at a point.
+func (o *Options) isTraced(p point) bool {
 	return o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0)
 }

@@ -39,7 +39,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 	p := &programTest{t: t}
 	for i, name := range []string{"lo", "other"} {
 		ifi := xdp.Interface{Index: i + 1, Name: name}
-		at := place{ifi: ifi}
+		at := point{ifi: ifi}
 		if err := o.compile(&at); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ package capture
 // a full chunk, or a full ledger.
 func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
 	m, ledger := &r.merge, r.ledger
-	blocks, places := c.blocks, c.packets
+	blocks, ends := c.blocks, c.packets
 	for isRare := false; !isRare && m.isReady(); {
 		first, until := m.order[0], m.horizon
 		ring, ok := first.ring.(*sharedRing)
@@ -31,14 +31,14 @@ func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
 				break
 			}
 			data := f.data()
-			if cap(blocks)-len(blocks) < len(data)+maxOverhead || len(places) == cap(places) || ledger.isFull() {
+			if cap(blocks)-len(blocks) < len(data)+maxOverhead || len(ends) == cap(ends) || ledger.isFull() {
 				isRare = true
 				break
 			}
 			ledger.take(int(f.Source), len(data))
 			r.finish(f)
 			blocks = e.append(blocks, f, data)
-			places = append(places, f.placed(c.start+int64(len(blocks)), len(data)))
+			ends = append(ends, f.blockEnd(c.start+int64(len(blocks)), len(data)))
 			end += size
 			n++
 		}
@@ -52,7 +52,7 @@ func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
 			m.order.fixFirst()
 		}
 	}
-	c.blocks, c.packets = blocks, places
+	c.blocks, c.packets = blocks, ends
 	r.took(n)
 	return n
 }

@@ -48,14 +48,14 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, err := o.places()
+	points, err := o.points()
 	if err != nil {
 		return nil, err
 	}
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	hooks, err := o.hooks(places)
+	hooks, err := o.hooks(points)
 	if err != nil {
 		return nil, errors.Join(err, closeHooks(hooks))
 	}

@@ -51,7 +51,7 @@ func StampTypes(name string) ([]Stamp, error) {
 	}
 	types := []Stamp{HostStamp, HostLowprecStamp}
 	for _, s := range []Stamp{AdapterStamp, AdapterUnsyncedStamp} {
-		if o := (Options{Stamp: s}); o.lacksStamps(place{ifi: ifi}) == nil {
+		if o := (Options{Stamp: s}); o.lacksStamps(point{ifi: ifi}) == nil {
 			types = append(types, s)
 		}
 	}

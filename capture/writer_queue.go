@@ -67,7 +67,7 @@ type queue struct {
 // After an error it writes nothing more.
 type blockWriter interface {
 	// write writes blocks. packets says where each of them ends; blocks has no others.
-	write(blocks []byte, packets []placed) error
+	write(blocks []byte, packets []blockEnd) error
 	// tend checks the file. It is called about twice a second, and after wake. idle means that no
 	// blocks wait.
 	tend(idle bool) error
@@ -87,7 +87,7 @@ type chunk struct {
 // A batch is a sequence of blocks and the packets in them.
 type batch struct {
 	blocks  []byte
-	packets []placed
+	packets []blockEnd
 }
 
 // newQueue starts a queue of at most bound bytes. The caller must call end. The goroutine that
@@ -295,9 +295,9 @@ func newChunk() (*chunk, error) {
 
 // reset empties a chunk. Its memory holds the ends of the blocks first, and then the blocks.
 func (c *chunk) reset(start int64) {
-	const places = chunkPackets * unsafe.Sizeof(placed{})
-	c.packets = unsafe.Slice((*placed)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
-	c.blocks = c.mem[places:places]
+	const endsSize = chunkPackets * unsafe.Sizeof(blockEnd{})
+	c.packets = unsafe.Slice((*blockEnd)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
+	c.blocks = c.mem[endsSize:endsSize]
 	c.published, c.written, c.start = batch{}, batch{}, start
 }
 
@@ -307,19 +307,19 @@ func (c *chunk) hasRoom(bytes int) bool {
 	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets) || len(c.packets) == 0
 }
 
-// place notes where the packet's block ends, which was just added.
-func (c *chunk) place(p *Packet) {
-	c.packets = append(c.packets, p.placed(c.end(), len(p.Data)))
+// noteEnd notes where the packet's block ends, which was just added.
+func (c *chunk) noteEnd(p *Packet) {
+	c.packets = append(c.packets, p.blockEnd(c.end(), len(p.Data)))
 }
 
-// placed returns the entry for a packet's block that ends at this position.
-func (f *Facts) placed(end int64, bytes int) placed {
-	return placed{end: end, time: f.Time, bytes: uint32(bytes), source: uint32(f.Source)}
+// blockEnd returns the entry for a packet's block that ends at this position.
+func (f *Facts) blockEnd(end int64, bytes int) blockEnd {
+	return blockEnd{end: end, time: f.Time, bytes: uint32(bytes), source: uint32(f.Source)}
 }
 
-// placeBlock notes where a block ends that is not a packet and was just added.
-func (c *chunk) placeBlock(kind uint32) {
-	c.packets = append(c.packets, placed{end: c.end(), time: math.MinInt64, source: kind})
+// noteBlock notes where a block ends that is not a packet and was just added.
+func (c *chunk) noteBlock(kind uint32) {
+	c.packets = append(c.packets, blockEnd{end: c.end(), time: math.MinInt64, source: kind})
 }
 
 // end is the position in the file at which the last block ends.

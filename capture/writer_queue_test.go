@@ -312,6 +312,6 @@ func TestQueuesShareMemory(t *testing.T) {
 // A stalledWriter writes nothing until its channel is closed.
 type stalledWriter struct{ goOn chan struct{} }
 
-func (w stalledWriter) write([]byte, []placed) error { <-w.goOn; return nil }
+func (w stalledWriter) write([]byte, []blockEnd) error { <-w.goOn; return nil }
 
 func (w stalledWriter) tend(bool) error { return nil }

@@ -9,18 +9,18 @@ const minRecent = 256
 // recent are the last packets of a file, in order.
 type recent struct {
 	before  int64 // the position in the file at which the first of them begins
-	packets []placed
+	packets []blockEnd
 }
 
-// A placed says where a block ends, in the queue or in the file. For a packet's block it also says
-// what the packet adds to the accounts.
-type placed struct {
+// A blockEnd says where a block ends, in the queue or in the file. For a packet's block it also
+// says what the packet adds to the accounts.
+type blockEnd struct {
 	end           int64
 	time          int64 // Packet.Time: files begin and end by it
 	bytes, source uint32
 }
 
-// Values of placed.source for blocks that are not packets.
+// Values of blockEnd.source for blocks that are not packets.
 const (
 	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
 	headMore                            // continues that header
@@ -28,12 +28,12 @@ const (
 	packetLimit                         // sources of packets are below this
 )
 
-func (p *placed) isPacket() bool { return p.source < packetLimit }
+func (p *blockEnd) isPacket() bool { return p.source < packetLimit }
 
 // add adds packets at the end. Their ends are relative to start. When there are many packets, it
 // drops the first ones. Packets that end at the same position are in one frame, and are dropped
 // together.
-func (r *recent) add(packets []placed, start int64) {
+func (r *recent) add(packets []blockEnd, start int64) {
 	if n := firstOfLast(packets); n > 0 { // these are enough without the earlier ones
 		r.before = packets[n-1].end - start
 		r.packets = r.packets[:0]
@@ -54,7 +54,7 @@ func (r *recent) add(packets []placed, start int64) {
 
 // firstOfLast returns the index of the first of the last minRecent packets, or of the first packet
 // in the same frame as that one.
-func firstOfLast(packets []placed) int {
+func firstOfLast(packets []blockEnd) int {
 	n := max(len(packets)-minRecent, 0)
 	for n > 0 && packets[n-1].end == packets[n].end {
 		n--
@@ -64,7 +64,7 @@ func firstOfLast(packets []placed) int {
 
 // last returns the fewest packets at the end of a file of this size that take up at least this much
 // room, or all that are remembered, and the size of the file without them.
-func (r *recent) last(size, room int64) (without int64, packets []placed) {
+func (r *recent) last(size, room int64) (without int64, packets []blockEnd) {
 	n := len(r.packets)
 	for without = size; n > 0 && size-without < room; n-- {
 		without = r.before

@@ -71,7 +71,7 @@ func (s *stream) tellAt(interval time.Duration, tell func() []byte) {
 // write adds blocks, and counts the packets that the file took. If the file took only part of a
 // block, that part is removed if the file can Seek and Truncate. With compression, blocks and
 // packets are kept until they fill a frame.
-func (s *stream) write(blocks []byte, packets []placed) error {
+func (s *stream) write(blocks []byte, packets []blockEnd) error {
 	if s.begins != nil {
 		s.writeHeader()
 	}
@@ -116,7 +116,7 @@ func (s *stream) seal() error {
 }
 
 // put writes blocks or a frame.
-func (s *stream) put(blocks []byte, packets []placed) error {
+func (s *stream) put(blocks []byte, packets []blockEnd) error {
 	start := s.size.Load()
 	blocks, packets, ended := s.granted(blocks, packets)
 	n, err := s.out.Write(blocks)
@@ -153,7 +153,7 @@ func (s *stream) put(blocks []byte, packets []placed) error {
 
 // take counts packets that a file took. It is fast because consecutive packets are mostly of one
 // source.
-func (as *Accounts) take(packets []placed) {
+func (as *Accounts) take(packets []blockEnd) {
 	for len(packets) > 0 {
 		first, n, bytes := &packets[0], 0, uint64(0)
 		for n < len(packets) && packets[n].source == first.source {
@@ -170,7 +170,7 @@ func (as *Accounts) take(packets []placed) {
 }
 
 // granted omits the packets that may no longer be written, and returns why.
-func (s *stream) granted(blocks []byte, packets []placed) ([]byte, []placed, error) {
+func (s *stream) granted(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil
 	}
