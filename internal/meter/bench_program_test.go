@@ -222,8 +222,8 @@ func TestReadBenchPackets(t *testing.T) {
 			{name: "ends within a packet", file: withoutEnd(captureOf(t, format, layers.LinkTypeEthernet, false, tcp4, many[0])), data: 1, more: true},
 			{name: "no packets", file: captureOf(t, format, layers.LinkTypeEthernet, false), fails: "no packets"},
 			{name: "only short ones", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 4)), fails: "none of its 1 packets"},
-			{name: "not Ethernet", file: captureOf(t, format, layers.LinkTypeRaw, false, tcp4), fails: "not with an Ethernet header"},
-			{name: "empty", fails: "no capture file"},
+			{name: "not Ethernet", file: captureOf(t, format, layers.LinkTypeRaw, false, tcp4), fails: "instead of an Ethernet header"},
+			{name: "empty", fails: "too short for a capture file"},
 			{name: "text", file: []byte("#!/bin/sh\necho\n"), fails: "neither pcapng nor pcap"},
 		} {
 			t.Run(format+" "+test.name, func(t *testing.T) {
