@@ -254,8 +254,8 @@ func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
 	return rates
 }
 
-// keepBelow is the bound that a uniformly distributed 32-bit number stays below with a probability
-// of 1/n.
+// keepBelow is the bound that a uniformly distributed 32-bit number does not exceed with a
+// probability of 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
 // verdictList returns the verdicts, at most maxVerdicts, as the program expects them.
