@@ -111,14 +111,22 @@ func (s *testSender) send(t *testing.T, packets int) {
 }
 
 // stand sends until the kernels of both sides are full and nothing is under way, and returns how
-// many bytes have arrived at a peer that does not read.
+// many bytes have arrived at a peer that does not read. Meanwhile it fills half of the log at most,
+// so that no packet is overwritten there.
 func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
 	t.Helper()
+	hasRoom := true
 	testnet.WaitFor(t, "both sides to stand still", func() bool {
-		s.send(t, 500)
+		if hasRoom {
+			s.send(t, 500)
+		}
 		s.feed.mu.Lock()
 		defer s.feed.mu.Unlock()
 		for c := range s.feed.clients {
+			l := s.feed.log
+			l.mu.Lock() // so that the client does not move
+			hasRoom = l.head-c.at < uint64(l.size()/2)
+			l.mu.Unlock()
 			here, there := c.conn.info(), newFeedConn(peer).info()
 			received = there.Bytes_received
 			return here.Notsent_bytes > 0 && here.Unacked == 0 && here.Snd_wnd == 0 && here.Bytes_acked-c.conn.before == received
