@@ -51,7 +51,7 @@ func (f *feed) serve(c *feedClient) (err error) {
 		return err
 	}
 	buf := make([]byte, 0, feedBatch)
-	ended, deaf := false, c.conn.deaf
+	ended := false
 	for {
 		buf = f.log.take(c.feedCursor, buf[:0], feedBatch)
 		signal(f.took)
@@ -75,14 +75,11 @@ func (f *feed) serve(c *feedClient) (err error) {
 		case <-c.wake:
 		case <-f.ended:
 			ended = true
-		case <-deaf:
+		case <-c.conn.gone:
 			if !errors.Is(c.conn.why, io.EOF) {
 				return c.conn.why
 			}
-			if c.conn.isGone() {
-				return net.ErrClosed
-			}
-			deaf = nil // the peer has closed only its sending side
+			return net.ErrClosed
 		}
 	}
 }

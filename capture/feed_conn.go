@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ type feedConn struct {
 	ending chan struct{} // closed at the end, when what the peer sends is read without pauses
 	deaf   chan struct{} // closed when nothing more is read from the peer
 	why    error         // io.EOF if the peer has closed its side; set before deaf is closed
+	gone   chan struct{} // closed after deaf, when nothing can be sent any more
 }
 
 // A countedConn counts the bytes that its socket has accepted.
@@ -49,7 +51,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 // newFeedConn wraps a socket. Nothing may have been written to it yet.
 func newFeedConn(socket net.Conn) *feedConn {
-	c := &feedConn{socket: &countedConn{Conn: socket}, ending: make(chan struct{}), deaf: make(chan struct{})}
+	c := &feedConn{socket: &countedConn{Conn: socket}, ending: make(chan struct{}), deaf: make(chan struct{}), gone: make(chan struct{})}
 	c.Conn = c.socket
 	if info := c.info(); info != nil {
 		c.before = info.Bytes_acked
@@ -66,21 +68,50 @@ func (c *feedConn) secure(ctx context.Context, through *tls.Conn) error {
 	return through.HandshakeContext(ctx)
 }
 
-// listen starts to read what the peer sends.
+// listen starts to read what the peer sends. A peer that has closed only its side still receives,
+// so its connection is watched until it is reset or closed.
 func (c *feedConn) listen() {
 	go func() {
-		defer close(c.deaf)
-		buf := make([]byte, discardSize)
-		for {
-			if _, c.why = c.Read(buf); c.why != nil {
-				return
-			}
-			select {
-			case <-c.ending:
-			case <-time.After(discardPause):
-			}
+		defer close(c.gone)
+		c.discard()
+		close(c.deaf)
+		if errors.Is(c.why, io.EOF) {
+			c.awaitHangup()
 		}
 	}()
+}
+
+// discard reads what the peer sends until it has closed its side or the connection has failed.
+func (c *feedConn) discard() {
+	buf := make([]byte, discardSize)
+	for {
+		if _, c.why = c.Read(buf); c.why != nil {
+			return
+		}
+		select {
+		case <-c.ending:
+		case <-time.After(discardPause):
+		}
+	}
+}
+
+// awaitHangup waits until the kernel says that nothing can be sent any more: after a reset, after
+// a local peer has closed its socket, or after both sides are closed. It returns early when the
+// socket's deadline passes or the socket is closed.
+func (c *feedConn) awaitHangup() {
+	socket, ok := c.socket.Conn.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(fds, 0)
+		return err == nil && n == 1 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
 }
 
 // taken is how many bytes the kernel has accepted for sending, including TLS's own.
@@ -111,25 +142,6 @@ func (c *feedConn) info() (info *unix.TCPInfo) {
 		}
 	}
 	return info
-}
-
-// isGone tells whether a peer that has closed its sending side no longer receives, either. TCP
-// cannot tell: there, such a peer resets the connection when something is sent to it.
-func (c *feedConn) isGone() (gone bool) {
-	local, ok := c.socket.Conn.(*net.UnixConn)
-	if !ok {
-		return false
-	}
-	raw, err := local.SyscallConn()
-	if err != nil {
-		return true
-	}
-	err = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(fds, 0)
-		gone = err == nil && n == 1 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
-	})
-	return gone || err != nil
 }
 
 // finish tells the peer that nothing more comes, and waits until the peer has closed its side, too,
@@ -170,5 +182,5 @@ func (c *feedConn) close() {
 		tcp.SetLinger(0)
 	}
 	c.socket.Close()
-	<-c.deaf
+	<-c.gone
 }

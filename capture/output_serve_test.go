@@ -106,7 +106,11 @@ func TestServerClientGoes(t *testing.T) {
 	if !s.feed.some.Load() || s.feed.log.head == 0 {
 		t.Error("nothing is encoded for the client that stays")
 	}
-	stays.Close()
+	testnet.WaitFor(t, "everything to arrive, so that nothing is sent any more", func() bool {
+		a := s.feed.takenNow().Total()
+		return a.Captured+a.NotTaken == s.next
+	})
+	stays.Close() // resets the connection, since the client has read nothing
 	testnet.WaitFor(t, "the other client to leave", func() bool { return s.Account().Connected == 0 })
 	before := s.feed.log.head
 	s.send(t)

@@ -32,7 +32,7 @@ var chaosStreams = []chaosEnding{
 	{name: "reader sends and is slow", stream: &streamReader{sends: true, slow: true}, end: signals(syscall.SIGINT)},
 	{name: "reader resets, another one comes", stream: &streamReader{}, end: func(c *chaos) {
 		c.crashReader()
-		testnet.WaitFor(c.t, "another connection", func() bool { return strings.Contains(c.capture.said(), ": connected again") })
+		testnet.WaitFor(c.t, "another connection", func() bool { return strings.Contains(c.capture.said(), ": reconnected; ") })
 		c.burst(300)
 		c.settle()
 		signals(syscall.SIGINT)(c)
