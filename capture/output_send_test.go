@@ -233,6 +233,7 @@ func TestSenderAccount(t *testing.T) {
 			"does not take a batch in time": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
 				received := s.stand(t, socket)
 				testnet.WaitFor(t, "the connection to end", func() bool {
+					s.send(t, 500) // so that it writes: the kernel here may still have room
 					s.feed.mu.Lock()
 					for c := range s.feed.clients {
 						c.conn.SetWriteDeadline(time.Now()) // until it is in a write, which sets its own first
