@@ -42,7 +42,7 @@ func (o *benchOptions) readPackets() (*meter.BenchPackets, error) {
 	if o.packets == "" {
 		return &meter.BenchPackets{}, nil
 	}
-	f, err := openWaiting(o.packets)
+	f, err := frame.OpenWaiting(o.packets)
 	if err != nil {
 		return nil, fmt.Errorf("--packets: %w", err)
 	}

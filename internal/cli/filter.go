@@ -57,13 +57,13 @@ func (o *filterOptions) read() error {
 	case o.ebpf && o.dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.file != "":
-		text, err := readInput(o.file)
+		text, err := frame.ReadInput(o.file)
 		if err != nil {
 			return fmt.Errorf("-F: read the filter expression: %w", err)
 		}
 		o.text = strings.TrimSpace(withoutComments(string(text)))
 	case o.programFile != "":
-		text, err := readInput(o.programFile)
+		text, err := frame.ReadInput(o.programFile)
 		if err != nil {
 			return fmt.Errorf("--filter-file: read the filter program: %w", err)
 		}

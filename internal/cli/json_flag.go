@@ -69,7 +69,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	}
 	if fd < 0 {
 		err := by(f.file, func(t outfile.Trust) (err error) {
-			return awaitReader(frame.Signalled, func() error {
+			return frame.AwaitReader(frame.Signalled, func() error {
 				f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
 				return err
 			})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/term"
 
@@ -66,28 +65,12 @@ func (d *destinations) openFile(ctx context.Context, t *target) (file *capture.F
 	}
 	err = box.opener().Open(t.name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
-		return awaitReader(ctx, func() error {
+		return frame.AwaitReader(ctx, func() error {
 			file, err = openOutput(t.name, series, flags.rotate.noOverwrite, o)
 			return err
 		})
 	})
 	return file, err
-}
-
-// awaitReader opens a file again and again while that is a FIFO that nobody reads from. Its error
-// is that of the last time when the context ends.
-func awaitReader(ctx context.Context, open func() error) error {
-	for {
-		err := open()
-		if !errors.Is(err, capture.ErrNoReader) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }
 
 // checkTakesFile refuses to write a capture file to a terminal or to nobody. path is what -w names.

@@ -42,7 +42,7 @@ func (o *tlsOptions) config() (*tls.Config, error) {
 	if o.ca == "" {
 		return c, nil
 	}
-	text, err := readInput(o.ca)
+	text, err := frame.ReadInput(o.ca)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-ca: %w", err)
 	}
@@ -56,11 +56,11 @@ func (o *tlsOptions) config() (*tls.Config, error) {
 
 // loadKeyPair reads certificates and the key of the first. A signal ends the wait for a pipe.
 func loadKeyPair(cert, key string) (tls.Certificate, error) {
-	certText, err := readInput(cert)
+	certText, err := frame.ReadInput(cert)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	keyText, err := readInput(key)
+	keyText, err := frame.ReadInput(key)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

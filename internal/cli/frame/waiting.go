@@ -1,0 +1,110 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// AwaitReader opens a file again and again while that is a FIFO that nobody reads from. Its error
+// is that of the last time when the context ends.
+func AwaitReader(ctx context.Context, open func() error) error {
+	for {
+		err := open()
+		if !errors.Is(err, capture.ErrNoReader) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// OpenInput opens a file for reading. A FIFO is not waited for here, but by Waiting.
+func OpenInput(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+}
+
+// OpenWaiting opens a file, or standard input for -, whose reading ends with the first signal to
+// end. The caller closes it.
+func OpenWaiting(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: Signalled}), nil
+	}
+	f, err := OpenInput(name)
+	if err != nil {
+		return nil, err
+	}
+	return &waitingInput{File: f, ctx: Signalled}, nil
+}
+
+// maxInput bounds what ReadInput reads, in bytes. A device or a pipe may never end.
+const maxInput = 1 << 20
+
+// ReadInput reads a file as OpenWaiting opens it, of at most a MiB.
+func ReadInput(name string) ([]byte, error) {
+	f, err := OpenWaiting(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > maxInput {
+		return nil, fmt.Errorf("%s has more than 1 MB: choose another file", name)
+	}
+	return text, nil
+}
+
+// WaitInterval is how long an input is waited for at once: then the outputs have their turn, and
+// the context is looked at.
+const WaitInterval = 100 * time.Millisecond
+
+// Waiting returns a pipe, or another file that a read may wait for. A read returns nothing and no
+// error when nothing has come for a while, and an error when the context has ended.
+func Waiting(ctx context.Context, f *os.File) io.Reader {
+	return &waitingInput{File: f, ctx: ctx, returns: true}
+}
+
+// A waitingInput is a pipe or another file that a read may wait for. The end of the context ends
+// that.
+type waitingInput struct {
+	*os.File
+	ctx     context.Context
+	returns bool // nothing and no error when nothing has come for a while
+}
+
+func (w *waitingInput) Read(b []byte) (int, error) {
+	raw, err := w.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for w.ctx.Err() == nil {
+		ready := 0
+		failed := raw.Control(func(fd uintptr) {
+			ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(WaitInterval.Milliseconds()))
+		})
+		if failed != nil {
+			return 0, failed
+		}
+		if ready > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return w.File.Read(b)
+		}
+		if w.returns && w.ctx.Err() == nil {
+			return 0, nil
+		}
+	}
+	return 0, xdp.Kind(w.ctx.Err(), "a signal ended the wait for it")
+}
