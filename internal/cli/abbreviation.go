@@ -14,7 +14,7 @@ import (
 // tcpdump with it: --dur means --duration, because no other flag begins like that.
 func execute(args []string) (*cobra.Command, error) {
 	for {
-		root := newRoot()
+		root := NewRoot()
 		root.SetArgs(args)
 		cmd, err := root.ExecuteC()
 		short := (*abbreviation)(nil)

@@ -82,7 +82,7 @@ func TestBenchFlags(t *testing.T) {
 		"--program lb --packets " + missing: "--packets: open " + missing + ": no such file",
 		"--program lb --packets bench.go":   "--packets bench.go: it is neither pcapng nor pcap",
 	} {
-		root := newRoot()
+		root := NewRoot()
 		root.SetArgs(append([]string{"bench"}, strings.Fields(args)...))
 		root.SetOut(&bytes.Buffer{})
 		root.SilenceErrors, root.SilenceUsage = true, true

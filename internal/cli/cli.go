@@ -10,9 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/man"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
+	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
@@ -77,9 +80,11 @@ func joined(err error) []error {
 }
 
 // NewRoot returns the capture, of which the other commands are children, with all flags.
-func NewRoot() *cobra.Command { return newRoot() }
+func NewRoot() *cobra.Command { return newRoot(settings.Files{Machine: "/etc/xdpcap.conf"}) }
 
-func newRoot() *cobra.Command {
+// newRoot returns the capture as NewRoot does, with settings from these files.
+func newRoot(files settings.Files) *cobra.Command {
+	set := &config.Settings{Files: files, NewRoot: func() *cobra.Command { return newRoot(files) }}
 	var o captureOptions
 	cmd := newCapture(&o)
 	cmd.Version = version.String()
@@ -94,7 +99,7 @@ func newRoot() *cobra.Command {
 			if c == cmd && o.read != nil {
 				return nil // the settings are not for the capture then
 			}
-			err := applySettings(c, o.extcap.hears)
+			err := set.Apply(c, o.extcap.hears)
 			if err == nil {
 				err = frame.EnterNetns(c.Flags())
 			}
@@ -104,7 +109,7 @@ func newRoot() *cobra.Command {
 			return err
 		}
 	}
-	cmd.AddCommand(newConfig(), newManual(), newFilterHelp())
+	cmd.AddCommand(set.New(), man.New(manualNotes()), newFilterHelp())
 	cmd.SetHelpCommand(newHelp())
 	frame.MendBashCompletion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -104,7 +104,7 @@ func TestAllInterfacesRefused(t *testing.T) {
 		"latency --listen :0 --builtin":    "--builtin is for interfaces that are named: add -i NAME",
 		"latency --listen :0 --program lb": "--program is for interfaces that are named: add -i NAME",
 	} {
-		root := newRoot()
+		root := NewRoot()
 		root.SetArgs(strings.Fields(args))
 		if err := root.Execute(); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", args, err, want)

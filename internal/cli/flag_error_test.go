@@ -59,7 +59,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-i a,b", "-i a,b: one interface each: -i a -i b"},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 	} {
-		cmd := newRoot()
+		cmd := NewRoot()
 		cmd.SetArgs(strings.Fields(test.args))
 		if err := cmd.Execute(); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)

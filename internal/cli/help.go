@@ -1,54 +1,62 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/man"
 )
 
-// A note is what the help of the capture and every manual page say besides flags.
-type note struct{ title, text string }
-
 // notes are about all commands.
-var notes = []note{
-	{"Sizes and times", "A size is a number that may end in k, M or G, which are 1024 and its powers. A time is a number of seconds, " +
+var notes = []frame.Note{
+	{Title: "Sizes and times", Text: "A size is a number that may end in k, M or G, which are 1024 and its powers. A time is a number of seconds, " +
 		"or has Go's units: 200ms, 10s, 1h30m."},
-	{"Signals", "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
+	{Title: "Signals", Text: "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
 		"second changes nothing; one after that kills it if the ending hangs. SIGUSR1 prints a capture's counts so far; " +
 		"SIGUSR2 makes the recorder of --ring write what it has."},
-	{"Exit status", "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},
-	{"Settings", "Flags can also be set in the environment, XDPCAP_INTERFACE=eth0, and in ~/.config/xdpcap/config or /etc/xdpcap.conf, " +
+	{Title: "Exit status", Text: "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},
+	{Title: "Settings", Text: "Flags can also be set in the environment, XDPCAP_INTERFACE=eth0, and in ~/.config/xdpcap/config or /etc/xdpcap.conf, " +
 		"interface = eth0; `xdpcap config --help` says how."},
 }
 
 // sentNote is about the capture of what is sent.
-var sentNote = note{"What is sent", "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
+var sentNote = frame.Note{Title: "What is sent", Text: "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
 	"have 64 KiB, and -v tells the size of its segments. A checksum that the card will compute is not there yet, and a transmit queue " +
 	"is not chosen. What an XDP program sends does not come by there: --rx-capture exit --verdict tx,redirect has that."}
 
 // peerNote tells of the flags that the help does not list.
-func peerNote() note {
+func peerNote() frame.Note {
 	var accepted []string
 	for _, p := range peerFlags {
 		if p.accepted != "" {
 			accepted = append(accepted, p.shortName())
 		}
 	}
-	return note{"Flags of tcpdump, dumpcap and xdpdump", strings.Join(accepted, " ") +
+	return frame.Note{Title: "Flags of tcpdump, dumpcap and xdpdump", Text: strings.Join(accepted, " ") +
 		" are accepted, since they change nothing here. All others are refused, each with what to do instead."}
 }
 
 // usageNotes are the notes at the end of the capture's help.
 func usageNotes() string {
 	var b strings.Builder
-	for _, n := range append([]note{peerNote(), sentNote}, notes...) {
-		b.WriteString("\n\n" + n.title + ":\n")
-		b.WriteString(wrapped(n.text, "  ", frame.UsageWidth))
+	for _, n := range append([]frame.Note{peerNote(), sentNote}, notes...) {
+		b.WriteString("\n\n" + n.Title + ":\n")
+		b.WriteString(wrapped(n.Text, "  ", frame.UsageWidth))
 	}
 	return b.String()
+}
+
+// manualNotes are what the manual says besides the help of the commands.
+func manualNotes() man.Notes {
+	n := man.Notes{All: notes, Capture: []frame.Note{sentNote}, Peers: peerNote().Title}
+	for _, p := range peerFlags {
+		n.PeerFlags = append(n.PeerFlags, man.PeerFlag{
+			Letter: p.letter, Name: p.name, Value: p.value, Accepted: p.accepted != "", Says: p.says(),
+		})
+	}
+	return n
 }
 
 // wrapped breaks a text into lines of so many columns, each after an indentation.
@@ -99,14 +107,6 @@ func newFilterHelp() *cobra.Command {
 	return &cobra.Command{Use: "filter", Short: "How filters are written, and what differs from tcpdump", Long: filterHelp}
 }
 
-// unknownCommand is the error of a command about others, for a word that is none of them.
-func unknownCommand(cmd *cobra.Command, word string) error {
-	if meant := frame.MeantBy(cmd.Root(), word); meant != "" {
-		return fmt.Errorf("there is no command %q: did you mean %s %s?", word, cmd.CommandPath(), meant)
-	}
-	return fmt.Errorf("there is no command %q: see xdpcap --help", word)
-}
-
 // newHelp is cobra's command of this name, but for a word that is no command: that is an error,
 // with the one that was probably meant.
 func newHelp() *cobra.Command {
@@ -124,7 +124,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownCommand(cmd, args[0])
+				return frame.UnknownCommand(cmd, args[0])
 			}
 			about.InitDefaultHelpFlag() // as --help does
 			about.InitDefaultVersionFlag()

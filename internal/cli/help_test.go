@@ -14,7 +14,7 @@ import (
 func helpOf(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	root := newRoot()
+	root := NewRoot()
 	root.SetOut(&out)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
@@ -73,7 +73,7 @@ func TestHelp(t *testing.T) {
 		{"moniter", `"moniter" is neither a command nor a filter: did you mean xdpcap monitor?`},
 		{"lo", `"lo" is neither a command nor a filter: an interface is given as -i lo`},
 	} {
-		root := newRoot()
+		root := NewRoot()
 		root.SetArgs(strings.Fields(test.args))
 		if err := root.Execute(); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", test.args, err, test.want)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
@@ -19,7 +20,7 @@ func TestExampleSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv(settings.FileVariable, file)
-		all, _, err := settingsFiles.Read(settableFlags(newRoot()))
+		all, _, err := settings.Files{}.Read(config.Settable(NewRoot()))
 		if err != nil || len(all) < 4 {
 			t.Error(all, err)
 		}

@@ -23,7 +23,7 @@ type jsonFlag struct {
 }
 
 // onStderr is the file of --json without a value.
-const onStderr = "/dev/stderr"
+const onStderr = frame.StderrFile
 
 func (f *jsonFlag) String() string { return f.file }
 func (f *jsonFlag) Type() string   { return "file" }

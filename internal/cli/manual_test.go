@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,38 +9,55 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// formatted is a manual page as a terminal shows it, and what groff warns of.
-func formatted(t *testing.T, text []byte) (shown, warnings string) {
+// writtenPages are all pages as man --dir writes them, by the names of their files.
+func writtenPages(t *testing.T) map[string][]byte {
 	t.Helper()
-	var out, errs bytes.Buffer
-	cmd := exec.Command("groff", "-man", "-Tascii", "-ww", "-P-cbou", "-rLL=100n")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
-	if err := cmd.Run(); err != nil {
+	dir := t.TempDir()
+	if out := helpOf(t, "man", "--dir", dir); out != "" {
+		t.Errorf("with --dir it prints %q", out)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "man?", "*"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), errs.String()
+	pages := make(map[string][]byte)
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode() != 0o644 || !strings.HasSuffix(filepath.Dir(path), strings.TrimPrefix(filepath.Ext(path), ".")) {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+		if pages[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages
 }
 
 // Every command has a manual page that groff formats without a warning, and that has all of its
 // flags as they are typed, but for those that only Wireshark types.
 func TestManual(t *testing.T) {
 	testnet.SkipEmulated(t)
-	testnet.Require(t, "groff")
-	root := newRoot()
-	pages := manual(root)
+	root := NewRoot()
+	pages := writtenPages(t)
 	if want := len(root.Commands()); len(pages) != want { // one for xdpcap, none for completion
 		t.Errorf("%d pages, want %d", len(pages), want)
 	}
-	for _, p := range pages {
-		t.Run(p.name, func(t *testing.T) {
-			shown, warnings := formatted(t, p.text())
+	for file, text := range pages {
+		name, section, _ := strings.Cut(file, ".")
+		t.Run(name, func(t *testing.T) {
+			cmd := root
+			if of, ok := strings.CutPrefix(name, "xdpcap-"); ok {
+				cmd, _, _ = root.Find([]string{of})
+			}
+			shown, warnings := testdoc.Formatted(t, text)
 			if warnings != "" {
 				t.Error(warnings)
 			}
-			p.cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				if _, peers := f.Value.(*peerFlag); f.Hidden && !peers {
 					return // of extcap, for Wireshark alone
 				}
@@ -54,7 +69,7 @@ func TestManual(t *testing.T) {
 					t.Errorf("%s does not stand there", name)
 				}
 			})
-			if says := strings.Contains(shown, "cuts it into segments"); says == p.cmd.HasParent() {
+			if says := strings.Contains(shown, "cuts it into segments"); says == cmd.HasParent() {
 				t.Errorf("says what a capture sees of what is sent: %v", says)
 			}
 			// What is preformatted is as wide as the help.
@@ -63,8 +78,8 @@ func TestManual(t *testing.T) {
 					t.Errorf("%d columns: %s", len(line), line)
 				}
 			}
-			want := []string{p.name + " - ", "SEE ALSO"}
-			if p.section == 8 {
+			want := []string{name + " - ", "SEE ALSO"}
+			if section == "8" {
 				want = append(want, "SIGNALS", "EXIT STATUS", "EXAMPLES", "xdpcap")
 			}
 			for _, w := range want {
@@ -85,42 +100,16 @@ func TestManCommand(t *testing.T) {
 	if text := helpOf(t, "man"); !strings.HasPrefix(text, `.TH "XDPCAP" "8"`) {
 		t.Errorf("it begins with %.100s", text)
 	}
-	dir := t.TempDir()
-	if out := helpOf(t, "man", "--dir", dir); out != "" {
-		t.Errorf("with --dir it prints %q", out)
-	}
-	for _, name := range []string{"man8/xdpcap.8", "man8/xdpcap-latency.8", "man7/xdpcap-filter.7"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 || info.Mode() != 0o644 {
-			t.Errorf("%s: %v, %v", name, info, err)
+	pages := writtenPages(t)
+	for _, name := range []string{"xdpcap.8", "xdpcap-latency.8", "xdpcap-filter.7"} {
+		if len(pages[name]) < 1000 {
+			t.Errorf("%s: %d bytes", name, len(pages[name]))
 		}
 	}
-	if all, _ := filepath.Glob(filepath.Join(dir, "*", "*")); len(all) != len(manual(newRoot())) {
-		t.Errorf("it writes %v", all)
-	}
-	root := newRoot()
+	root := NewRoot()
 	root.SetArgs([]string{"man", "statss"})
 	want := `there is no command "statss": did you mean xdpcap man stats?`
 	if err := root.Execute(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
-	}
-}
-
-// Text that has a meaning in roff is shown as it stands.
-func TestRoff(t *testing.T) {
-	testnet.SkipEmulated(t)
-	testnet.Require(t, "groff")
-	var r roff
-	r.macro("TH", "X", "8")
-	r.macro("SH", "X")
-	lines := []string{`.dot \n(xx "quoted" it's a --flag`, "'apostrophe ~ ^ `accents`"}
-	for _, line := range lines {
-		r.line(line)
-		r.macro("PP")
-	}
-	shown, warnings := formatted(t, r.Bytes())
-	for _, line := range lines {
-		if !strings.Contains(shown, line) {
-			t.Errorf("no %q in %s%s", line, shown, warnings)
-		}
 	}
 }

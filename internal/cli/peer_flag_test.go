@@ -35,7 +35,7 @@ var flagsOfPeers = map[string]string{
 // Every flag of tcpdump, dumpcap and xdpdump is known.
 func TestPeersFlagsAreKnown(t *testing.T) {
 	testnet.SkipEmulated(t)
-	f := newRoot().Flags()
+	f := NewRoot().Flags()
 	for tool, flags := range flagsOfPeers {
 		for _, flag := range strings.Fields(flags) {
 			name, long := strings.CutPrefix(flag, "--")
@@ -77,7 +77,7 @@ func TestEveryFlag(t *testing.T) {
 		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
 		"trigger": "aborted", "sflow-agent": "192.0.2.1",
 	}
-	newRoot().Flags().VisitAll(func(f *pflag.Flag) {
+	NewRoot().Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
 			return // every command has it
 		}

@@ -80,11 +80,11 @@ func newRead() *cobra.Command {
 	f.VisitAll(func(flag *pflag.Flag) {
 		switch flag.Annotations[frame.GroupKey][0] {
 		case "Output", "Long captures":
-			flag.Annotations[typedKey] = []string{"true"}
+			flag.Annotations[frame.TypedKey] = []string{"true"}
 		}
 	})
 	for _, name := range []string{"packet-count", "serve"} {
-		f.Lookup(name).Annotations[typedKey] = []string{"true"}
+		f.Lookup(name).Annotations[frame.TypedKey] = []string{"true"}
 	}
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -11,12 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// setSettings gives the test files of settings, for the machine and for the user.
-func setSettings(t *testing.T, machine, user string) {
+// setSettings makes files of settings, for the machine and for the user.
+func setSettings(t *testing.T, machine, user string) settings.Files {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{filepath.Join(dir, "xdpcap.conf"): machine, filepath.Join(dir, "xdpcap", "config"): user}
@@ -31,11 +32,9 @@ func setSettings(t *testing.T, machine, user string) {
 			t.Fatal(err)
 		}
 	}
-	was := settingsFiles
-	settingsFiles.Machine = filepath.Join(dir, "xdpcap.conf")
-	t.Cleanup(func() { settingsFiles = was })
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	t.Setenv(settings.FileVariable, "")
+	return settings.Files{Machine: filepath.Join(dir, "xdpcap.conf")}
 }
 
 // The command line counts more than the environment, that more than the user's file, and that more
@@ -92,14 +91,14 @@ func TestSettings(t *testing.T) {
 		{"bad line", "interface eth0\n", "", nil, "", map[string]string{"error": `/xdpcap.conf:1: "interface eth0" has no =: a line is FLAG = VALUE`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			setSettings(t, test.machine, test.user)
+			set := config.Settings{Files: setSettings(t, test.machine, test.user), NewRoot: NewRoot}
 			for name, value := range test.env {
 				t.Setenv(name, value)
 			}
-			root := newRoot()
+			root := NewRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := applySettings(cmd, (&extcapOptions{}).hears); err != nil {
+				if err := set.Apply(cmd, (&extcapOptions{}).hears); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {
@@ -131,29 +130,29 @@ var errDone = errors.New("done")
 // config says what is set and from where, and finds what cannot be set.
 func TestConfig(t *testing.T) {
 	testnet.SkipEmulated(t)
-	run := func() (string, error) {
+	run := func(files settings.Files) (string, error) {
 		var out bytes.Buffer
-		root := newRoot()
+		root := newRoot(files)
 		root.SetOut(&out)
 		root.SetArgs([]string{"config"})
 		err := root.Execute()
 		return out.String(), err
 	}
-	setSettings(t, "", "")
-	out, err := run()
-	if want := "nothing is set by XDPCAP_* or in " + strings.Join(settingsFiles.Paths(), " or ") + "\n"; err != nil || out != want {
+	files := setSettings(t, "", "")
+	out, err := run(files)
+	if want := "nothing is set by XDPCAP_* or in " + strings.Join(files.Paths(), " or ") + "\n"; err != nil || out != want {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}
-	setSettings(t, "interface = eth0\nquiet = true\nflows = 10\nsample = auto\n", "interface = \x1b[1m\n")
+	files = setSettings(t, "interface = eth0\nquiet = true\nflows = 10\nsample = auto\n", "interface = \x1b[1m\n")
 	t.Setenv("XDPCAP_SNAPSHOT_LENGTH", "128")
-	files := settingsFiles.Paths()
-	out, err = run()
+	paths := files.Paths()
+	out, err = run(files)
 	want := [][]string{
 		{"FLAG", "VALUE", "FROM", "COMMANDS"},
-		{"flows", "10", files[0] + ":3", "count", "xdpcap"},
-		{"interface", `\x1b[1m`, files[1] + ":1", "bench", "count", "latency", "monitor", "probe", "stats", "xdpcap"},
-		{"quiet", "true", files[0] + ":2", "count", "latency", "monitor", "read", "stats", "xdpcap"},
-		{"sample", "auto", files[0] + ":4", "xdpcap"},
+		{"flows", "10", paths[0] + ":3", "count", "xdpcap"},
+		{"interface", `\x1b[1m`, paths[1] + ":1", "bench", "count", "latency", "monitor", "probe", "stats", "xdpcap"},
+		{"quiet", "true", paths[0] + ":2", "count", "latency", "monitor", "read", "stats", "xdpcap"},
+		{"sample", "auto", paths[0] + ":4", "xdpcap"},
 		{"snapshot-length", "128", "XDPCAP_SNAPSHOT_LENGTH", "xdpcap"},
 	}
 	var got [][]string
@@ -164,11 +163,11 @@ func TestConfig(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 	t.Setenv("XDPCAP_INTERVAL", "soon")
-	if _, err := run(); err == nil || !strings.HasPrefix(err.Error(), "XDPCAP_INTERVAL: --interval soon: must be a time") {
+	if _, err := run(files); err == nil || !strings.HasPrefix(err.Error(), "XDPCAP_INTERVAL: --interval soon: must be a time") {
 		t.Errorf("a value that a command does not take: %v", err)
 	}
 	t.Setenv(settings.FileVariable, "/nosuch")
-	if _, err := run(); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
+	if _, err := run(files); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
 	}
 }

@@ -18,14 +18,14 @@ import (
 func TestUsage(t *testing.T) {
 	for _, command := range []string{"", "stats", "count", "latency", "monitor", "bench", "interfaces", "probe", "man"} {
 		var out bytes.Buffer
-		cmd := newRoot()
+		cmd := NewRoot()
 		cmd.SetOut(&out)
 		cmd.SetArgs(append(strings.Fields(command), "--help"))
 		if err := cmd.Execute(); err != nil {
 			t.Fatal(err)
 		}
 		found, _, _ := cmd.Find(strings.Fields(command))
-		flags, _, _ := strings.Cut(out.String(), "\n\n"+peerNote().title)
+		flags, _, _ := strings.Cut(out.String(), "\n\n"+peerNote().Title)
 		found.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			n, want := strings.Count(flags, " --"+f.Name+" ")+strings.Count(flags, " --"+f.Name+"["), 1
 			if f.Hidden {

@@ -44,6 +44,9 @@ func CheckPrints() error {
 	return nil
 }
 
+// StderrFile is the file by which a flag names standard error.
+const StderrFile = "/dev/stderr"
+
 // StdoutName is how messages call standard output.
 const StdoutName = "standard output"
 

@@ -9,6 +9,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// A Note is what the help of the capture and manual pages say besides flags.
+type Note struct{ Title, Text string }
+
+// TypedKey is the annotation of a flag that only the command line can set, because a setting of
+// that name is meant for another command.
+const TypedKey = "typed"
+
 // GroupKey is the annotation of a flag that says in which group it stands.
 const GroupKey = "group"
 

@@ -1,4 +1,6 @@
-package cli
+// Package config is the command config, and what it tells of: settings of flags in files and in the
+// environment.
+package config
 
 import (
 	"fmt"
@@ -32,7 +34,14 @@ Root does not obey a file that belongs to another user, or that others may write
 --postrotate-command, --relinquish-privileges and --netns are set on the command line and in a file
 in /etc alone. A binary with capabilities that its caller has not obeys /etc/xdpcap.conf alone.`
 
-func newConfig() *cobra.Command {
+// Settings are where flags are set besides on the command line, and the commands that have them.
+type Settings struct {
+	Files   settings.Files
+	NewRoot func() *cobra.Command // makes all commands anew, to try values with
+}
+
+// New returns the command.
+func (s *Settings) New() *cobra.Command {
 	return &cobra.Command{
 		Use:     "config",
 		Short:   "Print what files and environment set, and for which commands",
@@ -40,32 +49,33 @@ func newConfig() *cobra.Command {
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
 		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, notices, err := settingsFiles.Read(settableFlags(cmd.Root()))
+			all, notices, err := s.Files.Read(Settable(cmd.Root()))
 			if err != nil {
 				return err
 			}
 			tellUntrusted(cmd, notices)
-			return writeSettings(cmd.OutOrStdout(), all)
+			return s.write(cmd.OutOrStdout(), all)
 		},
 	}
 }
 
-func writeSettings(out io.Writer, all []settings.Setting) error {
+// write prints the settings as a table.
+func (s *Settings) write(out io.Writer, all []settings.Setting) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settings.Prefix, strings.Join(settingsFiles.Paths(), " or "))
+		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settings.Prefix, strings.Join(s.Files.Paths(), " or "))
 		return frame.ExplainPrint(err)
 	}
 	slices.SortStableFunc(all, func(a, b settings.Setting) int { return strings.Compare(a.Flag, b.Flag) })
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "FLAG\tVALUE\tFROM\tCOMMANDS")
 	for _, values := range byFlag(all) {
-		a := fitOf(values)
+		a := s.fitOf(values)
 		if len(a.takers) == 0 {
 			return a.first
 		}
 		slices.Sort(a.takers)
-		for _, s := range values {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Flag, escape.Text(s.Value), escape.Text(s.From), strings.Join(a.takers, " "))
+		for _, v := range values {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Flag, escape.Text(v.Value), escape.Text(v.From), strings.Join(a.takers, " "))
 		}
 	}
 	return frame.ExplainPrint(t.Flush())

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"cmp"
@@ -12,12 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
-// settingsFiles are the files of this machine; tests have others.
-var settingsFiles = settings.Files{Machine: "/etc/xdpcap.conf"}
-
-// settableFlags are the names of the flags that can be set: those of all commands, but no other
+// Settable returns the names of the flags that can be set: those of all commands, but no other
 // tool's.
-func settableFlags(root *cobra.Command) (names []string) {
+func Settable(root *cobra.Command) (names []string) {
 	for _, c := range commandsOf(root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if settable(f) && !slices.Contains(names, f.Name) {
@@ -35,17 +32,13 @@ func commandsOf(root *cobra.Command) []*cobra.Command {
 }
 
 func settable(f *pflag.Flag) bool {
-	return f != nil && f.Annotations[frame.GroupKey] != nil && f.Annotations[typedKey] == nil
+	return f != nil && f.Annotations[frame.GroupKey] != nil && f.Annotations[frame.TypedKey] == nil
 }
 
-// typedKey is the annotation of a flag that only the command line can set, because a setting of
-// that name is meant for another command.
-const typedKey = "typed"
-
-// applySettings sets the flags of a command that its command line has not, nor anything that takes
+// Apply sets the flags of a command that its command line has not, nor anything that takes
 // their place. hears tells for which flags the command takes settings.
-func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
-	all, notices, err := settingsFiles.Read(settableFlags(cmd.Root()))
+func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
+	all, notices, err := s.Files.Read(Settable(cmd.Root()))
 	if err != nil {
 		return err
 	}
@@ -61,7 +54,7 @@ func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
 		if !settable(flag) || given[flag.Name] || !hears(flag) {
 			continue
 		}
-		switch a := fitOf(values); {
+		switch a := s.fitOf(values); {
 		case slices.Contains(a.takers, cmd.Name()):
 			if err := values.apply(cmd); err != nil {
 				return err
@@ -76,7 +69,7 @@ func applySettings(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
 // tellUntrusted prints the notices, unless stderr has objects alone, or is shown by Wireshark.
 func tellUntrusted(cmd *cobra.Command, notices []string) {
 	for _, flag := range []string{"json", "extcap-interfaces", "extcap-config", "extcap-dlts", "capture"} {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == onStderr) {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == frame.StderrFile) {
 			return
 		}
 	}
@@ -116,10 +109,10 @@ type fit struct {
 // good as true for a flag without a value; two lines are a list, and for a flag with one value the
 // second of them. So where the kinds differ, a flag without a value takes true and false alone, and
 // only a list takes several.
-func fitOf(values flagSettings) fit {
+func (s *Settings) fitOf(values flagSettings) fit {
 	a := fit{refusals: make(map[string]error)}
 	name, last := values[0].Flag, values[len(values)-1]
-	commands := commandsOf(newRoot())
+	commands := commandsOf(s.NewRoot())
 	commands = slices.DeleteFunc(commands, func(c *cobra.Command) bool { return !settable(c.Flags().Lookup(name)) })
 	kind := func(c *cobra.Command) flagKind { return kindOf(c.Flags().Lookup(name)) }
 	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return cmp.Compare(kind(b), kind(a)) }) // lists first

@@ -1,7 +1,7 @@
-package cli
+// Package man is the command man: manual pages of all commands, made of what their help has.
+package man
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +15,25 @@ import (
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
-func newManual() *cobra.Command {
+// Notes are what pages say besides the help of their commands.
+type Notes struct {
+	All     []frame.Note // on the pages of all commands
+	Capture []frame.Note // on the capture's own, before them
+
+	Peers     string // the title above the flags of other tools
+	PeerFlags []PeerFlag
+}
+
+// A PeerFlag is a flag of another tool that the capture knows.
+type PeerFlag struct {
+	Letter, Name string // one of them may be ""
+	Value        string // what stands after it; "" = nothing
+	Accepted     bool   // because it changes nothing; otherwise it is refused
+	Says         string // why, or what to do instead
+}
+
+// New returns the command, whose pages have these notes.
+func New(notes Notes) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "man [command]",
@@ -25,14 +43,14 @@ func newManual() *cobra.Command {
 		Example: "  xdpcap man | man -l -\n  xdpcap man stats | man -l -\n  xdpcap man --dir /usr/local/share/man",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pages := manual(cmd.Root())
+			pages := manual(cmd.Root(), &notes)
 			if dir != "" {
 				return writePages(dir, pages)
 			}
 			name := strings.Join(append([]string{cmd.Root().Name()}, args...), "-")
 			i := slices.IndexFunc(pages, func(p page) bool { return p.name == name })
 			if i < 0 {
-				return unknownCommand(cmd, args[0])
+				return frame.UnknownCommand(cmd, args[0])
 			}
 			_, err := cmd.OutOrStdout().Write(pages[i].text())
 			return frame.ExplainPrint(err)
@@ -53,10 +71,11 @@ type page struct {
 	name    string // "xdpcap-stats"
 	section int    // 8 for commands, 7 for what is about files and words
 	all     []page
+	notes   *Notes
 }
 
 // manual has a page for each command and topic, xdpcap's own first.
-func manual(root *cobra.Command) (pages []page) {
+func manual(root *cobra.Command, notes *Notes) (pages []page) {
 	pages = []page{{cmd: root, name: root.Name(), section: 8}}
 	for _, c := range root.Commands() {
 		p := page{cmd: c, name: root.Name() + "-" + c.Name(), section: 8}
@@ -69,7 +88,7 @@ func manual(root *cobra.Command) (pages []page) {
 		pages = append(pages, p)
 	}
 	for i := range pages {
-		pages[i].all = pages
+		pages[i].all, pages[i].notes = pages, notes
 	}
 	return pages
 }
@@ -106,16 +125,16 @@ func (p page) text() []byte {
 	}
 	p.writeFlags(&r)
 	if !p.cmd.HasParent() {
-		writePeerFlags(&r)
+		p.notes.writePeerFlags(&r)
 	}
 	if p.cmd.Runnable() {
-		about := notes
+		about := p.notes.All
 		if !p.cmd.HasParent() {
-			about = append([]note{sentNote}, notes...)
+			about = slices.Concat(p.notes.Capture, about)
 		}
 		for _, n := range about {
-			r.macro("SH", strings.ToUpper(n.title))
-			r.line(n.text)
+			r.macro("SH", strings.ToUpper(n.Title))
+			r.line(n.Text)
 		}
 		r.macro("SH", "EXAMPLES")
 		r.prose(p.cmd.Example)
@@ -157,19 +176,18 @@ func (p page) writeFlags(r *roff) {
 	}
 }
 
-func writePeerFlags(r *roff) {
-	n := peerNote()
-	r.macro("SH", strings.ToUpper(n.title))
+func (n *Notes) writePeerFlags(r *roff) {
+	r.macro("SH", strings.ToUpper(n.Peers))
 	r.line("These are known, so that habits and scripts find what they need. Where the tools differ, a letter has tcpdump's meaning.")
 	for _, accepted := range []bool{true, false} {
 		r.macro("SS", map[bool]string{true: "Accepted, because they change nothing", false: "Refused, and what to do instead"}[accepted])
-		for _, p := range peerFlags {
-			if (p.accepted != "") != accepted {
+		for _, p := range n.PeerFlags {
+			if p.Accepted != accepted {
 				continue
 			}
 			r.macro("TP")
-			r.flag(p.letter, p.name, p.value, false)
-			r.line(p.says())
+			r.flag(p.Letter, p.Name, p.Value, false)
+			r.line(p.Says)
 		}
 	}
 }
@@ -185,74 +203,4 @@ func (p page) seeAlso() string {
 		names = append(names, fmt.Sprintf("%s(%d)", other.name, other.section))
 	}
 	return strings.Join(append(names, also...), ", ")
-}
-
-// A roff is text in the language of man(7).
-type roff struct{ bytes.Buffer }
-
-// escaped is text as roff prints it: a hyphen would become another character than the one that
-// people type.
-var escaped = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
-
-func (r *roff) macro(name string, arguments ...string) {
-	r.WriteString("." + name)
-	for _, a := range arguments {
-		fmt.Fprintf(r, " \"%s\"", strings.ReplaceAll(escaped.Replace(a), `"`, `\(dq`))
-	}
-	r.WriteByte('\n')
-}
-
-// line writes a line of text. A dot at its beginning would be a macro.
-func (r *roff) line(text string) {
-	text = escaped.Replace(text)
-	if strings.HasPrefix(text, ".") {
-		text = `\&` + text
-	}
-	r.WriteString(text + "\n")
-}
-
-// flag writes how a flag is given.
-func (r *roff) flag(letter, name, value string, optional bool) {
-	var forms []string
-	if letter != "" {
-		forms = append(forms, `\fB`+escaped.Replace("-"+letter)+`\fR`)
-	}
-	if name != "" {
-		forms = append(forms, `\fB`+escaped.Replace("--"+name)+`\fR`)
-	}
-	text := strings.Join(forms, ", ")
-	switch {
-	case value == "":
-	case optional:
-		text += `[=\fI` + escaped.Replace(value) + `\fR]`
-	default:
-		text += ` \fI` + escaped.Replace(value) + `\fR`
-	}
-	r.WriteString(text + "\n")
-}
-
-// prose writes paragraphs. Indented lines stay as they are.
-func (r *roff) prose(text string) {
-	verbatim := false
-	set := func(on bool) {
-		if on != verbatim {
-			r.macro(map[bool]string{true: "EX", false: "EE"}[on])
-		}
-		verbatim = on
-	}
-	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case line == "":
-			set(false)
-			r.macro("PP")
-		case strings.HasPrefix(line, "  "):
-			set(true)
-			r.line(line)
-		default:
-			set(false)
-			r.line(line)
-		}
-	}
-	set(false)
 }

@@ -1,0 +1,22 @@
+package testdoc
+
+import (
+	"bytes"
+	"os/exec"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Formatted is a manual page as a terminal shows it, and what groff warns of.
+func Formatted(t *testing.T, text []byte) (shown, warnings string) {
+	t.Helper()
+	testnet.Require(t, "groff")
+	var out, errs bytes.Buffer
+	cmd := exec.Command("groff", "-man", "-Tascii", "-ww", "-P-cbou", "-rLL=100n")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String()
+}
