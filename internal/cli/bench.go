@@ -41,30 +41,35 @@ const (
 
 const benchHelp = `bench measures the variants of count against each other: the same packets, in the kernel, on
 pinned CPUs at the same time, after a warm-up, in five rounds. It needs no interface and no
-traffic. What each variant counted is compared with what was sent. empty is a program that does
-nothing: its cost is in every other line, too. four is for comparison only: it counts packets of
+traffic, and compares the counts of each variant with the packets that were sent. The program empty
+does nothing: every other line includes its cost. four is for comparison only: it counts packets of
 TCP, UDP and ICMP over IPv4, and all others as one.
 
-NS is the time per packet on one CPU. ADDS is by how much NS of a variant is above that of empty,
-and with --sizes, --flows or --sample above that of the variant alone. With --flows a variant is
-measured twice: with packets of few flows, and where every packet is of a new flow. SPEEDUP is that
-of MPPS over naive's. INSNS are the BPF instructions of the program as loaded, HOT those that an
-untagged packet of IPv4, or of TCP and UDP over IPv6, runs through at most; a dash where it calls a
-function. CYCLES and NATIVE are the CPU's own counts per packet of cycles and instructions: a dash
-where it has no such counters.
+  NS       time per packet on one CPU
+  ADDS     NS less that of empty; with --sizes, --flows or --sample, less that of the
+           variant alone
+  SPEEDUP  MPPS divided by that of naive
+  INSNS    BPF instructions of the program as loaded
+  HOT      the most of them that an untagged packet of IPv4, or of TCP and UDP over
+           IPv6, runs through; a dash where the program calls a function
+  CYCLES   cycles per packet, by the CPU's own counters; a dash where it has none
+  NATIVE   instructions of the CPU per packet, likewise
+
+With --flows a variant is measured twice: with packets of few flows, and with a new flow in every
+packet.
 
 With -i each variant is also attached to an interface, in turn, and measured there by the kernel's
 run-time counters, with the packets that come in; all of them pass. bench sends nothing: let
-another machine send. NS has what the counters' clock takes, in every line; CPU is the part of one
-CPU that the program takes at this rate. To attach an XDP program, or to detach it, some drivers
-reset their queues.
+another machine send. In every line NS includes the time to read the counters' clock. CPU is the
+part of one CPU that the program takes at this rate. Some drivers reset their queues when an XDP
+program is attached or detached.
 
-With --program bench measures a program that is loaded already, on the packets of a capture or on
-its own. ONCE is a single run of each packet in turn, REPEATED one of many runs of a packet in a
-row, both in ns above a program that does nothing: the first is what a packet costs that comes
-alone, the second at high rates. Nothing is sent, whatever the verdict, but the program's maps
-change as if the packets had come in by the loopback interface: it is refused without --yes. The
-kernel does not run programs for the entries of a devmap or cpumap in this way.`
+With --program bench measures a program that is already loaded, on the packets of a capture or on
+packets of its own. ONCE is a single run of each packet in turn, which is the cost of a packet that
+comes alone. REPEATED is one of many runs of a packet in a row, which is the cost at high rates.
+Both are in ns more than a program that does nothing. Nothing is sent, whatever the verdict, but the
+program's maps change as if the packets had come in by the loopback interface: this is refused
+without --yes. The kernel cannot run programs of devmap or cpumap entries in this way.`
 
 const benchExamples = `  xdpcap bench
   xdpcap bench --variant ultra --variant naive --cpus 4
@@ -97,22 +102,22 @@ func newBench() *cobra.Command {
 
 func (o *benchOptions) whatFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.variants, "variant", meter.VariantNames(meter.BenchVariants), "measure this `variant`; repeat it for several")
-	f.BoolVar(&o.sizes, "sizes", false, "measure each variant with count's --sizes, too")
-	f.BoolVar(&o.flows, "flows", false, "measure each variant with count's --flows, too")
-	f.Uint32Var(&o.sample, "sample", 1, "measure each variant counting one packet of every `N`, too, chosen at random")
+	f.BoolVar(&o.sizes, "sizes", false, "also measure each variant with count's --sizes")
+	f.BoolVar(&o.flows, "flows", false, "also measure each variant with count's --flows")
+	f.Uint32Var(&o.sample, "sample", 1, "also measure each variant when it counts only one packet of every `N`, chosen at random")
 	f.StringVar(&o.program, "program", "", "measure this loaded XDP program, `NAME` or id, instead of the variants")
 	f.StringVar(&o.packets, "packets", "", fmt.Sprintf("run --program on the first %d packets of this `file`, pcapng or pcap; - is standard input", meter.MaxBenchPackets))
-	f.BoolVar(&o.yes, "yes", false, "let --program change the maps of the program")
+	f.BoolVar(&o.yes, "yes", false, "allow --program to run the program, which changes its maps")
 }
 
 func (o *benchOptions) whereFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.iface, "interface", "i", "", "measure at the XDP hook of this `interface`, too, with the packets that come in")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "where -i attaches, `mode`: native (driver), generic (stack), or auto: native if it can be had")
-	f.IntVar(&o.cpus, "cpus", 2, "run on so many `CPUs` at the same time, or on all where there are fewer")
+	f.StringVarP(&o.iface, "interface", "i", "", "also measure at the XDP hook of this `interface`, with the packets that come in")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "with -i, attach in this `mode`: native (in the driver), generic (in the stack), or auto (native where possible)")
+	f.IntVar(&o.cpus, "cpus", 2, "run on this many `CPUs` at the same time, or on all where there are fewer")
 }
 
 func (o *benchOptions) timeFlags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.duration, "duration", 2*time.Second, "`time` for each variant: CPU time on each CPU, and as long on the interface")
+	frame.DurationVar(f, &o.duration, "duration", 2*time.Second, "measure each variant for this `time`: CPU time on each CPU, and as long on the interface of -i")
 }
 
 func runBench(out io.Writer, o *benchOptions, given *pflag.FlagSet) error {

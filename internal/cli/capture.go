@@ -59,11 +59,11 @@ type captureOptions struct {
 }
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
-kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass; a
-host's own XDP programs are left alone.
+kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass. A host's
+own XDP programs stay attached and unchanged.
 
-Where no XDP program runs, xdpcap attaches one of its own. Many drivers of cards reset their queues
-for that, and some let the link go down for a second. --xdp-mode generic does not touch the card.`
+Where no XDP program runs, xdpcap attaches one of its own. Many drivers then reset the queues of the
+card, and some take the link down for a second. --xdp-mode generic attaches nothing in the driver.`
 
 const captureExamples = `  xdpcap -i eth0                                print packets, one line each
   xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it
@@ -74,7 +74,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 -w out.pcapng --count --flows 10
-                                                and what they are, sampled or not
+                                                also count all of them, by protocol and flow
   xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
                                                 one packet of 1000, for a minute
   xdpcap -i eth0 --sample drop=1,pass=1000 -w drops.pcapng
@@ -150,22 +150,22 @@ func newCapture(o *captureOptions) *cobra.Command {
 
 func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
-	f.StringVarP(&o.directionName, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
-	f.StringSliceVar(&o.programs, "program", nil, "which program, where several run: `NAME`, id or all; or the id of one in a devmap or cpumap")
-	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs: what goes into it, `entry` (default), comes out, exit, or both: entry,exit")
+	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
+	f.StringSliceVar(&o.programs, "program", nil, "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap")
+	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)")
 	frame.NameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
 	modeVar(f, &o.mode)
-	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "let packets for other MAC addresses in, too, as --sink does by default")
+	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "also let in packets for other MAC addresses, as --sink does by default")
 	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "no promiscuous mode, even with --sink")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
 	f.BoolVar(&o.yes, "yes", false, "allow --sink even if it cuts off this machine")
-	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead, as the command read does")
-	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, as the command interfaces does")
+	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead of capturing, like xdpcap read")
+	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, like xdpcap interfaces")
 }
 
 func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.verdictNames, "verdict", nil, "of what comes out keep these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
-	f.StringVar(&o.filterAt, "filter-at", "entry", "let the filter look at packets as they go in, `entry`, or come out, exit")
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
+	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
 	o.filter.flags(f)
 	o.card.vlanFlag(f)
 }
@@ -173,24 +173,24 @@ func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
 func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	o.buffer = frame.Size{Unit: 1 << 10}
 	o.snapLen = frame.Size{Unit: 1}
-	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 is the most: %d, by --transport ring %d", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
+	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 keeps as many as possible: %d, or %d with --transport ring", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
 	f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
 	frame.DurationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	o.sample = sampling{oneIn: 1}
-	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; by what becomes of it: drop=1,pass=1000; auto: of as many as it takes to lose none")
+	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
-	f.StringVar(&o.transportName, "transport", "", "how packets come from the kernel, `name`: perf (default, if permitted), ring (shared memory: costs the traffic less), or auto: ring if it can be had")
-	f.VarP(&o.buffer, "buffer-size", "B", "ring buffer of each CPU, in `KiB` or with a suffix: 8M (default 8M)")
+	f.StringVar(&o.transportName, "transport", "", "take packets from the kernel by the transport of this `name`: perf (default where permitted), ring (shared memory, which slows the traffic less), or auto (ring where possible)")
+	f.VarP(&o.buffer, "buffer-size", "B", "size of each CPU's ring buffer, in `KiB` or with a suffix: 8M (default 8M)")
 }
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	o.fileFlags(f)
 	o.card.stampFlags(f)
 	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
-	f.BoolVar(&o.account, "account", false, "only keep the account: neither print packets nor write a file")
-	f.BoolVar(&o.unnamed, "no-command-line", false, "write files and streams without the command line, which is in their first comment otherwise")
+	f.BoolVar(&o.account, "account", false, "only count what becomes of packets: neither print nor write them")
+	f.BoolVar(&o.unnamed, "no-command-line", false, "omit the command line from files and streams, which otherwise have it in their first comment")
 	o.sflow.flags(f)
 	frame.ListenVar(f, &o.listen)
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")

@@ -25,12 +25,12 @@ type cardOptions struct {
 }
 
 func (o *cardOptions) stampFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "whose time stamps packets get, `type`: host, host_lowprec (the host's, read once for the packets that come together, which takes less time), adapter (the card's, brought to the system's clock) or adapter_unsynced (the card's as they are)")
-	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list those that -i can have")
+	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)")
+	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list the types that -j can have on -i")
 }
 
 func (o *cardOptions) vlanFlag(f *pflag.FlagSet) {
-	f.BoolVar(&o.vlanRestore, "vlan-restore", true, "put VLAN tags that the card takes off back into the packets, where its driver tells them")
+	f.BoolVar(&o.vlanRestore, "vlan-restore", true, "put back the VLAN tags that the card takes off packets, where its driver reports them")
 }
 
 func (o *cardOptions) complete(cmd *cobra.Command) {

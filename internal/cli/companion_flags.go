@@ -19,12 +19,12 @@ type companionOptions struct {
 }
 
 func (o *companionOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.stats, "stats", false, "count packets and bytes per verdict of the XDP program that runs there, as the command stats does")
-	f.Var(&o.count, "count", "count packets and bytes per protocol, as the command count does")
+	f.BoolVar(&o.stats, "stats", false, "count packets and bytes per verdict of the XDP program that runs there, like xdpcap stats")
+	f.Var(&o.count, "count", "count packets and bytes per protocol, like xdpcap count")
 	f.Lookup("count").NoOptDefVal = "true"
-	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too; this is --count as well")
-	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too; this is --count as well")
-	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, as the command latency does")
+	f.BoolVar(&o.sizes, "sizes", false, "also count packets by size; implies --count")
+	f.IntVar(&o.flows, "flows", 0, "also show the `N` flows with most bytes; implies --count")
+	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency")
 }
 
 // counts tells whether protocols are counted.

@@ -32,19 +32,20 @@ type countOptions struct {
 	verdicts     []xdp.Verdict
 }
 
-const countHelp = `count counts packets and bytes per protocol: of IPv4 and IPv6 the upper-layer protocol, behind up
-to two VLAN tags and IPv6 extension headers, of everything else the EtherType. A program that runs
-on the interface is traced at its entry and left as it is, with --program one of several behind a
-libxdp dispatcher; where none runs, count attaches one that passes every packet.
+const countHelp = `count counts packets and bytes per protocol: for IPv4 and IPv6 by the upper-layer protocol, after up
+to two VLAN tags and IPv6 extension headers, and for everything else by the EtherType. A program
+that runs on the interface is traced at its entry and stays unchanged; --program chooses one of
+several behind a libxdp dispatcher. Where no program runs, count attaches one that passes every
+packet.
 
 --flows shows the flows with most bytes, each as it came in and with the verdict that the traced
-program gave its packets. They are counted in memory of a fixed size, so a flow may have had more
-than BYTES before it found room there: AT MOST is the most that it can have. --verdict counts only
-packets with these verdicts, so that all of the memory is theirs: who is dropped, and how much.
+program gave its packets. The memory for flows has a fixed size, so a flow may have had more than
+BYTES before it found room there: AT MOST is the most that it can have had. --verdict counts only
+packets with these verdicts, so that they get all of the memory: who is dropped, and how much.
 
 -Q out counts what the interface sends, at egress, as the stack hands it over: a packet that the
-card cuts into segments is one. Programs of others there, by tcx or tc, see what they saw. -Q inout
-counts both directions, each by itself.`
+card cuts into segments counts as one. Other tcx or tc programs there see the same packets as
+before. -Q inout counts each direction by itself.`
 
 const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
@@ -76,17 +77,17 @@ func newCount() *cobra.Command {
 }
 
 func (o *countOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
-	f.StringVarP(&o.directions, "direction", "Q", "in", "what the interface receives, `in`, what it sends, out, or both: inout")
+	interfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
+	f.StringVarP(&o.directions, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
 	programVar(f, &o.program)
 	modeVar(f, &o.mode)
 }
 
 func (o *countOptions) whatFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.sizes, "sizes", false, "count sizes of packets, too")
+	f.BoolVar(&o.sizes, "sizes", false, "also count packets by size")
 	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too, by verdict where a program is traced")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
-	f.StringVar(&o.variant, "variant", "percpu", "how the kernel counts, `name`: percpu, ultra or naive; all give the same numbers")
+	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
 }
 
 func runCount(o *countOptions) error {

@@ -34,8 +34,8 @@ func (o *counterOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *counterOptions) timeFlags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.interval, "interval", time.Second, "print once in this `time`: 200ms, 1s or just 1, 1m")
-	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: with Ctrl-C")
+	frame.DurationVar(f, &o.interval, "interval", time.Second, "print once per `time`: 200ms, 1s or just 1, 1m")
+	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: at Ctrl-C")
 	frame.DurationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 }
 
@@ -43,7 +43,7 @@ func (o *counterOptions) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object per interval and line")
 	frame.ListenVar(f, &o.listen)
 	f.BoolVar(&o.perCPU, "per-cpu", false, "count each CPU by itself")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print the totals alone, when it ends")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the totals, at the end")
 	f.CountVarP(&o.verbose, "verbose", "v", "print more about errors")
 }
 
@@ -54,12 +54,12 @@ func interfacesVar(f *pflag.FlagSet, interfaces *[]string, usage string) {
 
 // programVar defines --program for a command that takes one.
 func programVar(f *pflag.FlagSet, program *string) {
-	f.StringVar(program, "program", "", "which program, where several run: `NAME` or id; or the id of one in a devmap or cpumap")
+	f.StringVar(program, "program", "", "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap")
 }
 
 // modeVar defines --xdp-mode for a command that attaches a program where none runs.
 func modeVar(f *pflag.FlagSet, mode *string) {
-	f.StringVar(mode, "xdp-mode", "auto", "where to attach, `mode`: native (driver), generic (stack), or auto: native if it can be had")
+	f.StringVar(mode, "xdp-mode", "auto", "attach in this `mode`: native (in the driver), generic (in the stack), or auto (native where possible)")
 }
 
 func (o *counterOptions) check() error {

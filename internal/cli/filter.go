@@ -31,10 +31,10 @@ type filterOptions struct {
 
 func (o *filterOptions) flags(f *pflag.FlagSet) {
 	frame.NameVar(f, &o.file, "expression-file", "F", "read the filter expression from this `file`, with # comments; - is standard input")
-	frame.NameVar(f, &o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`: what tcpdump -ddd prints")
-	f.BoolVar(&o.vlanAware, "vlan-aware", false, "let the filter match behind one or two VLAN tags, too")
+	frame.NameVar(f, &o.programFile, "filter-file", "", "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it")
+	f.BoolVar(&o.vlanAware, "vlan-aware", false, "let the filter also match after one or two VLAN tags")
 	f.CountVarP(&o.dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
-	f.BoolVar(&o.ebpf, "ebpf", false, "with -d: print the eBPF that it becomes")
+	f.BoolVar(&o.ebpf, "ebpf", false, "with -d, print the eBPF that the filter becomes")
 }
 
 // read finds the expression or program in arguments and files.

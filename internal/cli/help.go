@@ -14,7 +14,7 @@ var notes = []frame.Note{
 	{Title: "Sizes and times", Text: "A size is a number that may end in k, M or G, which are 1024 and its powers. A time is a number of seconds, " +
 		"or has Go's units: 200ms, 10s, 1h30m."},
 	{Title: "Signals", Text: "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
-		"second changes nothing; one after that kills it if the ending hangs. SIGUSR1 prints a capture's counts so far; " +
+		"second changes nothing; a later one kills the command if its ending hangs. SIGUSR1 prints a capture's counts so far; " +
 		"SIGUSR2 makes the recorder of --ring write what it has."},
 	{Title: "Exit status", Text: "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},
 	{Title: "Settings", Text: "Flags can also be set in the environment, XDPCAP_INTERFACE=eth0, and in ~/.config/xdpcap/config or /etc/xdpcap.conf, " +
@@ -23,8 +23,8 @@ var notes = []frame.Note{
 
 // sentNote is about the capture of what is sent.
 var sentNote = frame.Note{Title: "What is sent", Text: "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
-	"have 64 KiB, and -v tells the size of its segments. A checksum that the card will compute is not there yet, and a transmit queue " +
-	"is not chosen. What an XDP program sends does not come by there: --rx-capture exit --verdict tx,redirect has that."}
+	"have 64 KiB, and -v prints the size of its segments. A checksum that the card will compute is not there yet, and no transmit queue " +
+	"is chosen. What an XDP program sends does not pass there: capture it with --rx-capture exit --verdict tx,redirect."}
 
 // peerNote tells of the flags that the help does not list.
 func peerNote() frame.Note {
@@ -35,7 +35,7 @@ func peerNote() frame.Note {
 		}
 	}
 	return frame.Note{Title: "Flags of tcpdump, dumpcap and xdpdump", Text: strings.Join(accepted, " ") +
-		" are accepted, since they change nothing here. All others are refused, each with what to do instead."}
+		" are accepted, since they change nothing here. All others are refused, with a hint on what to do instead."}
 }
 
 // usageNotes are the notes at the end of the capture's help.
@@ -75,7 +75,7 @@ func wrapped(text, indent string, width int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-const filterHelp = `The words after the flags are a filter: an expression of pcap-filter(7), as tcpdump takes it. It is
+const filterHelp = `The words after the flags are a filter: an expression of pcap-filter(7), as in tcpdump. It is
 compiled into the XDP program, so that packets which do not match cost a few nanoseconds.
 
   host 192.0.2.1                       from or to this address; also net 192.0.2.0/24, ether host
@@ -86,22 +86,23 @@ compiled into the XDP program, so that packets which do not match cost a few nan
   not port 22                          not binds tightest; and, or bind alike, from left to right
   greater 1000                         lengths; less 100
   tcp[tcpflags] & tcp-syn != 0         bytes of a header; ether[0] & 1 != 0
-  vlan 100 and tcp port 443            behind a tag: what follows vlan looks there; also mpls
+  vlan 100 and tcp port 443            after a tag: what follows vlan looks there; also mpls
 
-Quote an expression that the shell would read: brackets, parentheses, & and !. -F reads it from a
-file; -d prints what it is compiled to, and -d --ebpf what becomes of that.
+Quote brackets, parentheses, & and !, which the shell would interpret. -F reads the expression from
+a file; -d prints the compiled filter, and -d --ebpf the eBPF that it becomes.
 
 What differs at XDP from tcpdump on a socket:
 
-VLAN tags are in the packet: "tcp port 443" does not match behind one. With --vlan-aware it
-does, behind one tag or two.
+VLAN tags are in the packet: "tcp port 443" does not match a tagged packet. With --vlan-aware it
+does, after one tag or two.
 
 inbound and outbound are known before the filter runs, from -Q: in, out or inout.
 
-Of a packet in several buffers (jumbo frames) the filter sees the first one, and the whole length.
+If a packet is in several buffers (jumbo frames), the filter sees the first buffer and the length of
+the whole packet.
 
-Beside a running program the filter looks at the packet as it goes in, and with --filter-at exit as
-it comes out. What the program did is chosen by --verdict.`
+Where an XDP program runs, the filter looks at a packet as it enters the program, or with
+--filter-at exit as it leaves it. --verdict chooses packets by the program's decision.`
 
 func newFilterHelp() *cobra.Command {
 	return &cobra.Command{Use: "filter", Short: "How filters are written, and what differs from tcpdump", Long: filterHelp}

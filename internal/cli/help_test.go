@@ -44,7 +44,7 @@ func TestHelpFilter(t *testing.T) {
 	if shown < 8 {
 		t.Errorf("it shows %d expressions:\n%s", shown, text)
 	}
-	for _, says := range []string{"--vlan-aware", "inbound", "--filter-at exit", "first one"} {
+	for _, says := range []string{"--vlan-aware", "inbound", "--filter-at exit", "first buffer"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("it does not say what differs: %s", says)
 		}

@@ -27,22 +27,22 @@ type latencyOptions struct {
 }
 
 const latencyHelp = `latency shows how long the XDP program of an interface runs, per verdict, as percentiles and a
-histogram. It measures in one of three ways, and says on stderr in which:
+histogram. It measures in one of three ways, and says on stderr which one:
 
-  the default      at the entry and exit of the attached program, which stays as it is. What the
-                   probes cost is measured first, and said.
-  --kernel-stats   from the kernel's own counters: the mean alone, for all interfaces that it is
-                   attached to, where fentry and fexit are refused
-  --builtin        in a program of xdpcap's own, where none is attached: from its entry to its
-                   verdict. It lets packets pass, or drops a share of them at random.
+  the default      at the entry and exit of the attached program, which stays unchanged.
+                   latency first measures the cost of its probes, and prints it.
+  --kernel-stats   from the kernel's own counters, also where tracing is refused: only the mean,
+                   over all interfaces that the program is attached to
+  --builtin        in xdpcap's own program, where none is attached: from its entry to its
+                   verdict. It lets packets pass, or with --drop drops some at random.
 
-Times are since the start, and in the lines under INTERVAL those of the last interval alone; RUNS/S
-is of the interval. A percentile is within 3 % of the true one.`
+Times are since the start; those in the lines under INTERVAL are of the last interval alone, and so
+is RUNS/S. A percentile is within 3 % of the true one.`
 
 const latencyExamples = `  xdpcap latency -i eth0                        the program that is attached
   xdpcap latency -i eth0 --program firewall     behind a libxdp dispatcher, this one
   xdpcap latency -i eth0 --kernel-stats         its mean run time, on every kernel
-  xdpcap latency -i veth0 --builtin --drop 50   xdpcap's own, which drops every other packet
+  xdpcap latency -i veth0 --builtin --drop 50   xdpcap's own, which drops half of the packets
   xdpcap latency -i veth0 --builtin --events    a line for each packet`
 
 func newLatency() *cobra.Command {
@@ -70,15 +70,15 @@ func newLatency() *cobra.Command {
 }
 
 func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "measure on this `interface`, or with --listen on all where none is named")
+	interfacesVar(f, &o.interfaces, "measure on this `interface` (default with --listen: on all)")
 	programVar(f, &o.program)
 }
 
 func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which this switches on meanwhile")
+	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, where to attach, `mode`: native (driver), generic (stack), or auto")
-	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop so many `percent` of the packets at random")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, attach in this `mode`: native (in the driver), generic (in the stack), or auto")
+	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop this many `percent` of the packets, at random")
 	f.BoolVar(&o.yes, "yes", false, "allow --drop even if it disturbs this machine")
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
 }

@@ -26,13 +26,15 @@ type monitorOptions struct {
 
 const monitorHelp = `monitor counts what the kernel's xdp tracepoints report: redirects that fail, by error; exceptions,
 by verdict; bulks that leave through devmaps, cpumaps and the verdict tx; memory models; attachments
-that fail. It attaches nothing to an interface. CPU:to is the CPU of the event and, for
-cpumap-enqueue, the one that the packets go to. pps counts packets that went on, and events where
-there are no packets; drop-pps those that were lost; the number in brackets, events since the start.
+that fail. It attaches nothing to an interface.
 
-With -i, events that tell no interface are restricted by what they tell: those of cpumaps to the
-maps of the interface's program, memory to what was connected since the start, failed attachments
-to the network namespace.`
+CPU:to is the CPU of the event and, for cpumap-enqueue, the CPU that the packets go to. pps counts
+packets that went on, or events where there are no packets. drop-pps counts packets that were lost.
+The number in brackets is events since the start.
+
+With -i, events that do not name an interface are restricted by what they do name: cpumap events to
+the maps of the interface's program, memory to what was connected since the start, failed
+attachments to the network namespace.`
 
 const monitorExamples = `  xdpcap monitor                                all events of this machine, per second
   xdpcap monitor -i eth0 --redirects --per-cpu  one interface, each CPU, also what succeeds
@@ -67,8 +69,8 @@ func newMonitor() *cobra.Command {
 func (o *monitorOptions) eventFlags(f *pflag.FlagSet) {
 	interfacesVar(f, &o.interfaces, "only events of this `interface`")
 	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
-	f.BoolVar(&o.redirects, "redirects", false, "count successful redirects, too: costs time for every packet")
-	f.Var(&o.record, "record", "print single events, a line each; with a number end after `N` of them")
+	f.BoolVar(&o.redirects, "redirects", false, "also count successful redirects; this costs time for every packet")
+	f.Var(&o.record, "record", "print single events, one per line; with a number, end after `N` of them")
 	f.Lookup("record").NoOptDefVal = noLimit
 }
 

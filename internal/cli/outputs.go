@@ -39,9 +39,9 @@ type outputOptions struct {
 }
 
 func (o *outputOptions) fileFlags(f *pflag.FlagSet) {
-	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat it for several")
-	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json: a line for each packet (default by its suffix, and pcapng; .gz or .zst after that compress)")
-	f.BoolVar(&o.print, "print", false, "print packets also while writing a file")
+	f.VarP(&o.writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat -w for several")
+	f.StringVar(&o.format, "format", "", "`format` of the file: pcapng, pcap, or json, a line for each packet (default: by the file's suffix, else pcapng; .gz or .zst after that compresses)")
+	f.BoolVar(&o.print, "print", false, "also print packets while writing a file")
 }
 
 // laterFile is the file that others are made besides once packets come: those of a series. "" =

@@ -20,16 +20,16 @@ type printOptions struct {
 
 func (o *printOptions) flags(f *pflag.FlagSet) {
 	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv, -vvv: still more")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines; no live count")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines, and no live count")
 	f.BoolVarP(&o.linkLevel, "link-level", "e", false, "print the Ethernet header and its tags")
-	f.CountVarP(&o.hex, "hex", "x", "print the packet's bytes, too; -xx: and those of the Ethernet header")
-	f.CountVarP(&o.hexASCII, "hex-ascii", "X", "print its bytes and characters; -XX: and those of the Ethernet header")
-	f.CountVarP(&o.ascii, "ascii", "A", "print its characters; -AA: and those of the Ethernet header")
+	f.CountVarP(&o.hex, "hex", "x", "also print the packet's bytes; -xx includes the Ethernet header")
+	f.CountVarP(&o.hexASCII, "hex-ascii", "X", "also print its bytes and characters; -XX includes the Ethernet header")
+	f.CountVarP(&o.ascii, "ascii", "A", "also print its characters; -AA includes the Ethernet header")
 	f.CountVarP(&o.time, "time-format", "t",
 		"print no time; -tt: in seconds since 1970; -ttt: since the line before; -tttt: with the date; -ttttt: since the first line")
 	f.BoolVarP(&o.number, "number", "#", false, "print the packet's number")
 	f.BoolVar(&o.lengths, "lengths", false, "print how many bytes were kept of the packet, and how many it had")
-	f.BoolP("no-names", "n", false, "print addresses as numbers: always so, accepted for the habit")
+	f.BoolP("no-names", "n", false, "print addresses as numbers, which xdpcap always does")
 }
 
 // format returns how lines look. As in tcpdump, -X counts before -x, and that before -A.

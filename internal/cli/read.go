@@ -22,19 +22,20 @@ type readOptions struct {
 	lines bool // the packets are printed as lines of JSON
 }
 
-const readHelp = `read prints the packets of capture files as the capture prints them: with verdicts and, by -v, with
+const readHelp = `read prints the packets of capture files as a capture prints them: with verdicts and, with -v, with
 receive queues, ids and losses. It takes files of xdpcap and of other programs: pcapng and pcap,
-also compressed by gzip or zstd, whatever they are called; - is standard input. Several files become
-one sequence by time; what is out of order within a file stays so.
+also compressed by gzip or zstd, whatever their names; - is standard input. Several files become
+one sequence by time; packets that are out of order within a file stay so.
 
-Words after the files are a filter. An argument is a file as long as it is one, or has the name of
-a capture file, and the first one always is; -- between files and filter says it in any case.
-A file with the name of a word of filters is given as ./tcp.
+Words after the files are a filter. The first argument is always a file. Each further one is a file
+if a file of this name exists, or if it has the name of a capture file. A -- between files and
+filter removes any doubt. If a file is called like a word of filters, write ./tcp.
 
--w writes what matches to a file and keeps all that is known of it: options and blocks of pcapng are
-copied as they stand, also those that xdpcap does not know. --format json, or a name that ends in
-.json or .jsonl, has the lines that a capture makes with it; they can be printed, too. A file that was cut off, as after a
-capture that was killed, is read up to its last whole block; that is said, and the exit status is 1.`
+-w writes the packets that match to a file and keeps all that is known of them: options and blocks
+of pcapng are copied unchanged, also those that xdpcap does not know. --format json, or a name that
+ends in .json or .jsonl, makes the same lines as in a capture, and can also print them. A file that
+was cut off, as when a capture was killed, is read up to its last whole block; read then says so and
+exits with status 1.`
 
 const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
@@ -66,9 +67,9 @@ func newRead() *cobra.Command {
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.fileFlags(f)
-		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which without -w is printed (default by its suffix, and pcapng)"
+		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which is printed without -w (default: by the file's suffix, else pcapng)"
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
-		f.BoolVar(&o.stats, "stats", false, "print what the packets are, and what the files say is missing, instead of packets")
+		f.BoolVar(&o.stats, "stats", false, "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing")
 		o.sflow.agentFlag(f)
 	})
 	frame.AddGroup(f, "Long captures", o.rotate.flags)

@@ -37,10 +37,10 @@ type recorderOptions struct {
 
 func (o *recorderOptions) flags(f *pflag.FlagSet) {
 	o.size = frame.Size{Unit: 1}
-	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size`, 256M, or those of the last 10s, or of both, 10s,1G; write them to -w when something happens, or on SIGUSR2")
-	f.StringArrayVar(&o.words, "trigger", nil, "what happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a `filter`; repeat it for several")
-	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger only count others for this `time`")
-	frame.DurationVar(f, &o.post, "post", 0, "write what follows within this `time`, too")
+	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2")
+	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a packet that matches a `filter`; repeat --trigger for several")
+	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger, only count further triggers for this `time`")
+	frame.DurationVar(f, &o.post, "post", 0, "also write the packets that come within this `time` after a trigger")
 }
 
 // A ringFlag is the value of --ring: a size, or a time, or both with a comma between them.

@@ -37,15 +37,15 @@ type rotationOptions struct {
 func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	o.size = frame.Size{Unit: 1e6}
 	o.maxBytes, o.minFree = frame.Size{Unit: 1}, frame.Size{Unit: 1}
-	f.VarP(&o.size, "file-size", "C", "begin the next file when one has this many million bytes: FILE1, FILE2, ...; `size` in bytes with a suffix: 100M")
-	f.VarP((*frame.Duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; -w has a time as strftime(3) writes it: %F_%T.pcapng")
-	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C overwrite the oldest of `N` files, with --ring remove it; with -G end after N files")
-	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as dumpcap: the next file, FILE_00001_TIME, by `key:value`: filesize:kB, duration:s, interval:s, packets:N; files:N keeps N")
-	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as dumpcap: end by `key:value`: duration:s, filesize:kB, files:N, packets:N")
-	f.Var(&o.maxBytes, "max-bytes", "all files have at most this `size`; then end, or where -W or -b files keeps a ring, remove the oldest")
-	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or remove the oldest of the ring")
-	f.BoolVar(&o.atomic, "atomic", false, "a file is called FILE.partial until it is finished")
-	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "write over no file that is there already, but those of the same ring")
+	f.VarP(&o.size, "file-size", "C", "begin the next file (FILE1, FILE2, ...) at this `size`: a number of million bytes, or 100M for 100 MiB")
+	f.VarP((*frame.Duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; the name of -w must have a time, as for strftime(3): %F_%T.pcapng")
+	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C, overwrite the oldest of `N` files; with --ring, remove the oldest; with -G, end after N files")
+	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as in dumpcap, begin the next file (FILE_00001_TIME) after `key:value`: filesize:kB, duration:s, interval:s or packets:N; files:N keeps the last N files")
+	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N")
+	f.Var(&o.maxBytes, "max-bytes", "let all files together take at most this `size`; then end, or in a ring of -W or -b files remove the oldest")
+	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or in a ring of files remove the oldest")
+	f.BoolVar(&o.atomic, "atomic", false, "call a file FILE.partial until it is finished")
+	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "do not overwrite files that are there already, except those of the same ring")
 	frame.NameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
 	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
 }

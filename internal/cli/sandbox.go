@@ -31,7 +31,7 @@ type sandboxOptions struct {
 }
 
 func (o *sandboxOptions) flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "once everything is open become this `user`, who gets the file; by default, under sudo, doas and the like, the caller")
+	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like)")
 	frame.NoSandboxVar(f, &o.off)
 }
 

@@ -22,7 +22,7 @@ type liveOptions struct {
 }
 
 func (o *liveOptions) flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.serve, "serve", "", "hand packets to whoever connects to this `address`, as wireshark -i TCP@HOST:PORT does; :PORT is 127.0.0.1:PORT, unix:PATH a socket for its owner alone; without TLS anybody who can reach an address gets all")
+	frame.NameVar(f, &o.serve, "serve", "", "send packets to every client that connects to this `address`, such as wireshark -i TCP@HOST:PORT; :PORT is 127.0.0.1:PORT, unix:PATH is a socket for its owner alone; without TLS, whoever can reach the address gets all packets")
 	o.tls.flags(f)
 }
 

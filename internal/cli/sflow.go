@@ -36,12 +36,12 @@ type sflowOptions struct {
 }
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "send the counters of the interfaces and of the host to sFlow collectors, and write those of --stats, --count and their like into files, at this `interval`")
+	frame.DurationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "at this `interval`, send the counters of interfaces and host to sFlow collectors, and write those of --stats, --count and the like into files")
 	o.agentFlag(f)
 }
 
 func (o *sflowOptions) agentFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.agent, "sflow-agent", "", "the `address` by which sFlow collectors know this host, and after a comma the number of the part of it that xdpcap is (default the address towards the collector, and the first interface's index)")
+	f.StringVar(&o.agent, "sflow-agent", "", "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)")
 }
 
 // checkSFlow finds what is wrong with the flags; given tells which were set.

@@ -27,9 +27,9 @@ type statsOptions struct {
 }
 
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
-its exit and left as it is, for the packets of this interface; where none runs, stats attaches one
-that does --action. A libxdp dispatcher is counted as a whole, or with --program one of those behind
-it.`
+its exit, for the packets of this interface, and stays unchanged. Where no program runs, stats
+attaches one that does --action. A libxdp dispatcher is counted as a whole; --program chooses one of
+the programs behind it.`
 
 const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap stats -i eth0 --count 10 --json        ten objects for a script
@@ -58,9 +58,9 @@ func newStats() *cobra.Command {
 }
 
 func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "count on this `interface`, or with --listen on all where none is named")
+	interfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
 	programVar(f, &o.program)
-	f.StringVar(&o.action, "action", "pass", "where no program runs, what to do with packets, `verdict`: pass, drop or abort")
+	f.StringVar(&o.action, "action", "pass", "where no program runs, give packets this `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "allow --action even if it cuts off this machine")
 	modeVar(f, &o.mode)
 	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")

@@ -15,9 +15,9 @@ import (
 type tlsOptions struct{ cert, key, ca string }
 
 func (o *tlsOptions) flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.cert, "tls-cert", "", "TLS for --serve and tcp://: the certificates of this side, a PEM `file`")
-	frame.NameVar(f, &o.key, "tls-key", "", "the key of the first of these certificates, a PEM `file`")
-	frame.NameVar(f, &o.ca, "tls-ca", "", "who must have signed the certificate of the other side, a PEM `file`; with --serve no client comes in without one")
+	frame.NameVar(f, &o.cert, "tls-cert", "", "use TLS for --serve and tcp://, with the certificates of this side in a PEM `file`")
+	frame.NameVar(f, &o.key, "tls-key", "", "the key of the first certificate in --tls-cert, a PEM `file`")
+	frame.NameVar(f, &o.ca, "tls-ca", "", "the authorities that must have signed the other side's certificate, a PEM `file`; --serve then accepts no client without a certificate")
 }
 
 // asked tells whether there is to be TLS.

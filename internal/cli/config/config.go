@@ -16,23 +16,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
-const configHelp = `config prints which flags are set outside of the command line, to what, and from where. A flag counts
-in this order: on the command line, in the environment, in the user's file, in the machine's:
+const configHelp = `config prints which flags are set outside of the command line, to which values, and where. The first
+of these places that sets a flag counts: the command line, the environment, the user's file, the
+machine's file.
 
   XDPCAP_SNAPSHOT_LENGTH=128     in the environment: the flag's name in capitals, with _ for -;
                                  sudo keeps it with --preserve-env=XDPCAP_SNAPSHOT_LENGTH
   snapshot-length = 128          in ~/.config/xdpcap/config or /etc/xdpcap.conf; lines that begin
                                  with # are comments
 
-A setting is for every command that has the flag, and whose flag takes the value: sample = auto is
-for the capture, and not for bench, which takes numbers. The table names these commands; xdpcap is
-the capture. A value that no command takes is an error. A flag that takes no value is set to true or
-false, --verbose to a number. A flag that may be repeated has a line in the file for each value.
-XDPCAP_CONFIG=FILE reads that file instead of both; /dev/null has none.
+A setting applies to every command whose flag takes the value: sample = auto applies to the
+capture, but not to bench, which takes numbers. The table names these commands; xdpcap is the
+capture. A value that no command takes is an error. Set a flag without a value to true or false, and
+--verbose to a number. Give a flag that may be repeated one line in the file for each value.
+XDPCAP_CONFIG=FILE reads that file instead of both; XDPCAP_CONFIG=/dev/null reads none.
 
-Root does not obey a file that belongs to another user, or that others may write. --no-sandbox,
---postrotate-command, --relinquish-privileges and --netns are set on the command line and in a file
-in /etc alone. A binary with capabilities that its caller has not obeys /etc/xdpcap.conf alone.`
+Root ignores a file that belongs to another user, or that others may write. --no-sandbox,
+--postrotate-command, --relinquish-privileges and --netns can be set only on the command line and in
+a file in /etc. A binary that has capabilities which its caller lacks reads only /etc/xdpcap.conf.`
 
 // Settings are where flags are set besides on the command line, and the commands that have them.
 type Settings struct {
@@ -44,7 +45,7 @@ type Settings struct {
 func (s *Settings) New() *cobra.Command {
 	return &cobra.Command{
 		Use:     "config",
-		Short:   "Print what files and environment set, and for which commands",
+		Short:   "Print the settings in files and environment, and the commands they apply to",
 		Long:    configHelp,
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
 		Args:    frame.NoArguments,

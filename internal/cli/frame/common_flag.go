@@ -11,5 +11,5 @@ func ListenVar(f *pflag.FlagSet, address *string) {
 
 // NoSandboxVar defines the flag of every command that gives up privileges.
 func NoSandboxVar(f *pflag.FlagSet, off *bool) {
-	f.BoolVar(off, "no-sandbox", false, "once everything is open keep all privileges, instead of giving up what is not needed")
+	f.BoolVar(off, "no-sandbox", false, "keep all privileges, instead of giving up those that are not needed once everything is open")
 }

@@ -17,7 +17,7 @@ import (
 // NetnsFlag defines the flag for the network namespace that a command works in.
 func NetnsFlag(f *pflag.FlagSet) {
 	NameVar(f, new(string), "netns", "",
-		"work in this network `namespace`: a name of ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
+		"work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
 }
 
 // EnterNetns makes the whole process work in the network namespace that --netns names, if it does.

@@ -38,8 +38,8 @@ func New(notes Notes) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man [command]",
 		Short: "Print a manual page, or write all of them",
-		Long: "man prints the manual page of xdpcap, or of one of its commands, as man(1) formats it. --dir\n" +
-			"writes all pages into the directories man7 and man8 below another, from where man -M reads them.",
+		Long: "man prints the manual page of xdpcap, or of one of its commands, in the form that man(1) reads.\n" +
+			"--dir writes all pages below a directory, in man7 and man8, where man -M finds them.",
 		Example: "  xdpcap man | man -l -\n  xdpcap man stats | man -l -\n  xdpcap man --dir /usr/local/share/man",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

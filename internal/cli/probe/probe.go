@@ -18,15 +18,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-const probeHelp = `Tells what this kernel, this user and, with -i, this interface allow, and for each feature of xdpcap
-yes, or no with the reason and what to do. It tries what can be tried without disturbing anybody: it
+const probeHelp = `probe prints what this kernel, this user and, with -i, this interface allow. For each feature of
+xdpcap it prints yes, or no with the reason and the remedy. It tries only what disturbs nobody: it
 loads programs, but attaches nothing to an interface, and leaves nothing behind.
 
-Exit status: 0 when a capture would work (with -i: on that interface, be it beside the program that
-runs there), else 1.
+The exit status is 0 if a capture would work, else 1. With -i that means a capture on this
+interface, which may trace the program that runs there.
 
 --json prints one object. A check is an object {"answer": "yes", "no" or "unknown", "reason",
-"remedy"}, without the last two where there is nothing to say:
+"remedy"}; reason and remedy are missing where there is nothing to say:
 
   can_capture   true or false, as the exit status
   kernel        release, machine; checks: btf, jit, xdp, xdp_frags, isa_v3, perf_event_array,
@@ -48,7 +48,7 @@ func New() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "probe [-i IF] [--json]",
-		Short:   "Tell what this kernel, driver and user can do, and what is missing",
+		Short:   "Show what this kernel, driver and user can do, and what is missing",
 		Long:    probeHelp,
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
 		Args:    frame.NoArguments,
@@ -69,7 +69,7 @@ func New() *cobra.Command {
 		},
 	}
 	frame.AddGroup(cmd.Flags(), "Where", func(f *pflag.FlagSet) {
-		f.VarP((*frame.OneInterface)(&name), "interface", "i", "look at this `interface`, too")
+		f.VarP((*frame.OneInterface)(&name), "interface", "i", "also look at this `interface`")
 	})
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&asJSON, "json", false, "print one JSON object")
