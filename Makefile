@@ -92,7 +92,7 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@$(call forbid,./filter/... ./internal/xdp ./internal/tc,/support$$)
 	@$(call narrow,    ,^ *//( |$$),$(GO_FILES))
 	@$(call narrow,        ,^ *(/?\*|//),$(C_FILES))
-	@$(call narrow,    ,^[^ |],$(wildcard *.md docs/*.md))
+	@$(call narrow,    ,^[^ |],$(wildcard *.md docs/*.md docs/*/*.md))
 	clang-format-19 --dry-run --Werror $(C_FILES)
 	@sums="$$(sha256sum $(GENERATED))"; $(MAKE) --no-print-directory generate && \
 	[ "$$sums" = "$$(sha256sum $(GENERATED))" ] || \

@@ -33,7 +33,7 @@ place 0644 "$root/unit" "$PREFIX/lib/systemd/system/xdpcap@.service"
 rm "$root/unit"
 
 # All texts, because README.md and the pages link to each other.
-for file in *.md LICENSE docs/*; do
+for file in *.md LICENSE $(find docs -type f); do
     place 0644 "$file" "$doc/$file"
 done
 place 0644 packaging/copyright "$doc/copyright"

@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// Every flag of every command stands in DESIGN.md, and every flag there is one. Those that are only
-// known from other tools are hidden.
+// The list in docs/internals/command-line.md has every flag of every command, and no other. Flags
+// that are only known from other tools are hidden.
 func TestDocumentedFlags(t *testing.T) {
 	root := cli.NewRoot()
 	got := make(map[string][]string)
@@ -34,14 +34,14 @@ func TestDocumentedFlags(t *testing.T) {
 			got[cmd.Name()] = append(got[cmd.Name()], name)
 		})
 	}
-	want := testdoc.List(t, "DESIGN.md", "Flags of each command")
+	want := testdoc.List(t, "docs/internals/command-line.md", "Every flag of every command")
 	for _, lists := range []map[string][]string{want, got} {
 		for _, flags := range lists {
 			slices.Sort(flags)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("DESIGN.md (-) and the commands (+) differ: %s", diff)
+		t.Errorf("docs/internals/command-line.md (-) and the commands (+) differ: %s", diff)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestNamedFlagsExist(t *testing.T) {
 		return flag == "help" || flag == "version" ||
 			slices.ContainsFunc(append(root.Commands(), root), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(flag) != nil })
 	}
-	for _, name := range append(pages(t), "DESIGN.md") {
+	for _, name := range append(pages(t), internals(t)...) {
 		text := testdoc.Read(t, name)
 		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)`).FindAllStringSubmatch(text, -1) {
 			if !exists(m[1]) {

@@ -19,16 +19,28 @@ import (
 // pages are the texts for users: README.md, and what lies in docs/.
 func pages(t *testing.T) []string {
 	t.Helper()
+	return append([]string{"README.md"}, texts(t, "docs")...)
+}
+
+// internals are the texts for those who change the code: DESIGN.md, and what lies in
+// docs/internals.
+func internals(t *testing.T) []string {
+	t.Helper()
+	return append([]string{"DESIGN.md"}, texts(t, "docs/internals")...)
+}
+
+// texts returns the names of the texts in a directory of the project.
+func texts(t *testing.T, dir string) (names []string) {
+	t.Helper()
 	if testnet.Emulated() {
 		t.Skip("asks the kernel for nothing, and the pages are not on the emulated machine")
 	}
-	found, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	found, err := filepath.Glob(filepath.Join("..", "..", dir, "*.md"))
 	if err != nil || len(found) == 0 {
-		t.Fatalf("%d pages in docs/: %v", len(found), err)
+		t.Fatalf("%d pages in %s: %v", len(found), dir, err)
 	}
-	names := []string{"README.md"}
 	for _, path := range found {
-		names = append(names, "docs/"+filepath.Base(path))
+		names = append(names, dir+"/"+filepath.Base(path))
 	}
 	return names
 }
@@ -130,7 +142,8 @@ func deadLinks(t *testing.T, root, page string) (dead []string) {
 // Every link of a text leads to a file of the project, and to a heading that is there.
 func TestDocsLinks(t *testing.T) {
 	links := 0
-	for _, name := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md") {
+	all := append(pages(t), internals(t)...)
+	for _, name := range append(all, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md") {
 		for _, dead := range deadLinks(t, filepath.Join("..", ".."), name) {
 			t.Errorf("%s: the link to %s leads nowhere", name, dead)
 		}
@@ -152,12 +165,22 @@ func TestDocsListEveryPage(t *testing.T) {
 	}
 }
 
+// DESIGN.md leads to every page about the inside.
+func TestDesignListsEveryPage(t *testing.T) {
+	design := testdoc.Read(t, "DESIGN.md")
+	for _, name := range internals(t) {
+		if name != "DESIGN.md" && !strings.Contains(design, "]("+name+")") {
+			t.Errorf("DESIGN.md has no link to %s", name)
+		}
+	}
+}
+
 // The list at the top of a page has a link for each of its headings of the second
 // level, in their order.
 func TestDocsContents(t *testing.T) {
-	for _, name := range pages(t) {
+	for _, name := range append(pages(t), internals(t)...) {
 		text := testdoc.Read(t, name)
-		if strings.HasSuffix(name, "README.md") {
+		if strings.HasSuffix(name, "README.md") || name == "DESIGN.md" {
 			continue
 		}
 		var listed []string

@@ -70,7 +70,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("no %s in %v", want, files)
 		}
 	}
-	for _, page := range pages(t) {
+	for _, page := range append(pages(t), internals(t)...) {
 		for _, dead := range deadLinks(t, dest+"/opt/x/share/doc/xdpcap", page) {
 			t.Errorf("%s as installed: the link to %s leads nowhere", page, dead)
 		}
