@@ -57,8 +57,16 @@ func (a Account) Equation() string {
 	return text
 }
 
-// explained is how many packets are in the numbers other than Seen.
-func (a *Account) explained() uint64 {
+// unexplained is the account in words if it does not add up, and otherwise "".
+func (a Account) unexplained() string {
+	if a.Unexplained == 0 {
+		return ""
+	}
+	return a.Equation()
+}
+
+// Explained is how many packets are in the numbers other than Seen.
+func (a *Account) Explained() uint64 {
 	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 }
 
@@ -89,16 +97,16 @@ func (a *Account) subtract(b Account) {
 // Accounts has one Account for each source, in the order of Session.Sources.
 type Accounts []Account
 
-// of returns the account of a source. It is empty if no packet has come from it yet.
-func (as Accounts) of(source int) (a Account) {
+// Of returns the account of a source. It is empty if no packet has come from it yet.
+func (as Accounts) Of(source int) (a Account) {
 	if source < len(as) {
 		a = as[source]
 	}
 	return a
 }
 
-// at returns the account of a source for the caller to change.
-func (as *Accounts) at(source int) *Account {
+// At returns the account of a source for the caller to change. It adds the accounts up to it.
+func (as *Accounts) At(source int) *Account {
 	for len(*as) <= source {
 		*as = append(*as, Account{})
 	}
@@ -125,7 +133,7 @@ func (as Accounts) Total() (sum Account) {
 func (as Accounts) Delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {
-		took := taken.of(i)
+		took := taken.Of(i)
 		refused := a.Captured - took.Captured
 		a.Lost += refused
 		a.NotTaken += refused
@@ -158,8 +166,8 @@ func soFar(taken Accounts, session func() (Accounts, error)) (Accounts, error) {
 	return own.SoFar(taken), nil
 }
 
-// without returns the accounts minus before.
-func (as Accounts) without(before Accounts) Accounts {
+// Minus returns the accounts minus before, source by source.
+func (as Accounts) Minus(before Accounts) Accounts {
 	rest := as.sized(len(before))
 	for i, b := range before {
 		rest[i].subtract(b)
@@ -167,8 +175,8 @@ func (as Accounts) without(before Accounts) Accounts {
 	return rest
 }
 
-// plus returns the sums, source by source.
-func (as Accounts) plus(more Accounts) Accounts {
+// Plus returns the sums, source by source.
+func (as Accounts) Plus(more Accounts) Accounts {
 	sums := as.sized(len(more))
 	for i := range more {
 		sums[i].add(more[i])
@@ -294,7 +302,7 @@ func (l *ledger) close(programs []programAccount) {
 	l.final[0].Invalid += stray
 	for i := range l.final {
 		a := &l.final[i]
-		a.Unexplained = int64(a.Seen - a.explained())
+		a.Unexplained = int64(a.Seen - a.Explained())
 	}
 }
 
@@ -314,7 +322,7 @@ func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, erro
 	}
 	sums := l.join(programs)
 	for i := range sums {
-		sums[i].Seen = max(sums[i].Seen, sums[i].explained())
+		sums[i].Seen = max(sums[i].Seen, sums[i].Explained())
 	}
 	return sums, nil
 }

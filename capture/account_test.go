@@ -81,8 +81,7 @@ func TestLedgerUnexplained(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	file := statistics{Accounts: l.final}
-	if got := []string{file.comment(0), file.comment(2)}; got[0] != want[0] || got[1] != "" {
+	if got := []string{l.final[0].unexplained(), l.final[2].unexplained()}; got[0] != want[0] || got[1] != "" {
 		t.Errorf("the comments of a file's statistics: %q", got)
 	}
 	if n := l.final.Total().Unexplained; n != 1 {
@@ -126,10 +125,10 @@ func TestAccountsDelivered(t *testing.T) {
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
 	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
-	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.plus(ones)); diff != "" {
+	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Accounts{{}}, ones.without(ones)); diff != "" {
+	if diff := cmp.Diff(Accounts{{}}, ones.Minus(ones)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -178,7 +178,7 @@ func (f *File) End(final Accounts) (own Accounts, err error) {
 	}
 	if p := f.present; p != nil {
 		p.last = true
-		ended := f.complete(func(taken Accounts) Accounts { return account(f.taken.plus(taken)).without(f.told) })
+		ended := f.complete(func(taken Accounts) Accounts { return account(f.taken.Plus(taken)).Minus(f.told) })
 		if err == nil && !errors.Is(ended, ErrEnough) {
 			err = ended
 		}
@@ -238,7 +238,7 @@ func (f *File) takenNow() (own, taken Accounts) {
 	defer f.mu.Unlock()
 	taken = slices.Clone(f.taken)
 	if taken != nil && f.present != nil {
-		taken = taken.plus(f.present.stream.takenNow())
+		taken = taken.Plus(f.present.stream.takenNow())
 	}
 	return slices.Clone(f.own), taken
 }

@@ -45,7 +45,7 @@ func (f *finisher) run() {
 			f.err = err
 		}
 		if p.refused {
-			f.refused = f.refused.plus(p.stream.taken)
+			f.refused = f.refused.Plus(p.stream.taken)
 		}
 		f.mu.Unlock()
 		if err != nil {

@@ -266,10 +266,10 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 	if own == nil { // the format has no statistics
 		own = account(p.stream.taken)
 	}
-	f.told = f.told.plus(own)
+	f.told = f.told.Plus(own)
 	f.mu.Lock()
 	f.present = nil
-	f.taken = f.taken.plus(p.stream.taken)
+	f.taken = f.taken.Plus(p.stream.taken)
 	f.size += p.stream.size.Load()
 	f.mu.Unlock()
 	if p.err != nil {
@@ -286,7 +286,7 @@ func (f *File) statistics(own Accounts) []byte {
 		s.start = f.description.Started
 	}
 	if !f.rotation.isSingle() {
-		s.session, s.since = f.told.plus(own), f.description.Started
+		s.session, s.since = f.told.Plus(own), f.description.Started
 	}
 	return f.writer.enc.trailer(nil, s)
 }
@@ -312,7 +312,7 @@ func (d *Description) lately(before, taken Accounts) Accounts {
 	for i := range own {
 		a, told := &own[i], Account{}
 		if before != nil {
-			told = before.of(i)
+			told = before.Of(i)
 		}
 		// Invalid is left out: at the end an invalid record may count for another source.
 		a.FilteredOut = now[i].FilteredOut - told.FilteredOut

@@ -145,7 +145,7 @@ func (in *FileInput) wait() error {
 
 // Description describes the files.
 func (in *FileInput) Description() Description {
-	return Description{
+	d := Description{
 		Sources:    in.Sources(),
 		More:       in.SourcesFrom,
 		Options:    Options{SnapLen: noSnapLen, Notice: in.options.Notice},
@@ -154,6 +154,10 @@ func (in *FileInput) Description() Description {
 		OutletName: in.outlets.name,
 		files:      in,
 	}
+	if !in.live {
+		d.Stopped = in.stopped
+	}
+	return d
 }
 
 // noSnapLen is tcpdump's default snapshot length, used where there is no limit.

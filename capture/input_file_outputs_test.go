@@ -3,11 +3,9 @@ package capture
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,57 +223,6 @@ func openly(file []byte) []byte {
 		at += n
 	}
 	return file
-}
-
-// Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
-// interfaces that were described before he came.
-func TestFileInputServed(t *testing.T) {
-	const packets = 60_000 // which are several times as much as the log has
-	file := captureFile(packets, 0, 1, "a", "b")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := NewServer(l, nil, WriterOptions{})
-	type result struct {
-		accounts []Accounts
-		err      error
-	}
-	ended := make(chan result)
-	go func() {
-		accounts, err := Run(context.Background(), inputOf(t, FileInputOptions{}, file), server)
-		ended <- result{accounts, err}
-	}()
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in, err := NewFileInput([]InputFile{{Name: "tcp", In: conn, Waits: true}}, FileInputOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	buf := make([]Packet, groupSize)
-	next := uint64(0)
-	for {
-		n, err := in.Read(buf, nil)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range buf[:n] {
-			if got := binary.LittleEndian.Uint64(p.Data); got != next || p.Dropped > 0 || in.Sources()[p.Source].Name != "ab"[next%2:next%2+1] {
-				t.Fatalf("packet %d in place of %d, %d dropped", got, next, p.Dropped)
-			}
-			next++
-		}
-	}
-	conn.Close()
-	if r := <-ended; next != packets || r.err != nil || r.accounts[0].Total().Captured != packets {
-		t.Errorf("%d packets: %+v", next, r)
-	}
 }
 
 // What could not be copied is told in one order.

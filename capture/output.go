@@ -51,6 +51,10 @@ type Description struct {
 	// Any goroutine may call it.
 	Settled func() time.Time
 
+	// Stopped is closed when the reading of complete capture files is stopped. Until then an output
+	// may wait in Write, because packets that wait in a file are not lost; nil = they are.
+	Stopped <-chan struct{}
+
 	files *FileInput // the input; nil = the session is live
 }
 

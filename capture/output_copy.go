@@ -22,9 +22,9 @@ type copyEncoder struct {
 	lost     int               // sections whose comments and options are not in the output
 }
 
-func newCopyEncoder(in *FileInput, o *WriterOptions) *copyEncoder {
+func newCopyEncoder(in *FileInput, application string) *copyEncoder {
 	return &copyEncoder{
-		files: in.files, application: o.Application, plain: len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
+		files: in.files, application: application, plain: len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
 		sections: make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
 	}
 }
@@ -57,7 +57,7 @@ func (e *copyEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	for ; n < len(packets); n++ {
 		p := &packets[n]
 		f := p.file
-		if !c.hasRoom(max(len(f.raw.Raw), len(p.Data)+maxOverhead)) {
+		if !c.hasRoom(max(len(f.raw.Raw), len(p.Data)+MaxOverhead)) {
 			break
 		}
 		switch {
@@ -98,7 +98,7 @@ func (e *copyEncoder) encode(b []byte, p *Packet) []byte {
 }
 
 func (e *copyEncoder) block(c *chunk, b *capfile.Block) bool {
-	if !c.hasRoom(len(b.Raw.Raw) + maxOverhead) {
+	if !c.hasRoom(len(b.Raw.Raw) + MaxOverhead) {
 		return false
 	}
 	kind, start := uint32(otherBlock), len(c.blocks)

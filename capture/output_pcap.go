@@ -49,7 +49,7 @@ func (e *pcapEncoder) begin(b []byte) []byte {
 
 func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 	le := binary.LittleEndian
-	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+maxOverhead); n++ {
+	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+MaxOverhead); n++ {
 		p := &packets[n]
 		if e.late {
 			if err := e.check(c, p); err != nil {

@@ -5,7 +5,7 @@ package capture
 // the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
 // and leaves them to reader.take: a ring of another kind, a damaged record, a VLAN tag to put back,
 // a full chunk, or a full ledger.
-func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
+func (r *reader) writePlain(e *Encoder, c *chunk) (n int) {
 	m, ledger := &r.merge, r.ledger
 	blocks, ends := c.blocks, c.packets
 	for isRare := false; !isRare && m.isReady(); {
@@ -31,7 +31,7 @@ func (r *reader) writePlain(e *pcapngEncoder, c *chunk) (n int) {
 				break
 			}
 			data := f.data()
-			if cap(blocks)-len(blocks) < len(data)+maxOverhead || len(ends) == cap(ends) || ledger.isFull() {
+			if cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.isFull() {
 				isRare = true
 				break
 			}
@@ -81,7 +81,7 @@ func directTo(outputs []Output) *Writer {
 
 // directWriter returns the writer itself, if it writes pcapng. Call it only after Begin.
 func (w *Writer) directWriter() *Writer {
-	if _, ok := w.enc.(*pcapngEncoder); ok {
+	if _, ok := w.enc.(pcapngEncoder); ok {
 		return w
 	}
 	return nil
@@ -95,7 +95,7 @@ func (w *Writer) take(r *reader) (n int, err error) {
 	if err := w.queue.failure(); err != nil {
 		return 0, err
 	}
-	n = r.writePlain(w.enc.(*pcapngEncoder), w.queue.open)
+	n = r.writePlain(w.enc.(pcapngEncoder).Encoder, w.queue.open)
 	if n > 0 && w.options.Immediate {
 		return n, w.queue.hand()
 	}

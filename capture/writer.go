@@ -124,16 +124,16 @@ type statistics struct {
 	number   int       // index of this file, from 0
 }
 
-// comment says which file of several the numbers of a source belong to, or that they do not add up.
-func (s *statistics) comment(source int) string {
-	if s.session != nil {
+// comment returns a function that says which file of several the numbers of a source belong to; nil
+// if there is a single file.
+func (s *statistics) comment() func(source int) string {
+	if s.session == nil {
+		return nil
+	}
+	return func(source int) string {
 		return fmt.Sprintf("file %d of a capture since %s; in all files so far: %s",
 			s.number+1, s.since.UTC().Format(time.RFC3339), s.session[source].Equation())
 	}
-	if a := s.Accounts[source]; a.Unexplained != 0 {
-		return a.Equation()
-	}
-	return ""
 }
 
 func newEncoder(d *Description, o *WriterOptions) encoder {
@@ -144,14 +144,10 @@ func newEncoder(d *Description, o *WriterOptions) encoder {
 		return newJSONEncoder(d, o)
 	}
 	if d.files != nil {
-		return newCopyEncoder(d.files, o)
+		return newCopyEncoder(d.files, o.Application)
 	}
 	return newPCAPNGEncoder(d, o)
 }
-
-// maxOverhead bounds the bytes of a block besides the packet's. In pcapng the largest part of these
-// is a comment.
-const maxOverhead = 512
 
 // NewWriter returns an Output that writes a capture file to out, and does not close it. Errors name
 // the file by WriterOptions.Name.
@@ -174,7 +170,7 @@ func (w *Writer) Begin(d Description) error {
 // memory, such as a cgroup, limits how much may wait, a notice says so.
 func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err error) {
 	wanted := maxQueue
-	if d.files != nil && !d.files.live {
+	if d.Stopped != nil {
 		wanted = fileQueue
 	}
 	available := machine.AvailableMemory()

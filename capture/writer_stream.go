@@ -161,7 +161,7 @@ func (as *Accounts) take(packets []blockEnd) {
 			n++
 		}
 		if first.isPacket() {
-			a := as.at(int(first.source))
+			a := as.At(int(first.source))
 			a.Captured += uint64(n)
 			a.Bytes += bytes
 		}

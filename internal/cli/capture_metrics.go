@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
 // A captureReading is what a scrape of a capture is answered with.
 type captureReading struct {
 	accounts capture.Accounts
-	fileSize int64                  // bytes of all files together; -1: there is none
-	clients  *capture.ServerAccount // of --serve; nil = there is none
-	outputs  []outputSummary        // as at the end
+	fileSize int64                 // bytes of all files together; -1: there is none
+	clients  *stream.ServerAccount // of --serve; nil = there is none
+	outputs  []outputSummary       // as at the end
 }
 
 // read is called by scrapes while the session runs, and while it ends.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/stream"
 )
 
 var twoSources = []capture.Source{
@@ -19,7 +20,7 @@ func TestCaptureMetrics(t *testing.T) {
 	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
 	began := time.Unix(1700000000, 500_000_000)
 	m := captureMetrics(twoSources, capture.TransportRing, began)
-	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &capture.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
+	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
 		outputs: []outputSummary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
 	text := scraped(t, r, m)
 	for _, want := range []string{

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -281,7 +282,7 @@ func allMetrics(t *testing.T) map[string]string {
 	}
 	addMetrics(t, types, observed(), latencyMetrics("rx0"))
 	addMetrics(t, types, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("rx0"))
-	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2), clients: &capture.ServerAccount{}, outputs: []outputSummary{{Output: "-"}}}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
+	addMetrics(t, types, captureReading{accounts: make(capture.Accounts, 2), clients: &stream.ServerAccount{}, outputs: []outputSummary{{Output: "-"}}}, captureMetrics(twoSources, capture.TransportRing, time.Now()))
 	return types
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 )
@@ -34,10 +35,15 @@ func (o *liveOptions) isLocal() bool {
 
 // A liveServer is the destination of --serve.
 type liveServer struct {
-	*capture.Server
+	*stream.Server
 	local *localsocket.Listener // nil = it listens on an address
 	where string                // what is said of who may connect
 	open  bool                  // anybody who reaches the address may
+}
+
+// streamOf are the options of a stream that says what a file says.
+func streamOf(w capture.WriterOptions) stream.Options {
+	return stream.Options{Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
 }
 
 // openServer listens before anything is attached, and before the process becomes another user.
@@ -51,7 +57,7 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 		if err != nil {
 			return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
 		}
-		return &liveServer{Server: capture.NewServer(l, nil, w), local: l, where: ", which its owner alone may do"}, o.serve, nil
+		return &liveServer{Server: stream.NewServer(l, nil, streamOf(w)), local: l, where: ", which its owner alone may do"}, o.serve, nil
 	}
 	host, port, err := net.SplitHostPort(o.serve)
 	if err != nil {
@@ -68,7 +74,7 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 	if err != nil {
 		return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
 	}
-	s.Server = capture.NewServer(l, config, w)
+	s.Server = stream.NewServer(l, config, streamOf(w))
 	s.open = !l.Addr().(*net.TCPAddr).IP.IsLoopback() && (config == nil || config.ClientAuth != tls.RequireAndVerifyClientCert)
 	return s, "tcp://" + l.Addr().String(), nil
 }
@@ -116,7 +122,7 @@ func openSender(u *url.URL, o *outputOptions, notice func(error)) (destination, 
 	if err != nil {
 		return nil, err
 	}
-	s, err := capture.NewSender(address, config, notice, o.writer(&target{}))
+	s, err := stream.NewSender(address, config, notice, streamOf(o.writer(&target{})))
 	if err != nil {
 		return nil, err
 	}

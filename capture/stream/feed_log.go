@@ -1,10 +1,11 @@
-package capture
+package stream
 
 import (
 	"encoding/binary"
 	"slices"
 	"sync"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -49,7 +50,7 @@ func (l *feedLog) describe(block []byte) {
 }
 
 // skip counts packets that come while there is no client.
-func (l *feedLog) skip(packets []Packet) {
+func (l *feedLog) skip(packets []capture.Packet) {
 	if len(packets) == 0 {
 		return
 	}
@@ -69,13 +70,13 @@ func (l *feedLog) written() []uint64 {
 	return all
 }
 
-// add adds blocks of packets. The packets' ends are relative to start.
-func (l *feedLog) add(blocks []byte, packets []blockEnd, start int64) {
+// add adds blocks of packets. The packets' ends are relative to the first block.
+func (l *feedLog) add(blocks []byte, packets []sent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	begins := start
+	begins := int64(0)
 	for i := range packets {
-		block := blocks[begins-start : packets[i].end-start]
+		block := blocks[begins:packets[i].end]
 		begins = packets[i].end
 		l.makeRoom(len(block))
 		copy(l.mem[l.head%uint64(len(l.mem)):], block)
@@ -124,11 +125,11 @@ func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 // A feedCursor is a client's position in a log. It belongs to the client's goroutine.
 type feedCursor struct {
 	at      uint64
-	passed  []uint64 // blocks before at, by source
-	pending []uint64 // packets overwritten before the client took them, not yet reported by a block
-	lost    Accounts // Lost: all overwritten packets, reported or not
-	given   Accounts // Captured and Bytes: what take has returned
-	batch   []sent   // the packets that the last take returned; their ends are relative to its start
+	passed  []uint64         // blocks before at, by source
+	pending []uint64         // packets overwritten before the client took them, not yet reported by a block
+	lost    capture.Accounts // Lost: all overwritten packets, reported or not
+	given   capture.Accounts // Captured and Bytes: what take has returned
+	batch   []sent           // the packets that the last take returned; their ends are relative to its start
 
 	described int // how many of the log's interfaces the client knows
 }
@@ -137,7 +138,7 @@ type feedCursor struct {
 func (c *feedCursor) grow(sources int) {
 	for len(c.passed) < sources {
 		c.passed, c.pending = append(c.passed, 0), append(c.pending, 0)
-		c.lost, c.given = append(c.lost, Account{}), append(c.given, Account{})
+		c.lost, c.given = append(c.lost, capture.Account{}), append(c.given, capture.Account{})
 	}
 }
 
@@ -146,7 +147,7 @@ func (l *feedLog) join() *feedCursor {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	n := len(l.added)
-	c := &feedCursor{at: l.head, passed: make([]uint64, n), pending: make([]uint64, n), lost: make(Accounts, n), given: make(Accounts, n)}
+	c := &feedCursor{at: l.head, passed: make([]uint64, n), pending: make([]uint64, n), lost: make(capture.Accounts, n), given: make(capture.Accounts, n)}
 	copy(c.passed, l.added)
 	return c
 }

@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 const (
@@ -45,8 +47,7 @@ type Sender struct {
 // for that host unless the configuration has another ServerName. notice is called when connections
 // end and begin and when packets are not taken: the first time at once, later with counts. It must
 // not wait, and is called by another goroutine.
-func NewSender(address string, config *tls.Config, notice func(error), o WriterOptions) (*Sender, error) {
-	o.Format = PCAPNG
+func NewSender(address string, config *tls.Config, notice func(error), o Options) (*Sender, error) {
 	s := &Sender{feed: newFeed(o, senderPatience), address: address, tls: config, notice: notice}
 	if config != nil && config.ServerName == "" {
 		host, _, err := net.SplitHostPort(address)
@@ -80,10 +81,8 @@ func (s *Sender) connect(ctx context.Context) (*feedConn, error) {
 }
 
 // Begin starts sending.
-func (s *Sender) Begin(d Description) error {
-	if err := s.feed.begin(d); err != nil {
-		return err
-	}
+func (s *Sender) Begin(d capture.Description) error {
+	s.feed.begin(d)
 	s.begun = true
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -157,7 +156,7 @@ func (s *Sender) hasEnded() bool {
 }
 
 // Write queues packets and does not wait.
-func (s *Sender) Write(packets []Packet) error {
+func (s *Sender) Write(packets []capture.Packet) error {
 	s.feed.write(packets)
 	return nil
 }
@@ -171,14 +170,13 @@ func (s *Sender) Flush() error {
 // End sends the rest, closes the stream, and waits at most ten seconds until the peer has
 // everything and has closed the connection. Packets that have not arrived by then count as not
 // taken, and the connection is reset.
-func (s *Sender) End(final Accounts) (Accounts, error) {
+func (s *Sender) End(final capture.Accounts) (capture.Accounts, error) {
 	if !s.begun {
-		return final.Delivered(make(Accounts, len(final))), s.Close()
+		return final.Delivered(make(capture.Accounts, len(final))), s.Close()
 	}
 	s.feed.end(final)
 	s.stop()
 	s.sending.Wait()
-	s.feed.release()
 	return final.Delivered(s.feed.taken), nil
 }
 
@@ -196,6 +194,11 @@ func (s *Sender) Size() int64 { return s.feed.sizeNow() }
 // Accounts returns the Sender's accounts so far; session reads those of the session. Packets that
 // have arrived are Captured, those that never will are NotTaken, and those on their way are counted
 // only in Seen, like those in the rings. No number ever falls. Any goroutine may call it.
-func (s *Sender) Accounts(session func() (Accounts, error)) (Accounts, error) {
-	return soFar(s.feed.takenNow(), session)
+func (s *Sender) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	taken := s.feed.takenNow()
+	own, err := session()
+	if err != nil {
+		return own, err
+	}
+	return own.SoFar(taken), nil
 }

@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 // MaxClients is how many clients a [Server] serves at once.
@@ -42,19 +44,16 @@ type Server struct {
 }
 
 // NewServer returns a Server for a listener, and will close the listener. With a TLS configuration
-// clients must use TLS. The format is always PCAPNG.
-func NewServer(l net.Listener, config *tls.Config, o WriterOptions) *Server {
-	o.Format = PCAPNG
+// clients must use TLS.
+func NewServer(l net.Listener, config *tls.Config, o Options) *Server {
 	s := &Server{feed: newFeed(o, serverPatience), listener: l, tls: config, patience: handshakePatience}
 	s.admits, s.close = context.WithCancel(context.Background())
 	return s
 }
 
 // Begin starts accepting clients.
-func (s *Server) Begin(d Description) error {
-	if err := s.feed.begin(d); err != nil {
-		return err
-	}
+func (s *Server) Begin(d capture.Description) error {
+	s.feed.begin(d)
 	s.begun = true
 	s.accepts.Go(s.accept)
 	return nil
@@ -121,7 +120,7 @@ func (s *Server) refuse(conn *feedConn) {
 }
 
 // Write queues packets for the clients. It does not wait for them.
-func (s *Server) Write(packets []Packet) error {
+func (s *Server) Write(packets []capture.Packet) error {
 	s.feed.write(packets)
 	return nil
 }
@@ -134,14 +133,13 @@ func (s *Server) Flush() error {
 
 // End accepts no more clients, and gives the connected ones two seconds to take the rest and to
 // close their connections. A connection on which not everything has arrived by then is reset.
-func (s *Server) End(final Accounts) (Accounts, error) {
+func (s *Server) End(final capture.Accounts) (capture.Accounts, error) {
 	if !s.begun {
 		return final, s.Close()
 	}
 	err := s.Close()
 	s.feed.end(final)
 	s.serves.Wait()
-	s.feed.release()
 	return final, err
 }
 
@@ -161,7 +159,9 @@ func (s *Server) Size() int64 { return s.feed.sizeNow() }
 
 // Accounts returns the Server's accounts so far. They are the session's, which session reads: what
 // clients lose is not in them, but in Account.
-func (s *Server) Accounts(session func() (Accounts, error)) (Accounts, error) { return session() }
+func (s *Server) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	return session()
+}
 
 // A ServerAccount counts what happened to the clients of a Server.
 type ServerAccount struct {

@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 // feedPatience is how long a client may take for a batch before it is dropped.
@@ -20,16 +22,16 @@ type feedClient struct {
 	conn  *feedConn
 	wake  chan struct{}
 	joins time.Time
-	began Accounts // the session's accounts at that time
+	began capture.Accounts // the session's accounts at that time
 
 	mu      sync.Mutex
-	flight  []sent   // packets on their way, in their order
-	arrived Accounts // Captured and Bytes: of those that have arrived
-	size    int64    // bytes that have arrived
+	flight  []sent           // packets on their way, in their order
+	arrived capture.Accounts // Captured and Bytes: of those that have arrived
+	size    int64            // bytes that have arrived
 }
 
-// sent says at which byte of a connection a packet's block ends, and what the packet adds to the
-// accounts.
+// sent says at which byte of a connection, or of some blocks, a packet's block ends, and what the
+// packet adds to the accounts.
 type sent struct {
 	end           int64
 	source, bytes uint32
@@ -39,7 +41,7 @@ type sent struct {
 const notSent = math.MaxInt64
 
 func newFeedClient(conn *feedConn, sources int) *feedClient {
-	return &feedClient{conn: conn, wake: make(chan struct{}, 1), arrived: make(Accounts, sources)}
+	return &feedClient{conn: conn, wake: make(chan struct{}, 1), arrived: make(capture.Accounts, sources)}
 }
 
 // serve sends packets to a client that has joined, until the feed ends or the client goes away.
@@ -66,7 +68,7 @@ func (f *feed) serve(c *feedClient) (err error) {
 		}
 		if ended {
 			last := f.log.describeRest(c.feedCursor, nil)
-			if err := f.send(c, f.enc.trailer(last, f.statistics(c)), nil); err != nil {
+			if err := f.send(c, f.enc.AppendStatistics(last, f.statistics(c), c.joins, nil), nil); err != nil {
 				return err
 			}
 			return c.conn.finish(f.endsAt)
@@ -135,7 +137,7 @@ func (c *feedClient) settleLocked() (bytes int64) {
 	n := 0
 	for ; n < len(c.flight) && c.flight[n].end <= c.size; n++ {
 		p := &c.flight[n]
-		a := c.arrived.at(int(p.source))
+		a := c.arrived.At(int(p.source))
 		a.Captured++
 		a.Bytes += uint64(p.bytes)
 	}
@@ -146,34 +148,34 @@ func (c *feedClient) settleLocked() (bytes int64) {
 // progress returns, by source, what has arrived by now, and how many packets may still arrive
 // because they are on their way or in the log. Both are taken at one moment, so that no packet is
 // missing from both. The caller holds the log's mu.
-func (c *feedClient) progress(l *feedLog) (arrived Accounts, open []uint64) {
+func (c *feedClient) progress(l *feedLog) (arrived capture.Accounts, open []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settleLocked()
 	c.grow(len(l.added))
 	open = make([]uint64, len(c.given))
 	for i := range open {
-		open[i] = c.given[i].Captured - c.arrived.of(i).Captured + l.waiting(c.feedCursor, i)
+		open[i] = c.given[i].Captured - c.arrived.Of(i).Captured + l.waiting(c.feedCursor, i)
 	}
 	return slices.Clone(c.arrived), open
 }
 
-// statistics are written at the end of a client's stream: what the session has counted since the
-// client joined, with the client's own losses. The client also sees packets that were in a ring
+// statistics returns the accounts that end a client's stream: what the session has counted since
+// the client joined, with the client's own losses. The client also sees packets that were in a ring
 // when it joined, so Seen is computed as the sum of the rest.
-func (f *feed) statistics(c *feedClient) *statistics {
+func (f *feed) statistics(c *feedClient) capture.Accounts {
 	own := f.final
 	if c.began != nil {
-		own = own.without(c.began)
+		own = own.Minus(c.began)
 	}
 	own = own.Delivered(own) // a copy
 	for i := range own {
 		a := &own[i]
-		given := c.given.of(i)
+		given := c.given.Of(i)
 		a.Captured, a.Bytes = given.Captured, given.Bytes
-		a.NotTaken = c.lost.of(i).Lost
+		a.NotTaken = c.lost.Of(i).Lost
 		a.Lost += a.NotTaken
-		a.Seen = a.explained() + uint64(a.Unexplained)
+		a.Seen = a.Explained() + uint64(a.Unexplained)
 	}
-	return &statistics{Accounts: own, start: c.joins}
+	return own
 }

@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"bytes"
@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -22,8 +21,8 @@ type testSender struct {
 	listener *net.TCPListener
 	secure   *tls.Config // of the listener's side; nil = no TLS
 	notices  chan error
-	sent     Accounts
-	group    []Packet
+	sent     capture.Accounts
+	group    []capture.Packet
 	block    int // bytes of the block of each packet
 }
 
@@ -35,7 +34,7 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	s := &testSender{listener: l.(*net.TCPListener), notices: make(chan error, 100), sent: make(Accounts, 2)}
+	s := &testSender{listener: l.(*net.TCPListener), notices: make(chan error, 100), sent: make(capture.Accounts, 2)}
 	var config *tls.Config
 	if secure {
 		web := httptest.NewTLSServer(nil) // has a certificate
@@ -52,24 +51,17 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 		socket, conn := s.accept(t)
 		accepted <- end{socket, conn}
 	}()
-	if s.Sender, err = NewSender(l.Addr().String(), config, func(err error) { s.notices <- err }, WriterOptions{}); err != nil {
+	if s.Sender, err = NewSender(l.Addr().String(), config, func(err error) { s.notices <- err }, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Begin(describeTwo()); err != nil {
 		t.Fatal(err)
 	}
-	data := packetOf(200, 1)
+	data := make([]byte, 200)
 	for i := range groupSize {
-		s.group = append(s.group, Packet{Facts: &Facts{WireLen: 200, Source: uint16(i % 2), ID: 1}, Data: data})
+		s.group = append(s.group, capture.Packet{Facts: &capture.Facts{WireLen: 200, Source: uint16(i % 2), ID: 1}, Data: data})
 	}
-	c, err := newChunk()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(c.mem)
-	c.reset(0)
-	newEncoder(&s.feed.description, &s.feed.options).packets(c, s.group[:1])
-	s.block = len(c.blocks)
+	s.block = len(capture.NewEncoder(&s.feed.description, capture.EncoderOptions{}).Append(nil, &s.group[0]))
 	first := <-accepted
 	return s, first.socket, first.conn
 }
@@ -101,7 +93,7 @@ func (s *testSender) send(t *testing.T, packets int) {
 		a.Seen++
 		a.Captured++
 		a.Bytes += 200
-		if err := s.Write([]Packet{*p}); err != nil {
+		if err := s.Write([]capture.Packet{*p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,9 +129,9 @@ func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
 }
 
 // now are the accounts so far.
-func (s *testSender) now(t *testing.T) Account {
+func (s *testSender) now(t *testing.T) capture.Account {
 	t.Helper()
-	own, err := s.Accounts(func() (Accounts, error) { return append(Accounts{}, s.sent...), nil })
+	own, err := s.Accounts(func() (capture.Accounts, error) { return append(capture.Accounts{}, s.sent...), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +139,7 @@ func (s *testSender) now(t *testing.T) Account {
 }
 
 // finish ends the sender, and checks that its account adds up.
-func (s *testSender) finish(t *testing.T) Account {
+func (s *testSender) finish(t *testing.T) capture.Account {
 	t.Helper()
 	live := s.now(t)
 	own, err := s.End(s.sent)
@@ -169,7 +161,7 @@ func (s *testSender) finish(t *testing.T) Account {
 
 // checkArrived compares the account with how many bytes arrived at a peer. Without TLS every packet
 // counts whose block is there; with TLS those of whole batches.
-func (s *testSender) checkArrived(t *testing.T, a Account, received uint64) {
+func (s *testSender) checkArrived(t *testing.T, a capture.Account, received uint64) {
 	t.Helper()
 	most := (received - uint64(len(s.feed.header))) / uint64(s.block)
 	least := most
@@ -301,8 +293,8 @@ func checkNotice(t *testing.T, s *testSender, words string) {
 func TestSenderLive(t *testing.T) {
 	s, peer, _ := newTestSender(t, false)
 	received := s.stand(t, peer)
-	var before Account
-	look := func() Account {
+	var before capture.Account
+	look := func() capture.Account {
 		t.Helper()
 		a := s.now(t)
 		if a.Captured < before.Captured || a.NotTaken < before.NotTaken || a.Captured+a.Lost > a.Seen {

@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"math/rand"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -23,7 +24,7 @@ func TestFeedLog(t *testing.T) {
 		last         [sources]uint64
 	}
 	var readers []*reader
-	var sent [sources]uint64
+	var written [sources]uint64
 	take := func(r *reader, limit int) int {
 		before := r.given.Total().Captured
 		b := l.take(r.feedCursor, nil, limit)
@@ -56,15 +57,15 @@ func TestFeedLog(t *testing.T) {
 	}
 	for round := range 20_000 {
 		if round%2_000 == 0 {
-			r := &reader{feedCursor: l.join(), joined: sent, last: sent}
+			r := &reader{feedCursor: l.join(), joined: written, last: written}
 			readers = append(readers, r)
 		}
 		source := random.Intn(sources)
-		sent[source]++
+		written[source]++
 		block := pcapng.AppendPacket(nil, &pcapng.Packet{
-			Interface: uint32(source), Data: make([]byte, random.Intn(300)), Fields: pcapng.HasID, ID: sent[source],
+			Interface: uint32(source), Data: make([]byte, random.Intn(300)), Fields: pcapng.HasID, ID: written[source],
 		})
-		l.add(block, []blockEnd{{end: int64(len(block)), source: uint32(source)}}, 0)
+		l.add(block, []sent{{end: int64(len(block)), source: uint32(source)}})
 		for i, r := range readers {
 			if random.Intn(1+i*i) == 0 {
 				take(r, random.Intn(2000))
@@ -75,9 +76,9 @@ func TestFeedLog(t *testing.T) {
 		for take(r, 1000) > 0 {
 		}
 		for s := range sources {
-			if total := r.got[s] + r.lost[s].Lost; total != sent[s]-r.joined[s] || r.dropped[s]+r.pending[s] != r.lost[s].Lost {
+			if total := r.got[s] + r.lost[s].Lost; total != written[s]-r.joined[s] || r.dropped[s]+r.pending[s] != r.lost[s].Lost {
 				t.Errorf("reader %d, source %d: got %d, lost %d, of %d; dropped %d, pending %d",
-					i, s, r.got[s], r.lost[s].Lost, sent[s]-r.joined[s], r.dropped[s], r.pending[s])
+					i, s, r.got[s], r.lost[s].Lost, written[s]-r.joined[s], r.dropped[s], r.pending[s])
 			}
 		}
 	}
@@ -99,12 +100,12 @@ func TestFeedClientLateSources(t *testing.T) {
 	l.describe([]byte("source 1"))
 	block := pcapng.AppendPacket(nil, &pcapng.Packet{Interface: 1, Data: make([]byte, 60)})
 	for range 3 {
-		l.add(block, []blockEnd{{end: int64(len(block)), source: 1}}, 0)
+		l.add(block, []sent{{end: int64(len(block)), source: 1}})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	arrived, open := c.progress(l)
-	if want := []uint64{0, 3}; !slices.Equal(open, want) || arrived.Total() != (Account{}) {
+	if want := []uint64{0, 3}; !slices.Equal(open, want) || arrived.Total() != (capture.Account{}) {
 		t.Errorf("%+v have arrived and %v wait, want %v", arrived, open, want)
 	}
 }

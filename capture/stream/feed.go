@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"errors"
@@ -7,70 +7,73 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// feedBatch is about how many bytes are sent to a client at once.
-const feedBatch = 64 << 10
+const (
+	// feedBatch is about how many bytes are sent to a client at once.
+	feedBatch = 64 << 10
+	// encodeBatch is about how many bytes of blocks are added to the log at once.
+	encodeBatch = 256 << 10
+)
 
 // A feed sends pcapng to any number of clients, to each from the moment it joins. It does not wait
 // for slow clients: a client that falls behind by more than the log's length loses the oldest
 // blocks, and its stream has the count. Its methods begin, write, flush and end belong to the
 // session's goroutine, and serve to one goroutine for each client.
 type feed struct {
-	options     WriterOptions
+	options     Options
 	patience    time.Duration // how long the end waits for clients
-	description Description
-	enc         *pcapngEncoder
+	description capture.Description
+	enc         *capture.Encoder
 	sources     int // how many of a capture file's sources the log has descriptions of
 	header      []byte
-	chunk       *chunk
-	untold      int // bytes added to the log since the clients were last woken
+	blocks      []byte // reused by encode
+	ends        []sent // of the blocks
+	untold      int    // bytes added to the log since the clients were last woken
 
 	some  atomic.Bool   // there are clients; without any, nothing is encoded
 	took  chan struct{} // a client has come, gone, or taken something
 	ended chan struct{}
-	final Accounts // of the session; set before ended is closed
+	final capture.Accounts // of the session; set before ended is closed
 
 	mu      sync.Mutex
 	log     *feedLog // nil before begin
 	clients map[*feedClient]struct{}
-	joined  bool      // a client has joined
-	endsAt  time.Time // how long the end waits for clients; zero before the end
-	taken   Accounts  // Captured and Bytes: what arrived at the clients that have left
-	size    int64     // bytes that arrived at them
-	lost    uint64    // packets that they lost, including losses that no block told them
+	joined  bool             // a client has joined
+	endsAt  time.Time        // how long the end waits for clients; zero before the end
+	taken   capture.Accounts // Captured and Bytes: what arrived at the clients that have left
+	size    int64            // bytes that arrived at them
+	lost    uint64           // packets that they lost, including losses that no block told them
 }
 
-func newFeed(o WriterOptions, patience time.Duration) *feed {
+func newFeed(o Options, patience time.Duration) *feed {
 	return &feed{options: o, patience: patience, ended: make(chan struct{}), took: make(chan struct{}, 1), clients: make(map[*feedClient]struct{})}
 }
 
-func (f *feed) begin(d Description) (err error) {
+func (f *feed) begin(d capture.Description) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.description = d
-	f.enc = newPCAPNGEncoder(&d, &f.options)
-	f.header = f.enc.header(nil)
-	f.taken = make(Accounts, len(d.Sources))
+	f.enc = capture.NewEncoder(&d, capture.EncoderOptions{
+		Application: f.options.Application, CommandLine: f.options.CommandLine, Comments: f.options.Comments,
+	})
+	f.header = f.enc.Header(nil)
+	f.taken = make(capture.Accounts, len(d.Sources))
 	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes), len(d.Sources))
-	f.chunk, err = newChunk()
-	return err
 }
 
 // write adds packets to the log. It allocates nothing for a packet.
-func (f *feed) write(packets []Packet) {
-	if f.description.files != nil {
+func (f *feed) write(packets []capture.Packet) {
+	if f.description.More != nil {
 		f.describe()
 		f.await(f.log.size() / 2)
 	}
 	for f.some.Load() && len(packets) > 0 {
-		f.chunk.reset(0)
-		n, _ := f.enc.packets(f.chunk, packets) // pcapng can hold every packet
-		f.log.add(f.chunk.blocks, f.chunk.packets, 0)
-		f.untold += len(f.chunk.blocks)
+		n := f.encode(packets)
+		f.log.add(f.blocks, f.ends)
+		f.untold += len(f.blocks)
 		packets = packets[n:]
 	}
 	f.log.skip(packets)
@@ -79,11 +82,23 @@ func (f *feed) write(packets []Packet) {
 	}
 }
 
+// encode makes blocks of the first packets, at most a little more than encodeBatch bytes, and
+// returns of how many packets.
+func (f *feed) encode(packets []capture.Packet) (n int) {
+	f.blocks, f.ends = f.blocks[:0], f.ends[:0]
+	for ; n < len(packets) && len(f.blocks) < encodeBatch; n++ {
+		p := &packets[n]
+		f.blocks = f.enc.Append(f.blocks, p)
+		f.ends = append(f.ends, sent{end: int64(len(f.blocks)), source: uint32(p.Source), bytes: uint32(len(p.Data))})
+	}
+	return n
+}
+
 // describe adds the sources that were found in capture files since the last call.
 func (f *feed) describe() {
-	for _, src := range f.description.more(f.sources) {
+	for _, src := range f.description.More(f.sources) {
 		f.sources++
-		f.log.describe(f.enc.describe(nil, &src))
+		f.log.describe(f.enc.Describe(nil, &src))
 	}
 }
 
@@ -91,15 +106,14 @@ func (f *feed) describe() {
 // does so only for complete capture files, whose packets need not be lost. It returns early when
 // the reading is stopped.
 func (f *feed) await(most int) {
-	files := f.description.files
-	if files == nil || files.live {
+	if f.description.Stopped == nil {
 		return
 	}
 	for !f.isTaken(most) {
 		f.flush()
 		select {
 		case <-f.took:
-		case <-files.stopped:
+		case <-f.description.Stopped:
 			return
 		}
 	}
@@ -139,7 +153,7 @@ func (f *feed) flush() {
 }
 
 // end gives the clients' goroutines the final accounts and a deadline. The caller waits for them.
-func (f *feed) end(final Accounts) {
+func (f *feed) end(final capture.Accounts) {
 	f.final = final
 	f.mu.Lock()
 	f.endsAt = time.Now().Add(f.patience)
@@ -148,14 +162,6 @@ func (f *feed) end(final Accounts) {
 	}
 	f.mu.Unlock()
 	close(f.ended)
-}
-
-// release frees the memory after the last client is served.
-func (f *feed) release() {
-	if f.chunk != nil {
-		unix.Munmap(f.chunk.mem)
-		f.chunk = nil
-	}
 }
 
 // join adds a client, which gets the packets from now on.
@@ -189,7 +195,7 @@ func (f *feed) leave(c *feedClient, err error) {
 	f.log.mu.Lock()
 	arrived, open := c.progress(f.log)
 	f.log.mu.Unlock()
-	f.taken = f.taken.plus(arrived)
+	f.taken = f.taken.Plus(arrived)
 	f.size += c.size
 	f.lost += f.log.lostBy(c.feedCursor)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -213,7 +219,7 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 // takenNow returns by source how many packets and bytes have arrived so far. NotTaken counts
 // packets that were written and will never arrive. The rest is on its way. A feed that has not
 // begun returns nil. Any goroutine may call it.
-func (f *feed) takenNow() Accounts {
+func (f *feed) takenNow() capture.Accounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.log == nil {
@@ -222,10 +228,10 @@ func (f *feed) takenNow() Accounts {
 	f.log.mu.Lock() // so that nothing is written and no client takes
 	defer f.log.mu.Unlock()
 	missed := f.log.written()
-	taken := f.taken.sized(len(missed))
+	taken := f.taken.Plus(make(capture.Accounts, len(missed)))
 	for c := range f.clients {
 		own, open := c.progress(f.log)
-		taken = taken.plus(own)
+		taken = taken.Plus(own)
 		for i, n := range open {
 			missed[i] -= n
 		}
@@ -245,4 +251,12 @@ func (f *feed) sizeNow() int64 {
 		size += c.settle()
 	}
 	return size
+}
+
+// signal wakes the goroutine that receives from c, now or when it next receives.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -1,4 +1,4 @@
-package capture
+package stream
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -28,6 +29,17 @@ func feedTest(t *testing.T) {
 	}
 }
 
+// groupSize is how many packets the tests send at a time, as Run does.
+const groupSize = 32
+
+// describeTwo describes a session with two sources.
+func describeTwo() capture.Description {
+	return capture.Description{
+		Sources: []capture.Source{{Name: "a"}, {Name: "b"}},
+		Options: capture.Options{SnapLen: capture.MaxSnapLen, Sample: 1, Buffer: capture.DefaultBuffer},
+	}
+}
+
 // testPatience is how long a testServer waits for a TLS handshake, if a test needs no other time.
 const testPatience = 500 * time.Millisecond
 
@@ -36,9 +48,9 @@ type testServer struct {
 	*Server
 	address string
 	mu      sync.Mutex // for sent, which clients that join read
-	sent    Accounts
+	sent    capture.Accounts
 	next    uint64
-	group   []Packet
+	group   []capture.Packet
 	written atomic.Uint64 // packets
 }
 
@@ -57,10 +69,10 @@ func newPatientServer(t *testing.T, logSize int, config *tls.Config, patience ti
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	s := &testServer{Server: NewServer(l, config, WriterOptions{}), address: address, sent: make(Accounts, 2)}
+	s := &testServer{Server: NewServer(l, config, Options{}), address: address, sent: make(capture.Accounts, 2)}
 	s.patience = patience
 	d := describeTwo()
-	d.Accounts = func() (Accounts, error) {
+	d.Accounts = func() (capture.Accounts, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return slices.Clone(s.sent), nil
@@ -71,9 +83,9 @@ func newPatientServer(t *testing.T, logSize int, config *tls.Config, patience ti
 	s.feed.mu.Lock()
 	s.feed.log = newFeedLog(logSize, 2)
 	s.feed.mu.Unlock()
-	data := packetOf(200, 1)
+	data := make([]byte, 200)
 	for range groupSize {
-		s.group = append(s.group, Packet{Facts: &Facts{WireLen: 200}, Data: data})
+		s.group = append(s.group, capture.Packet{Facts: &capture.Facts{WireLen: 200}, Data: data})
 	}
 	return s
 }

@@ -1,0 +1,199 @@
+package capture
+
+import (
+	"time"
+
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// MaxOverhead bounds the bytes of a block besides the packet's. In pcapng the largest part of these
+// is a comment.
+const MaxOverhead = 512
+
+// EncoderOptions say what an [Encoder] writes besides packets. The zero value of each field is its
+// default.
+type EncoderOptions struct {
+	Application string // name and version of the program that writes, for the header
+	CommandLine string // for the comment in the header
+
+	// Comments, if not nil, returns comments for a source's statistics, each shorter than 64 KiB.
+	// source is an index into Session.Sources.
+	Comments func(source int) []string
+}
+
+// An Encoder makes pcapng of an input's packets, for outputs of any kind: a stream is what Header
+// returns, then packets, and at the end statistics. docs/pcapng.md describes the blocks. An Encoder
+// belongs to one goroutine; any goroutine may call AppendStatistics.
+type Encoder struct {
+	d       Description
+	options EncoderOptions
+	sources []*pcapng.Template
+	block   pcapng.Packet // for packets that are not plain; reused for each
+	outlet  outletCache
+}
+
+// NewEncoder returns an Encoder of the packets of an input that this describes.
+func NewEncoder(d *Description, o EncoderOptions) *Encoder {
+	e := &Encoder{d: *d, options: o}
+	for i, src := range d.Sources {
+		direction := uint32(pcapng.Inbound)
+		if src.Direction() == Out {
+			direction = pcapng.Outbound
+		}
+		e.sources = append(e.sources, pcapng.NewTemplate(uint32(i), src.HasQueue(), src.HasVerdict(), direction, src.MAC))
+	}
+	return e
+}
+
+// Header appends the section's header and, for a live input, the descriptions of its sources. Those
+// of capture files are described later: see Description.More.
+func (e *Encoder) Header(b []byte) []byte {
+	if e.d.files != nil {
+		return newCopyEncoder(e.d.files, e.options.Application).mergedHeader(b)
+	}
+	b = pcapng.AppendSection(b, &pcapng.Section{
+		Hardware:    e.d.Hardware,
+		OS:          e.d.OS,
+		Application: e.options.Application,
+		Comment:     e.d.comment(e.options.CommandLine),
+	})
+	for i := range e.d.Sources {
+		b = e.Describe(b, &e.d.Sources[i])
+	}
+	return b
+}
+
+// Describe appends the description of a source's interface. A stream has those of all sources, in
+// their order, and each before the first packet of its source.
+func (e *Encoder) Describe(b []byte, src *Source) []byte {
+	i := pcapng.Interface{
+		Name:        src.Label(),
+		Description: description(src),
+		Hardware:    src.Driver,
+		OS:          e.d.OS,
+		Filter:      e.d.Options.Filter,
+		Program:     filterInstructions(e.d.Options.FilterProgram),
+		MAC:         src.MAC,
+		Speed:       src.Speed,
+		LinkType:    src.LinkType(),
+		SnapLen:     uint32(e.d.Options.SnapLen),
+	}
+	if src.File != "" {
+		i.Description, i.SnapLen = "", src.SnapLen
+		if src.Name == "" {
+			i.Name = "" // Label is the file's name
+		}
+	}
+	return pcapng.AppendInterface(b, &i)
+}
+
+// description is the if_description: the interface's alias and, for sent packets, the hook.
+func description(src *Source) string {
+	switch {
+	case src.Direction() != Out:
+		return src.Alias
+	case src.Alias == "":
+		return src.Hook.String()
+	}
+	return src.Alias + ", " + src.Hook.String()
+}
+
+func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction) {
+	for _, i := range program {
+		all = append(all, pcapng.Instruction(i))
+	}
+	return all
+}
+
+// Append appends the block of a packet. It takes at most MaxOverhead bytes more than the packet's
+// own, and allocates nothing if b has room for that.
+func (e *Encoder) Append(b []byte, p *Packet) []byte {
+	if p.file == nil {
+		return e.append(b, p.Facts, p.Data)
+	}
+	return e.appendRead(b, p)
+}
+
+// appendRead appends a packet of a capture file. Its comments keep what no option can say.
+func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
+	return pcapng.AppendPacket(b, &pcapng.Packet{
+		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
+		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.file.flags, Fields: p.file.known, Comments: p.Comments(),
+	})
+}
+
+// append appends the block of a packet.
+func (e *Encoder) append(b []byte, f *Facts, data []byte) []byte {
+	source := e.sources[f.Source]
+	if f.isPlain() {
+		return source.Append(b, data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
+	}
+	return source.AppendPacket(b, e.fill(f, data))
+}
+
+// isPlain tells whether a packet has only the facts that most packets have.
+func (f *Facts) isPlain() bool {
+	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)) == 0 && f.Weight <= 1
+}
+
+// fill makes the block of a packet that is not plain. It reuses e.block, to allocate nothing per
+// packet.
+func (e *Encoder) fill(f *Facts, data []byte) *pcapng.Packet {
+	b := &e.block
+	*b = pcapng.Packet{
+		Time: uint64(f.Stamp()), WireLen: f.WireLen, Data: data,
+		ID: f.ID, Queue: f.Queue, Verdict: uint32(f.Verdict), Dropped: f.Dropped,
+		Remarks: pcapng.Remarks{SetBack: f.ClockSetBack, Weight: f.Weight, GSOSize: f.GSOSize, RunTime: f.RunTime},
+	}
+	if f.HashKind == ToeplitzHash {
+		b.Hash, b.Fields = f.Hash, pcapng.HasHash
+	}
+	if f.To != 0 && e.d.OutletName != nil {
+		b.Outlet = e.outlet.of(f.To, e.d.OutletName)
+	}
+	return b
+}
+
+// An outletCache has the name of the last outlet, because the next packets mostly have the same.
+type outletCache struct {
+	outlet Outlet
+	name   []byte
+}
+
+func (c *outletCache) of(to Outlet, name func(Outlet) string) []byte {
+	if c.outlet != to {
+		*c = outletCache{to, []byte(name(to))}
+	}
+	return c.name
+}
+
+// AppendStatistics appends the statistics of the sources that have an account in own, which counts
+// since start. comment, if not nil, returns a comment for a source's statistics; without it, there
+// is one for an account that does not add up.
+func (e *Encoder) AppendStatistics(b []byte, own Accounts, start time.Time, comment func(source int) string) []byte {
+	if comment == nil {
+		comment = func(source int) string { return own[source].unexplained() }
+	}
+	now := uint64(time.Now().UnixNano())
+	for i, a := range own {
+		comments := []string{comment(i)}
+		if e.options.Comments != nil {
+			comments = append(comments, e.options.Comments(i)...)
+		}
+		b = pcapng.AppendStatistics(b, &pcapng.Statistics{
+			Interface: uint32(i),
+			Time:      now,
+			Start:     uint64(start.UnixNano()),
+			End:       now,
+			Received:  a.Seen,
+			Accepted:  a.Matched(),
+			Dropped:   a.Lost,
+			OSDropped: a.Dropped(),
+			Delivered: a.Captured,
+			Comments:  comments,
+		})
+	}
+	return b
+}

@@ -1,0 +1,83 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// numberedFile is a capture file with packets of several sizes that begin with their numbers. They
+// come from these interfaces in turn, and each is described before its first packet.
+func numberedFile(packets int, names ...string) []byte {
+	b := pcapng.AppendSection(nil, &pcapng.Section{Application: "test"})
+	for i := range packets {
+		if i < len(names) {
+			b = pcapng.AppendInterface(b, &pcapng.Interface{Name: names[i], LinkType: pcapng.Ethernet, SnapLen: 128})
+		}
+		data := make([]byte, 60+i%1000)
+		binary.LittleEndian.PutUint64(data, uint64(i))
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Interface: uint32(i % len(names)), Time: uint64(i), Data: data, WireLen: 2000})
+	}
+	return b
+}
+
+// Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
+// interfaces that were described before he came.
+func TestFileInputServed(t *testing.T) {
+	const packets = 60_000 // which are several times as much as the log has
+	file := numberedFile(packets, "a", "b")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(l, nil, Options{})
+	type result struct {
+		accounts []capture.Accounts
+		err      error
+	}
+	from, err := capture.NewFileInput([]capture.InputFile{{Name: "file", In: bytes.NewReader(file)}}, capture.FileInputOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan result)
+	go func() {
+		accounts, err := capture.Run(context.Background(), from, server)
+		ended <- result{accounts, err}
+	}()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in, err := capture.NewFileInput([]capture.InputFile{{Name: "tcp", In: conn, Waits: true}}, capture.FileInputOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]capture.Packet, groupSize)
+	next := uint64(0)
+	for {
+		n, err := in.Read(buf, nil)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range buf[:n] {
+			if got := binary.LittleEndian.Uint64(p.Data); got != next || p.Dropped > 0 || in.Sources()[p.Source].Name != "ab"[next%2:next%2+1] {
+				t.Fatalf("packet %d in place of %d, %d dropped", got, next, p.Dropped)
+			}
+			next++
+		}
+	}
+	conn.Close()
+	if r := <-ended; next != packets || r.err != nil || r.accounts[0].Total().Captured != packets {
+		t.Errorf("%d packets: %+v", next, r)
+	}
+}

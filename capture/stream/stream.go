@@ -1,0 +1,19 @@
+// Package stream sends the packets of a capture over TCP, as pcapng that other programs read while
+// it lasts. A [Server] serves clients that connect to it; a [Sender] connects to a peer. Both are
+// Outputs of package capture, and neither makes a live session wait for whoever reads slowly.
+package stream
+
+// Options say how to send. The zero value of each field is its default.
+type Options struct {
+	Application string // name and version of the program that sends, for the stream's header
+	CommandLine string // for the comment in the header
+
+	// Comments, if not nil, returns comments for a source's statistics at the end of a stream, each
+	// shorter than 64 KiB. source is an index into Session.Sources. Any goroutine may call it until
+	// End returns.
+	Comments func(source int) []string
+
+	// Immediate makes each call of Write reach the clients at once. Otherwise packets are buffered
+	// until there are 64 KiB of them or Flush is called.
+	Immediate bool
+}
