@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Counts packets and bytes per protocol, in three variants that must agree, and on request per
- * size and flow. A fourth variant, for xdpcap bench, counts less. Owner: Protocols in the Go
- * package internal/meter.
+ * size and flow. Owner: Protocols in the Go package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <bpf/bpf_helpers.h>
 
 #include "include/flows.h"
@@ -35,6 +33,18 @@ enum limit *const limit_type;
 struct flow_entry *const flow_entry_type;
 
 volatile const __u32 extras = 0;
+
+/*
+ * How packets are counted. The verifier removes the code of the other variants: what is left of
+ * them is a load of this constant.
+ */
+enum variant {
+	PERCPU,
+	ULTRA,
+	NAIVE,
+};
+
+volatile const enum variant chosen = PERCPU;
 
 /* naive: one table for all CPUs, which is searched and updated atomically for every packet. */
 struct {
@@ -65,18 +75,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct slots);
 } ultra_tallies SEC(".maps");
-
-/* All that the variant four counts: packets of IPv4 by protocol, and of everything else. */
-struct four_tally {
-	__u64 tcp, udp, icmp, other;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct four_tally);
-} four_tallies SEC(".maps");
 
 /* Counts the classes from OTHER on, which have no slots in the arrays of percpu and ultra. */
 struct {
@@ -273,159 +271,29 @@ static __noinline int count_sent_extras(struct __sk_buff *skb, __u64 bytes)
 	return 0;
 }
 
-enum variant { NAIVE, PERCPU, ULTRA };
-
-static __always_inline void count(enum variant variant, __u64 class, __u64 bytes)
+static __always_inline void count(__u64 class, __u64 bytes)
 {
-	if (variant == NAIVE)
+	if (chosen == NAIVE)
 		count_naive(class, bytes);
-	else if (variant == PERCPU)
+	else if (chosen == PERCPU)
 		count_percpu(class, bytes);
 	else
 		count_ultra(class, bytes);
 }
 
-static __always_inline int count_xdp(struct xdp_md *ctx, enum variant variant)
+SEC("xdp.frags")
+int count_xdp(struct xdp_md *ctx)
 {
 	__u64 bytes = bpf_xdp_get_buff_len(ctx);
 
-	count(variant, classify(ctx), bytes);
+	count(classify(ctx), bytes);
 	if (extras)
 		count_xdp_extras(ctx, bytes, WITHOUT_VERDICT);
 	return XDP_PASS;
 }
 
-SEC("xdp.frags")
-int naive(struct xdp_md *ctx)
-{
-	return count_xdp(ctx, NAIVE);
-}
-
-SEC("xdp.frags")
-int percpu(struct xdp_md *ctx)
-{
-	return count_xdp(ctx, PERCPU);
-}
-
-SEC("xdp.frags")
-int ultra(struct xdp_md *ctx)
-{
-	return count_xdp(ctx, ULTRA);
-}
-
-/*
- * count_four counts with as few instructions as possible for four counters: no bytes, no tags, no
- * protocols of IPv6. Only xdpcap bench uses it, to show the cost of counting all that.
- */
-static __always_inline int count_four(struct xdp_md *ctx)
-{
-	const void *end = (void *)(long)ctx->data_end;
-	const void *behind = (void *)(long)ctx->data + ETH_HLEN + sizeof(struct iphdr);
-	__u8 protocol = IPPROTO_RAW; /* any that has no counter of its own */
-	__u32 zero = 0;
-
-	/* The compiler would keep another register with the address of the packet itself. */
-	asm volatile("" : "+r"(behind));
-	if (behind <= end) {
-		const struct iphdr *ip = behind - sizeof(*ip);
-
-		if (*((__be16 *)ip - 1) == bpf_htons(ETH_P_IP))
-			protocol = ip->protocol;
-	}
-
-	struct four_tally *count = bpf_map_lookup_elem(&four_tallies, &zero);
-
-	if (!count)
-		return XDP_PASS;
-	if (protocol == IPPROTO_TCP)
-		count->tcp++;
-	else if (protocol == IPPROTO_UDP)
-		count->udp++;
-	else if (protocol == IPPROTO_ICMP)
-		count->icmp++;
-	else
-		count->other++;
-	return XDP_PASS;
-}
-
-SEC("xdp.frags")
-int four(struct xdp_md *ctx)
-{
-	return count_four(ctx);
-}
-
-/* The programs below count this many of 2^32 packets, chosen at random. */
-volatile const __u32 sampled = 0;
-
-static __always_inline bool is_sampled(void)
-{
-	return bpf_get_prandom_u32() < sampled;
-}
-
-SEC("xdp.frags")
-int sampled_naive(struct xdp_md *ctx)
-{
-	return is_sampled() ? count_xdp(ctx, NAIVE) : XDP_PASS;
-}
-
-SEC("xdp.frags")
-int sampled_percpu(struct xdp_md *ctx)
-{
-	return is_sampled() ? count_xdp(ctx, PERCPU) : XDP_PASS;
-}
-
-SEC("xdp.frags")
-int sampled_ultra(struct xdp_md *ctx)
-{
-	return is_sampled() ? count_xdp(ctx, ULTRA) : XDP_PASS;
-}
-
-SEC("xdp.frags")
-int sampled_four(struct xdp_md *ctx)
-{
-	return is_sampled() ? count_four(ctx) : XDP_PASS;
-}
-
-/*
- * make_fresh gives a packet another source address than the previous one had, because BPF_PROG_RUN
- * runs a program on the same bytes again and again. Only xdpcap bench uses it, without an
- * interface: every packet is of a new flow. The bytes are part of the address in IPv4 and in IPv6.
- */
-static __always_inline struct xdp_md *make_fresh(struct xdp_md *ctx)
-{
-	__u32 *part = (void *)(long)ctx->data + ETH_HLEN + offsetof(struct iphdr, saddr);
-
-	if ((void *)(part + 1) <= (void *)(long)ctx->data_end)
-		++*part;
-	return ctx;
-}
-
-SEC("xdp.frags")
-int fresh_naive(struct xdp_md *ctx)
-{
-	return count_xdp(make_fresh(ctx), NAIVE);
-}
-
-SEC("xdp.frags")
-int fresh_percpu(struct xdp_md *ctx)
-{
-	return count_xdp(make_fresh(ctx), PERCPU);
-}
-
-SEC("xdp.frags")
-int fresh_ultra(struct xdp_md *ctx)
-{
-	return count_xdp(make_fresh(ctx), ULTRA);
-}
-
-/* Does nothing. xdpcap bench measures it to show the cost of running any program. */
-SEC("xdp.frags")
-int empty(struct xdp_md *ctx __attribute__((unused)))
-{
-	return XDP_PASS;
-}
-
-static __always_inline int count_entry(__u64 *args, enum variant variant)
+SEC("fentry/xdp")
+int count_entry(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 	struct packet p = { .context = XDP_BUFF, .ctx = xdp };
@@ -435,28 +303,10 @@ static __always_inline int count_entry(__u64 *args, enum variant variant)
 	if (!is_from_traced(xdp))
 		return 0;
 	find_layers(&p, &l);
-	count(variant, l.class, bytes);
+	count(l.class, bytes);
 	if (extras & WITH_SIZES)
 		count_size(bytes);
 	return 0;
-}
-
-SEC("fentry/xdp")
-int entry_naive(__u64 *args)
-{
-	return count_entry(args, NAIVE);
-}
-
-SEC("fentry/xdp")
-int entry_percpu(__u64 *args)
-{
-	return count_entry(args, PERCPU);
-}
-
-SEC("fentry/xdp")
-int entry_ultra(__u64 *args)
-{
-	return count_entry(args, ULTRA);
 }
 
 /*
@@ -505,7 +355,8 @@ int note_entry(__u64 *args)
 }
 
 /* args[0] is the traced program's only argument, args[1] is what it returned. */
-static __always_inline int count_exit(__u64 *args, enum variant variant)
+SEC("fexit/xdp")
+int count_exit(__u64 *args)
 {
 	struct passage *passage = find_passage((void *)args[0]);
 	__u32 verdict = slot_of(args[1]);
@@ -519,7 +370,7 @@ static __always_inline int count_exit(__u64 *args, enum variant variant)
 	passage->bytes = 0;
 	if (!(verdicts & 1 << verdict))
 		return 0;
-	count(variant, passage->class, bytes);
+	count(passage->class, bytes);
 	if (extras & WITH_SIZES)
 		count_size(bytes);
 	if (extras & WITH_FLOWS && passage->class < TRUNCATED)
@@ -527,56 +378,21 @@ static __always_inline int count_exit(__u64 *args, enum variant variant)
 	return 0;
 }
 
-SEC("fexit/xdp")
-int exit_naive(__u64 *args)
-{
-	return count_exit(args, NAIVE);
-}
-
-SEC("fexit/xdp")
-int exit_percpu(__u64 *args)
-{
-	return count_exit(args, PERCPU);
-}
-
-SEC("fexit/xdp")
-int exit_ultra(__u64 *args)
-{
-	return count_exit(args, ULTRA);
-}
-
 /*
  * count_sent counts packets as the stack hands them over: before they are segmented, and including
  * a VLAN tag that the interface may have to insert.
  */
-static __always_inline int count_sent(struct __sk_buff *skb, enum variant variant)
+SEC("tc")
+int count_sent(struct __sk_buff *skb)
 {
 	__u64 bytes = skb->len;
 
 	if (skb->vlan_present)
 		bytes += VLAN_HLEN;
-	count(variant, classify_sent(skb), bytes);
+	count(classify_sent(skb), bytes);
 	if (extras)
 		count_sent_extras(skb, bytes);
 	return TC_ACT_UNSPEC;
-}
-
-SEC("tc")
-int sent_naive(struct __sk_buff *skb)
-{
-	return count_sent(skb, NAIVE);
-}
-
-SEC("tc")
-int sent_percpu(struct __sk_buff *skb)
-{
-	return count_sent(skb, PERCPU);
-}
-
-SEC("tc")
-int sent_ultra(struct __sk_buff *skb)
-{
-	return count_sent(skb, ULTRA);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

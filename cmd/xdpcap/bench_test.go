@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -14,68 +13,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// bench prints a line per variant, and its table is the same whatever it measured. With -i there
-// are figures of the interface, too, which runs no program afterwards.
-func TestBenchCommand(t *testing.T) {
-	skipEmulated(t)
-	testnet.RequireLiveFrames(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	const took = "40ms"
-	args := []string{"bench", "-i", "rx0", "--duration", took, "--variant", "percpu", "--variant", "four", "--json"}
-	if status, stderr := start(t, pair.Rx, nil, args...).wait(); status != 1 || !strings.Contains(stderr, "no packet came in on rx0 in the 40ms of empty") ||
-		!strings.Contains(stderr, "let another machine send") {
-		t.Errorf("without traffic: exit status %d: %s", status, stderr)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	sent := make(chan error)
-	generator := testnet.MustGenerator(t, pair)
-	go func() {
-		_, err := generator.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: testnet.Rate(100_000), CPU: -1})
-		sent <- err
-	}()
-	r := lastObject[benchReport](t, benchTraffic(t, pair, args))
-	cancel()
-	if err := <-sent; err != nil {
-		t.Error(err)
-	}
-	var names []string
-	for _, l := range r.Results {
-		names = append(names, l.Variant)
-		if l.Attached == nil || l.Attached.Packets == 0 || l.Packets == 0 {
-			t.Errorf("%+v, at the interface %+v", l, l.Attached)
-		}
-	}
-	if got := strings.Join(names, " "); got != "empty percpu four" || r.Interface != "rx0" || r.Mode != "native" {
-		t.Errorf("%s at %s in %s mode", got, r.Interface, r.Mode)
-	}
-	if name := attached(t, pair); name != "" {
-		t.Errorf("%s is attached", name)
-	}
-	v := testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{Count: true})
-	defer v.Close()
-	status, stderr := start(t, pair.Rx, nil, args...).wait()
-	if status != 1 || !strings.Contains(stderr, "rx0 already runs XDP program count_packets (id ") || !strings.Contains(stderr, "measure that one with --program") {
-		t.Errorf("beside another program: exit status %d: %s", status, stderr)
-	}
-}
-
-// benchTraffic is benchOutput where packets come in. On a busy machine their sender waits for a
-// CPU, so it gives every program more time where one has seen no packet.
-func benchTraffic(t *testing.T, pair *testnet.Pair, args []string) string {
-	t.Helper()
-	for took := 40 * time.Millisecond; ; took *= 4 {
-		args[4] = took.String()
-		status, stdout, stderr := runBench(t, pair, args...)
-		if status == 0 {
-			return stdout
-		}
-		if !strings.Contains(stderr, "no packet came in") || took > 10*time.Second {
-			t.Fatalf("exit status %d: %s", status, stderr)
-		}
-	}
-}
 
 // benchOutput runs xdpcap in the namespace of Rx, and returns its standard output.
 func benchOutput(t *testing.T, pair *testnet.Pair, args ...string) string {

@@ -126,7 +126,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"record":     {reflect.TypeFor[recordLine]()},
 		"latency":    {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
 		"events":     {reflect.TypeFor[eventLine]()},
-		"bench":      {reflect.TypeFor[benchReport](), reflect.TypeFor[programReport]()},
+		"bench":      {reflect.TypeFor[programReport]()},
 		"read":       {reflect.TypeFor[packetKeys]()},
 		"read-stats": {reflect.TypeFor[readReport]()},
 		"interfaces": {reflect.TypeFor[interfaceKeys]()},

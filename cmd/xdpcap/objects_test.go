@@ -22,7 +22,6 @@ type (
 	latencyReport = cli.LatencyReport
 	runtimeReport = cli.RuntimeReport
 	eventLine     = cli.EventLine
-	benchReport   = cli.BenchReport
 	programReport = cli.ProgramReport
 	readReport    = cli.ReadReport
 	interfaceKeys = interfaces.Keys

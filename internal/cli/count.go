@@ -145,7 +145,7 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
 	p = meter.ProtocolsOptions{Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
-	if p.Variant, err = meter.ParseVariant(o.variant, meter.Variants); err != nil {
+	if p.Variant, err = meter.ParseVariant(o.variant); err != nil {
 		return p, fmt.Errorf("--variant: %w", err)
 	}
 	if p.Verdicts, err = o.parseVerdicts(); err != nil {

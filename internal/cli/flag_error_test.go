@@ -45,7 +45,7 @@ func TestFlagErrors(t *testing.T) {
 		{"latency --drop half", "--drop half: must be a number; see xdpcap latency --help"},
 		{"stats eth0", `xdpcap stats takes no argument "eth0": an interface is given as -i eth0; see xdpcap stats --help`},
 		{"probe eth0", `xdpcap probe takes no argument "eth0": an interface is given as -i eth0; see xdpcap probe --help`},
-		{"bench fast", `xdpcap bench takes no argument "fast": an interface is given as -i fast; see xdpcap bench --help`},
+		{"bench fast", `xdpcap bench takes no argument "fast"; see xdpcap bench --help`},
 		{"statss -i none0", `"statss" is neither a command nor a filter: did you mean xdpcap stats?`},
 		{"-i none0 latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
 		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},

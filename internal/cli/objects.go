@@ -13,7 +13,6 @@ type (
 	LatencyReport = latencyReport
 	RuntimeReport = runtimeReport
 	EventLine     = eventLine
-	BenchReport   = benchReport
 	ProgramReport = programReport
 	ReadReport    = readReport
 	IntervalKeys  = intervalKeys

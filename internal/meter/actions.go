@@ -69,8 +69,8 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	case o.Program != "" && o.Verdict != xdp.Pass:
 		err = xdp.Kind(ErrProgramDecides, "program %s decides by itself", o.Program)
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
-		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %s, which decides until it is detached",
-			ifi.Name, ifi.Programs[0].WithOwner())
+		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
+			ifi.Name, ifi.Programs[0])
 	case len(ifi.Programs) > 0 || o.Program != "":
 		err = a.trace(spec, ifi, o.Program)
 	default:

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -19,7 +21,7 @@ import (
 // ProgramBenchOptions say which program to measure, and on what.
 type ProgramBenchOptions struct {
 	Program  xdp.Program
-	Packets  [][]byte      // 14 to 65,535 bytes each; nil = the packets of Bench
+	Packets  [][]byte      // 14 to 65,535 bytes each; nil = one of each kind of the most common packets
 	CPU      int           // the CPU to run on
 	Duration time.Duration // CPU time in all, about
 }
@@ -64,16 +66,14 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 		return nil, fmt.Errorf("open XDP program %v: %w", o.Program, err)
 	}
 	defer prog.Close()
-	empty, err := newSubject(BenchSubject{Empty: true})
+	empty, err := loadEmpty()
 	if err != nil {
 		return nil, err
 	}
-	defer empty.close()
-	b := programBench{prog: prog, empty: empty.prog, options: o, out: make([]byte, 2*maxBenchPacket)}
+	defer empty.Close()
+	b := programBench{prog: prog, empty: empty, options: o, out: make([]byte, 2*maxBenchPacket)}
 	if o.Packets == nil {
-		for _, p := range benchPackets {
-			b.options.Packets = append(b.options.Packets, p.data)
-		}
+		b.options.Packets = commonPackets()
 	}
 	err = thread.Quiet(o.CPU, func() error {
 		b.hw = openHardware()
@@ -90,6 +90,20 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 		return nil, err
 	}
 	return b.sum(), nil
+}
+
+var errBenchStopped = errors.New("stopped before the end: nothing was measured")
+
+// loadEmpty loads a program that does nothing, to show the cost of running any program.
+func loadEmpty() (*ebpf.Program, error) {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "empty", Type: ebpf.XDP, Flags: unix.BPF_F_XDP_HAS_FRAGS, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
+	})
+	if err != nil {
+		return nil, support.ExplainLoad("load a program that does nothing", err)
+	}
+	return prog, nil
 }
 
 // programBench is a program while it is measured.
@@ -198,9 +212,9 @@ func (b *programBench) runRepeated(ctx context.Context) error {
 			p.hot = &hot
 		}
 	}
-	ns, _ := median(empties, func(e hotRun) float64 { return e.ns })
-	cycles, _ := median(empties, func(e hotRun) float64 { return e.cycles })
-	instructions, _ := median(empties, func(e hotRun) float64 { return e.instructions })
+	ns := median(empties, func(e hotRun) float64 { return e.ns })
+	cycles := median(empties, func(e hotRun) float64 { return e.cycles })
+	instructions := median(empties, func(e hotRun) float64 { return e.instructions })
 	for _, p := range b.packets {
 		if p.hot != nil {
 			p.hot.ns -= ns
@@ -209,6 +223,16 @@ func (b *programBench) runRepeated(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// median returns the median of a figure over some runs, at least one.
+func median(runs []hotRun, figure func(hotRun) float64) float64 {
+	var values []float64
+	for _, r := range runs {
+		values = append(values, figure(r))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 // repeat measures as many runs of a packet as fit into the packet's share of the time.

@@ -123,12 +123,7 @@ func TestBenchProgramChangesLater(t *testing.T) {
 // Our own program costs more than an empty one, on the packets that bench uses by default.
 func TestBenchProgramOwnPackets(t *testing.T) {
 	testnet.RequireRoot(t)
-	s, err := newSubject(BenchSubject{Variant: Naive})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	p, err := xdp.Identify(s.prog)
+	p, err := xdp.Identify(newCountBench(t, ProtocolsOptions{Variant: Naive}).prog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +131,7 @@ func TestBenchProgramOwnPackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := b.Total; c.Packets != len(benchPackets) || c.Changed > 0 || c.Repeated != c.Packets || c != b.Verdicts[xdp.Pass] {
+	if c := b.Total; c.Packets != len(commonPackets()) || c.Changed > 0 || c.Repeated != c.Packets || c != b.Verdicts[xdp.Pass] {
 		t.Errorf("%+v", c)
 	}
 	if c := b.Total; !testnet.Emulated() && (c.Ns <= 0 || c.OnceNs <= 0) { // where times say nothing
@@ -268,69 +263,4 @@ func FuzzReadBenchPackets(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The programs take turns at an interface, and every packet runs through one of them. Each is
-// measured, and none stays attached.
-func TestBenchAttached(t *testing.T) {
-	testnet.LeaveTo(t, "6.12")
-	testnet.RequireLiveFrames(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	options := BenchOptions{Variants: []Variant{PerCPU, Four}, Sample: 100, Duration: 40 * time.Millisecond, Rounds: 2}
-	measure := func(ctx context.Context) (b *AttachedBench, err error) {
-		err = pair.Rx.Do(func() error {
-			b, err = BenchAttached(ctx, pair.RxName, xdp.Auto, options)
-			return err
-		})
-		return b, err
-	}
-	if _, err := measure(t.Context()); !errors.Is(err, ErrNoTraffic) {
-		t.Errorf("nothing came in: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	generator := testnet.MustGenerator(t, pair)
-	sent := make(chan error)
-	go func() {
-		_, err := generator.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: testnet.Rate(100_000), CPU: -1})
-		sent <- err
-	}()
-	b, err := measure(t.Context())
-	for errors.Is(err, ErrNoTraffic) && options.Duration < 10*time.Second {
-		options.Duration *= 4 // on a busy machine the generator waits for a CPU
-		b, err = measure(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.Interface != pair.RxName || b.Mode != xdp.Native || len(b.Results) != 5 {
-		t.Errorf("%+v", b)
-	}
-	for _, r := range b.Results {
-		t.Logf("%+v", r)
-		if r.Packets == 0 || r.Ns <= 0 || r.Mpps <= 0 || r.CPU <= 0 || r.CPU > 2 {
-			t.Errorf("%+v", r)
-		}
-	}
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := measure(stopped); !errors.Is(err, errBenchStopped) {
-		t.Errorf("stopped: %v", err)
-	}
-	cancel()
-	if err := <-sent; err != nil {
-		t.Error(err)
-	}
-	var ifi xdp.Interface
-	inNamespace(t, pair.Rx, func() (err error) {
-		ifi, err = xdp.InterfaceByName(pair.RxName)
-		return err
-	})
-	if len(ifi.Programs) > 0 {
-		t.Errorf("%v is still attached", ifi.Programs)
-	}
-	testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{})
-	if _, err := measure(t.Context()); !errors.Is(err, ErrRunsProgram) {
-		t.Errorf("beside another program: %v", err)
-	}
 }

@@ -23,11 +23,6 @@ var (
 	ErrProgramDecides = errors.New("the running program decides about packets")
 	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set but no program is traced.
 	ErrNoVerdict = errors.New("no program decides about packets")
-	// ErrRunsProgram means that the interface already runs an XDP program, and BenchAttached needs
-	// its place. BenchProgram measures that program.
-	ErrRunsProgram = errors.New("the interface runs an XDP program that could be measured itself")
-	// ErrNoTraffic means that no packet came in while BenchAttached measured.
-	ErrNoTraffic = errors.New("no packet came in")
 	// ErrNotRunnable means that the kernel does not run the program on packets from user space.
 	ErrNotRunnable = errors.New("the kernel does not run the program on packets from user space")
 )

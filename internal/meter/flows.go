@@ -72,7 +72,7 @@ func flowBuckets(cpus int) int {
 // describeFlows sizes the table to `buckets` for each CPU, a power of two.
 func describeFlows(spec *ebpf.CollectionSpec, cpus, buckets int) error {
 	spec.Maps[protocolsMapFlows].MaxEntries = uint32(cpus * buckets)
-	var seeds [11]uint64
+	seeds := make([]uint64, spec.Variables[protocolsVarFlowSeeds].Size()/8)
 	for i := range seeds {
 		seeds[i] = rand.Uint64()
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,45 +14,33 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type flow_entry -type flow_bucket -type slots -type four_tally protocols ../../bpf/protocols.c
+//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type flow_entry -type flow_bucket -type slots protocols ../../bpf/protocols.c
 
-// A Variant is a way to count packets per protocol. All give the same numbers, except for Four.
-type Variant int
+// A Variant is a way to count packets per protocol. All give the same numbers.
+type Variant uint32
 
 const (
-	PerCPU Variant = iota // a per-CPU array with an entry for each protocol; the fastest by a little
-	Ultra                 // one struct per CPU with a slot for everything that is counted
-	Naive                 // one hash table for all CPUs, with atomic additions
-	Four                  // four counters per CPU: TCP, UDP and ICMP of IPv4, and others; only for Bench
+	// PerCPU is a per-CPU array with an entry for each protocol. It is the fastest by a little.
+	PerCPU = Variant(protocolsVariantPERCPU)
+	// Ultra is one struct per CPU with a slot for everything that is counted.
+	Ultra = Variant(protocolsVariantULTRA)
+	// Naive is one hash table for all CPUs, with atomic additions.
+	Naive = Variant(protocolsVariantNAIVE)
 )
 
-var (
-	// Variants has the variants that Protocols counts with, the slowest first.
-	Variants = []Variant{Naive, PerCPU, Ultra}
-	// BenchVariants has those that Bench measures.
-	BenchVariants = []Variant{Naive, PerCPU, Ultra, Four}
-)
+// Variants has all variants, the slowest first.
+var Variants = []Variant{Naive, PerCPU, Ultra}
 
-var variantNames = [...]string{PerCPU: "percpu", Ultra: "ultra", Naive: "naive", Four: "four"}
+var variantNames = [...]string{PerCPU: "percpu", Ultra: "ultra", Naive: "naive"}
 
 func (v Variant) String() string { return variantNames[v] }
 
-// ParseVariant reads the name of one of these variants.
-func ParseVariant(name string, of []Variant) (Variant, error) {
-	names := VariantNames(of)
-	if i := slices.Index(names, name); i >= 0 {
-		return of[i], nil
+// ParseVariant reads the name of a variant.
+func ParseVariant(name string) (Variant, error) {
+	if i := slices.Index(variantNames[:], name); i >= 0 {
+		return Variant(i), nil
 	}
-	last := len(names) - 1
-	return 0, fmt.Errorf("variant %q: must be %s or %s", name, strings.Join(names[:last], ", "), names[last])
-}
-
-// VariantNames returns the names of variants.
-func VariantNames(of []Variant) (names []string) {
-	for _, v := range of {
-		names = append(names, v.String())
-	}
-	return names
+	return 0, fmt.Errorf("variant %q: must be naive, percpu or ultra", name)
 }
 
 // ProtocolsOptions say where and what to count.
@@ -160,9 +147,9 @@ func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o Proto
 // program is the name of our own program that counts.
 func (o *ProtocolsOptions) program() string {
 	if o.Sent {
-		return "sent_" + o.Variant.String()
+		return protocolsProgCountSent
 	}
-	return o.Variant.String()
+	return protocolsProgCountXdp
 }
 
 // tracers are the names of our programs that trace another program. If the verdict decides what
@@ -170,9 +157,9 @@ func (o *ProtocolsOptions) program() string {
 // probeNames.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
-		return []string{"exit_" + o.Variant.String(), protocolsProgNoteEntry}
+		return []string{protocolsProgCountExit, protocolsProgNoteEntry}
 	}
-	return []string{"entry_" + o.Variant.String()}
+	return []string{protocolsProgCountEntry}
 }
 
 func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
@@ -207,17 +194,19 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
 		spec.Maps[protocolsMapNaiveTallies].MaxEntries = o.etherTypes
 	}
-	if err := spec.Variables[protocolsVarExtras].Set(uint32(extras)); err != nil {
-		return nil, fmt.Errorf("set %s: %w", protocolsVarExtras, err)
+	for name, value := range map[string]uint32{protocolsVarExtras: uint32(extras), protocolsVarChosen: uint32(o.Variant)} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
 	}
 	return spec, nil
 }
 
 // protocolMaps are the maps of protocols.c.
 type protocolMaps struct {
-	variant                                                      Variant
-	naive, percpu, ultra, four, ethertypes, size, flow, passages *ebpf.Map
-	flows                                                        flowTable
+	variant                                                Variant
+	naive, percpu, ultra, ethertypes, size, flow, passages *ebpf.Map
+	flows                                                  flowTable
 }
 
 // named are the maps by their names in protocols.c.
@@ -226,7 +215,6 @@ func (m *protocolMaps) named() map[string]**ebpf.Map {
 		protocolsMapNaiveTallies:  &m.naive,
 		protocolsMapPercpuTallies: &m.percpu,
 		protocolsMapUltraTallies:  &m.ultra,
-		protocolsMapFourTallies:   &m.four,
 		protocolsMapEthertypes:    &m.ethertypes,
 		protocolsMapSizes:         &m.size,
 		protocolsMapFlows:         &m.flow,
@@ -273,7 +261,7 @@ func (m *protocolMaps) mapFlows() error {
 
 func (m *protocolMaps) close() error {
 	errs := []error{m.flows.close()}
-	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.four, m.ethertypes, m.size, m.flow, m.passages} {
+	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.passages} {
 		errs = append(errs, one.Close()) // Close accepts a nil map
 	}
 	return errors.Join(errs...)

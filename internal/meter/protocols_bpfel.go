@@ -62,14 +62,6 @@ type protocolsFlowEntry struct {
 	Error   protocolsTally
 }
 
-type protocolsFourTally struct {
-	_     structs.HostLayout
-	Tcp   uint64
-	Udp   uint64
-	Icmp  uint64
-	Other uint64
-}
-
 type protocolsLimit uint32
 
 const (
@@ -95,52 +87,42 @@ type protocolsTally struct {
 	Bytes   uint64
 }
 
+type protocolsVariant uint32
+
+const (
+	protocolsVariantPERCPU protocolsVariant = 0
+	protocolsVariantULTRA  protocolsVariant = 1
+	protocolsVariantNAIVE  protocolsVariant = 2
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	protocolsMapEthertypes     = "ethertypes"
-	protocolsMapFlows          = "flows"
-	protocolsMapFourTallies    = "four_tallies"
-	protocolsMapNaiveTallies   = "naive_tallies"
-	protocolsMapPassages       = "passages"
-	protocolsMapPercpuTallies  = "percpu_tallies"
-	protocolsMapSizes          = "sizes"
-	protocolsMapUltraTallies   = "ultra_tallies"
-	protocolsProgEmpty         = "empty"
-	protocolsProgEntryNaive    = "entry_naive"
-	protocolsProgEntryPercpu   = "entry_percpu"
-	protocolsProgEntryUltra    = "entry_ultra"
-	protocolsProgExitNaive     = "exit_naive"
-	protocolsProgExitPercpu    = "exit_percpu"
-	protocolsProgExitUltra     = "exit_ultra"
-	protocolsProgFour          = "four"
-	protocolsProgFreshNaive    = "fresh_naive"
-	protocolsProgFreshPercpu   = "fresh_percpu"
-	protocolsProgFreshUltra    = "fresh_ultra"
-	protocolsProgNaive         = "naive"
-	protocolsProgNoteEntry     = "note_entry"
-	protocolsProgPercpu        = "percpu"
-	protocolsProgSampledFour   = "sampled_four"
-	protocolsProgSampledNaive  = "sampled_naive"
-	protocolsProgSampledPercpu = "sampled_percpu"
-	protocolsProgSampledUltra  = "sampled_ultra"
-	protocolsProgSentNaive     = "sent_naive"
-	protocolsProgSentPercpu    = "sent_percpu"
-	protocolsProgSentUltra     = "sent_ultra"
-	protocolsProgUltra         = "ultra"
-	protocolsVarClassType      = "class_type"
-	protocolsVarExtraType      = "extra_type"
-	protocolsVarExtras         = "extras"
-	protocolsVarFlowBuckets    = "flow_buckets"
-	protocolsVarFlowEntryType  = "flow_entry_type"
-	protocolsVarFlowSeeds      = "flow_seeds"
-	protocolsVarLimitType      = "limit_type"
-	protocolsVarSampled        = "sampled"
-	protocolsVarTracedIfindex  = "traced_ifindex"
-	protocolsVarTracedLower    = "traced_lower"
-	protocolsVarTracedNetns    = "traced_netns"
-	protocolsVarVerdicts       = "verdicts"
+	protocolsMapEthertypes    = "ethertypes"
+	protocolsMapFlows         = "flows"
+	protocolsMapNaiveTallies  = "naive_tallies"
+	protocolsMapPassages      = "passages"
+	protocolsMapPercpuTallies = "percpu_tallies"
+	protocolsMapSizes         = "sizes"
+	protocolsMapUltraTallies  = "ultra_tallies"
+	protocolsProgCountEntry   = "count_entry"
+	protocolsProgCountExit    = "count_exit"
+	protocolsProgCountSent    = "count_sent"
+	protocolsProgCountXdp     = "count_xdp"
+	protocolsProgNoteEntry    = "note_entry"
+	protocolsVarChosen        = "chosen"
+	protocolsVarClassType     = "class_type"
+	protocolsVarExtraType     = "extra_type"
+	protocolsVarExtras        = "extras"
+	protocolsVarFlowBuckets   = "flow_buckets"
+	protocolsVarFlowEntryType = "flow_entry_type"
+	protocolsVarFlowSeeds     = "flow_seeds"
+	protocolsVarLimitType     = "limit_type"
+	protocolsVarTracedIfindex = "traced_ifindex"
+	protocolsVarTracedLower   = "traced_lower"
+	protocolsVarTracedNetns   = "traced_netns"
+	protocolsVarVerdicts      = "verdicts"
 )
 
 // loadProtocols returns the embedded CollectionSpec for protocols.
@@ -185,28 +167,11 @@ type protocolsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type protocolsProgramSpecs struct {
-	Empty         *ebpf.ProgramSpec `ebpf:"empty"`
-	EntryNaive    *ebpf.ProgramSpec `ebpf:"entry_naive"`
-	EntryPercpu   *ebpf.ProgramSpec `ebpf:"entry_percpu"`
-	EntryUltra    *ebpf.ProgramSpec `ebpf:"entry_ultra"`
-	ExitNaive     *ebpf.ProgramSpec `ebpf:"exit_naive"`
-	ExitPercpu    *ebpf.ProgramSpec `ebpf:"exit_percpu"`
-	ExitUltra     *ebpf.ProgramSpec `ebpf:"exit_ultra"`
-	Four          *ebpf.ProgramSpec `ebpf:"four"`
-	FreshNaive    *ebpf.ProgramSpec `ebpf:"fresh_naive"`
-	FreshPercpu   *ebpf.ProgramSpec `ebpf:"fresh_percpu"`
-	FreshUltra    *ebpf.ProgramSpec `ebpf:"fresh_ultra"`
-	Naive         *ebpf.ProgramSpec `ebpf:"naive"`
-	NoteEntry     *ebpf.ProgramSpec `ebpf:"note_entry"`
-	Percpu        *ebpf.ProgramSpec `ebpf:"percpu"`
-	SampledFour   *ebpf.ProgramSpec `ebpf:"sampled_four"`
-	SampledNaive  *ebpf.ProgramSpec `ebpf:"sampled_naive"`
-	SampledPercpu *ebpf.ProgramSpec `ebpf:"sampled_percpu"`
-	SampledUltra  *ebpf.ProgramSpec `ebpf:"sampled_ultra"`
-	SentNaive     *ebpf.ProgramSpec `ebpf:"sent_naive"`
-	SentPercpu    *ebpf.ProgramSpec `ebpf:"sent_percpu"`
-	SentUltra     *ebpf.ProgramSpec `ebpf:"sent_ultra"`
-	Ultra         *ebpf.ProgramSpec `ebpf:"ultra"`
+	CountEntry *ebpf.ProgramSpec `ebpf:"count_entry"`
+	CountExit  *ebpf.ProgramSpec `ebpf:"count_exit"`
+	CountSent  *ebpf.ProgramSpec `ebpf:"count_sent"`
+	CountXdp   *ebpf.ProgramSpec `ebpf:"count_xdp"`
+	NoteEntry  *ebpf.ProgramSpec `ebpf:"note_entry"`
 }
 
 // protocolsMapSpecs contains maps before they are loaded into the kernel.
@@ -215,7 +180,6 @@ type protocolsProgramSpecs struct {
 type protocolsMapSpecs struct {
 	Ethertypes    *ebpf.MapSpec `ebpf:"ethertypes"`
 	Flows         *ebpf.MapSpec `ebpf:"flows"`
-	FourTallies   *ebpf.MapSpec `ebpf:"four_tallies"`
 	NaiveTallies  *ebpf.MapSpec `ebpf:"naive_tallies"`
 	Passages      *ebpf.MapSpec `ebpf:"passages"`
 	PercpuTallies *ebpf.MapSpec `ebpf:"percpu_tallies"`
@@ -227,6 +191,7 @@ type protocolsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type protocolsVariableSpecs struct {
+	Chosen        *ebpf.VariableSpec `ebpf:"chosen"`
 	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
 	ExtraType     *ebpf.VariableSpec `ebpf:"extra_type"`
 	Extras        *ebpf.VariableSpec `ebpf:"extras"`
@@ -234,7 +199,6 @@ type protocolsVariableSpecs struct {
 	FlowEntryType *ebpf.VariableSpec `ebpf:"flow_entry_type"`
 	FlowSeeds     *ebpf.VariableSpec `ebpf:"flow_seeds"`
 	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
-	Sampled       *ebpf.VariableSpec `ebpf:"sampled"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -263,7 +227,6 @@ func (o *protocolsObjects) Close() error {
 type protocolsMaps struct {
 	Ethertypes    *ebpf.Map `ebpf:"ethertypes"`
 	Flows         *ebpf.Map `ebpf:"flows"`
-	FourTallies   *ebpf.Map `ebpf:"four_tallies"`
 	NaiveTallies  *ebpf.Map `ebpf:"naive_tallies"`
 	Passages      *ebpf.Map `ebpf:"passages"`
 	PercpuTallies *ebpf.Map `ebpf:"percpu_tallies"`
@@ -275,7 +238,6 @@ func (m *protocolsMaps) Close() error {
 	return _ProtocolsClose(
 		m.Ethertypes,
 		m.Flows,
-		m.FourTallies,
 		m.NaiveTallies,
 		m.Passages,
 		m.PercpuTallies,
@@ -288,6 +250,7 @@ func (m *protocolsMaps) Close() error {
 //
 // It can be passed to loadProtocolsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type protocolsVariables struct {
+	Chosen        *ebpf.Variable `ebpf:"chosen"`
 	ClassType     *ebpf.Variable `ebpf:"class_type"`
 	ExtraType     *ebpf.Variable `ebpf:"extra_type"`
 	Extras        *ebpf.Variable `ebpf:"extras"`
@@ -295,7 +258,6 @@ type protocolsVariables struct {
 	FlowEntryType *ebpf.Variable `ebpf:"flow_entry_type"`
 	FlowSeeds     *ebpf.Variable `ebpf:"flow_seeds"`
 	LimitType     *ebpf.Variable `ebpf:"limit_type"`
-	Sampled       *ebpf.Variable `ebpf:"sampled"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
@@ -306,54 +268,20 @@ type protocolsVariables struct {
 //
 // It can be passed to loadProtocolsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type protocolsPrograms struct {
-	Empty         *ebpf.Program `ebpf:"empty"`
-	EntryNaive    *ebpf.Program `ebpf:"entry_naive"`
-	EntryPercpu   *ebpf.Program `ebpf:"entry_percpu"`
-	EntryUltra    *ebpf.Program `ebpf:"entry_ultra"`
-	ExitNaive     *ebpf.Program `ebpf:"exit_naive"`
-	ExitPercpu    *ebpf.Program `ebpf:"exit_percpu"`
-	ExitUltra     *ebpf.Program `ebpf:"exit_ultra"`
-	Four          *ebpf.Program `ebpf:"four"`
-	FreshNaive    *ebpf.Program `ebpf:"fresh_naive"`
-	FreshPercpu   *ebpf.Program `ebpf:"fresh_percpu"`
-	FreshUltra    *ebpf.Program `ebpf:"fresh_ultra"`
-	Naive         *ebpf.Program `ebpf:"naive"`
-	NoteEntry     *ebpf.Program `ebpf:"note_entry"`
-	Percpu        *ebpf.Program `ebpf:"percpu"`
-	SampledFour   *ebpf.Program `ebpf:"sampled_four"`
-	SampledNaive  *ebpf.Program `ebpf:"sampled_naive"`
-	SampledPercpu *ebpf.Program `ebpf:"sampled_percpu"`
-	SampledUltra  *ebpf.Program `ebpf:"sampled_ultra"`
-	SentNaive     *ebpf.Program `ebpf:"sent_naive"`
-	SentPercpu    *ebpf.Program `ebpf:"sent_percpu"`
-	SentUltra     *ebpf.Program `ebpf:"sent_ultra"`
-	Ultra         *ebpf.Program `ebpf:"ultra"`
+	CountEntry *ebpf.Program `ebpf:"count_entry"`
+	CountExit  *ebpf.Program `ebpf:"count_exit"`
+	CountSent  *ebpf.Program `ebpf:"count_sent"`
+	CountXdp   *ebpf.Program `ebpf:"count_xdp"`
+	NoteEntry  *ebpf.Program `ebpf:"note_entry"`
 }
 
 func (p *protocolsPrograms) Close() error {
 	return _ProtocolsClose(
-		p.Empty,
-		p.EntryNaive,
-		p.EntryPercpu,
-		p.EntryUltra,
-		p.ExitNaive,
-		p.ExitPercpu,
-		p.ExitUltra,
-		p.Four,
-		p.FreshNaive,
-		p.FreshPercpu,
-		p.FreshUltra,
-		p.Naive,
+		p.CountEntry,
+		p.CountExit,
+		p.CountSent,
+		p.CountXdp,
 		p.NoteEntry,
-		p.Percpu,
-		p.SampledFour,
-		p.SampledNaive,
-		p.SampledPercpu,
-		p.SampledUltra,
-		p.SentNaive,
-		p.SentPercpu,
-		p.SentUltra,
-		p.Ultra,
 	)
 }
 

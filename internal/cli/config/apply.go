@@ -94,8 +94,8 @@ func byFlag(all []settings.Setting) (flags []flagSettings) {
 }
 
 // A fit tells which commands take the values that are set for a flag. Several commands may have a
-// flag of one name that takes different things: --sample takes auto in a capture, and only numbers
-// in bench. A setting is for those commands that take all of its values.
+// flag of one name that takes different things: --count takes nothing in a capture, and a number in
+// the counters. A setting is for those commands that take all of its values.
 type fit struct {
 	takers   []string
 	refusals map[string]error // of the others that have the flag

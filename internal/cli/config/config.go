@@ -25,8 +25,8 @@ machine's file.
   snapshot-length = 128          in ~/.config/xdpcap/config or /etc/xdpcap.conf; lines that begin
                                  with # are comments
 
-A setting applies to every command whose flag takes the value: sample = auto applies to the
-capture, but not to bench, which takes numbers. The table names these commands; xdpcap is the
+A setting applies to every command whose flag takes the value: count = 10 applies to the counters,
+but not to the capture, whose --count takes no number. The table names these commands; xdpcap is the
 capture. A value that no command takes is an error. Set a flag without a value to true or false, and
 --verbose to a number. Give a flag that may be repeated one line in the file for each value.
 XDPCAP_CONFIG=FILE reads that file instead of both; XDPCAP_CONFIG=/dev/null reads none.

@@ -51,8 +51,6 @@ var remedies = []struct {
 	{kind: meter.ErrNotCountable, words: "detach that program, and xdpcap brings one of its own", join: "; or "},
 	{kind: meter.ErrProgramDecides, words: "omit --action to count its verdicts"},
 	{kind: meter.ErrNoVerdict, words: "omit --verdict"},
-	{kind: meter.ErrRunsProgram, words: "measure that one with --program and its id, instead of -i", join: "; "},
-	{kind: meter.ErrNoTraffic, words: "let another machine send, choose a longer --duration, or omit -i", join: "; "},
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},

@@ -70,6 +70,20 @@ var configs = []config{
 		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
 }
 
+// counterConfigs are the counter commands whose programs are measured; what is the command, with
+// the variant or the addition that is measured. args are needed besides.
+var counterConfigs = []struct {
+	what string
+	args []string
+}{
+	{what: "stats", args: []string{"--action", "drop", "--yes"}},
+	{what: "count"},
+	{what: "count --variant ultra"},
+	{what: "count --variant naive"},
+	{what: "count --sizes"},
+	{what: "count --flows 10"},
+}
+
 // ringBytes is how much a ring holds by default, and ringPart is the part that is filled at a time.
 const (
 	ringBytes = 8 << 20

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -257,13 +258,10 @@ func (l *lab) costings(ctx context.Context, programs []*program) (all []*costing
 			}
 		}
 	}
-	for _, args := range [][]string{
-		{"stats", "-i", rxName, "--action", "drop", "--yes", "--interval", "1h"},
-		{"count", "-i", rxName, "--interval", "1h"},
-	} {
+	for _, c := range counterConfigs {
 		for _, p := range programs {
-			t := quietTool(append([]string{p.path}, args...)...)
-			add(p, Cost{What: args[0], Bytes: short, Command: t.commandLine()}, func() ([]float64, error) {
+			t := quietTool(append(append([]string{p.path}, strings.Fields(c.what)...), append(c.args, "-i", rxName, "--interval", "1h")...)...)
+			add(p, Cost{What: c.what, Bytes: short, Command: t.commandLine()}, func() ([]float64, error) {
 				return l.counterCost(ctx, &t)
 			})
 		}

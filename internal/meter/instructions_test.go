@@ -2,10 +2,26 @@ package meter
 
 import (
 	"fmt"
+	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
+
+// The variants without a hash table stay below 50 instructions for a common packet.
+func TestHotPath(t *testing.T) {
+	for _, v := range Variants {
+		b := newCountBench(t, ProtocolsOptions{Variant: v})
+		all, hot, err := instructions(b.prog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%v: %d instructions, at most %d for a common packet", v, all, hot)
+		if hot == 0 || hot > all || v != Naive && hot >= 50 {
+			t.Errorf("%v: %d instructions for a common packet", v, hot)
+		}
+	}
+}
 
 // instructions counts the instructions of a loaded program after the verifier's changes. all is
 // their number; hot is the most that one packet can run without calling another BPF function, or 0
@@ -73,4 +89,32 @@ func mainFunction(insns asm.Instructions) (main asm.Instructions, size int) {
 		}
 	}
 	return insns, position
+}
+
+// The longest path omits paths that call other functions, which only rare packets take.
+func TestLongestPath(t *testing.T) {
+	jump := func(off int16) asm.Instruction {
+		i := asm.JEq.Imm(asm.R1, 0, "")
+		i.Offset = off
+		return i
+	}
+	call := asm.Call.Label("")
+	call.Constant = 0
+	call.Offset = 3 // the distance to the function after the exit, in the form the kernel shows
+	for _, test := range []struct {
+		name  string
+		insns asm.Instructions
+		want  int
+	}{
+		{"straight", asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, 2},
+		{"a long constant is one", asm.Instructions{asm.LoadImm(asm.R1, 1, asm.DWord), jump(1), asm.Mov.Imm(asm.R0, 2), asm.Return()}, 4},
+		{"jump over", asm.Instructions{jump(2), asm.Mov.Imm(asm.R0, 1), asm.Mov.Imm(asm.R0, 2), asm.Return()}, 4},
+		{"function", asm.Instructions{jump(3), asm.Mov.Imm(asm.R0, 1), call, asm.Mov.Imm(asm.R0, 2), asm.Return(),
+			asm.Mov.Imm(asm.R0, 0), asm.Mov.Imm(asm.R0, 0), asm.Return()}, 2},
+		{"loop", asm.Instructions{asm.Mov.Imm(asm.R0, 2), jump(-2), asm.Return()}, 0},
+	} {
+		if got := longestPath(test.insns); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
 }
