@@ -175,10 +175,6 @@ type Source struct {
 	Asked   []string // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
 	Target  Program  // at Entry and Exit: the traced program
 
-	// TargetOwner is the other xdpcap process that attached that program, as `process 17 (xdpcap -i
-	// eth0)`; "" if no such process is known.
-	TargetOwner string
-
 	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact" with the
 	// number of other filters that run before it, if any. NetAdmin says that detaching needs
 	// CAP_NET_ADMIN, as with clsact.

@@ -27,8 +27,7 @@ type traceHook struct {
 	target xdp.Target
 	traced constants // which of the target's packets are recorded
 	filter packetFilter
-	atExit bool   // Options.FilterAtExit
-	owner  string // Source.TargetOwner
+	atExit bool // Options.FilterAtExit
 
 	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
 	// exits are recorded.
@@ -57,7 +56,7 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 		return nil, err
 	}
 	for _, target := range targets {
-		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit, owner: target.Owner()}
+		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
 			h.entry = h.newSource(p.ifi, Entry)
 		}
@@ -71,7 +70,7 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 
 func (h *traceHook) newSource(ifi xdp.Interface, at Hook) *Source {
 	s := newSource(ifi, at)
-	s.Target, s.TargetOwner = Program(h.target.Program), h.owner
+	s.Target = Program(h.target.Program)
 	return &s
 }
 

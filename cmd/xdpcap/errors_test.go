@@ -172,8 +172,8 @@ func TestTracingRefused(t *testing.T) {
 	first := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	for _, args := range []string{"-i rx0 -w /dev/null", "stats -i rx0"} {
 		status, stderr = start(t, pair.Rx, nil, strings.Fields(args)...).wait()
-		if status != 1 || !strings.Contains(stderr, " of "+first.name()+": this kernel refuses") ||
-			!strings.Contains(stderr, "despite the capabilities: stop that xdpcap first, or ") {
+		if status != 1 || !strings.Contains(stderr, "trace XDP program sample_") || !strings.Contains(stderr, ": this kernel refuses") ||
+			!strings.Contains(stderr, "despite the capabilities: stop the xdpcap that attached it first, or ") {
 			t.Errorf("%s beside another capture: exit status %d: %s", args, status, stderr)
 		}
 	}

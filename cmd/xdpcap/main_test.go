@@ -136,11 +136,6 @@ func (p *process) said() string {
 	return p.stderr.String()
 }
 
-// name is how another xdpcap names this one.
-func (p *process) name() string {
-	return fmt.Sprintf("process %d (%s)", p.cmd.Process.Pid, strings.Join(p.cmd.Args, " "))
-}
-
 // listening runs xdpcap until it captures.
 func listening(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *process {
 	t.Helper()

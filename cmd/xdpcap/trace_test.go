@@ -480,7 +480,7 @@ func TestTailCall(t *testing.T) {
 	}
 }
 
-// A second xdpcap on an interface says who the first one is, and traces that one's program.
+// A second xdpcap on an interface traces the program of the first.
 func TestTraceAnotherXdpcap(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -490,9 +490,7 @@ func TestTraceAnotherXdpcap(t *testing.T) {
 	frames := [][]byte{testnet.UDPFrame(64, 0), testnet.UDPFrame(64, 1)}
 	testnet.Send(t, pair, frames...)
 	for _, p := range []*process{third, second} {
-		if said := p.interrupt(); strings.Count(said, " of "+first.name()+" stays, and is traced") != 1 {
-			t.Errorf("%v does not say who the first one is: %s", p.cmd.Args[1:], said)
-		}
+		p.interrupt()
 	}
 	first.interrupt()
 	for _, p := range []*process{first, second} {

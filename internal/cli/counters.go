@@ -74,7 +74,6 @@ func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, o
 			err = closing
 		}
 	}()
-	tellOwners(all)
 	needs := capabilitiesOf(all)
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
@@ -112,15 +111,6 @@ func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
 		needs = append(needs, c.Capabilities()...)
 	}
 	return needs
-}
-
-// tellOwners says whose programs are traced, where another xdpcap has attached them.
-func tellOwners[S any](all []*counters[S]) {
-	for _, c := range all {
-		if traced, ok := c.openMeter.(interface{ Program() xdp.Program }); ok && traced.Program().Owner() != "" {
-			frame.Say(frame.Stderr, "XDP program %s stays, and is traced", traced.Program().WithOwner())
-		}
-	}
 }
 
 // openCounters opens the counters of all interfaces, or none.

@@ -23,7 +23,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		case src.Hook == capture.TailCall:
 			frame.Say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
 		case src.Hook.Traces():
-			frame.Say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, targetOf(src), src.Hook)
+			frame.Say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			frame.Say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
 		}
@@ -39,14 +39,6 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 	}
 	frame.Say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
 		labels(sources), modes(sources), o.SnapLen)
-}
-
-// targetOf names the program that is traced and, where it is that of another xdpcap, who that is.
-func targetOf(src capture.Source) string {
-	if src.TargetOwner == "" {
-		return src.Target.String()
-	}
-	return src.Target.String() + " of " + src.TargetOwner
 }
 
 // driverOf names the driver of an interface, or the interface alone where it has none, as loopback.

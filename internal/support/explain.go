@@ -83,9 +83,9 @@ func ExplainPromiscuous(tried string, err error) error {
 func ExplainTracer(err error, target xdp.Program) error {
 	explained := explainTracing(err)
 	if e := (*xdp.TracingError)(nil); isSampler(target.Name) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
-		e.Remedy, e.Kind = "stop that xdpcap first, or "+e.Remedy, ErrAnotherCapture
+		e.Remedy, e.Kind = "stop the xdpcap that attached it first, or "+e.Remedy, ErrAnotherCapture
 	}
-	return fmt.Errorf("trace XDP program %s: %w", target.WithOwner(), explained)
+	return fmt.Errorf("trace XDP program %v: %w", target, explained)
 }
 
 // isSampler tells whether a capture at the XDP hook uses this program name. The second name is for

@@ -74,8 +74,8 @@ func busy(ifi Interface) error {
 	if err != nil || len(now.Programs) == 0 {
 		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
-	return Kind(ErrBusy, "%s already runs an XDP program, %s, attached just now: try again",
-		ifi.Name, now.Programs[0].WithOwner())
+	return Kind(ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
+		ifi.Name, now.Programs[0])
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
