@@ -9,8 +9,8 @@
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *
- * Each program exists twice: sample_NAME samples, and count_NAME also runs companions. These are
- * other people's programs; they see every packet that the account counts as seen.
+ * Each program can also run companions. These are other people's programs; they see every packet
+ * that the account counts as seen.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -162,6 +162,9 @@ volatile const __u64 packet_cost = 0;
 /* Packets with one of the first verdict_count verdicts are kept; without any, all are. */
 volatile const __u32 verdicts[MAX_VERDICTS] = {};
 volatile const __u32 verdict_count = 0;
+
+/* Whether there are companions. */
+volatile const bool accompanied = false;
 
 /* Only the tracers read these. */
 volatile const bool recording_entry = false;
@@ -683,19 +686,9 @@ int sample_xdp(struct xdp_md *ctx)
 	struct account *account = find_account();
 	__u32 returned = verdict;
 
-	if (account)
-		sample_packet(ctx, account, returned);
-	return returned;
-}
-
-SEC("xdp.frags")
-int count_xdp(struct xdp_md *ctx)
-{
-	struct account *account = find_account();
-	__u32 returned = verdict;
-
 	if (account) {
-		run_first(ctx);
+		if (accompanied)
+			run_first(ctx);
 		sample_packet(ctx, account, returned);
 	}
 	return returned;
@@ -749,19 +742,9 @@ int sample_card(struct xdp_md *ctx)
 	struct account *account = find_account();
 	__u32 returned = verdict;
 
-	if (account)
-		sample_with_card(ctx, account, returned);
-	return returned;
-}
-
-SEC("xdp.frags")
-int count_card(struct xdp_md *ctx)
-{
-	struct account *account = find_account();
-	__u32 returned = verdict;
-
 	if (account) {
-		run_first(ctx);
+		if (accompanied)
+			run_first(ctx);
 		sample_with_card(ctx, account, returned);
 	}
 	return returned;
@@ -859,22 +842,11 @@ int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
 
 	if (!passage || !account || is_closed())
 		return 0;
+	if (accompanied)
+		run_first(ctx);
 	sample_entry(xdp, passage, account);
-	note_entered(passage);
-	return 0;
-}
-
-SEC("fentry/xdp")
-int BPF_PROG(count_fentry, struct xdp_buff *xdp)
-{
-	struct passage *passage = find_passage(xdp);
-	struct account *account = find_account();
-
-	if (!passage || !account || is_closed())
-		return 0;
-	run_first(ctx);
-	sample_entry(xdp, passage, account);
-	run_last(ctx);
+	if (accompanied)
+		run_last(ctx);
 	note_entered(passage);
 	return 0;
 }
@@ -900,38 +872,29 @@ static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *pa
 		emit_traced(xdp, account, passage->packets, returned, run_time);
 }
 
-SEC("fexit/xdp")
-int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
-{
-	struct passage *passage = find_passage(xdp);
-	struct account *account = find_account();
-
-	/* A packet that entered before fentry was attached belongs to no capture. */
-	if (passage && account && passage->decision != UNDECIDED)
-		sample_exit(xdp, passage, account, returned);
-	return 0;
-}
-
 /*
- * count_fexit also exists if exits are not recorded. Then `source` is not the exit's. The first
- * companions run for every exit, so that little time passes before they run.
+ * With companions sample_fexit runs even if exits are not recorded. Then `source` is not the
+ * exit's. The first companions run for every exit, so that little time passes before they run.
  */
 SEC("fexit/xdp")
-int BPF_PROG(count_fexit, struct xdp_buff *xdp, int returned)
+int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 {
 	struct passage *passage;
 	struct account *account;
 
-	run_first(ctx);
+	if (accompanied)
+		run_first(ctx);
 	passage = find_passage(xdp);
 	account = find_account();
+	/* A packet that entered before fentry was attached belongs to no capture. */
 	if (!passage || !account || passage->decision == UNDECIDED)
 		return 0;
 	if (recording_exit)
 		sample_exit(xdp, passage, account, returned);
 	else
 		passage->decision = UNDECIDED;
-	run_last(ctx);
+	if (accompanied)
+		run_last(ctx);
 	return 0;
 }
 
@@ -964,18 +927,9 @@ int sample_egress(struct __sk_buff *skb)
 {
 	struct account *account = find_account();
 
-	if (account)
-		sample_sent(skb, account);
-	return TC_ACT_UNSPEC;
-}
-
-SEC("tc")
-int count_egress(struct __sk_buff *skb)
-{
-	struct account *account = find_account();
-
 	if (account) {
-		run_first(skb);
+		if (accompanied)
+			run_first(skb);
 		sample_sent(skb, account);
 	}
 	return TC_ACT_UNSPEC;

@@ -33,14 +33,6 @@ type Companions struct {
 
 func (c *Companions) isNone() bool { return len(c.First)+len(c.Last) == 0 }
 
-// program chooses between a program of bpf/sampler.c and its twin that calls companions.
-func (c *Companions) program(sample, count string) string {
-	if c.isNone() {
-		return sample
-	}
-	return count
-}
-
 // The functions of bpf/sampler.c that call companions.
 const (
 	firstStub = "run_first"

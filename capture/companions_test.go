@@ -105,7 +105,7 @@ func TestCompanionsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.with.join(spec.Programs[samplerProgCountXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.with.join(spec.Programs[samplerProgSampleXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

@@ -43,7 +43,7 @@ func (h *egressHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	h.program, err = k.load(loading{
-		name:   with.program(samplerProgSampleEgress, samplerProgCountEgress),
+		name:   samplerProgSampleEgress,
 		filter: h.filter, with: with,
 		own: constants{
 			samplerVarSource: first,

@@ -99,14 +99,8 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	// Even if only exits have companions, fentry must be the twin that runs them: a packet's exit
-	// companions run only if its entry was seen.
-	fentry := samplerProgSampleFentry
-	if !entry.isNone() || !exit.isNone() {
-		fentry = samplerProgCountFentry
-	}
 	k.closes = true
-	if h.fentry, err = h.loadTracer(k, fentry, filters[0], entry, first, index, nil); err != nil {
+	if h.fentry, err = h.loadTracer(k, samplerProgSampleFentry, filters[0], entry, first, index, nil); err != nil {
 		return err
 	}
 	if h.entry != nil {
@@ -121,8 +115,7 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	if h.exit != nil && h.entry != nil {
 		first++
 	}
-	name := exit.program(samplerProgSampleFexit, samplerProgCountFexit)
-	if h.fexit, err = h.loadTracer(k, name, filters[1], exit, first, index, fexit); err != nil || h.exit == nil {
+	if h.fexit, err = h.loadTracer(k, samplerProgSampleFexit, filters[1], exit, first, index, fexit); err != nil || h.exit == nil {
 		return err
 	}
 	h.exit.Sampler, err = h.fexit.info()

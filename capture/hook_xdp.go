@@ -70,7 +70,7 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 		asking := maps.Clone(own)
 		maps.Copy(asking, h.asks.constants())
 		h.program, err = k.load(loading{
-			name:   with.program(samplerProgSampleCard, samplerProgCountCard),
+			name:   samplerProgSampleCard,
 			filter: h.filter, with: with, own: asking,
 			adjust: func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) },
 		})
@@ -82,7 +82,7 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 	}
 	if h.asks.isNone() {
 		h.program, err = k.load(loading{
-			name:   with.program(samplerProgSampleXdp, samplerProgCountXdp),
+			name:   samplerProgSampleXdp,
 			filter: h.filter, with: with, own: own,
 		})
 	}

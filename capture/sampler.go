@@ -169,6 +169,7 @@ func (k *sampler) load(l loading) (program, error) {
 	name, f := l.name, l.filter
 	spec := k.spec.Copy()
 	values := k.constants(f)
+	values[samplerVarAccompanied] = !l.with.isNone()
 	maps.Copy(values, l.own)
 	for name, value := range values {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -129,17 +129,13 @@ const (
 	samplerMapRates             = "rates"
 	samplerMapRings             = "rings"
 	samplerMapSamples           = "samples"
-	samplerProgCountCard        = "count_card"
-	samplerProgCountEgress      = "count_egress"
-	samplerProgCountFentry      = "count_fentry"
-	samplerProgCountFexit       = "count_fexit"
-	samplerProgCountXdp         = "count_xdp"
 	samplerProgEndPoll          = "end_poll"
 	samplerProgSampleCard       = "sample_card"
 	samplerProgSampleEgress     = "sample_egress"
 	samplerProgSampleFentry     = "sample_fentry"
 	samplerProgSampleFexit      = "sample_fexit"
 	samplerProgSampleXdp        = "sample_xdp"
+	samplerVarAccompanied       = "accompanied"
 	samplerVarAskingHash        = "asking_hash"
 	samplerVarAskingTag         = "asking_tag"
 	samplerVarAskingTime        = "asking_time"
@@ -217,11 +213,6 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
-	CountCard    *ebpf.ProgramSpec `ebpf:"count_card"`
-	CountEgress  *ebpf.ProgramSpec `ebpf:"count_egress"`
-	CountFentry  *ebpf.ProgramSpec `ebpf:"count_fentry"`
-	CountFexit   *ebpf.ProgramSpec `ebpf:"count_fexit"`
-	CountXdp     *ebpf.ProgramSpec `ebpf:"count_xdp"`
 	EndPoll      *ebpf.ProgramSpec `ebpf:"end_poll"`
 	SampleCard   *ebpf.ProgramSpec `ebpf:"sample_card"`
 	SampleEgress *ebpf.ProgramSpec `ebpf:"sample_egress"`
@@ -250,6 +241,7 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	Accompanied       *ebpf.VariableSpec `ebpf:"accompanied"`
 	AskingHash        *ebpf.VariableSpec `ebpf:"asking_hash"`
 	AskingTag         *ebpf.VariableSpec `ebpf:"asking_tag"`
 	AskingTime        *ebpf.VariableSpec `ebpf:"asking_time"`
@@ -336,6 +328,7 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	Accompanied       *ebpf.Variable `ebpf:"accompanied"`
 	AskingHash        *ebpf.Variable `ebpf:"asking_hash"`
 	AskingTag         *ebpf.Variable `ebpf:"asking_tag"`
 	AskingTime        *ebpf.Variable `ebpf:"asking_time"`
@@ -375,11 +368,6 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
-	CountCard    *ebpf.Program `ebpf:"count_card"`
-	CountEgress  *ebpf.Program `ebpf:"count_egress"`
-	CountFentry  *ebpf.Program `ebpf:"count_fentry"`
-	CountFexit   *ebpf.Program `ebpf:"count_fexit"`
-	CountXdp     *ebpf.Program `ebpf:"count_xdp"`
 	EndPoll      *ebpf.Program `ebpf:"end_poll"`
 	SampleCard   *ebpf.Program `ebpf:"sample_card"`
 	SampleEgress *ebpf.Program `ebpf:"sample_egress"`
@@ -390,11 +378,6 @@ type samplerPrograms struct {
 
 func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
-		p.CountCard,
-		p.CountEgress,
-		p.CountFentry,
-		p.CountFexit,
-		p.CountXdp,
 		p.EndPoll,
 		p.SampleCard,
 		p.SampleEgress,

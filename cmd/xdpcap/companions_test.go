@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -193,8 +194,9 @@ func TestCompanionsSeeAll(t *testing.T) {
 		args     []string
 		captured uint64
 		sent     uint64 // counted at egress
+		within   uint64 // each CPU draws from its own packets, so its last group may have one more or less
 	}{
-		{args: []string{"--sample", "3"}, captured: frames / 3},
+		{args: []string{"--sample", "3"}, captured: frames / 3, within: uint64(runtime.NumCPU()) - 1},
 		{args: []string{"tcp"}},
 		{args: []string{"--sample-flows", "2", "--first", "1", "udp"}, captured: 1},
 		{args: []string{"-Q", "inout", "--snapshot-length", "60"}, captured: frames + 2, sent: 2},
@@ -221,7 +223,7 @@ func TestCompanionsSeeAll(t *testing.T) {
 			}
 			s := account(t, p.interrupt())
 			_, count, _ := packetsOf(s.CompanionKeys)
-			if n := frames + c.sent; s.Seen != n || count != n || c.captured > 1 && s.Captured != c.captured || s.Captured > c.captured {
+			if n := frames + c.sent; s.Seen != n || count != n || c.captured > 1 && s.Captured+c.within < c.captured || s.Captured > c.captured+c.within {
 				t.Errorf("%d seen, %d counted, %d captured; want %d and %d", s.Seen, count, s.Captured, n, c.captured)
 			}
 		})
