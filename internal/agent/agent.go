@@ -1,5 +1,5 @@
 // Package agent is an sFlow agent: an output that sends what a session captures to an sFlow
-// collector, with the counters of interfaces and host.
+// collector, with the counters of interfaces.
 package agent
 
 import (
@@ -28,7 +28,7 @@ type Options struct {
 	Address   netip.Addr    // the agent's; not valid = the source address of datagrams to the collector
 	SubAgent  uint32        // 0 = the index of the session's first interface
 	Header    int           // at most this many bytes of each packet; 0 = DefaultHeader
-	Interval  time.Duration // how often counters of the interfaces and of the host are sent; 0 = never
+	Interval  time.Duration // how often counters of the interfaces are sent; 0 = never
 
 	// Notice, if not nil, is called once when datagrams no longer arrive. It is called by the
 	// goroutine of the Agent's methods, and must return without waiting for anything.
@@ -62,14 +62,14 @@ type Agent struct {
 	taken capture.Accounts // Captured and Bytes in datagrams that the socket took, NotTaken in others
 
 	// Some collectors, such as sfacctd 1.7 and Wireshark 4.0, do not know samples of discarded
-	// packets and of hosts, and ignore everything after them. So these have datagrams of their own.
+	// packets, and ignore everything after them. So these have datagrams of their own.
 	common   *line
 	special  *datagram
 	sequence uint32 // of datagrams
 
-	polled  chan []polled
-	numbers map[sflow.Source]uint32 // of counter samples
-	stop    context.CancelFunc      // ends the goroutines; nil before Begin
+	polled  chan []*sflow.InterfaceCounters
+	numbers map[uint32]uint32  // of counter samples, by the interface's index
+	stop    context.CancelFunc // ends the goroutines; nil before Begin
 	running sync.WaitGroup
 }
 
@@ -96,7 +96,7 @@ func (a *Agent) Begin(d capture.Description) error {
 	if len(d.Sources) > 0 {
 		a.options.SubAgent = cmp.Or(a.options.SubAgent, uint32(d.Sources[0].Index))
 	}
-	a.polled, a.numbers = make(chan []polled, 1), make(map[sflow.Source]uint32)
+	a.polled, a.numbers = make(chan []*sflow.InterfaceCounters, 1), make(map[uint32]uint32)
 
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
@@ -223,14 +223,10 @@ func (a *Agent) passOver(p *capture.Packet) {
 }
 
 // addCounters adds counter samples.
-func (a *Agent) addCounters(read []polled) {
-	for _, p := range read {
-		a.numbers[p.source]++
-		if p.source == hostSource {
-			a.specialFor(p.length()).addCounters(a.numbers[p.source], p)
-		} else {
-			a.commonFor(p.length()).addCounters(a.numbers[p.source], p)
-		}
+func (a *Agent) addCounters(read []*sflow.InterfaceCounters) {
+	for _, c := range read {
+		a.numbers[c.Index]++
+		a.commonFor(sflow.CountersLength).addCounters(a.numbers[c.Index], c)
 		a.counts.counters.Add(1)
 	}
 }

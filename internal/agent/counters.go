@@ -11,33 +11,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// polled is one reading of a source's counters.
-type polled struct {
-	source  sflow.Source
-	records []sflow.Counters
-}
-
-// length is the largest size of the sample in bytes.
-func (p *polled) length() int { return sflow.CountersLength + len(p.records)*sflow.MaxCounters }
-
-// poll reads the counters of the sources' interfaces and of the host, at once and then at each
-// interval, until ctx is done. A reading that was not received from out is replaced by the next.
-func poll(ctx context.Context, interval time.Duration, sources []capture.Source, out chan []polled) {
+// poll reads the counters of the sources' interfaces, at once and then at each interval, until ctx
+// is done. A reading that was not received from out is replaced by the next.
+func poll(ctx context.Context, interval time.Duration, sources []capture.Source, out chan []*sflow.InterfaceCounters) {
 	speeds := make(map[int]uint64)
 	for _, s := range sources {
 		speeds[s.Index] = s.Speed
 	}
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	h := newHost()
 	for {
-		var read []polled
+		var read []*sflow.InterfaceCounters
 		for index, speed := range speeds {
-			if p, ok := readInterface(index, speed); ok {
-				read = append(read, p)
+			if c := readInterface(index, speed); c != nil {
+				read = append(read, c)
 			}
 		}
-		read = append(read, h.read())
 		select {
 		case <-out:
 		default:
@@ -54,12 +43,12 @@ func poll(ctx context.Context, interval time.Duration, sources []capture.Source,
 // IANA's numbers for the types of interfaces.
 const ifTypeEthernet, ifTypeLoopback = 6, 24
 
-// readInterface reads an interface's counters. It returns false if the interface does not exist, or
+// readInterface reads an interface's counters. It returns nil if the interface does not exist, or
 // no longer. A hook map is not an interface.
-func readInterface(index int, speed uint64) (polled, bool) {
+func readInterface(index int, speed uint64) *sflow.InterfaceCounters {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil || link.Attrs().Statistics == nil {
-		return polled{}, false
+		return nil
 	}
 	a, n := link.Attrs(), link.Attrs().Statistics
 	c := &sflow.InterfaceCounters{
@@ -82,6 +71,5 @@ func readInterface(index int, speed uint64) (polled, bool) {
 	if a.EncapType == "loopback" {
 		c.Type = ifTypeLoopback
 	}
-	source := sflow.Source{Type: sflow.SourceInterface, Index: uint32(index)}
-	return polled{source, []sflow.Counters{c}}, true
+	return c
 }

@@ -67,8 +67,8 @@ func (d *datagram) addDiscard(source int, f sflow.Discard, weight uint32) {
 	d.samples++
 }
 
-func (d *datagram) addCounters(number uint32, p polled) {
-	d.bytes = sflow.AppendCounters(d.bytes, number, p.source, p.records...)
+func (d *datagram) addCounters(number uint32, c *sflow.InterfaceCounters) {
+	d.bytes = sflow.AppendCounters(d.bytes, number, sflow.Source{Index: c.Index}, c)
 	d.samples++
 }
 

@@ -44,7 +44,7 @@ func (a *Agent) add(sources []capture.Source) {
 	for i := range sources {
 		s := &sources[i]
 		if a.known[s.Index] == nil {
-			a.known[s.Index] = &dataSource{id: sflow.Source{Type: sflow.SourceInterface, Index: uint32(s.Index)}}
+			a.known[s.Index] = &dataSource{id: sflow.Source{Index: uint32(s.Index)}}
 		}
 		at := direction{s.Index, s.Direction()}
 		own := source{

@@ -36,7 +36,7 @@ type sflowOptions struct {
 }
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "at this `interval`, send the counters of interfaces and host to sFlow collectors, and write those of --stats, --count and the like into files")
+	frame.DurationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files")
 	o.agentFlag(f)
 }
 

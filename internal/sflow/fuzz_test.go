@@ -64,7 +64,7 @@ func FuzzDatagram(f *testing.F) {
 // read is a flow sample as gopacket has it.
 func read(t *testing.T, s *layers.SFlowFlowSample) Flow {
 	f := Flow{
-		Sequence: s.SequenceNumber, Source: Source{Type: uint32(s.SourceIDClass), Index: uint32(s.SourceIDIndex)},
+		Sequence: s.SequenceNumber, Source: Source{Index: uint32(s.SourceIDIndex)},
 		Sampling: Sampling{Rate: s.SamplingRate, Pool: s.SamplePool, Drops: s.Dropped},
 		Input:    Interface{Format: s.InputInterfaceFormat, Value: s.InputInterface},
 		Output:   Interface{Format: s.OutputInterfaceFormat, Value: s.OutputInterface},
@@ -85,8 +85,8 @@ func read(t *testing.T, s *layers.SFlowFlowSample) Flow {
 	return f
 }
 
-// FuzzDiscard appends a notification with any names and data, and then counters with any names:
-// what stands between the lengths is what they say, to the last byte.
+// FuzzDiscard appends a notification with any names and data, and then counters: what stands
+// between the lengths is what they say, to the last byte.
 func FuzzDiscard(f *testing.F) {
 	f.Add("guard", "XDP_DROP", true, []byte("a packet"))
 	f.Add("", "\xff\xfe", false, []byte{})
@@ -95,7 +95,7 @@ func FuzzDiscard(f *testing.F) {
 		if len(b) > MaxDiscard+len(data) {
 			t.Errorf("%d bytes for %d of the packet", len(b), len(data))
 		}
-		b = AppendCounters(b, 1, Source{}, &Host{Name: function, Release: linux}, &HostCPU{}, &HostMemory{}, &HostNetwork{})
+		b = AppendCounters(b, 1, Source{}, &InterfaceCounters{})
 		for _, recordsAt := range []int{36, 20} { // of a notification, of counters
 			end := 8 + int(be.Uint32(b[4:]))
 			at := recordsAt + 4

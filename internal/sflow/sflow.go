@@ -1,5 +1,5 @@
-// Package sflow encodes sFlow version 5 datagrams (sflow.org: sflow_version_5.txt, sflow_host.txt
-// and sflow_drops.txt).
+// Package sflow encodes sFlow version 5 datagrams (sflow.org: sflow_version_5.txt and
+// sflow_drops.txt).
 //
 // Every function appends to a byte slice and returns the longer slice, as the built-in append does.
 // They allocate only to grow that slice, keep no reference to their arguments and have no state, so
@@ -32,11 +32,7 @@ const (
 	recordFunction    = 1038
 	recordLinuxReason = 1042
 
-	recordInterface   = 1
-	recordHost        = 2000
-	recordHostCPU     = 2003
-	recordHostMemory  = 2004
-	recordHostNetwork = 2006
+	recordInterface = 1
 )
 
 // The types of Header.Agent in a datagram.
@@ -76,23 +72,17 @@ func AppendHeader(b []byte, h *Header) []byte {
 	return be.AppendUint32(b, h.Samples)
 }
 
-// A Source is what samples are about. Each source numbers its own samples.
-type Source struct {
-	Type  uint32 // SourceInterface or SourceEntity
-	Index uint32
-}
+// A Source is the interface that samples are about. Each source numbers its own samples.
+type Source struct{ Index uint32 }
 
-// The types of sources.
-const (
-	SourceInterface = 0 // an interface by its index
-	SourceEntity    = 2 // a physical entity: 1 is the host
-)
+// sourceInterface is the type of a source that is an interface.
+const sourceInterface = 0
 
 // appendStart begins a sample of a type. Its length is 0 until finish writes it.
 func appendStart(b []byte, sample, sequence uint32, source Source) []byte {
 	b = be.AppendUint64(b, uint64(sample)<<32)
 	b = be.AppendUint32(b, sequence)
-	b = be.AppendUint32(b, source.Type)
+	b = be.AppendUint32(b, sourceInterface)
 	return be.AppendUint32(b, source.Index)
 }
 

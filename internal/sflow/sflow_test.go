@@ -101,37 +101,6 @@ func TestGolden(t *testing.T) {
 			00000006
 			0000000100000001 00000007 00000008 00000009 0000000a 0000000b
 			00000001`},
-		{"host", func(b []byte) []byte {
-			return AppendCounters(b, 1, Source{Type: SourceEntity, Index: 1},
-				&Host{Name: "host1", UUID: [16]byte{0: 1, 15: 2}, Machine: MachineX86_64, Release: "6.1"},
-				&HostCPU{
-					Load: [3]float32{1, 2, 0.5}, Running: 1, Threads: 2, CPUs: 3, MHz: 4, Uptime: 5,
-					User: 6, Nice: 7, System: 8, Idle: 9, Waiting: 10, Interrupts: 11, SoftInterrupts: 12,
-					InterruptCount: 13, ContextSwitches: 14, Stolen: 15, Guest: 16, GuestNice: 17,
-				},
-				&HostMemory{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
-				&HostNetwork{HostTraffic{1, 2, 3, 4}, HostTraffic{5, 6, 7, 8}})
-		}, `
-			00000004 0000011c
-			00000001 00000002 00000001 00000004
-			000007d0 0000002c
-			00000005 686f737431 000000
-			01000000 00000000 00000000 00000002
-			00000003 00000002
-			00000003 362e31 00
-			000007d3 00000050
-			3f800000 40000000 3f000000
-			00000001 00000002 00000003 00000004 00000005
-			00000006 00000007 00000008 00000009 0000000a 0000000b 0000000c
-			0000000d 0000000e
-			0000000f 00000010 00000011
-			000007d4 00000048
-			0000000000000001 0000000000000002 0000000000000003 0000000000000004
-			0000000000000005 0000000000000006 0000000000000007
-			00000008 00000009 0000000a 0000000b
-			000007d6 00000028
-			0000000000000001 00000002 00000003 00000004
-			0000000000000005 00000006 00000007 00000008`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,8 +162,7 @@ func TestLengths(t *testing.T) {
 	}{
 		{"flow", len(AppendFlow(nil, &Flow{Packet: packet})) - 1, MaxFlow},
 		{"discard", len(AppendDiscard(nil, &Discard{Packet: packet, Function: long, Linux: long})) - 1, MaxDiscard},
-		{"no counters", len(AppendCounters(nil, 0, Source{})), CountersLength},
-		{"host", len(AppendCounters(nil, 0, Source{}, &Host{Name: long, Release: long})) - CountersLength, MaxCounters},
+		{"counters", len(AppendCounters(nil, 0, Source{}, &InterfaceCounters{})), CountersLength},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {
