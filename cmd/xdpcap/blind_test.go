@@ -249,8 +249,8 @@ func TestDispatcherHidden(t *testing.T) {
 	if err := d.Replace(1); err != nil {
 		t.Fatal(err)
 	}
-	checkBlind(t, p, "rx0 is no longer captured: rx0 runs program with id ", "whether XDP program "+name+" (id ",
-		"only CAP_SYS_ADMIN may see: start again, with --no-sandbox to go on")
+	checkBlind(t, p, "rx0 is no longer captured: rx0 runs program with id ", "only CAP_SYS_ADMIN may see whether that still calls XDP program "+name+" (id ",
+		": start again, with --no-sandbox to go on")
 	if s := account(t, p.said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}

@@ -51,7 +51,8 @@ func TestCopying(t *testing.T) {
 
 // A process does nothing while it is paused, and is looked at until it rests.
 func TestPauseFor(t *testing.T) {
-	testnet.RequireLiveFrames(t)
+	testnet.SkipEmulated(t)
+	testnet.RequireRoot(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	// It is busy until there is a file.
 	path := filepath.Join(t.TempDir(), "file")
