@@ -65,6 +65,31 @@ own XDP programs stay attached and unchanged.
 Where no XDP program runs, xdpcap attaches one of its own. Many drivers then reset the queues of the
 card, and some take the link down for a second. --xdp-mode generic attaches nothing in the driver.`
 
+// captureBrief is what -h prints.
+const captureBrief = `xdpcap captures packets at the XDP hook: as they come from the network driver,
+before the kernel's stack, its firewall and tcpdump see them.
+
+  xdpcap interfaces                    which interfaces there are
+  xdpcap probe -i eth0                 what can be done on one
+  xdpcap -i eth0 'tcp port 443'        print what matches, a line each
+  xdpcap -i eth0 -w out.pcapng         into a file for Wireshark; Ctrl-C ends it
+  xdpcap -i eth0 --verdict drop        what the XDP program there drops
+  xdpcap count -i eth0 --flows 10      who sends most
+  xdpcap read out.pcapng               print a file
+
+  -Q in|out|inout                      what it receives (default), sends, both
+  -c N, --duration 10s                 end after N packets, or a time
+  -s 128, --sample 1000                the first bytes of each; one of so many
+  -w FILE.pcapng|pcap|json[.gz|.zst]   the format is that of the name
+  -v -e -x -X -A -t                    how lines look, as in tcpdump
+
+Many drivers of cards reset their queues when a program is attached: with
+--xdp-mode generic none does.
+
+Commands: bench config count interfaces latency man monitor probe read stats
+xdpcap --help has all flags, xdpcap count -h those of count. Also: help filter.
+`
+
 const captureExamples = `  xdpcap -i eth0                                print packets, one line each
   xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it
   xdpcap -i eth0 -w - | tcpdump -nr -           into another program
@@ -89,11 +114,12 @@ const captureExamples = `  xdpcap -i eth0                                print p
 
 func newCapture(o *captureOptions) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "xdpcap [flags] [filter]",
-		Short:   "Capture packets at the XDP hook",
-		Long:    captureHelp,
-		Example: captureExamples,
-		Args:    cobra.ArbitraryArgs,
+		Use:         "xdpcap [flags] [filter]",
+		Short:       "Capture packets at the XDP hook",
+		Long:        captureHelp,
+		Example:     captureExamples,
+		Annotations: map[string]string{frame.BriefKey: captureBrief},
+		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.extcap.asked() {
 				return o.answer(cmd)

@@ -110,6 +110,7 @@ func newRoot(files settings.Files) *cobra.Command {
 		}
 	}
 	cmd.AddCommand(set.New(), man.New(manualNotes()), newFilterHelp())
+	frame.SetHelp(cmd)
 	cmd.SetHelpCommand(newHelp())
 	frame.MendBashCompletion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

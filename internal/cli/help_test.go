@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,5 +79,47 @@ func TestHelp(t *testing.T) {
 		if err := root.Execute(); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", test.args, err, test.want)
 		}
+	}
+}
+
+// -h is a screen of a terminal as it has always been, and names only flags and commands that there
+// are. --help is longer.
+func TestHelpBrief(t *testing.T) {
+	testnet.SkipEmulated(t)
+	root := newRoot()
+	for _, cmd := range append(root.Commands(), root) {
+		if !cmd.Runnable() || cmd.Name() == "completion" {
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "xdpcap"), " ")
+		text := helpOf(t, append(strings.Fields(name), "-h")...)
+		if n := strings.Count(text, "\n"); n > 24 || n == 0 {
+			t.Errorf("%q: %d lines:\n%s", name, n, text)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > 81 {
+				t.Errorf("%q: %d columns: %s", name, len(line)-1, line)
+			}
+		}
+		for _, flag := range regexp.MustCompile(` --[a-z-]+`).FindAllString(text, -1) {
+			if flag = strings.TrimPrefix(flag, " --"); cmd.Flags().Lookup(flag) == nil && root.Flags().Lookup(flag) == nil && flag != "flows" && flag != "help" {
+				t.Errorf("%q: there is no --%s", name, flag)
+			}
+		}
+		if whole := helpOf(t, append(strings.Fields(name), "--help")...); whole == text || !strings.Contains(whole, "\nUsage:\n") {
+			t.Errorf("%q: --help:\n%s", name, whole)
+		}
+	}
+	text := helpOf(t, "-h")
+	_, commands, _ := strings.Cut(text, "\nCommands: ")
+	commands, _, _ = strings.Cut(commands, "\n")
+	var there []string
+	for _, cmd := range root.Commands() {
+		if cmd.Runnable() && !cmd.Hidden && cmd.Name() != "help" && cmd.Name() != "completion" {
+			there = append(there, cmd.Name())
+		}
+	}
+	if commands != strings.Join(there, " ") {
+		t.Errorf("-h has the commands %s, and there are %s", commands, strings.Join(there, " "))
 	}
 }

@@ -47,14 +47,37 @@ const readExamples = `  xdpcap read out.pcapng                        print it
                                                 a live stream as lines for other programs
   ssh host sudo xdpcap -i eth0 -w - | xdpcap read -`
 
+// readBrief is what -h prints.
+const readBrief = `Print, filter and merge capture files: pcapng and pcap, also .gz and .zst.
+
+  xdpcap read out.pcapng               print it, a line for each packet
+  xdpcap read out.pcapng 'port 53'     what matches
+  xdpcap read -v -X out.pcapng         more of each packet, and its bytes
+  xdpcap read -c 100 -w first.pcapng out.pcapng
+  xdpcap read -w both.pcapng eth0.pcapng eth1.pcapng
+  xdpcap read --stats out.pcapng       how much, of what, and what is missing
+  xdpcap read --format json out.pcapng packets as lines of JSON
+  ssh host sudo xdpcap -i eth0 -w - | xdpcap read -
+
+  -c N                                 end after N packets
+  -F FILE, --vlan-aware                the filter, and what it sees behind tags
+  -w FILE.pcapng|pcap|json[.gz|.zst]   the format is that of the name
+  -C 100M, -G 3600, -b, -a             several files
+  --serve :19000                       to whoever connects
+  -v -e -x -X -A -t -#                 how lines look, as in tcpdump
+
+xdpcap read --help says all of it.
+`
+
 func newRead() *cobra.Command {
 	var o readOptions
 	cmd := &cobra.Command{
-		Use:     "read [flags] FILE... [filter]",
-		Short:   "Print, filter and merge capture files",
-		Long:    readHelp,
-		Example: readExamples,
-		Args:    cobra.ArbitraryArgs,
+		Use:         "read [flags] FILE... [filter]",
+		Short:       "Print, filter and merge capture files",
+		Long:        readHelp,
+		Example:     readExamples,
+		Annotations: map[string]string{frame.BriefKey: readBrief},
+		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files, o.filter.words = splitArguments(args, cmd.ArgsLenAtDash())
 			return o.run(cmd)

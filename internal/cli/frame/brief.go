@@ -1,0 +1,92 @@
+package frame
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// What -h prints fits a terminal as it has always been.
+const (
+	briefColumns = 80
+	briefLines   = 24
+)
+
+// BriefKey is the annotation of a command with what -h prints of it. Of a command without it, that
+// is made of its examples and the names of its flags.
+const BriefKey = "brief"
+
+// SetHelp lets -h print one screen, and --help everything, for a command and those below it.
+func SetHelp(root *cobra.Command) {
+	whole := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.Runnable() && slices.Contains(args, "-h") && !slices.Contains(args, "--help") {
+			fmt.Fprint(cmd.OutOrStdout(), brief(cmd))
+			return
+		}
+		if help := cmd.Flags().Lookup("help"); help != nil {
+			help.Usage = "print the help: -h one screen of it, --help all"
+		}
+		whole(cmd, args)
+	})
+}
+
+func brief(cmd *cobra.Command) string {
+	if text, ok := cmd.Annotations[BriefKey]; ok {
+		return text
+	}
+	var end strings.Builder
+	if groups := FlagGroups(cmd.LocalFlags()); len(groups) > 0 {
+		end.WriteString("\nFlags:\n")
+		for _, g := range groups {
+			end.WriteString(wrapNames(g.Title+":", g.Flags))
+		}
+	}
+	end.WriteString("\n" + cmd.CommandPath() + " --help says what each does.\n")
+	begin := cmd.Short + ".\n\nUsage:\n  " + cmd.UseLine() + "\n\nExamples:\n"
+	room := briefLines - 1 - strings.Count(begin, "\n") - strings.Count(end.String(), "\n")
+	return begin + examples(cmd.Example, room) + end.String()
+}
+
+// examples are as many commands of a command's examples as have room in so many lines, without
+// what explains a long one in a line of its own.
+func examples(all string, room int) string {
+	var text strings.Builder
+	for line := range strings.Lines(all) {
+		line = strings.TrimSuffix(line, "\n")
+		if room == 0 {
+			break
+		}
+		if strings.HasPrefix(line, "     ") {
+			continue
+		}
+		if len(line) > briefColumns {
+			command, _, _ := strings.Cut(line[2:], "  ")
+			line = "  " + command
+		}
+		text.WriteString(line + "\n")
+		room--
+	}
+	return text.String()
+}
+
+// wrapNames lists the names of flags after a title, in lines that are indented.
+func wrapNames(title string, flags *pflag.FlagSet) string {
+	var text strings.Builder
+	line := "  " + title
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + " " + name
+		}
+		if len(line)+len(name)+1 > briefColumns {
+			text.WriteString(line + "\n")
+			line = "   "
+		}
+		line += " " + name
+	})
+	return text.String() + line + "\n"
+}
