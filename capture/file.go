@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -92,7 +93,7 @@ func (f *File) checkFree() error {
 
 // tooFull says that a disk has too little free.
 func tooFull(path string, free, least int64) error {
-	return fmt.Errorf("the disk of %s has only %s free, and %s must stay free", path, amount(free), amount(least))
+	return fmt.Errorf("the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
 }
 
 // NewFile returns a File that writes to an open one, such as standard output. The open file is not

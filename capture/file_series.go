@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/xdpcap/xdpcap/internal/amount"
 )
 
 // Bytes reserved per source for its closing statistics. commentRoom is added if they have comments,
@@ -336,7 +338,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {
 			room = r.MaxBytes - f.keeper.bytes()
-			err = errEnough("all files together have reached their limit of %s", amount(r.MaxBytes))
+			err = errEnough("all files together have reached their limit of %s", amount.Bytes(r.MaxBytes))
 		}
 		if r.MinFree > 0 {
 			free, failed := f.present.file.Free()

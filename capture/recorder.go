@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -192,7 +193,7 @@ func (r *Recorder) tellShort(now int64) {
 		return
 	}
 	r.short = true
-	r.notice(fmt.Errorf("the recorder's %s hold the packets of %v alone, and not of %v", amount(int64(r.options.Size)),
+	r.notice(fmt.Errorf("the recorder's %s hold the packets of %v alone, and not of %v", amount.Bytes(int64(r.options.Size)),
 		time.Duration(now-r.ring.firstTime()).Round(time.Millisecond), r.options.Ahead))
 }
 

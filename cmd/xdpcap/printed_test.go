@@ -72,16 +72,17 @@ func TestPrintJSON(t *testing.T) {
 	}
 }
 
-// What comes after -c was reached is not sampled, and the text says why.
+// What comes after -c or -a packets was reached is not sampled, and the text says which.
 func TestAfterCount(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true}) // the capture detaches while frames come
 	const frames uint64 = 100
-	for flags, says := range map[string]bool{"-c 1": true, "-c 1 --max-rate 1000000": false} {
+	for flags, ended := range map[string]string{"-c 1": "-c", "-a packets:1": "-a packets:1", "-c 9 -a packets:1": "-a packets:1",
+		"-c 1 -a packets:9": "-c", "-c 1 --max-rate 1000000": ""} {
 		// All packets wait in the ring until there are enough to wake the reader, or it looks.
 		_, stderr := printedBy(t, pair, frames, strings.Fields(flags)...)
-		after := strings.Contains(stderr, " packets not sampled came after -c was reached\n") ||
-			strings.Contains(stderr, " the 1 packet not sampled came after -c was reached\n")
-		if none := strings.Contains(stderr, " + 0 not sampled + "); !none && after != says {
+		after := strings.Contains(stderr, " packets not sampled came after "+ended+" was reached\n") ||
+			strings.Contains(stderr, " the 1 packet not sampled came after "+ended+" was reached\n")
+		if none := strings.Contains(stderr, " + 0 not sampled + "); !none && after != (ended != "") {
 			t.Errorf("%s: %s", flags, stderr)
 		}
 	}

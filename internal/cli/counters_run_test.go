@@ -256,6 +256,24 @@ func TestCountersScreen(t *testing.T) {
 	}
 }
 
+// A job in the background leaves the screen to the shell, and in the foreground begins with a clear
+// one.
+func TestCountersBackground(t *testing.T) {
+	ours := true
+	s := &frame.Screen{Size: func() (int, int, error) { return 10, 4, nil }, IsOurs: func() bool { return ours }}
+	for _, test := range []struct {
+		ours bool
+		want string
+	}{
+		{true, "\x1b[H\x1b[2J1\x1b[K\n\x1b[J"}, {true, "\x1b[H1\x1b[K\n\x1b[J"}, {false, ""}, {true, "\x1b[H\x1b[2J1\x1b[K\n\x1b[J"},
+	} {
+		ours = test.ours
+		if diff := cmp.Diff(test.want, string(s.Redraw([]byte("1\n")))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // What is said is shown with the tables that hide it, too.
 func TestCountersNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,9 @@ import (
 
 // notes are about all commands.
 var notes = []frame.Note{
-	{Title: "Sizes and times", Text: "A size is a number that may end in k, M or G, which are 1024 and its powers. A time is a number of seconds, " +
+	{Title: "Sizes and times", Text: "A size is a number that may end in k, M or G: KiB, MiB or GiB, which are 1024 bytes and its powers, as sizes are shown, too. " +
+		"Without a suffix it counts bytes; for -B KiB and for -C millions of bytes, as in tcpdump; for -a and -b filesize kB, 1000 bytes, as in dumpcap. " +
+		"In what is counted, such as 1.5 Mbit/s or 20 k packets, k, M and G are 1000 and its powers. A time is a number of seconds, " +
 		"or has Go's units: 200ms, 10s, 1h30m."},
 	{Title: "Signals", Text: "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
 		"second changes nothing; a later one kills the command if its ending hangs. SIGUSR1 prints a capture's counts so far; " +

@@ -27,6 +27,7 @@ type outputOptions struct {
 	format   string
 	print    bool
 	count    uint64
+	counted  string // the flag that count is of; "" = -c
 	duration time.Duration
 	unbuffer bool
 	unnamed  bool // files do not name the command line

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -95,11 +96,12 @@ func writeCounts(out io.Writer, a capture.Account) {
 const liveInterval = time.Second
 
 // A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
-// session's notices and, where live, keeps a line of counts on the terminal. All of that is done by
+// session's notices and, if live, keeps a line of counts on the terminal. All of that is done by
 // a goroutine of its own, so that packets never wait for somebody to read stderr.
 type reporter struct {
 	*captureRun
-	live bool
+	live  *frame.Terminal // nil: no live line
+	shown bool            // a live line stands on the terminal
 
 	stop, finished chan struct{}
 }
@@ -135,7 +137,7 @@ func (r *reporter) end() {
 
 func (r *reporter) report(asked <-chan os.Signal) {
 	var tick <-chan time.Time
-	if r.live {
+	if r.live != nil {
 		ticker := time.NewTicker(liveInterval)
 		defer ticker.Stop()
 		tick = ticker.C
@@ -165,18 +167,27 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		case <-tick:
 			if all, err := r.accountsNow(); err == nil {
 				a := all[0].Total()
-				fmt.Fprintf(r.text, "\r%s\x1b[K", liveLine(a, a.Captured-before, sizeOf(r.opened)))
+				r.show(liveLine(a, a.Captured-before, sizeOf(r.opened)))
 				before = a.Captured
 			}
 		}
 	}
 }
 
+// show replaces the live line. The terminal of a job in the background is the shell's: nothing is
+// shown there, and nothing cleared.
+func (r *reporter) show(line string) {
+	if r.shown = r.live.IsOurs(); r.shown {
+		fmt.Fprintf(r.text, "\r%s\x1b[K", line)
+	}
+}
+
 // clear takes the live line away.
 func (r *reporter) clear() {
-	if r.live {
+	if r.shown && r.live.IsOurs() {
 		fmt.Fprint(r.text, "\r\x1b[K")
 	}
+	r.shown = false
 }
 
 // note prints a notice, and keeps it for the object of --json, unless there were many like it.
@@ -194,6 +205,6 @@ func (r *reporter) note(err error) {
 }
 
 func liveLine(a capture.Account, lately uint64, size int64) string {
-	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %sB written",
-		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), frame.Scaled(float64(size)))
+	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %s written",
+		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), amount.Bytes(size))
 }

@@ -260,12 +260,12 @@ func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 			}
 		case "packets":
 			if n := c.Whole(); o.count == 0 || n < o.count {
-				o.count = n
+				o.count, o.counted = n, "-a "+text
 			}
 		case "files":
 			rotation.Files = int(c.Whole())
 		case "filesize":
-			rotation.Size = int64(c.Whole()) * 1000
+			rotation.Size = c.Bytes
 			if len(o.rotate.begins) == 0 && rotation.Files == 0 {
 				rotation.Files = 1
 			}
@@ -297,7 +297,7 @@ func (r *rotationOptions) ringBuffer(rotation *capture.Rotation) error {
 				rotation.Origin = time.Unix(0, 0)
 			}
 		case "filesize":
-			rotation.Size = int64(c.Whole()) * 1000
+			rotation.Size = c.Bytes
 		case "packets":
 			rotation.Packets = c.Whole()
 		case "files":

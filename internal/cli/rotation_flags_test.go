@@ -79,6 +79,8 @@ func TestRotationLimits(t *testing.T) {
 		{"-G 1h -W 9 -w %T", capture.Rotation{Period: time.Hour, Files: 9}},
 		{"-G 60 -C 1 -W 9 -w %T", capture.Rotation{Period: time.Minute, Size: 1_000_000}},
 		{"-b filesize:5 -b files:7", capture.Rotation{Size: 5000, Keep: 7}},
+		{"-b filesize:5M", capture.Rotation{Size: 5 << 20}},
+		{"-C 5MiB", capture.Rotation{Size: 5 << 20}},
 		{"-b duration:0.5 -b packets:9 -a files:3", capture.Rotation{Period: 500 * time.Millisecond, Packets: 9, Files: 3}},
 		{"-a filesize:5", capture.Rotation{Size: 5000, Files: 1}},
 		{"-b files:2 -b interval:60 -a filesize:5", capture.Rotation{Period: time.Minute, Size: 5000, Keep: 2}},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
@@ -302,7 +302,7 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 	case r.printed != nil && r.printed.gone:
 		return "the reader of standard output ended"
 	case o.count > 0 && a.Captured >= o.count:
-		return "-c was reached"
+		return cmp.Or(o.counted, "-c") + " was reached"
 	}
 	return ""
 }
@@ -375,6 +375,9 @@ func (r *captureRun) prints() bool {
 
 // reporter keeps a line of counts on a terminal that is not used otherwise.
 func (r *captureRun) reporter() *reporter {
-	live := len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == frame.Stderr && term.IsTerminal(int(os.Stderr.Fd()))
-	return &reporter{captureRun: r, live: live}
+	rep := &reporter{captureRun: r}
+	if len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == frame.Stderr {
+		rep.live = frame.NewTerminal(os.Stderr)
+	}
+	return rep
 }

@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// A Criterion is what dumpcap's -a and -b take: a key, and a number above zero.
+// A Criterion is what dumpcap's -a and -b take: a key, and a number above zero. A number of kB may
+// be a size with a suffix.
 type Criterion struct {
 	Key    string
+	Bytes  int64 // of a number of kB
 	number float64
 }
 
@@ -33,6 +35,14 @@ func ParseCriterion(flag, text string, units map[string]string) (c Criterion, er
 		return c, fmt.Errorf("%s %s: names of files are printed to standard output alone: say %s:stdout, and >%s", flag, text, key, value)
 	}
 	c.Key = key
+	if unit == "kB" {
+		size := Size{Unit: 1000}
+		if err := size.Set(value); err != nil || size.Bytes == 0 || size.Bytes > maxCriterion*1000 {
+			return c, fmt.Errorf("%s %s: must be a number of kB above zero, which are 1000 bytes each, or a size such as 100M", flag, text)
+		}
+		c.Bytes = size.Bytes
+		return c, nil
+	}
 	c.number, err = strconv.ParseFloat(value, 64)
 	fraction := unit != "seconds" && c.number != float64(int64(c.number))
 	if err != nil || !(c.number > 0 && c.number <= maxCriterion) || fraction || c.Duration() < time.Millisecond {
@@ -41,7 +51,7 @@ func ParseCriterion(flag, text string, units map[string]string) (c Criterion, er
 	return c, nil
 }
 
-// Whole is a number of packets, files or kB.
+// Whole is a number of packets or files.
 func (c Criterion) Whole() uint64 { return uint64(c.number) }
 
 // Duration is a number of seconds.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Size is the value of a flag that takes a number of bytes. The number may end in k, M or G;
-// without that it counts the flag's own unit.
+// A Size is the value of a flag that takes a number of bytes. The number may end in k, M or G, or as
+// sizes are shown, KiB, MiB or GiB; without that it counts the flag's own unit.
 type Size struct {
 	Bytes int64
 	Unit  int64 // bytes of a number without a suffix
@@ -19,9 +19,10 @@ var suffixes = map[byte]int64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30}
 // Set, String and Type are pflag.Value's.
 func (s *Size) Set(text string) error {
 	digits, unit := text, s.Unit
-	if n := len(text); n > 0 {
-		if factor, ok := suffixes[text[n-1]|0x20]; ok {
-			digits, unit = text[:n-1], factor
+	short := strings.TrimSuffix(text, "iB")
+	if n := len(short); n > 0 {
+		if factor, ok := suffixes[short[n-1]|0x20]; ok {
+			digits, unit = short[:n-1], factor
 		}
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)

@@ -71,21 +71,28 @@ func Shorten(s string, columns int) string {
 
 // A Screen is a terminal on which blocks replace each other.
 type Screen struct {
-	Size  func() (columns, rows int, err error)
-	drawn bool
+	Size   func() (columns, rows int, err error)
+	IsOurs func() bool // see Terminal; nil: always
+	drawn  bool
 }
 
 // NewScreen is nil where f is not a terminal.
 func NewScreen(f *os.File) *Screen {
-	if !term.IsTerminal(int(f.Fd())) {
+	t := NewTerminal(f)
+	if t == nil {
 		return nil
 	}
-	return &Screen{Size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
+	return &Screen{Size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }, IsOurs: t.IsOurs}
 }
 
 // Redraw is a block with the escape sequences that put it into the place of the one before. It is
 // cut to the screen, because a line that wraps or scrolls would move the place of the next block.
+// In the background it is nothing, because the screen is the shell's then.
 func (s *Screen) Redraw(block []byte) []byte {
+	if s.IsOurs != nil && !s.IsOurs() {
+		s.drawn = false
+		return nil
+	}
 	const home, clear, clearRestOfLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 	columns, rows, err := s.Size()
 	if err != nil || columns < 1 || rows < 2 {

@@ -63,7 +63,7 @@ func ReadInput(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(text) > maxInput {
-		return nil, fmt.Errorf("%s has more than 1 MB: choose another file", name)
+		return nil, fmt.Errorf("%s has more than 1 MiB: choose another file", name)
 	}
 	return text, nil
 }

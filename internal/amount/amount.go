@@ -1,12 +1,13 @@
-package capture
+// Package amount formats amounts of memory and of files for people.
+package amount
 
 import "strconv"
 
-// amount formats a number of bytes for messages, with a unit and, below 100, at most one decimal:
+// Bytes formats a number of bytes with a unit and, below 100, at most one decimal:
 // "72 GiB", "1.5 MiB", "300 bytes".
-func amount(bytes int64) string {
+func Bytes(bytes int64) string {
 	if bytes < 0 {
-		return "-" + amount(-bytes)
+		return "-" + Bytes(-bytes)
 	}
 	if bytes < 1<<10 {
 		return strconv.FormatInt(bytes, 10) + " bytes"
