@@ -82,6 +82,9 @@ func (e *Encoder) Describe(b []byte, src *Source) []byte {
 	}
 	if src.File != "" {
 		i.Description, i.SnapLen = "", src.SnapLen
+		if e.d.files.hasManyFiles() {
+			i.SnapLen = 0
+		}
 		if src.Name == "" {
 			i.Name = "" // Label is the file's name
 		}

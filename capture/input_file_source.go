@@ -51,6 +51,11 @@ func (s *Source) parseLabel() {
 	}
 }
 
+// hasManyFiles tells whether packets of several files come together. Their interfaces are then
+// written with the snapshot length 0, no limit: libpcap refuses a file whose interfaces differ in
+// it, and those of an interface that is described later are not known when the first is written.
+func (in *FileInput) hasManyFiles() bool { return in != nil && len(in.files) > 1 }
+
 // fileLabel is the label of an interface without a name.
 func (s *Source) fileLabel() string {
 	if s.position > 0 {

@@ -16,6 +16,7 @@ type copyEncoder struct {
 	files       []*capfile.File
 	application string
 	plain       bool // there is a single file, and it is pcapng
+	unlimited   bool // see hasManyFiles
 
 	sections map[*capfile.File]int
 	leftOut  map[uint32]uint64 // number of omitted blocks, by type
@@ -24,8 +25,10 @@ type copyEncoder struct {
 
 func newCopyEncoder(in *FileInput, application string) *copyEncoder {
 	return &copyEncoder{
-		files: in.files, application: application, plain: len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
-		sections: make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
+		files: in.files, application: application,
+		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
+		unlimited: in.hasManyFiles(),
+		sections:  make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
 	}
 }
 
@@ -75,6 +78,9 @@ func (e *copyEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 // room for the number.
 func (e *copyEncoder) copy(c *chunk, raw pcapng.Block, from *capfile.Interface) bool {
 	start := len(c.blocks)
+	if e.unlimited && raw.Type == pcapng.TypeSimple {
+		return false // the number of its bytes is in the snapshot length
+	}
 	c.blocks, _ = pcapng.AppendCopy(c.blocks, raw)
 	if pcapng.Renumber(c.blocks[start:], uint32(from.Number)) {
 		return true
@@ -120,7 +126,7 @@ func (e *copyEncoder) block(c *chunk, b *capfile.Block) bool {
 		}
 		return true
 	case b.Raw.Raw == nil:
-		c.blocks = pcapng.AppendInterface(c.blocks, &pcapng.Interface{LinkType: b.Interface.LinkType, SnapLen: b.Interface.SnapLen})
+		c.blocks = pcapng.AppendInterface(c.blocks, &pcapng.Interface{LinkType: b.Interface.LinkType, SnapLen: e.snapLen(b.Interface.SnapLen)})
 	default:
 		return e.merge(c, b, kind)
 	}
@@ -130,7 +136,7 @@ func (e *copyEncoder) block(c *chunk, b *capfile.Block) bool {
 
 // merge copies a block into the one section, or counts it as omitted if that is not possible.
 func (e *copyEncoder) merge(c *chunk, b *capfile.Block, kind uint32) bool {
-	copied := true
+	copied, start := true, len(c.blocks)
 	switch {
 	case b.Kind == capfile.Statistics && b.Interface == nil:
 		copied = false
@@ -139,12 +145,23 @@ func (e *copyEncoder) merge(c *chunk, b *capfile.Block, kind uint32) bool {
 	default:
 		c.blocks, copied = pcapng.AppendCopy(c.blocks, b.Raw)
 	}
+	if copied && e.unlimited && b.Kind == capfile.Described {
+		pcapng.Unlimit(c.blocks[start:])
+	}
 	if copied {
 		c.noteBlock(kind)
 	} else {
 		e.leftOut[b.Raw.Type]++
 	}
 	return true
+}
+
+// snapLen is the snapshot length to write for that of an interface.
+func (e *copyEncoder) snapLen(of uint32) uint32 {
+	if e.unlimited {
+		return 0
+	}
+	return of
 }
 
 func (e *copyEncoder) notices() (all []error) {

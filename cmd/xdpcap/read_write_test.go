@@ -150,6 +150,38 @@ func TestReadWriteMerges(t *testing.T) {
 	outputOf(t, "capinfos", out)
 }
 
+// Files of captures with different -s become one that tcpdump opens, and a packet block that has
+// its length from -s keeps it.
+func TestReadWriteMergesSnapLengths(t *testing.T) {
+	file := func(snapLen uint32, name string, more ...byte) string {
+		b := pcapng.AppendSection(nil, &pcapng.Section{})
+		b = pcapng.AppendInterface(b, &pcapng.Interface{LinkType: 1, SnapLen: snapLen, Name: name})
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 60), WireLen: 90, Time: 1})
+		return writeBytes(t, append(b, more...))
+	}
+	simple := binary.LittleEndian.AppendUint32(nil, 3) // a block of 60 bytes of 90
+	simple = append(simple, 76, 0, 0, 0, 90, 0, 0, 0)
+	simple = append(append(simple, make([]byte, 60)...), 76, 0, 0, 0)
+	classic := tempFile(t)
+	mustRead(t, "--format", "pcap", "-w", classic, file(1500, "one"))
+	files := []string{file(60, "small", simple...), file(1000, "large"), file(0, "all"), classic}
+	for _, out := range []string{tempFile(t), tempFile(t) + ".zst"} {
+		mustRead(t, append([]string{"-w", out}, files...)...)
+		if text := mustRead(t, out); strings.Count(text, "\n") != 5 {
+			t.Error(text)
+		}
+		if strings.HasSuffix(out, ".zst") {
+			continue
+		}
+		if text := outputOf(t, "tcpdump", "-nr", out); strings.Count(text, "\n") != 5 {
+			t.Error(text)
+		}
+		if text := outputOf(t, "tshark", "-r", out, "-T", "fields", "-e", "frame.cap_len"); text != strings.Repeat("60\n", 5) {
+			t.Error(text)
+		}
+	}
+}
+
 // Of a big-endian section a block of an unknown type cannot be merged: that is said.
 func TestReadWriteLeavesOut(t *testing.T) {
 	big, out := writeBytes(t, oddFile(binary.BigEndian, true)), tempFile(t)

@@ -37,6 +37,9 @@ func Renumber(raw []byte, to uint32) bool {
 	return to == 0
 }
 
+// Unlimit sets the snapshot length in a little-endian block of an interface to 0: no limit.
+func Unlimit(raw []byte) { le.PutUint32(raw[12:], 0) }
+
 // EndOpenly sets the length in a section header to unknown, because a copy may omit blocks.
 func EndOpenly(raw []byte) {
 	for i := range 8 {

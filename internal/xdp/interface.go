@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -57,6 +58,24 @@ func Interfaces() ([]Interface, error) {
 		ifis[i] = describe(l)
 	}
 	return ifis, nil
+}
+
+// Addresses returns the addresses of all interfaces of the namespace by their indices, those of
+// IPv4 before those of IPv6.
+func Addresses() (map[int][]netip.Prefix, error) {
+	all := make(map[int][]netip.Prefix)
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		addrs, err := netlink.AddrList(nil, family)
+		if err != nil {
+			return nil, fmt.Errorf("list the addresses of the network interfaces: %w", err)
+		}
+		for _, a := range addrs {
+			addr, _ := netip.AddrFromSlice(a.IP)
+			bits, _ := a.Mask.Size()
+			all[a.LinkIndex] = append(all[a.LinkIndex], netip.PrefixFrom(addr.Unmap(), bits))
+		}
+	}
+	return all, nil
 }
 
 // InterfaceByName looks up an interface by its name or an alternative name (`ip link property`).

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -40,26 +42,31 @@ func Print(out io.Writer, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return writeInterfacesJSON(out, ifis)
+	addresses, err := xdp.Addresses()
+	if err != nil {
+		return err
 	}
-	return writeInterfaces(out, ifis)
+	if asJSON {
+		return writeInterfacesJSON(out, ifis, addresses)
+	}
+	return writeInterfaces(out, ifis, addresses)
 }
 
 // Keys is an interface as interfaces --json prints it.
 type Keys struct {
-	Name     string           `json:"name"`
-	Index    int              `json:"index"`
-	Alias    string           `json:"alias,omitempty"`
-	Type     string           `json:"type"` // link-layer type: "ether", ...
-	MAC      string           `json:"mac,omitempty"`
-	MTU      int              `json:"mtu"` // bytes
-	Up       bool             `json:"up"`
-	State    string           `json:"state"`
-	Driver   string           `json:"driver"`                     // "" = it has none to name
-	Speed    uint64           `json:"speed_bits_per_s,omitempty"` // missing = unknown
-	RxQueues int              `json:"rx_queues"`
-	Program  *attachedProgram `json:"program"` // null = none
+	Name      string           `json:"name"`
+	Index     int              `json:"index"`
+	Alias     string           `json:"alias,omitempty"`
+	Type      string           `json:"type"` // link-layer type: "ether", ...
+	MAC       string           `json:"mac,omitempty"`
+	MTU       int              `json:"mtu"`       // bytes
+	Addresses []string         `json:"addresses"` // "192.0.2.1/24", IPv4 first
+	Up        bool             `json:"up"`
+	State     string           `json:"state"`
+	Driver    string           `json:"driver"`                     // "" = it has none to name
+	Speed     uint64           `json:"speed_bits_per_s,omitempty"` // missing = unknown
+	RxQueues  int              `json:"rx_queues"`
+	Program   *attachedProgram `json:"program"` // null = none
 }
 
 type attachedProgram struct {
@@ -68,21 +75,25 @@ type attachedProgram struct {
 	Mode string `json:"mode"`
 }
 
-func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface) error {
+func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix) error {
 	all := []Keys{}
 	for _, ifi := range ifis {
 		keys := Keys{
-			Name:     ifi.Name,
-			Index:    ifi.Index,
-			Alias:    ifi.Alias,
-			Type:     ifi.Type,
-			MAC:      ifi.MAC.String(),
-			MTU:      ifi.MTU,
-			Up:       ifi.Up,
-			State:    ifi.State,
-			Driver:   ifi.Driver,
-			Speed:    ifi.Speed,
-			RxQueues: ifi.RxQueues,
+			Name:      ifi.Name,
+			Index:     ifi.Index,
+			Alias:     ifi.Alias,
+			Type:      ifi.Type,
+			MAC:       ifi.MAC.String(),
+			MTU:       ifi.MTU,
+			Addresses: []string{},
+			Up:        ifi.Up,
+			State:     ifi.State,
+			Driver:    ifi.Driver,
+			Speed:     ifi.Speed,
+			RxQueues:  ifi.RxQueues,
+		}
+		for _, a := range addresses[ifi.Index] {
+			keys.Addresses = append(keys.Addresses, a.String())
 		}
 		if len(ifi.Programs) > 0 {
 			p := ifi.Programs[0]
@@ -93,9 +104,9 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface) error {
 	return frame.ExplainPrint(json.NewEncoder(out).Encode(all))
 }
 
-func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {
+func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID")
+	fmt.Fprintln(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID\tADDRESSES")
 	for _, ifi := range ifis {
 		state := ifi.State
 		if !ifi.Up {
@@ -106,7 +117,18 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface) error {
 			p := ifi.Programs[0]
 			mode, name, id = ifi.Mode.String(), frame.OrDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id, distinct(addresses[ifi.Index]))
 	}
 	return t.Flush()
+}
+
+// distinct are the addresses that tell an interface from others: not link-local ones.
+func distinct(addresses []netip.Prefix) string {
+	var all []string
+	for _, a := range addresses {
+		if !a.Addr().IsLinkLocalUnicast() {
+			all = append(all, a.String())
+		}
+	}
+	return frame.OrDash(strings.Join(all, " "))
 }
