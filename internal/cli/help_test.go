@@ -86,7 +86,7 @@ func TestHelp(t *testing.T) {
 // are. --help is longer.
 func TestHelpBrief(t *testing.T) {
 	testnet.SkipEmulated(t)
-	root := newRoot()
+	root := NewRoot()
 	for _, cmd := range append(root.Commands(), root) {
 		if !cmd.Runnable() || cmd.Name() == "completion" {
 			continue

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Size is the value of a flag that takes a number of bytes. The number may end in k, M or G, or as
-// sizes are shown, KiB, MiB or GiB; without that it counts the flag's own unit.
+// A Size is the value of a flag that takes a number of bytes. The number may end in k, M or G, or
+// in KiB, MiB or GiB, as sizes are shown; without that it counts the flag's own unit.
 type Size struct {
 	Bytes int64
 	Unit  int64 // bytes of a number without a suffix
