@@ -56,7 +56,7 @@ func TestBenchProgramCommand(t *testing.T) {
 	args := []string{"bench", "--program", id, "--packets", file, "--duration", "20ms", "--json"}
 
 	status, stderr := start(t, pair.Rx, nil, args...).wait()
-	for _, want := range []string{"--program runs rewriting_targ", "(id " + id + ")", "its maps change", "none is sent", "add --yes if that is meant"} {
+	for _, want := range []string{"--program runs rewriting_targ", "(id " + id + ")", "the program's maps change", "none is sent", "add --yes to do it anyway"} {
 		if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("exit status %d: %q does not say %q", status, stderr, want)
 		}

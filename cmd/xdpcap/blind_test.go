@@ -250,7 +250,7 @@ func TestDispatcherHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkBlind(t, p, "rx0 is no longer captured: rx0 runs program with id ", "only CAP_SYS_ADMIN may see whether that still calls XDP program "+name+" (id ",
-		": start again, with --no-sandbox to go on")
+		": start again, and add --no-sandbox to survive")
 	if s := account(t, p.said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}

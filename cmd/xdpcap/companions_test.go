@@ -305,8 +305,8 @@ func TestCompanionsRefused(t *testing.T) {
 		{"-i rx0 --stats", "--stats: rx0 runs no XDP program, and only a program gives verdicts: omit --stats, or start the program before"},
 		{"-i rx0 --latency", "--latency: rx0 runs no XDP program"},
 		{"-i rx0 -Q out --stats", "-Q out and --stats"},
-		{"-i rx0 --count 1000", "--count 1000: it takes no number, because it counts packets per protocol; to end after so many packets, say -c"},
-		{"-i rx0 --count=1000", "to end after so many packets, say -c"},
+		{"-i rx0 --count 1000", "--count 1000: it takes no number, because it counts packets per protocol; to end after a number of packets, use -c"},
+		{"-i rx0 --count=1000", "to end after a number of packets, use -c"},
 		{"-i rx0 --flows -1", "--flows -1: must be 0 or more"},
 		{"--hook /sys/fs/bpf/x --count", "omit them, or count beside the capture: xdpcap count -i NAME"},
 		{"-i rx0 --counter-interval 1s", "--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count"},
@@ -391,7 +391,7 @@ func TestCompanionsOfOneProgram(t *testing.T) {
 	}
 	defer d.Close()
 	status, said := start(t, pair.Rx, nil, "-i", "rx0", "--account", "--program", "all", "--stats").wait()
-	if status != 1 || !strings.Contains(said, "rx0: several programs are traced there, and counters are those of one: choose it with --program") {
+	if status != 1 || !strings.Contains(said, "rx0: several programs are traced there, but a counter is for one of them: choose it with --program") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }

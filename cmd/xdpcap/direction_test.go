@@ -742,7 +742,7 @@ func TestDirectionFlags(t *testing.T) {
 	skipEmulated(t)
 	for args, want := range map[string]string{
 		"-Q both":                            `-Q: direction "both": must be in, out or inout`,
-		"-Q out --sink":                      "-Q out and --sink: that is about what is received",
+		"-Q out --sink":                      "-Q out and --sink: this flag is for received packets",
 		"-Q out --verdict drop":              "-Q out and --verdict",
 		"-Q out --xdp-mode native":           "-Q out and --xdp-mode",
 		"-Q out -P":                          "-Q out and --promiscuous-mode",

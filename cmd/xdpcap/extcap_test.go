@@ -121,8 +121,8 @@ func TestExtcapMistakes(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--extcap-dlts", "xdpcap: --extcap-interface is missing: xdpcap --extcap-interfaces lists them\n"},
 		{"--capture --extcap-interface xdpcap-lo", "xdpcap: --capture: --fifo is missing, the fifo that Wireshark reads packets from\n"},
-		{"--extcap-interface xdpcap-lo", "xdpcap: --extcap-interface: say what about it: " +
-			"--extcap-dlts, --extcap-config, --extcap-capture-filter, or --capture\n"},
+		{"--extcap-interface xdpcap-lo", "xdpcap: --extcap-interface: nothing is asked about it: " +
+			"add --extcap-dlts, --extcap-config, --extcap-capture-filter or --capture\n"},
 		{"--extcap-config --extcap-interface xdpcap-none0", `xdpcap: interface "none0" does not exist; there are: `},
 		{"--capture --extcap-interface xdpcap-lo --fifo /nonexistent/fifo", "xdpcap: --fifo: open /nonexistent/fifo: no such file or directory\n"},
 	} {

@@ -148,7 +148,7 @@ func TestCommandHangs(t *testing.T) {
 	})
 	_, stderr := p.wait()
 	s := account(t, stderr)
-	if s.Captured != 1000 || !strings.Contains(stderr, " have not ended, and go on by themselves; for ") || !strings.Contains(strings.Join(s.Notices, "\n"), "files it was not run") {
+	if s.Captured != 1000 || !strings.Contains(stderr, " have not ended, and go on by themselves; for ") || !strings.Contains(strings.Join(s.Notices, "\n"), "files none was started") {
 		t.Errorf("%s", stderr)
 	}
 }

@@ -120,9 +120,9 @@ func TestNetnsErrors(t *testing.T) {
 		{command("-D", "--netns", fmt.Sprintf("/proc/%d/ns/uts", pid)), fmt.Sprintf("--netns /proc/%d/ns/uts: this is no network namespace", pid)},
 		{command("stats", "-i", "x", "--netns", "/dev/null"), "--netns /dev/null: this is no network namespace"},
 		{surroundings{Capabilities: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_PTRACE}}.command(t, "-D", "--netns", elsewhere),
-			"--netns " + elsewhere + ": enter it: operation not permitted: that takes CAP_SYS_ADMIN"},
+			"--netns " + elsewhere + ": enter it: operation not permitted: this needs CAP_SYS_ADMIN"},
 		{surroundings{Capabilities: []uintptr{unix.CAP_NET_ADMIN}}.command(t, "-D", "--netns", elsewhere),
-			"--netns " + elsewhere + ": look at the process: permission denied: that takes CAP_SYS_PTRACE"},
+			"--netns " + elsewhere + ": look at the process: permission denied: this needs CAP_SYS_PTRACE"},
 	} {
 		if out := runInside(t, other.Tx, test.cmd); out != "xdpcap: "+test.want+"\n" {
 			t.Errorf("%q: %s, want %s", test.cmd.Args[1:], out, test.want)

@@ -78,7 +78,7 @@ func TestReadSamplingComments(t *testing.T) {
 		t.Fatalf("%d ways, the first %v", len(got), got[:1])
 	}
 	// The second section repeats the first ones, which are known.
-	if want := fmt.Sprintf("%d further words in comments", 2*(told-maxPassed)); !strings.Contains(got[maxPassed], want) {
+	if want := fmt.Sprintf("%d further remarks", 2*(told-maxPassed)); !strings.Contains(got[maxPassed], want) {
 		t.Errorf("%q, want %q", got[maxPassed], want)
 	}
 }
@@ -120,7 +120,7 @@ func TestReadEstimates(t *testing.T) {
 	if e := r.Verdicts["drop"].Estimate; e.Packets != 3 || e.PacketsLow != 3 || e.PacketsHigh < 300 {
 		t.Errorf("%+v", e)
 	}
-	if diff := cmp.Diff([]string{"what 806 packets stood for that were drawn and lost"}, r.NotEstimated); diff != "" {
+	if diff := cmp.Diff([]string{"the weight of 806 packets that were drawn and lost"}, r.NotEstimated); diff != "" {
 		t.Error(diff)
 	}
 

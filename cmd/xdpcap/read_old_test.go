@@ -18,7 +18,7 @@ func TestReadOldFile(t *testing.T) {
 		}
 	}
 	r := statsOf(t, file)
-	want := []string{"all packets of one flow in 8", "the first 5 packets of each flow", "at most 100 packets per second", "what 4 packets stood for that were drawn and lost"}
+	want := []string{"all packets of one flow in 8", "the first 5 packets of each flow", "at most 100 packets per second", "the weight of 4 packets that were drawn and lost"}
 	if diff := cmp.Diff(want, r.NotEstimated); diff != "" {
 		t.Error(diff)
 	}

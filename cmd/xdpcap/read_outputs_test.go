@@ -97,7 +97,7 @@ func TestReadSeriesOverInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, status := runRead(t, nil, "-C", "1k", "-w", "x.pcapng", "x.pcapng1")
-	if status != 1 || !strings.Contains(stderr, "it is one of the files that are read: choose another one") {
+	if status != 1 || !strings.Contains(stderr, "this file is being read: choose another one") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	if !bytes.Equal(data, readBytes(t, "x.pcapng1")) {

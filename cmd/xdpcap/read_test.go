@@ -570,10 +570,10 @@ func TestReadErrors(t *testing.T) {
 		{[]string{file, "tcp", "prt", "80"}, "tcp prt 80\n    ^^^\nsyntax error"},
 		{[]string{file, dir + "/none"}, dir + "/none is neither a file nor a filter"},
 		{[]string{"-c", "0", file}, "-c 0: must be at least 1"},
-		{[]string{"-w", file, file}, "-w " + file + ": it is one of the files that are read: choose another one"},
+		{[]string{"-w", file, file}, "-w " + file + ": this file is being read: choose another one"},
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
 		{[]string{"--stats", "--print", "-w", "x", file}, "omit --print"},
-		{[]string{"--format", "json", "--json", file}, "--format json and what else is printed both need standard output"},
+		{[]string{"--format", "json", "--json", file}, "--format json and the printed text both need standard output"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
 	} {
 		stdout, stderr, status := runRead(t, nil, test.args...)

@@ -212,8 +212,8 @@ func TestRecorderTriggers(t *testing.T) {
 func TestRecorderMistakes(t *testing.T) {
 	skipEmulated(t)
 	for _, test := range []struct{ args, want string }{
-		{"--ring 64M", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
-		{"--ring 64M -w -", "--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on"},
+		{"--ring 64M", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
+		{"--ring 64M -w -", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
 		{"--ring 1M -w x -C 10", "-C and --ring: each trigger makes a file: choose one"},
 		{"--ring 1M -w x -z gzip", "-z and --ring: each trigger makes a file: choose one"},
 		{"--ring 10k -w x", "--ring 10240: must be at least 1M"},
@@ -222,7 +222,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--post 3 -w x", "--post: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
 		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, lost, either of them as drop>1000/s, end, or a filter: `},
-		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only what comes out of a program has a verdict: add --rx-capture exit"},
+		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only packets that leave a program have a verdict: add --rx-capture exit"},
 		{"--ring 1M -w x -W 0", "-W 0: must be at least 1"},
 		{"--ring 1M -w x -a files:3", "-a files, -a filesize and --ring: each trigger makes a file: choose one"},
 		{"--trigger-interval 2 -w x", "--trigger-interval: nothing is kept in memory: add --ring SIZE"},

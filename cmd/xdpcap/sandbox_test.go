@@ -133,8 +133,8 @@ func TestUnprivilegedEgress(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-Z", "nobody", "-v")
 	capabilities, says := noCapability, "no capabilities"
-	if strings.Contains(p.said(), pair.RxName+": what it sends is seen by clsact\n") {
-		capabilities, says = "0000000000001000", "CAP_NET_ADMIN alone, which it takes to remove the filter of clsact"
+	if strings.Contains(p.said(), pair.RxName+": sent packets are seen by clsact\n") {
+		capabilities, says = "0000000000001000", "CAP_NET_ADMIN alone, to remove the filter of clsact"
 	}
 	want := []string{"CapBnd: " + noCapability, "CapEff: " + capabilities, "CapPrm: " + capabilities, "Uid: 65534 65534 65534 65534"}
 	if diff := cmp.Diff(want, rights(t, p, "CapPrm", "CapEff", "CapBnd", "Uid")); diff != "" {

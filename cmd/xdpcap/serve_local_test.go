@@ -90,9 +90,9 @@ func TestServeAddresses(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const open = ": whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca"
 	for _, test := range []struct{ serve, listen, says, omits string }{
-		{":0", ":0", " from this machine: :0 names no address\n", open},
+		{":0", ":0", ", from this machine only, because :0 names no address\n", open},
 		{":0", ":0", "/metrics by every address of this machine\n", open},
-		{"127.0.0.1:0", "127.0.0.1:0", "connects to tcp://127.0.0.1:", "this machine"},
+		{"127.0.0.1:0", "127.0.0.1:0", "clients of tcp://127.0.0.1:", "this machine"},
 		{"0.0.0.0:0", "127.0.0.1:0", "--serve 0.0.0.0:0" + open, "this machine"},
 	} {
 		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--serve", test.serve, "--listen", test.listen)

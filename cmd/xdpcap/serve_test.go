@@ -41,7 +41,7 @@ func runIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 // served is where a capture with --serve waits for clients.
 func served(t *testing.T, p *process) string {
 	t.Helper()
-	m := regexp.MustCompile(`connects to tcp://(\S+)`).FindStringSubmatch(p.said())
+	m := regexp.MustCompile(`clients of tcp://([^\s,]+)`).FindStringSubmatch(p.said())
 	if m == nil {
 		t.Fatalf("no address in %s", p.said())
 	}

@@ -93,7 +93,7 @@ func TestSetcap(t *testing.T) {
 			cmd.Wait()
 		}
 	})
-	const refused = ": this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root"
+	const refused = ": this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root"
 	for _, test := range []struct{ args, want string }{
 		{"--sink -w /dev/null", "--sink" + refused},
 		{"-j adapter -w /dev/null", "-j adapter" + refused},

@@ -95,7 +95,7 @@ func TestCapableBinaryRefuses(t *testing.T) {
 		"-j adapter":     "-i lo -j adapter --account",
 	} {
 		out, err := asSomebody(t, path, []string{settingsFileVariable + "="}, strings.Fields(args)...)
-		want := "xdpcap: " + flag + ": this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root\n"
+		want := "xdpcap: " + flag + ": this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root\n"
 		if err == nil || out != want {
 			t.Errorf("%s: %v, %q", args, err, out)
 		}

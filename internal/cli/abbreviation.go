@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// execute runs a command line. Its flags may be abbreviated as getopt_long(3) takes them, and
-// tcpdump with it: --dur means --duration, because no other flag begins like that.
+// execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
+// --dur means --duration, because no other flag begins like that.
 func execute(args []string) (*cobra.Command, error) {
 	for {
 		root := NewRoot()
@@ -24,14 +24,14 @@ func execute(args []string) (*cobra.Command, error) {
 	}
 }
 
-// An abbreviation is the error of a flag of which only the beginning was given.
+// An abbreviation is the error that only the beginning of a flag's name was given.
 type abbreviation struct{ given, whole string }
 
 func (a *abbreviation) Error() string {
 	return fmt.Sprintf("unknown flag: --%s: did you mean --%s?", a.given, a.whole)
 }
 
-// expand writes the flag in full. It is false where the arguments do not have it.
+// expand writes the flag in full. It returns false if the arguments do not have it.
 func (a *abbreviation) expand(args []string) (found bool) {
 	for i, arg := range args {
 		if arg == "--" {
@@ -49,8 +49,8 @@ func (a *abbreviation) expand(args []string) (found bool) {
 	return found
 }
 
-// unknownFlag finds out what an unknown flag may mean: err is returned as it is, as an
-// abbreviation, or with a hint.
+// unknownFlag guesses the meaning of an unknown flag: it returns err unchanged, as an abbreviation,
+// or with a hint.
 func unknownFlag(err error, flags *pflag.FlagSet) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -58,7 +58,7 @@ func unknownFlag(err error, flags *pflag.FlagSet) error {
 	}
 	given := unknown.GetSpecifiedName()
 	var begins []string
-	near, distance := "", 1+min(2, len(given)/4) // of short names all are near
+	near, distance := "", 1+min(2, len(given)/4) // every name is near a short one
 	flags.VisitAll(func(f *pflag.Flag) {
 		switch {
 		case len(f.Name) == 1: // a letter of another tool
@@ -83,8 +83,8 @@ func unknownFlag(err error, flags *pflag.FlagSet) error {
 	return err
 }
 
-// editDistance is how many letters are to be inserted, left out or replaced to make b of a, after
-// Levenshtein.
+// editDistance is the number of letters to insert, omit or replace to turn a into b (Levenshtein's
+// distance).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

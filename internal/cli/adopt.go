@@ -13,16 +13,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A leftFile is one that an earlier run of a ring of files has left.
+// A leftFile is a file that an earlier run of a ring of files has left.
 type leftFile struct {
 	path   string
 	number int
 	ended  time.Time
 }
 
-// leftFiles finds the regular files whose paths begin with dir, as filepath.Split returns it, and
-// end with a name that matches a pattern. Its first group is a number, or empty. The oldest file is
-// first. A directory that cannot be read has none.
+// leftFiles finds the regular files in dir, which is as filepath.Split returns it, whose names
+// match a pattern. The pattern's first group is a number, or empty. The oldest file comes first. If
+// the directory cannot be read, there are none.
 func leftFiles(dir, pattern string) (left []leftFile) {
 	name := regexp.MustCompile("^" + pattern + "$")
 	entries, _ := os.ReadDir(cmp.Or(dir, "."))
@@ -33,7 +33,7 @@ func leftFiles(dir, pattern string) (left []leftFile) {
 		}
 		number, err := strconv.Atoi(cmp.Or(match[1], "0"))
 		if err != nil || number > math.MaxInt/2 {
-			continue // no run has counted so far, and the numbers after it have to be numbers, too
+			continue // no run has counted so far, and the numbers after it must not overflow
 		}
 		if info, err := e.Info(); err == nil {
 			left = append(left, leftFile{dir + e.Name(), number, info.ModTime()})
@@ -50,9 +50,10 @@ func pathsOf(files []leftFile) (paths []string) {
 	return paths
 }
 
-// adopt finds the files that an earlier run of the ring of files has left, which then count as its
-// own. The numbers go on after them: with tcpdump's names, which come again, after the newest one,
-// and with dumpcap's after the highest, since a run may begin in the same second as the one before.
+// adopt finds the files that an earlier run of the ring of files has left. They count as files of
+// this run, and the numbers go on after theirs. With tcpdump's names, whose numbers repeat, that is
+// after the newest file. With dumpcap's it is after the highest number, because two runs may begin
+// in the same second.
 func (o *outputOptions) adopt() {
 	if o.series == nil || o.series.Keep == 0 {
 		return
@@ -79,7 +80,7 @@ func (o *outputOptions) adopt() {
 	o.rotate.firstNumber, o.series.Left = next, pathsOf(left)
 }
 
-// dumpcapPattern matches dumpcap's names of files that -w calls so.
+// dumpcapPattern matches dumpcap's names of the files for a -w of this name.
 func dumpcapPattern(name string) string {
 	stem, format, compression := outfile.SplitName(name)
 	return regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
@@ -91,7 +92,7 @@ func tcpdumpPattern(name, digits string) string {
 	return regexp.QuoteMeta(stem+format) + "(" + digits + ")" + regexp.QuoteMeta(compression)
 }
 
-// unfinished lets a pattern match what a run with --atomic that was killed has left, too.
+// unfinished also lets a pattern match the files that a killed run with --atomic has left.
 func (r *rotationOptions) unfinished(pattern string) string {
 	if r.atomic {
 		return pattern + `(?:\.partial)?`

@@ -111,8 +111,8 @@ func (o *benchOptions) measure() (*programReport, error) {
 		return nil, err
 	}
 	if !o.yes {
-		return nil, fmt.Errorf("--program runs %v on packets as if they had come in: its maps change, and whoever reads them takes "+
-			"these packets for real ones, though none is sent; add --yes if that is meant", p)
+		return nil, fmt.Errorf("--program runs %v on packets as if they had come in: none is sent, but the program's maps change, and "+
+			"whoever reads them counts these packets as real; add --yes to do it anyway", p)
 	}
 	frame.Say(frame.Stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
 	b, err := meter.BenchProgram(ctx, meter.ProgramBenchOptions{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
@@ -135,7 +135,8 @@ func firstCPU() (int, error) {
 	return 0, errors.New("this process may run on no CPU")
 }
 
-// readPackets reads the packets of --packets. Without it there are none, and bench has its own.
+// readPackets reads the packets of --packets. Without --packets it returns none, and bench makes
+// its own.
 func (o *benchOptions) readPackets() (*meter.BenchPackets, error) {
 	if o.packets == "" {
 		return &meter.BenchPackets{}, nil

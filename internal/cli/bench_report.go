@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// programReport is what bench prints of a loaded program.
+// programReport is what bench prints about a loaded program.
 type programReport struct {
 	Program   string                  `json:"program"`
 	ProgramID uint32                  `json:"program_id"`
 	CPUs      []int                   `json:"cpus"`
-	Cut       int                     `json:"cut"`  // packets of which the capture has only the beginning
+	Cut       int                     `json:"cut"`  // packets that the capture has cut
 	Left      int                     `json:"left"` // packets before the last one that were too short or too long to run
 	More      bool                    `json:"more"` // the capture has more packets
 	Verdicts  map[string]*programLine `json:"verdicts"`
@@ -26,8 +26,8 @@ type programReport struct {
 type programLine struct {
 	Packets int      `json:"packets"`
 	Changed int      `json:"changed"`           // packets that the program changes
-	OnceNs  float64  `json:"once_adds_ns"`      // over the empty program, of a single run
-	Ns      *float64 `json:"adds_ns,omitempty"` // of one run of many; missing where all packets are changed
+	OnceNs  float64  `json:"once_adds_ns"`      // more than the empty program, for a single run
+	Ns      *float64 `json:"adds_ns,omitempty"` // more than the empty program, for one run of many; missing if all packets are changed
 	Cycles  *float64 `json:"adds_cycles,omitempty"`
 	Native  *float64 `json:"adds_native_instructions,omitempty"`
 }
@@ -78,19 +78,19 @@ func (r *programReport) writeTable(w io.Writer) {
 	}
 }
 
-// remarks say what the table does not show.
+// remarks are sentences about what the table does not show.
 func (r *programReport) remarks() (lines []string) {
 	if r.More {
 		lines = append(lines, fmt.Sprintf("The capture has more packets: these are its first %d.", r.Total.Packets))
 	}
 	if r.Cut > 0 {
-		lines = append(lines, fmt.Sprintf("Of %d packets the capture has only the beginning, and the program saw no more of them.", r.Cut))
+		lines = append(lines, fmt.Sprintf("%d packets were cut by the capture: the program saw only their beginning.", r.Cut))
 	}
 	if r.Left > 0 {
-		lines = append(lines, fmt.Sprintf("%d packets were left out: they are too short or too long to be run.", r.Left))
+		lines = append(lines, fmt.Sprintf("%d packets were left out, because they are too short or too long to run.", r.Left))
 	}
 	if r.Total.Changed > 0 {
-		lines = append(lines, fmt.Sprintf("%d packets have no part in REPEATED: the program would change each of them again and again.", r.Total.Changed))
+		lines = append(lines, fmt.Sprintf("REPEATED leaves out %d packets, because each run of the program would change them again.", r.Total.Changed))
 	}
 	return lines
 }

@@ -20,7 +20,7 @@ import (
 type captureOptions struct {
 	outputOptions
 	interfaces []string
-	read       []string // files to read instead
+	read       []string // files to read instead of capturing
 
 	filter filterOptions
 
@@ -49,7 +49,7 @@ type captureOptions struct {
 	json     jsonFlag
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
-	lines    bool   // packets are printed as lines of JSON
+	lines    bool   // print packets as lines of JSON
 	printing printOptions
 	extcap   extcapOptions
 	recorder recorderOptions
@@ -223,7 +223,7 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.Lookup("json").NoOptDefVal = onStderr
 }
 
-// readFilter finds the filter, and refuses words that were not meant as one.
+// readFilter finds the filter, and refuses words that were not meant as a filter.
 func (o *captureOptions) readFilter(root *cobra.Command) error {
 	if err := o.filter.read(); err != nil {
 		return err
@@ -231,8 +231,8 @@ func (o *captureOptions) readFilter(root *cobra.Command) error {
 	return frame.CheckCommand(root, o.filter.words, o.filter.text)
 }
 
-// otherNames lets a flag be found by another name than the help has: xdpdump's, or one that people
-// type.
+// otherNames also finds flags by names that the help does not list: xdpdump's, and those that
+// people type.
 func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch name {
 	case "promiscuous":
@@ -245,7 +245,7 @@ func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// check finds what is wrong with the flags before anything is touched; given tells which were set.
+// check finds mistakes in the flags before anything is touched. given says which flags were set.
 func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if err := o.readTargets(given); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return withoutInterface(o.filter.words)
 	case len(o.interfaces) == 1 && strings.Contains(o.interfaces[0], ","):
-		return fmt.Errorf("-i %s: one interface each: -i %s", o.interfaces[0], strings.ReplaceAll(o.interfaces[0], ",", " -i "))
+		return fmt.Errorf("-i %s: give each interface its own -i: -i %s", o.interfaces[0], strings.ReplaceAll(o.interfaces[0], ",", " -i "))
 	case len(o.interfaces) > 0 && o.hookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
@@ -300,7 +300,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if err := o.checkDirection(given); err != nil {
 		return err
 	}
-	// Only an exit has a verdict, or a packet to look at as it comes out.
+	// Only an exit has a verdict, or a packet as it leaves the program.
 	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
@@ -314,9 +314,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		}
 	}
 	if o.recorder.needsVerdict && o.hookMap == "" && !slices.Contains(o.hooks, capture.Exit) {
-		return errors.New("--trigger: only what comes out of a program has a verdict: add --rx-capture exit")
+		return errors.New("--trigger: only packets that leave a program have a verdict: add --rx-capture exit")
 	}
-	slices.Sort(o.hooks) // the order of a packet's way
+	slices.Sort(o.hooks) // the order in which a packet passes them
 	for _, name := range o.verdictNames {
 		v, err := capture.ParseVerdict(name)
 		if err != nil {
@@ -332,7 +332,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 			return fmt.Errorf("--transport: %w", err)
 		}
 	}
-	if !given("ring") { // a recorder's files are no series
+	if !given("ring") { // the files of a recorder are no series
 		o.series, err = o.rotation(given)
 	}
 	if err == nil && o.series != nil && o.rotate.printFiles && o.json.descriptor() == unix.Stdout {

@@ -9,10 +9,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// A captureReading is what a scrape of a capture is answered with.
+// A captureReading is the answer to a scrape of a capture.
 type captureReading struct {
 	accounts capture.Accounts
-	fileSize int64                 // bytes of all files together; -1: there is none
+	fileSize int64                 // bytes of all files together; -1 = there is no file
 	clients  *stream.ServerAccount // of --serve; nil = there is none
 	outputs  []outputSummary       // as at the end
 }
@@ -42,8 +42,8 @@ func (r *captureRun) read() (c captureReading, err error) {
 	return c, nil
 }
 
-// captureMetrics has a counter for each number of an account, labelled by its source, and what else
-// is known of the capture.
+// captureMetrics has a counter for each number of an account, labelled by its source, and metrics
+// about the whole capture.
 func captureMetrics(sources []capture.Source, transport capture.Transport, started time.Time) metrics.Set[captureReading] {
 	var m metrics.Set[captureReading]
 	for _, number := range []struct {
@@ -74,7 +74,7 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 	m.All = append(m.All,
 		metrics.Metric[captureReading]{
 			Name:  "xdpcap_output_file_bytes",
-			Help:  "Size of the files that packets are written to, or of all files of a rotation that are there; missing without a file.",
+			Help:  "Size in bytes of the file that packets are written to, or of all files of a rotation that still exist; missing without a file.",
 			Gauge: true,
 			Values: func(c captureReading, send metrics.SendValue) {
 				if c.fileSize >= 0 {

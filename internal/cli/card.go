@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// cardOptions are the flags about what network cards know of packets.
+// cardOptions are the flags for what network cards know about packets.
 type cardOptions struct {
 	stampName   string
 	listStamps  bool
@@ -84,13 +84,13 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 	return frame.ExplainPrint(err)
 }
 
-// announceCards says with -v what is asked of the cards.
+// announceCards prints, with -v, what the cards are asked for.
 func announceCards(out io.Writer, session *capture.Session) {
 	for _, src := range session.Sources() {
 		switch {
 		case src.Hook != capture.XDP:
 		case src.Asked == nil:
-			frame.Say(out, "%s: nothing is asked of the card: xdpcap probe -i %s tells what its driver has", src.Name, src.Name)
+			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, src.Name)
 		default:
 			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
 		}
@@ -98,7 +98,7 @@ func announceCards(out io.Writer, session *capture.Session) {
 	writeClocks(out, session)
 }
 
-// writeClocks tells how the clocks of cards are, by which packets are stamped.
+// writeClocks prints how far off the clocks are by which cards stamp packets.
 func writeClocks(out io.Writer, session *capture.Session) {
 	sources := session.Sources()
 	for i, clock := range session.CardClocks() {
@@ -108,7 +108,8 @@ func writeClocks(out io.Writer, session *capture.Session) {
 	}
 }
 
-// writeStamps tells at the end which packets have no stamp of the card, and how its clock is.
+// writeStamps prints at the end how many packets have no stamp from the card, and how far off its
+// clock is.
 func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
 	for i, src := range session.Sources() {
 		if n := accounts[i].Unstamped; n > 0 {
@@ -118,7 +119,7 @@ func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accou
 	writeClocks(out, session)
 }
 
-// clockKeys is a card's clock as --json has it.
+// clockKeys is a card's clock as --json prints it.
 type clockKeys struct {
 	Name   string  `json:"name"`
 	Ahead  int64   `json:"ahead_ns"`

@@ -27,7 +27,7 @@ func TestKeepCards(t *testing.T) {
 	if len(o.box.Keep) != 1 || o.box.Keep[0] != unix.CAP_NET_ADMIN || o.box.User != who {
 		t.Errorf("%+v", o.box)
 	}
-	if want := ", CAP_NET_ADMIN alone, which it takes to put back how the card stamps packets, may"; !strings.Contains(o.String(), want) {
+	if want := ", CAP_NET_ADMIN alone, to put back how the card stamps packets, may"; !strings.Contains(o.String(), want) {
 		t.Error(o.String())
 	}
 	o.keepNetAdmin("remove the filter of clsact")

@@ -54,7 +54,7 @@ func Main(args []string) int {
 	return 1
 }
 
-// messages says what went wrong, in a line for each error, and what helps.
+// messages returns a line for each error: what went wrong, and what helps.
 func messages(err error) (lines []string) {
 	for _, one := range joined(err) {
 		lines = append(lines, frame.WithRemedy(one.Error(), one))
@@ -62,7 +62,7 @@ func messages(err error) (lines []string) {
 	return lines
 }
 
-// joined takes the errors apart that errors.Join has put together.
+// joined takes apart what errors.Join has put together.
 func joined(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -70,7 +70,7 @@ func joined(err error) []error {
 	}
 	errs := several.Unwrap()
 	if errors.Join(errs...).Error() != err.Error() {
-		return []error{err} // an error of one kind, not of several parts
+		return []error{err} // one error of a certain kind, not several errors
 	}
 	var all []error
 	for _, one := range errs {
@@ -79,7 +79,8 @@ func joined(err error) []error {
 	return all
 }
 
-// NewRoot returns the capture, of which the other commands are children, with all flags.
+// NewRoot returns the command for captures, which has all other commands as children, with all
+// flags.
 func NewRoot() *cobra.Command { return newRoot(settings.Files{Machine: "/etc/xdpcap.conf"}) }
 
 // newRoot returns the capture as NewRoot does, with settings from these files.
@@ -97,7 +98,7 @@ func newRoot(files settings.Files) *cobra.Command {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
 			if c == cmd && o.read != nil {
-				return nil // the settings are not for the capture then
+				return nil // the command read applies the settings
 			}
 			err := set.Apply(c, o.extcap.hears)
 			if err == nil {
@@ -116,7 +117,7 @@ func newRoot(files settings.Files) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		meant := unknownFlag(err, c.Flags())
 		if errors.As(meant, new(*abbreviation)) {
-			return meant // and the command line is read again
+			return meant // the caller reads the command line again
 		}
 		err = frame.ExplainFlag(meant, c.CommandPath()+" --help")
 		if c != cmd {

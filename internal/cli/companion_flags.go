@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// companionOptions are the flags for what a capture counts besides.
+// companionOptions are the flags for what a capture counts beside the packets.
 type companionOptions struct {
 	stats, latency bool
 	count          countFlag
@@ -27,10 +27,10 @@ func (o *companionOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency")
 }
 
-// counts tells whether protocols are counted.
+// counts says whether protocols are counted.
 func (o *companionOptions) counts() bool { return bool(o.count) || o.sizes || o.flows > 0 }
 
-// flagOfTraced is the flag for what is counted only of a program.
+// flagOfTraced is the flag that counts something which only a traced program has.
 func (o *companionOptions) flagOfTraced() string {
 	if o.stats {
 		return "--stats"
@@ -40,7 +40,7 @@ func (o *companionOptions) flagOfTraced() string {
 
 func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
 
-// checkCompanions finds what is wrong with the flags.
+// checkCompanions finds mistakes in the flags.
 func (c *captureOptions) checkCompanions() error {
 	o := &c.companions
 	if o.flows < 0 {
@@ -50,15 +50,16 @@ func (c *captureOptions) checkCompanions() error {
 		return fmt.Errorf("--count %s: %w", c.filter.words[0], errCountsProtocols)
 	}
 	if !o.isNone() && c.hookMap != "" {
-		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, and a hook map " +
-			"has what its owner hands to it: omit them, or count beside the capture: xdpcap count -i NAME")
+		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, but a hook map " +
+			"has only what its owner hands over: omit them, or count beside the capture: xdpcap count -i NAME")
 	}
 	return nil
 }
 
-const errCountsProtocols = frame.Refusal("it takes no number, because it counts packets per protocol; to end after so many packets, say -c")
+const errCountsProtocols = frame.Refusal("it takes no number, because it counts packets per protocol; to end after a number of packets, use -c")
 
-// A countFlag is the value of --count, which ends a capture elsewhere.
+// A countFlag is the value of --count. It refuses a number, because in other commands --count takes
+// one and ends them.
 type countFlag bool
 
 func (c *countFlag) String() string {

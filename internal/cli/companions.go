@@ -20,16 +20,16 @@ import (
 type companions struct {
 	options *companionOptions
 	began   time.Time // when the capture began
-	places  []string  // where packets are counted
+	places  []string  // names of interfaces with a direction, where packets are counted
 	exits   map[string]capture.Companions
 	all     []companion
 }
 
-// A companion is one kind of counters at one place.
+// A companion is one kind of counters on one interface and direction.
 type companion interface {
-	// report is about everything since the beginning.
+	// report has everything since began.
 	report(began time.Time) (r report, table []byte, err error)
-	// isAbout tells whether the statistics of a source in a file have the counters.
+	// isAbout says whether the statistics of this source in a file contain the counters.
 	isAbout(src capture.Source, all []capture.Source) bool
 	collector() prometheus.Collector
 	Follow() (notice string, err error)
@@ -43,7 +43,7 @@ func (c *companions) join(src capture.Source) (with capture.Companions, err erro
 	}
 	at := placeOf(src)
 	if slices.Contains(c.places, at) {
-		return with, fmt.Errorf("%s: several programs are traced there, and counters are those of one: choose it with --program", src.Name)
+		return with, fmt.Errorf("%s: several programs are traced there, but a counter is for one of them: choose it with --program", src.Name)
 	}
 	c.places = append(c.places, at)
 	o := c.options
@@ -64,7 +64,7 @@ func (c *companions) join(src capture.Source) (with capture.Companions, err erro
 	return with, err
 }
 
-// placeOf is an interface with a direction.
+// placeOf names the interface and the direction of a source.
 func placeOf(src capture.Source) string { return src.Name + " " + src.Direction().String() }
 
 // joinCount opens the counters of protocols.
@@ -90,7 +90,7 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 	return nil
 }
 
-// joinTraced opens the counters that need a program which is traced. They are about its exit.
+// joinTraced opens the counters that need a traced program. They count at its exit.
 func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companions) error {
 	program := xdp.Program(src.Target)
 	src.Hook = capture.Exit
@@ -148,7 +148,7 @@ func (c *companionOf[S]) report(began time.Time) (report, []byte, error) {
 	return c.newReport(i), shown.block("total", i), nil
 }
 
-// A titled meter has another title than its own.
+// A titled meter replaces a meter's title.
 type titled[S any] struct {
 	openMeter[S]
 	title string
@@ -160,8 +160,8 @@ func (c *companionOf[S]) collector() prometheus.Collector {
 	return metrics.NewCollector(c.Read, c.metrics)
 }
 
-// isAbout is true for the source where the packets are counted. Where that is not recorded, it is
-// the other one of the same place.
+// isAbout is true for the source where the packets are counted. If that source is not captured, it
+// is true for the other one of the same interface and direction.
 func (c *companionOf[S]) isAbout(src capture.Source, all []capture.Source) bool {
 	if placeOf(src) != placeOf(c.source) {
 		return false
@@ -170,7 +170,7 @@ func (c *companionOf[S]) isAbout(src capture.Source, all []capture.Source) bool 
 		!slices.ContainsFunc(all, func(s capture.Source) bool { return s.Name == c.source.Name && s.Hook == c.source.Hook })
 }
 
-// companionReports are those of all counters, as objects and as tables.
+// companionReports are the reports of all counters, as objects and as tables.
 type companionReports struct {
 	CompanionKeys
 	tables [][]byte
@@ -189,8 +189,8 @@ func (c *companions) reports() (all companionReports, err error) {
 	return all, nil
 }
 
-// CompanionKeys are what a capture's object has of its counters: an object for each place, with the
-// keys of the command.
+// CompanionKeys are the counters in a capture's object: an object for each interface and direction,
+// with the keys of the command.
 type CompanionKeys struct {
 	Stats   []*statsReport   `json:"stats,omitempty"`
 	Count   []*countReport   `json:"count,omitempty"`
@@ -211,8 +211,8 @@ func (k *CompanionKeys) add(r report) {
 // maxComment is about the longest comment that a block of a file can have.
 const maxComment = 1<<16 - 64
 
-// comments are what the statistics of a source in a file have: each kind of counters as the object
-// of --json, for which a long one has no protocols and no flows.
+// comments are the counters in a file's statistics of a source: the object of --json for each kind.
+// An object that is too long for a comment omits protocols and flows.
 func (c *companions) comments(src capture.Source, all []capture.Source) (comments []string) {
 	for _, one := range c.all {
 		if !one.isAbout(src, all) {
@@ -220,7 +220,7 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		}
 		r, _, err := one.report(c.began)
 		if err != nil {
-			continue // the capture's end says why
+			continue // the end of the capture reports the error
 		}
 		var k CompanionKeys
 		k.add(r)
@@ -243,7 +243,7 @@ func (c *companions) collectors() (list []prometheus.Collector) {
 	return list
 }
 
-// follow makes room in the counters' tables. It is to be called about once a second.
+// follow makes room in the counters' tables. Call it about once a second.
 func (c *companions) follow() (err error) {
 	for _, one := range c.all {
 		_, failed := one.Follow()

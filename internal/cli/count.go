@@ -107,7 +107,7 @@ func runCount(o *countOptions) error {
 	return runCounters(&o.counterOptions, frame.Guard{}, o.interfaces, open...)
 }
 
-// openCount begins to count in one direction.
+// openCount begins to count one direction.
 func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters[meter.ProtocolCounts], error) {
 	options.Interface = iface
 	p, err := meter.OpenProtocols(options)
@@ -139,7 +139,7 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 		return p, fmt.Errorf("-Q: %w", err)
 	}
 	if o.direction == capture.Out && o.program != "" {
-		return p, fmt.Errorf("--program %s: XDP programs see what is received: omit it, or say -Q inout", o.program)
+		return p, fmt.Errorf("--program %s: XDP programs see only received packets: omit it, or say -Q inout", o.program)
 	}
 	if o.flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
@@ -163,10 +163,11 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 // countVerdicts are the names that --verdict takes.
 func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVerdict.SlotName()) }
 
-// parseVerdicts reads --verdict. All numbers that are no verdicts of the kernel are counted as one.
+// parseVerdicts reads --verdict. All numbers that are no verdict of the kernel count as one
+// verdict.
 func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
 	if len(o.verdictNames) > 0 && o.direction != capture.In {
-		return nil, errors.New("--verdict: XDP programs decide about what is received: omit -Q")
+		return nil, errors.New("--verdict: only received packets have a verdict: omit -Q")
 	}
 	o.verdicts = nil
 	for _, name := range o.verdictNames {
@@ -182,8 +183,7 @@ func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
 	return o.verdicts, nil
 }
 
-// countMetrics leave flows out, because Prometheus would keep the labels of every flow that ever
-// was.
+// countMetrics omits flows, because Prometheus would keep the labels of every flow for ever.
 func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
@@ -229,8 +229,8 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Se
 	return m
 }
 
-// eachClass sends the tally of every class with its labels, and with --per-cpu that of every CPU
-// that has seen such a packet.
+// eachClass sends the tally of every class with its labels. With --per-cpu it sends one tally for
+// each CPU that has seen such a packet.
 func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
 		if !o.perCPU {

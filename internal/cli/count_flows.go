@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// flowRate has the packets of a flow that got the same verdict: at least these since the beginning,
-// and at most those of the error besides.
+// flowRate has the packets of a flow that got the same verdict. The flow had at least these since
+// the beginning, and at most those of the error in addition.
 type flowRate struct {
 	Family          string `json:"family"`
 	Protocol        string `json:"protocol"`
@@ -25,7 +25,8 @@ type flowRate struct {
 }
 
 // flowOverflow is what the kernel's tables of flows could not keep: flows that had to make room for
-// others, with their packets until then. A flow that is in no table had at most the last two.
+// others, with their packets until then. A flow that is in no table had at most MostPackets and
+// MostBytes.
 type flowOverflow struct {
 	Flows uint64 `json:"flows"`
 	rate
@@ -92,7 +93,7 @@ func (r *countReport) flowTable(w io.Writer) {
 	}
 }
 
-// endpoint is an address with its port. An IPv6 address that has no room is cut.
+// endpoint is an address with its port. An IPv6 address that is too long for the room is cut.
 func endpoint(addr string, port uint16, room int) string {
 	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
 		addr = netip.AddrPortFrom(a, port).String()

@@ -18,7 +18,7 @@ type countReport struct {
 	Direction string         `json:"direction"`         // in or out
 	Program   string         `json:"program,omitempty"` // where one is traced
 	ProgramID uint32         `json:"program_id,omitempty"`
-	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: what was counted got one of these
+	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
 	Protocols []protocolRate `json:"protocols"`          // most bytes first
 	Total     rate           `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
@@ -75,7 +75,7 @@ func newCountReport(o *countOptions, d capture.Direction, iface string, traced *
 	return r
 }
 
-// protocolRates returns a list also where there is nothing, so that JSON has [] instead of null.
+// protocolRates returns a list even if it is empty, so that JSON has [] instead of null.
 func protocolRates(classes []meter.ClassRate) []protocolRate {
 	rates := []protocolRate{}
 	for _, c := range classes {

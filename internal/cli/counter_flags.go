@@ -26,7 +26,7 @@ type counterOptions struct {
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
-// addFlags adds these flags to those of a command, as its last groups.
+// addFlags adds these flags to those of a command, as the last groups.
 func (o *counterOptions) addFlags(f *pflag.FlagSet) {
 	frame.AddGroup(f, "When", o.timeFlags)
 	frame.AddGroup(f, "Output", o.outputFlags)
@@ -77,9 +77,9 @@ func (o *counterOptions) check() error {
 
 var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
 
-// checkInterfaces refuses a command without -i, unless it exports: then it counts on all, where it
-// does nothing else than count. Flags that choose one of several things, or that drop packets, are
-// for interfaces that are named; given has those that were given, such as "--program".
+// checkInterfaces refuses a command without -i, unless it exports its counters: then it counts on
+// all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
+// has those that were given, such as "--program".
 func (o *counterOptions) checkInterfaces(interfaces []string, given ...string) error {
 	switch {
 	case len(interfaces) > 0:
@@ -87,7 +87,7 @@ func (o *counterOptions) checkInterfaces(interfaces []string, given ...string) e
 	case o.listen == "":
 		return errNoInterface
 	case len(given) > 0:
-		return fmt.Errorf("%s is for interfaces that are named: add -i NAME", given[0])
+		return fmt.Errorf("%s needs a named interface: add -i NAME", given[0])
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// lookInterval is how often a counter command looks whether what it counts is still there.
+// lookInterval is how often a counter command checks that the counted programs and interfaces still
+// exist.
 const lookInterval = time.Second
 
 // A counterRun prints a report of all counters for each interval.
@@ -23,12 +24,12 @@ type counterRun[S any] struct {
 	out      io.Writer
 	messages io.Writer
 	screen   *frame.Screen // nil: not a terminal
-	notes    []string      // the last messages: on a screen, the tables hide them where they were printed
+	notes    []string      // the last messages: they are printed again with each table, which would hide them on a screen
 
-	discovery *discovery[S] // nil: the interfaces were named
+	discovery *discovery[S] // nil = the interfaces were named
 }
 
-// tell prints a message, which is shown with the tables from then on, too.
+// tell prints a message now, and from then on with the tables.
 func (r *counterRun[S]) tell(message string) {
 	const most = 4
 	frame.Say(r.messages, "%s", message)
@@ -36,14 +37,15 @@ func (r *counterRun[S]) tell(message string) {
 	r.notes = r.notes[max(len(r.notes)-most, 0):]
 }
 
-// Counted are the counters of one interface, and what was last read of them and said about them.
+// counted are the counters of one interface, what was last read from them, and what was printed
+// about them.
 type counted[S any] struct {
 	*counters[S]
 	last  meter.Interval[S]
 	said  string
-	ended error // why nothing is counted any more; nil = it is
+	ended error // why counting has ended; nil = it goes on
 
-	// Of a discovery: the interface, and what exports its counters.
+	// Only with a discovery: the interface, and what exports its counters.
 	index     int
 	name      string
 	collector *metrics.Collector[S]
@@ -56,7 +58,7 @@ func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
 	return list
 }
 
-// run returns nil when the end was asked for.
+// run returns nil if the end was asked for.
 func (r *counterRun[S]) run(ctx context.Context) error {
 	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
 	defer cancel()
@@ -74,23 +76,23 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 		case <-tick.C:
 			n++
 			if err := r.read(); err != nil {
-				r.printTotals() // of the last snapshot; only the error of read is returned
+				r.printTotals() // of the last snapshot; the error to return is that of read
 				return err
 			}
 			if err := r.print(); err != nil {
 				return err
 			}
 			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < minInterval {
-				return r.close() // what is left is no interval
+				return r.close() // the rest is no whole interval
 			}
 		}
 	}
 	return r.close()
 }
 
-// look tells whether anything is still counted. What ends on one interface does not end the others,
-// and is said at once. A command that exports its counters waits for a program where there is none,
-// since what is deployed may be away for a while.
+// look says whether anything is still counted. The end on one interface does not end the others; it
+// prints it at once. A command that exports its counters waits where a program is missing, because
+// a program may be away for a while when it is deployed.
 func (r *counterRun[S]) look() (counting bool) {
 	if r.discovery != nil {
 		r.discovery.look(r)
@@ -122,12 +124,12 @@ func (r *counterRun[S]) look() (counting bool) {
 	return counting
 }
 
-// end prints what was counted since the last interval, too, and ends the run. The last interval,
-// which is cut short, is printed for readers that add up JSON objects. A table is followed by the
+// end prints what was counted since the last interval, and ends the run. A last interval that was
+// cut short is printed only as JSON, for readers that add up the objects: after a table come the
 // totals, which include it.
 func (r *counterRun[S]) end() error {
 	err := r.read()
-	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came at the same time
+	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came together with the end
 	if err == nil && (r.o.json || whole) {
 		err = r.print()
 	}
@@ -137,7 +139,7 @@ func (r *counterRun[S]) end() error {
 	return err
 }
 
-// close prints the totals and returns why counting has ended, nil where that was asked for.
+// close prints the totals and returns why counting has ended; nil if that was asked for.
 func (r *counterRun[S]) close() error {
 	printing := r.printTotals()
 	var ended []error
@@ -201,7 +203,7 @@ func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) err
 	return nil
 }
 
-// printTotals shows the whole run as one interval. JSON objects have these numbers already, unless
+// printTotals shows the whole run as one interval. JSON objects already have these numbers, unless
 // none was printed.
 func (r *counterRun[S]) printTotals() error {
 	if r.o.json && !r.o.quiet {

@@ -29,28 +29,29 @@ type counters[S any] struct {
 
 // An openMeter is one of internal/meter's types.
 type openMeter[S any] interface {
-	// String says what is counted and how, for the title of a table: "rx0, XDP native".
+	// String is the title of a table: what is counted and how, "rx0, XDP native".
 	String() string
 	// Began returns when counting began.
 	Began() time.Time
 	// Read may be called concurrently, because a scrape reads, too.
 	Read() (S, error)
-	// Follow looks whether what is counted is still there, and goes on with what has taken its
-	// place; a notice says so. After an ErrNotCounting a later call may find something to count
-	// again; any other error is final.
+	// Follow checks that the counted program is still there, and goes on with one that has replaced
+	// it; a notice says so. After an ErrNotCounting a later call may find something to count again;
+	// any other error is final.
 	Follow() (notice string, err error)
-	// Capabilities are those that Follow and Close take later, by their numbers.
+	// Capabilities are the numbers of the capabilities that Follow and Close need later.
 	Capabilities() []int
 	// Close detaches everything. It is called once, after the last Read.
 	Close() error
 }
 
-// An opener begins to count on an interface, which is "" where the command counts for all together.
+// An opener begins to count on an interface, or with "" for all interfaces together.
 type opener[S any] func(iface string) (*counters[S], error)
 
 // runCounters runs a counter command, from the check of its privileges to its totals. It calls each
 // opener for each interface when everything else is ready, so that nothing is attached if something
-// else is wrong. Where no interface is named, the command counts on all that there are at any time.
+// else is wrong. If no interface is named, the command counts on all interfaces that exist at any
+// time.
 func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, open ...opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -83,7 +84,7 @@ func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, o
 	}
 	registry := metrics.NewRegistry(collectors(all)...)
 	exp.Serve(registry)
-	defer exp.Close() // before the counters are closed, because a scrape reads them
+	defer exp.Close() // runs before the counters are closed, because a scrape reads them
 	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: frame.Stderr, screen: frame.NewScreen(os.Stdout)}
 	if exp != nil {
 		r.tell(exp.String())
@@ -142,7 +143,7 @@ func openOne[S any](iface string, open []opener[S]) (all []*counters[S], err err
 	return all, nil
 }
 
-// checkDistinct refuses an interface that is given twice, perhaps by different names.
+// checkDistinct refuses an interface that is given twice, even by different names.
 func checkDistinct(interfaces []string) error {
 	if len(interfaces) < 2 {
 		return nil

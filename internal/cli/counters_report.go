@@ -18,8 +18,8 @@ type report interface {
 // intervalKeys are the keys that the JSON objects of all counter commands have.
 type intervalKeys struct {
 	Time     time.Time `json:"time"`       // end of the interval
-	Interval float64   `json:"interval_s"` // what the rates are over, in seconds
-	Elapsed  float64   `json:"elapsed_s"`  // what the cumulative counters are over, in seconds
+	Interval float64   `json:"interval_s"` // the time of the rates, in seconds
+	Elapsed  float64   `json:"elapsed_s"`  // the time of the cumulative counters, in seconds
 }
 
 func newIntervalKeys[S any](i meter.Interval[S]) intervalKeys {
@@ -48,5 +48,5 @@ func (r rate) cells() []string {
 	}
 }
 
-// row is a line of a table: the names of what was counted, and the cells.
+// row is a line of a table: the names, then the cells.
 func (r rate) row(names ...string) []string { return append(names, r.cells()...) }

@@ -16,38 +16,38 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A destination is an output that a -w names. It is opened before anything is attached.
+// A destination is an output that -w names. It is opened before anything is attached.
 type destination interface {
 	liveOutput
 
-	// Size is how many bytes it has taken, by which an ending is seen to go on. Any goroutine may
-	// call it.
+	// Size is the number of bytes that it has taken, which shows whether an ending makes progress.
+	// Any goroutine may call it.
 	Size() int64
 
-	// Close releases what it holds, also where it was never begun. It may be called again.
+	// Close releases what it holds, even if it was never begun. It may be called again.
 	Close() error
 }
 
-// A liveOutput is an output that knows what has become of packets while the capture runs.
+// A liveOutput is an output that knows its accounts while the capture runs.
 type liveOutput interface {
 	capture.Output
 
-	// Accounts returns its accounts so far, of the session's, which session reads. Any goroutine
-	// may call it.
+	// Accounts returns its accounts so far. session reads those of the session, on which they are
+	// based. Any goroutine may call it.
 	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
 }
 
-// A giver is a destination with files that are given to whom the process becomes.
+// A giver is a destination with files, which are given to the user that the process becomes.
 type giver interface{ Give(uid, gid int) error }
 
-// schemes are the kinds of output that are named by a URL, and what opens them: a kind is a row
-// here, and a file of its own. Notices are told by notice, which does not wait.
+// schemes are the kinds of output that a URL names, with the functions that open them. A kind is a
+// row here, and a file of its own. notice takes notices, and does not wait.
 var schemes = map[string]func(u *url.URL, o *outputOptions, notice func(error)) (destination, error){
 	sflowScheme: openSFlow,
 	"tcp":       openSender,
 }
 
-// A target is what one -w names.
+// A target is the output that one -w names.
 type target struct {
 	name string   // as -w has it
 	url  *url.URL // nil = a file
@@ -58,7 +58,7 @@ type target struct {
 
 func (t *target) isStdout() bool { return t.url == nil && frame.IsStdout(t.name) }
 
-// isFile tells whether the target is a file with a name.
+// isFile says whether the target is a file with a name.
 func (t *target) isFile() bool { return t.url == nil && !frame.IsStdout(t.name) }
 
 // schemePattern is how a URL begins.
@@ -79,7 +79,7 @@ func parseTarget(text string) (target, error) {
 	}
 	if schemes[scheme[1]] == nil {
 		known := strings.Join(slices.Sorted(maps.Keys(schemes)), ", ")
-		return t, fmt.Errorf("-w %s: no kind of output is called %s (there are: %s); ./%s is a file", text, scheme[1], known, text)
+		return t, fmt.Errorf("-w %s: unknown kind of output %s (known are %s); for a file write ./%s", text, scheme[1], known, text)
 	}
 	var err error
 	if t.url, err = url.Parse(text); err != nil {
@@ -88,8 +88,8 @@ func parseTarget(text string) (target, error) {
 	return t, nil
 }
 
-// readTargets reads what every -w names. --format is for all files that -w names, or of several
-// for those whose names do not tell their format.
+// readTargets reads the value of every -w. --format applies to the file of a single -w. With
+// several, it applies to those whose names do not show their format.
 func (o *outputOptions) readTargets(given func(flag string) bool) error {
 	format, err := capture.PCAPNG, error(nil)
 	if given("format") {
@@ -127,11 +127,11 @@ func (o *outputOptions) readTargets(given func(flag string) bool) error {
 // otherSuffixes end the names of other programs' compressed files and archives.
 var otherSuffixes = []string{".bz2", ".xz", ".lz4", ".lzma", ".lzo", ".z", ".zip", ".7z", ".br", ".tgz", ".tar"}
 
-// wordSuffix is a suffix that says what is in a file, unlike the number of a version or a time.
+// wordSuffix matches a suffix that names a format, but not the number of a version or a time.
 var wordSuffix = regexp.MustCompile(`^\.[A-Za-z][A-Za-z0-9]*$`)
 
-// checkSuffix refuses a name that promises something else than the file would have. chosen says
-// that --format tells what the file is to have.
+// checkSuffix refuses a name that promises another format than the file would have. chosen says
+// that --format was given.
 func checkSuffix(path string, chosen bool) error {
 	stem, format, _ := outfile.SplitName(path)
 	suffix := filepath.Ext(stem)
@@ -148,7 +148,8 @@ func checkSuffix(path string, chosen bool) error {
 	return fmt.Errorf("-w %s: no format has the suffix %s: say .pcapng, .pcap, .json or .jsonl, or --format with one of these", path, suffix)
 }
 
-// file is the target that the flags about files mean. They are refused where several are named.
+// file is the target to which the flags about files apply. These flags are refused if -w names
+// several files.
 func (o *outputOptions) file() *target {
 	return &o.targets[slices.IndexFunc(o.targets, func(t target) bool { return t.name == o.write })]
 }
@@ -163,7 +164,7 @@ func (o *outputOptions) files() (names []string) {
 	return names
 }
 
-// writesStdout tells whether a -w is standard output.
+// writesStdout says whether a -w is standard output.
 func (o *outputOptions) writesStdout() bool {
 	for i := range o.targets {
 		if o.targets[i].isStdout() {
@@ -173,7 +174,7 @@ func (o *outputOptions) writesStdout() bool {
 	return false
 }
 
-// sizeOf is how many bytes the destinations have taken together.
+// sizeOf is the number of bytes that all destinations together have taken.
 func sizeOf(all []destination) (bytes int64) {
 	for _, d := range all {
 		bytes += d.Size()
@@ -181,7 +182,7 @@ func sizeOf(all []destination) (bytes int64) {
 	return bytes
 }
 
-// writesTo tells whether a -w has a URL of this scheme.
+// writesTo says whether a -w has a URL of this scheme.
 func (o *outputOptions) writesTo(scheme string) bool {
 	return slices.ContainsFunc(o.targets, func(t target) bool { return t.url != nil && t.url.Scheme == scheme })
 }

@@ -40,11 +40,11 @@ func TestTargets(t *testing.T) {
 	}
 	for _, test := range []struct{ line, want string }{
 		{"-w a -w a", "-w a: is given twice"},
-		{"-w a -w b -C 1", "-C: -w names 2 files: choose one that goes on in others"},
+		{"-w a -w b -C 1", "-C: -w names 2 files, and only one can go on in further files: choose it"},
 		{"-w a -w b --ring 10M", "--ring: -w names 2 files: choose one, for FILE-1, FILE-2 and so on"},
 		{"-w a -w - --print", "--print and -w - both need standard output: write to a file, or do not print"},
 		{"-w a -w - -C 1 --print-files", "--print-files and -w - both need standard output: choose one"},
-		{"-w gopher://x", "-w gopher://x: no kind of output is called gopher"},
+		{"-w gopher://x", "-w gopher://x: unknown kind of output gopher"},
 		{"--format no", "--format: file format \"no\": must be pcapng, pcap or json"},
 	} {
 		if _, err := rotationOf(t, test.line); err == nil || !strings.HasPrefix(err.Error(), test.want) {

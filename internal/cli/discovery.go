@@ -12,9 +12,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A discovery counts on all interfaces that there are at any time, for a command that exports and
-// names none. It opens the counters of an interface that is new or has come up, and closes those of
-// one that has gone, whose metrics then end. It belongs to the goroutine of its run.
+// A discovery counts on all interfaces that exist at any time, for a command that exports its
+// counters and has no -i. It opens the counters of an interface that is new or has come up. It
+// closes those of an interface that has gone, whose metrics then end. It belongs to the goroutine
+// of its run.
 type discovery[S any] struct {
 	open     []opener[S]
 	registry *prometheus.Registry
@@ -22,34 +23,34 @@ type discovery[S any] struct {
 	refused  map[int]refusedInterface // by index
 }
 
-// A refusedInterface could not be counted on in the state that it had.
+// A refusedInterface is one on which counting failed, with the state that it had then.
 type refusedInterface struct {
 	state string
 	at    time.Time
 	why   string
 }
 
-// refusedFor is how long an interface is left alone that could not be counted on, unless its state
-// changes.
+// refusedFor is the time after which such an interface is tried again, unless its state changes
+// before.
 const refusedFor = time.Minute
 
 func newDiscovery[S any](registry *prometheus.Registry, open ...opener[S]) *discovery[S] {
 	return &discovery[S]{open: open, registry: registry, list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
 }
 
-// stacked are the drivers of interfaces that get their packets from other interfaces, which are
-// counted there already.
+// stacked are the drivers of interfaces that get their packets from other interfaces, where they
+// are already counted.
 var stacked = []string{"802.1Q VLAN Support", "bonding", "bridge", "ipvlan", "macsec", "macvlan", "team"}
 
-// countable tells whether the packets of an interface are counted where none is named: it is up and
-// has Ethernet headers, is not loopback, and does not only hand on the packets of others, unless it
-// runs a program.
+// countable says whether an interface is counted on when none is named. It must be up, have
+// Ethernet headers, and not be loopback. One that only hands on the packets of other interfaces
+// must run a program.
 func countable(ifi *xdp.Interface) bool {
 	obstacle, _ := ifi.Obstacle()
 	return obstacle == "" && ifi.Type != "loopback" && (len(ifi.Programs) > 0 || !slices.Contains(stacked, ifi.Driver))
 }
 
-// look goes through the interfaces that there are now.
+// look goes through the interfaces that exist now.
 func (d *discovery[S]) look(r *counterRun[S]) {
 	ifis, err := d.list()
 	if err != nil {
@@ -61,7 +62,7 @@ func (d *discovery[S]) look(r *counterRun[S]) {
 	}
 	for _, c := range slices.Clone(r.counted) {
 		if !slices.Contains(r.counted, c) {
-			continue // it has ended with another of its interface
+			continue // it has ended together with other counters of its interface
 		}
 		if !find(c.index, c.name) {
 			d.drop(r, c, c.name+" has gone")
@@ -82,7 +83,7 @@ func (d *discovery[S]) look(r *counterRun[S]) {
 	}
 }
 
-// try opens the counters of an interface. An error is said once.
+// try opens the counters of an interface. It prints an error once.
 func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
 	state := fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs)
 	before := d.refused[ifi.Index]
@@ -110,8 +111,8 @@ func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
 	}
 }
 
-// drop ends all counters of the interface that one belongs to, and says why. They begin again
-// together, if they can.
+// drop ends all counters of the interface to which one belongs, and prints why. They begin again
+// together, if at all.
 func (d *discovery[S]) drop(r *counterRun[S], one *counted[S], why string) {
 	r.tell(why)
 	r.counted = slices.DeleteFunc(r.counted, func(c *counted[S]) bool {

@@ -99,10 +99,10 @@ func TestAllInterfacesRefused(t *testing.T) {
 		"stats":                            errNoInterface.Error(),
 		"count":                            errNoInterface.Error(),
 		"latency":                          errNoInterface.Error(),
-		"stats --listen :0 --action drop":  "--action drop is for interfaces that are named: add -i NAME",
-		"count --listen :0 --program lb":   "--program is for interfaces that are named: add -i NAME",
-		"latency --listen :0 --builtin":    "--builtin is for interfaces that are named: add -i NAME",
-		"latency --listen :0 --program lb": "--program is for interfaces that are named: add -i NAME",
+		"stats --listen :0 --action drop":  "--action drop needs a named interface: add -i NAME",
+		"count --listen :0 --program lb":   "--program needs a named interface: add -i NAME",
+		"latency --listen :0 --builtin":    "--builtin needs a named interface: add -i NAME",
+		"latency --listen :0 --program lb": "--program needs a named interface: add -i NAME",
 	} {
 		root := NewRoot()
 		root.SetArgs(strings.Fields(args))

@@ -17,25 +17,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// extcapOptions are the flags by which Wireshark talks to a program in its extcap directory, as its
-// extcap(4) has them: it asks for the interfaces, for their link types and for what can be set, and
-// then lets the program capture into a fifo. What can be set are the capture's own flags, so that
-// such a call is a command line of the capture with -i, -w and the filter by other names. The help
-// does not list these flags.
+// extcapOptions are the flags with which Wireshark calls a program in its extcap directory,
+// described in extcap(4). Wireshark asks for the interfaces, for their link types and for their
+// settings, and then lets the program capture into a fifo. The settings are the capture's own
+// flags. So such a call is a command line of the capture, with other names for -i, -w and the
+// filter. The help does not list these flags.
 type extcapOptions struct {
 	interfaces, dlts, config, capture bool
 
-	ifname  string   // as Wireshark calls the interface
+	ifname  string   // Wireshark's name for the interface
 	filters []string // from Wireshark's field for the capture filter, and from the interface's settings
-	reload  string   // of which setting the values are asked for again
+	reload  string   // the setting whose values Wireshark asks for again
 	fifo    string
 
 	version    bool
-	controlIn  string // for a toolbar, which xdpcap has not
+	controlIn  string // for a toolbar, which xdpcap does not have
 	controlOut string
 }
 
-// extcapPrefix begins the names by which Wireshark knows our interfaces: eth0 is dumpcap's.
+// extcapPrefix begins our interfaces' names in Wireshark, because plain names such as eth0 are
+// dumpcap's.
 const extcapPrefix = "xdpcap-"
 
 func (o *extcapOptions) flags(f *pflag.FlagSet) {
@@ -46,7 +47,7 @@ func (o *extcapOptions) flags(f *pflag.FlagSet) {
 	own.StringVar(&o.reload, "extcap-reload-option", "", "list the values of this `setting` alone")
 	own.StringVar(&o.ifname, "extcap-interface", "", "the `interface` that Wireshark asks about")
 	own.StringArrayVar(&o.filters, "extcap-capture-filter", nil,
-		"a `filter` for this interface: packets are captured that both this one and Wireshark's capture filter match")
+		"a `filter` for this interface: a packet must match it and Wireshark's capture filter")
 	own.BoolVar(&o.capture, "capture", false, "capture for Wireshark")
 	frame.NameVar(own, &o.fifo, "fifo", "", "write packets to this `fifo`")
 	own.StringVar(&o.controlIn, "extcap-control-in", "", "read a toolbar's commands from this `fifo`")
@@ -59,21 +60,22 @@ func (o *extcapOptions) flags(f *pflag.FlagSet) {
 	})
 }
 
-// An extcapVersion is true after Wireshark has given its version, on which nothing depends.
+// An extcapVersion is true once Wireshark has given its version. Nothing depends on the version
+// itself.
 type extcapVersion bool
 
 func (v *extcapVersion) Set(string) error { *v = true; return nil }
 func (v *extcapVersion) String() string   { return "" }
 func (v *extcapVersion) Type() string     { return "version" }
 
-// asked tells whether Wireshark is the caller.
+// asked says whether Wireshark is the caller.
 func (o *extcapOptions) asked() bool {
 	return o.interfaces || o.dlts || o.config || o.capture || o.version || o.ifname != "" || len(o.filters) > 0
 }
 
-// hears tells whether the capture takes settings for a flag. Wireshark names the interface, reads
-// from one fifo and ends when it likes: what is set for other captures about files, streams and
-// printing is not for this one, but which packets they capture is.
+// hears says whether the capture takes settings for a flag. Under Wireshark, settings about files,
+// streams and printing do not apply, because Wireshark names the interface, reads one fifo and ends
+// the capture. Settings that choose packets do apply.
 func (o *extcapOptions) hears(f *pflag.Flag) bool {
 	if !o.asked() {
 		return true
@@ -87,7 +89,7 @@ func (o *extcapOptions) hears(f *pflag.Flag) bool {
 	return f.Name != "interface" && f.Name != "hook"
 }
 
-// answer does what Wireshark asks for with one call.
+// answer answers one call of Wireshark.
 func (o *captureOptions) answer(cmd *cobra.Command) error {
 	out := cmd.OutOrStdout()
 	x := &o.extcap
@@ -109,10 +111,10 @@ func (o *captureOptions) answer(cmd *cobra.Command) error {
 	case len(x.filters) > 0:
 		return x.checkFilters(out)
 	}
-	return errors.New("--extcap-interface: say what about it: --extcap-dlts, --extcap-config, --extcap-capture-filter, or --capture")
+	return errors.New("--extcap-interface: nothing is asked about it: add --extcap-dlts, --extcap-config, --extcap-capture-filter or --capture")
 }
 
-// findInterface takes the interface from its name in Wireshark.
+// findInterface finds the interface by its name in Wireshark.
 func (x *extcapOptions) findInterface(o *captureOptions) error {
 	if x.ifname == "" {
 		return errors.New("--extcap-interface is missing: xdpcap --extcap-interfaces lists them")
@@ -144,13 +146,12 @@ func (x *extcapOptions) listInterfaces(out io.Writer) error {
 	return nil
 }
 
-// extcapText is a text as it can stand in a sentence of Wireshark's grammar, which has no way to
-// quote braces.
+// extcapText makes a text fit for Wireshark's grammar, which cannot quote braces.
 func extcapText(s string) string {
 	return strings.NewReplacer("{", "(", "}", ")").Replace(escape.Text(s))
 }
 
-// filter is the expression of all filters together.
+// filter is one expression for all filters together.
 func (x *extcapOptions) filter() string {
 	given := slices.DeleteFunc(slices.Clone(x.filters), func(f string) bool { return strings.TrimSpace(f) == "" })
 	if len(given) == 1 {
@@ -163,8 +164,8 @@ func (x *extcapOptions) filter() string {
 	return strings.Join(all, " and ")
 }
 
-// checkFilters prints nothing, or what is wrong with the filter. Wireshark asks with each letter
-// that is typed, shows the first line, and looks at nothing where the exit status is not 0.
+// checkFilters prints what is wrong with the filter, or nothing. Wireshark calls it after each
+// typed letter and shows the first line, but only if the exit status is 0.
 func (x *extcapOptions) checkFilters(out io.Writer) error {
 	_, err := filter.CompileRaw(x.filter(), filter.Options{Netmask: []byte{0, 0, 0, 0}})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // captureForWireshark captures into Wireshark's fifo until Wireshark closes it or sends SIGTERM.
-// Wireshark shows everything on stderr as an error when the capture has ended, so that only errors
-// and losses are said there.
+// When the capture has ended, Wireshark shows everything on stderr as an error, so only errors and
+// losses are printed there.
 func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 	if o.extcap.fifo == "" {
 		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
@@ -29,14 +29,14 @@ func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 	}
 	var others []error
 	for _, err := range joined(runCapture(o, cmd, nil)) {
-		if err != nil && !errors.Is(err, unix.EPIPE) { // Wireshark has closed the fifo: the end
+		if err != nil && !errors.Is(err, unix.EPIPE) { // EPIPE is the normal end: Wireshark has closed the fifo
 			others = append(others, o.explainToWireshark(err))
 		}
 	}
 	return errors.Join(others...)
 }
 
-// explainToWireshark adds to an error what differs where Wireshark runs xdpcap.
+// explainToWireshark adds to an error how to get the privileges when Wireshark runs xdpcap.
 func (o *captureOptions) explainToWireshark(err error) error {
 	if !errors.Is(err, support.ErrPrivileges) {
 		return err
@@ -45,16 +45,16 @@ func (o *captureOptions) explainToWireshark(err error) error {
 	if failed != nil {
 		path = "FILE"
 	}
-	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, let a group have the privileges, "+
-		"by sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
+	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, give the privileges to a group, "+
+		"with sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
 		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(o.interfaces[0]))
 }
 
 // fifoPatience is how long Wireshark may take to read from its fifo.
 const fifoPatience = 30 * time.Second
 
-// openFifo opens the fifo when Wireshark reads from it. It makes no file, and can be ended while
-// it waits.
+// openFifo opens the fifo when Wireshark reads from it. It creates no file, and a signal can end
+// the wait.
 func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *sandboxOptions) (*capture.File, error) {
 	o.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {

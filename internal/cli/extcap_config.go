@@ -21,15 +21,15 @@ type extcapSetting struct {
 	attributes    string
 }
 
-// An extcapValue is one of those that a setting can have. The first one is the default; its word is
-// "" where that means to omit the flag.
+// An extcapValue is a value that a setting can have. The first one is the default. The word ""
+// means that the flag is omitted.
 type extcapValue struct{ word, display string }
 
 // extcapSettings are in the order in which Wireshark shows them.
 var extcapSettings = []extcapSetting{
 	{flag: "rx-capture", display: "Where an XDP program runs", kind: "selector", values: oneOf(
-		extcapValue{"", "what goes into it"},
-		extcapValue{"exit", "what comes out, with its verdict"},
+		extcapValue{"", "packets that enter it"},
+		extcapValue{"exit", "packets that leave it, with their verdict"},
 		extcapValue{"entry,exit", "both"})},
 	{flag: "program", display: "Program", kind: "selector", values: runningPrograms, attributes: "{reload=true}{placeholder=Look again}"},
 	{flag: "xdp-mode", display: "XDP mode", kind: "selector", values: oneOf(
@@ -37,16 +37,16 @@ var extcapSettings = []extcapSetting{
 		extcapValue{"native", "native"},
 		extcapValue{"generic", "generic"})},
 	{flag: "promiscuous-mode", display: "Promiscuous mode", kind: "boolflag"},
-	{flag: "direction", display: "Packets", kind: "selector", values: oneOf(
-		extcapValue{"", "that it receives"},
-		extcapValue{"out", "that it sends"},
+	{flag: "direction", display: "Direction", kind: "selector", values: oneOf(
+		extcapValue{"", "received packets"},
+		extcapValue{"out", "sent packets"},
 		extcapValue{"inout", "both"})},
 
 	{flag: "extcap-capture-filter", display: "Filter", kind: "string", attributes: "{placeholder=every packet}"},
-	{flag: "vlan-aware", display: "Filter behind VLAN tags, too", kind: "boolflag"},
+	{flag: "vlan-aware", display: "Filter also after VLAN tags", kind: "boolflag"},
 	{flag: "filter-at", display: "The filter sees packets", kind: "selector", values: oneOf(
-		extcapValue{"", "as they go in"},
-		extcapValue{"exit", "as they come out"})},
+		extcapValue{"", "as they enter the program"},
+		extcapValue{"exit", "as they leave the program"})},
 	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: verdictValues},
 
 	{flag: "snapshot-length", display: "Bytes of each packet", kind: "unsigned"},
@@ -62,7 +62,7 @@ var extcapSettings = []extcapSetting{
 	{flag: "buffer-size", display: "Ring of each CPU", kind: "string", attributes: "{placeholder=8M}"},
 }
 
-// extcapFilterGroup is where the filter stands, whose flag is in no group of the help.
+// extcapFilterGroup is the group for the filter, because its flag is in no group of the help.
 const extcapFilterGroup = "Which packets"
 
 func oneOf(values ...extcapValue) func(string) ([]extcapValue, error) {
@@ -76,8 +76,8 @@ func verdictValues(string) (values []extcapValue, _ error) {
 	return values, nil
 }
 
-// runningPrograms are those that can be traced at an interface. One that shares its name with
-// another is chosen by its id.
+// runningPrograms are the programs that can be traced at an interface. A program that shares its
+// name with another is chosen by its id.
 func runningPrograms(ifname string) ([]extcapValue, error) {
 	values := []extcapValue{{"", "the one that runs there"}, {"all", "all that a dispatcher calls"}}
 	ifi, err := xdp.InterfaceByName(ifname)
@@ -94,8 +94,8 @@ func runningPrograms(ifname string) ([]extcapValue, error) {
 	return values, nil
 }
 
-// listSettings prints what can be set at an interface, or the values of the one setting whose list
-// Wireshark wants to read again.
+// listSettings prints the settings of an interface, or the values of one setting that Wireshark
+// wants to read again.
 func (x *extcapOptions) listSettings(out io.Writer, flags *pflag.FlagSet, ifname string) error {
 	for number, s := range extcapSettings {
 		if x.reload == "" {

@@ -15,14 +15,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/matcher"
 )
 
-// filterOptions are the flags and arguments that choose packets by what is in them.
+// filterOptions are the flags and arguments that choose packets by their contents.
 type filterOptions struct {
 	words       []string // the arguments
 	file        string   // -F
 	programFile string   // --filter-file
 	vlanAware   bool
 
-	dump int // how many -d
+	dump int // number of -d
 	ebpf bool
 
 	text    string               // the expression; "" = every packet
@@ -51,9 +51,9 @@ func (o *filterOptions) read() error {
 	}
 	switch {
 	case len(from) > 1:
-		return fmt.Errorf("a filter stands %s: give one", strings.Join(from, " and "))
+		return fmt.Errorf("a filter is given %s: give only one", strings.Join(from, " and "))
 	case o.vlanAware && o.programFile != "":
-		return errors.New("--vlan-aware is for expressions: a program from --filter-file says itself where it looks")
+		return errors.New("--vlan-aware is for expressions: the program of --filter-file decides itself where it looks")
 	case o.ebpf && o.dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.file != "":
@@ -76,7 +76,7 @@ func (o *filterOptions) read() error {
 	return nil
 }
 
-// withoutComments is the text without what stands behind a # in any line, as tcpdump has it.
+// withoutComments removes from each line what comes after a #, as tcpdump does.
 func withoutComments(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -89,7 +89,7 @@ func withoutComments(text string) string {
 	return b.String()
 }
 
-// print does what -d asks for, for packets that are received or, if outbound, sent. It needs
+// print does what -d asks for, for received packets or, if outbound, for sent ones. It needs
 // neither privileges nor an interface.
 func (o *filterOptions) print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.program
@@ -117,8 +117,8 @@ func (o *filterOptions) print(out io.Writer, snapLen int64, outbound bool) error
 	return nil
 }
 
-// matchers are those of the flags, nil where there is no filter. A packet of which no direction is
-// known counts as received.
+// matchers are made from the flags; nil if there is no filter. A packet whose direction is unknown
+// counts as received.
 func (o *filterOptions) matchers() (*matcher.All, error) {
 	switch {
 	case o.program != nil:

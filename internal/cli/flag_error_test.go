@@ -38,7 +38,7 @@ func TestFlagErrors(t *testing.T) {
 		{"stats --interval soon", "--interval soon: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap stats --help"},
 		{"stats -i none0 --interval 5ms", "--interval 5ms: must be at least 10ms"},
 		{"count -i none0 --duration 5ms", "--duration 5ms: must be at least 10ms"},
-		{"probe -i none0 -i none0", "-i none0: is one too many: it takes one interface; see xdpcap probe --help"},
+		{"probe -i none0 -i none0", "-i none0: is one too many: it takes only one interface; see xdpcap probe --help"},
 		{"latency --builtin --events -i none0 -i none1", "--events prints the measurements of one interface: give one -i"},
 		{"latency --builtin --events -i none0 -q", "--events prints single measurements, and --quiet is about counters: use one of them"},
 		{"monitor --record -i none0 -i none1", "--record prints the events of one interface or of all: give one -i or none"},
@@ -56,7 +56,7 @@ func TestFlagErrors(t *testing.T) {
 		{"merge a b", `there is no command "merge": say xdpcap read -w OUT FILE...`},
 		{"a.pcapng", "a.pcapng is a file: read it with xdpcap read a.pcapng"},
 		{"tcp", "which interface? -i NAME; xdpcap interfaces lists them"},
-		{"-i a,b", "-i a,b: one interface each: -i a -i b"},
+		{"-i a,b", "-i a,b: give each interface its own -i: -i a -i b"},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 	} {
 		cmd := NewRoot()

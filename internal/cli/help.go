@@ -28,7 +28,7 @@ var sentNote = frame.Note{Title: "What is sent", Text: "-Q out and -Q inout see 
 	"have 64 KiB, and -v prints the size of its segments. A checksum that the card will compute is not there yet, and no transmit queue " +
 	"is chosen. What an XDP program sends does not pass there: capture it with --rx-capture exit --verdict tx,redirect."}
 
-// peerNote tells of the flags that the help does not list.
+// peerNote is about the flags that the help does not list.
 func peerNote() frame.Note {
 	var accepted []string
 	for _, p := range peerFlags {
@@ -61,7 +61,7 @@ func manualNotes() man.Notes {
 	return n
 }
 
-// wrapped breaks a text into lines of so many columns, each after an indentation.
+// wrapped breaks a text into lines of at most width columns, each with an indentation.
 func wrapped(text, indent string, width int) string {
 	var lines []string
 	line := indent
@@ -110,8 +110,8 @@ func newFilterHelp() *cobra.Command {
 	return &cobra.Command{Use: "filter", Short: "How filters are written, and what differs from tcpdump", Long: filterHelp}
 }
 
-// newHelp is cobra's command of this name, but for a word that is no command: that is an error,
-// with the one that was probably meant.
+// newHelp is cobra's command help, except that a word that is no command is an error, which names
+// the command that was probably meant.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
@@ -129,7 +129,7 @@ func newHelp() *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return frame.UnknownCommand(cmd, args[0])
 			}
-			about.InitDefaultHelpFlag() // as --help does
+			about.InitDefaultHelpFlag() // --help does the same
 			about.InitDefaultVersionFlag()
 			return about.Help()
 		},

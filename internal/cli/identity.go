@@ -10,18 +10,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// chooseUser returns whom the capture becomes; nil = nobody else. It writes files in these
-// directories, and makes others later in one of them ("" = in none), without capabilities then.
-// That is the user of -Z. Without -Z, it is the caller of sudo where that user may write in all of
-// them, or else the owner of the directory where root without capabilities may make no files later,
-// because somebody who lets root capture into a directory wants to have the files there.
+// chooseUser returns the user that the capture becomes; nil = it stays as it is. The capture writes
+// files in these directories, and later creates others in one of them ("" = in none), then without
+// capabilities. The user is that of -Z. Without -Z it is the caller of sudo, if that user may write
+// in all of the directories. Otherwise, if root without capabilities cannot create files in later,
+// it is the owner of later: whoever lets root capture into a directory wants the files there.
 func (o *sandboxOptions) chooseUser(directories []string, later string) (*privilege.User, error) {
 	if o.user != "" {
 		u, err := privilege.LookUp(o.user)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("-Z: %w", err)
-		case u.UID == os.Geteuid(): // it is already
+		case u.UID == os.Geteuid(): // this process is already that user
 			return nil, nil
 		case os.Geteuid() != 0:
 			return nil, fmt.Errorf("-Z %s: only root can become another user: omit it", o.user)
@@ -40,8 +40,8 @@ func (o *sandboxOptions) chooseUser(directories []string, later string) (*privil
 	return nil, nil
 }
 
-// mayWrite tells whether a user, or this one without capabilities, may make files in all of the
-// directories.
+// mayWrite says whether a user, or the current user without capabilities, may create files in all
+// of the directories.
 func mayWrite(u *privilege.User, directories []string) bool {
 	box := &privilege.Sandbox{User: u}
 	for _, dir := range directories {
@@ -52,7 +52,7 @@ func mayWrite(u *privilege.User, directories []string) bool {
 	return true
 }
 
-// as calls do with the rights that the capture has while it captures.
+// as calls do with the rights that the capture will have while it captures.
 func (o *sandboxOptions) as(do func() error) error {
 	if o.box == nil {
 		return do()
@@ -66,11 +66,11 @@ func (o *sandboxOptions) try(do func() error) error {
 	if o.box == nil || os.Geteuid() != 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("as %s: %w: the capture does so for each further file: choose another directory or user (-Z), "+
+	return fmt.Errorf("as %s: %w: the capture must do this for each further file: choose another directory or user (-Z), "+
 		"or keep root's rights (--no-sandbox)", o.who(), err)
 }
 
-// opener opens files that are written to later, as whom the capture becomes then.
+// opener opens files that are written later, with the rights of the user that the capture becomes.
 func (o *sandboxOptions) opener() *outfile.Opener {
 	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0 && !o.off, Stays: o.user == ""}
 	if o.box != nil {
@@ -82,7 +82,7 @@ func (o *sandboxOptions) opener() *outfile.Opener {
 	return opener
 }
 
-// becomes is whom the capture becomes; nil = nobody else, or there is no plan yet.
+// becomes is the user that the capture becomes; nil = it stays as it is, or there is no plan yet.
 func (o *sandboxOptions) becomes() *privilege.User {
 	if o.box == nil {
 		return nil
@@ -90,7 +90,7 @@ func (o *sandboxOptions) becomes() *privilege.User {
 	return o.box.User
 }
 
-// who names whom the capture becomes.
+// who names the user that the capture becomes.
 func (o *sandboxOptions) who() string {
 	switch u := o.becomes(); {
 	case o.box == nil:

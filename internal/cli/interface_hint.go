@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// otherCommands are what people type for a command that has another name.
+// otherCommands are words that people type, with the commands that do it.
 var otherCommands = map[string]string{
 	"version": "xdpcap --version", "list": "xdpcap interfaces", "merge": "xdpcap read -w OUT FILE...", "capture": "xdpcap -i NAME",
 	"convert": "xdpcap read -w OUT FILE",
 }
 
-// withoutInterface is the error of a capture that has no interface, but words that are a filter to
-// it.
+// withoutInterface is the error of a capture without an interface, which takes its words for a
+// filter.
 func withoutInterface(words []string) error {
 	if len(words) > 0 {
 		if instead := otherCommands[words[0]]; instead != "" {

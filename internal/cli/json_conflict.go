@@ -13,9 +13,9 @@ import (
 )
 
 // conflict refuses a file of --json that is also a file of the capture, because each would
-// overwrite the other. It asks before any of them is opened. A later file of a series is refused
-// by its number; one that a time of -G or a link makes the same is found when it begins, because
-// the file of --json is locked as a capture file is.
+// overwrite the other. It runs before any of them is opened. It finds a later file of a series by
+// its number. It cannot find one that becomes the same by the time of -G or by a link. That is
+// found when the file begins, because the file of --json is locked like a capture file.
 func (f *jsonFlag) conflict(o *captureOptions) error {
 	path := f.path()
 	if path == "" {
@@ -42,8 +42,8 @@ func sameFile(write, counts string) error {
 	return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", write, counts)
 }
 
-// isLater tells whether a path is one that a later file of a series of numbers may have, whose
-// first file is called by write.
+// isLater says whether a later file of a numbered series may have this path. write is the path of
+// its first file.
 func (r *rotationOptions) isLater(write, path string) bool {
 	dir, base := filepath.Split(write)
 	pattern := ""
@@ -59,8 +59,8 @@ func (r *rotationOptions) isLater(write, path string) bool {
 	return in == dir && regexp.MustCompile("^"+r.unfinished(pattern)+"$").MatchString(name)
 }
 
-// isSameFile tells whether two paths lead to one file, also where it is yet to be made. A device
-// takes what both write.
+// isSameFile says whether two paths lead to the same file, even if it does not exist yet. It is
+// false for a device, which can take what both write.
 func isSameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
@@ -70,9 +70,10 @@ func isSameFile(a, b string) bool {
 	return os.IsNotExist(errA) && os.IsNotExist(errB) && leadsTo(a) == leadsTo(b)
 }
 
-// leadsTo is the path at which a file would be made: links may lead to files that are not there.
+// leadsTo is the path at which a file would be created: a link may lead to a file that does not
+// exist.
 func leadsTo(path string) string {
-	for range 40 { // as many links as Linux follows
+	for range 40 { // Linux follows as many links
 		to, err := os.Readlink(path)
 		if err != nil {
 			break

@@ -36,7 +36,7 @@ func (f *jsonFlag) Set(file string) error {
 	return nil
 }
 
-// descriptor returns which of the process's descriptors the file names, or -1.
+// descriptor returns the number of the process's descriptor that the file names, or -1.
 func (f *jsonFlag) descriptor() int {
 	switch f.file {
 	case "/dev/stdout":
@@ -51,7 +51,7 @@ func (f *jsonFlag) descriptor() int {
 	return -1
 }
 
-// path is that of a file that open opens; "" for a descriptor.
+// path is the path of the file that open opens; "" for a descriptor.
 func (f *jsonFlag) path() string {
 	if f.descriptor() >= 0 {
 		return ""
@@ -59,9 +59,9 @@ func (f *jsonFlag) path() string {
 	return f.file
 }
 
-// open returns stderr itself where the objects go there. A descriptor is used as it is: to open it
-// again by its name would empty a file behind it, and is not possible for a socket. A file is
-// opened by a function of the sandbox, and left as it is until begin is called.
+// open returns stderr itself if the objects go there. A descriptor is used directly: opening it
+// again by its name would empty the file behind it, and is impossible for a socket. A file is
+// opened by a function of the sandbox, and stays unchanged until begin is called.
 func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) error) (*frame.Console, error) {
 	fd := f.descriptor()
 	if fd == unix.Stderr {
@@ -79,7 +79,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 		}
 		return frame.NewConsole(f.opened), nil
 	}
-	// What this process has opened itself is closed when it executes another program.
+	// Descriptors that this process has opened itself have FD_CLOEXEC: they are not the caller's.
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == unix.Stdout && frame.IsStdoutClosed() {
 		return nil, fmt.Errorf("--json=%s: xdpcap was started without this descriptor", f.file)
@@ -88,7 +88,7 @@ func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) err
 	if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
 		return nil, fmt.Errorf("--json=%s: the descriptor is open for reading only", f.file)
 	}
-	unix.CloseOnExec(fd) // the commands of -z would keep it open for whoever waits for its end
+	unix.CloseOnExec(fd) // else the commands of -z would keep it open, and its reader would wait for its end
 	return frame.NewConsole(os.NewFile(uintptr(fd), f.file)), nil
 }
 
@@ -112,8 +112,9 @@ func (f *jsonFlag) Give(uid, gid int) error {
 	return f.opened.Give(uid, gid)
 }
 
-// explain returns the error of a faulty filter, or one that says so where the filter's first word
-// was meant as the file. It must stand behind an equals sign, because a filter may follow --json.
+// explain returns the error of a faulty filter, or a better one if the filter's first word was
+// meant as the file of --json. The file must come after an equals sign, because a filter may follow
+// --json.
 func (f *jsonFlag) explain(words []string, faulty error) error {
 	if f.file != onStderr || len(words) == 0 || !strings.ContainsAny(words[0], "/.") {
 		return faulty

@@ -100,7 +100,7 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 	case o.program != "" && o.builtin:
 		return errors.New("--program chooses one that runs, and --builtin attaches xdpcap's own: use one of them")
 	case o.program != "" && o.kernelStats:
-		return errors.New("--program: the kernel counts a dispatcher as a whole in what --kernel-stats shows; use one of them")
+		return errors.New("--program: --kernel-stats counts a dispatcher as a whole: use one of them")
 	case !(o.drop >= 0 && o.drop <= 100):
 		return fmt.Errorf("--drop %v: must be 0 to 100 percent", o.drop)
 	}
@@ -118,7 +118,7 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 		}
 	}
 	if o.perCPU && o.kernelStats {
-		return errors.New("--per-cpu: the kernel adds up all CPUs in what --kernel-stats shows; use one of them")
+		return errors.New("--per-cpu: --kernel-stats has only the sum of all CPUs: use one of them")
 	}
 	return nil
 }
@@ -180,12 +180,12 @@ func openTraced(o *latencyOptions, iface string) (*latency, error) {
 	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
-		frame.Say(frame.Stderr, "measuring by fentry and fexit; what the probes cost is not known: %v", err)
+		frame.Say(frame.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
 		return l, nil
 	}
 	l.cost = &cost
-	frame.Say(frame.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and of a program that does "+
-		"nothing they measure %v", cost.Added, cost.Floor)
+	frame.Say(frame.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and measure %v for a program that "+
+		"does nothing", cost.Added, cost.Floor)
 	return l, nil
 }
 

@@ -140,7 +140,7 @@ func (r *latencyReport) writeTable(w io.Writer) {
 		t.Write(w)
 	}
 	if r.Added != nil {
-		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s of a program that does nothing\n",
+		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s for a program that does nothing\n",
 			brief(*r.Added), brief(*r.Floor))
 	}
 	if r.Lost > 0 {

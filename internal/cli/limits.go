@@ -26,7 +26,7 @@ const waitingThreads = 10
 func limitThreads() error {
 	can := machine.AvailableTasks()
 	if can.Number <= waitingThreads {
-		return fmt.Errorf("%d threads are needed, and there can be %v: raise pids.max, which is TasksMax= of a systemd unit and --pids-limit of a container",
+		return fmt.Errorf("%d threads are needed, but there can only be %v: raise pids.max, which is TasksMax= of a systemd unit and --pids-limit of a container",
 			waitingThreads+1, can)
 	}
 	if most := can.Number - waitingThreads; most < uint64(runtime.GOMAXPROCS(0)) {

@@ -176,7 +176,7 @@ func monitorMetrics(m *monitor) metrics.Set[meter.EventCounts] {
 		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
 	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
 		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
-	add("cpumap_sched", "Bulks before which a cpumap's thread had slept or made way.", byMap,
+	add("cpumap_sched", "Bulks before which a cpumap's thread slept or yielded its CPU.", byMap,
 		m.o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) { send(float64(n.Sched)) }))
 	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
 		m.o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) {

@@ -91,7 +91,7 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 	}
 	c, err := m.Read()
 	if err == nil && c.Lost > 0 {
-		frame.Say(frame.Stderr, "%d events were lost, they came too fast to print: -i and --program restrict them", c.Lost)
+		frame.Say(frame.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
 	}
 	return err
 }

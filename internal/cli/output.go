@@ -47,7 +47,7 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 type inputError struct{ path string }
 
 func (e inputError) Error() string {
-	return fmt.Sprintf("-w %s: it is one of the files that are read: choose another one", e.path)
+	return fmt.Sprintf("-w %s: this file is being read: choose another one", e.path)
 }
 
 // openFile opens a file that -w names, or the first one of a series, whose other files are tried.

@@ -19,7 +19,7 @@ type readOptions struct {
 	printing printOptions
 
 	files []string
-	lines bool // the packets are printed as lines of JSON
+	lines bool // the print packets as lines of JSON
 }
 
 const readHelp = `read prints the packets of capture files as a capture prints them: with verdicts and, with -v, with
@@ -131,11 +131,11 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	prints := o.print || o.json || o.stats
 	switch {
 	case o.writesStdout() && prints:
-		return errors.New("-w - and what is printed both need standard output: write to a file, or do not print")
+		return errors.New("-w - and the printed text both need standard output: write to a file, or do not print")
 	case o.lines && prints:
-		return errors.New("--format json and what else is printed both need standard output: write to a file, or do not print")
+		return errors.New("--format json and the printed text both need standard output: write to a file, or do not print")
 	case o.rotate.printFiles && (o.json || o.stats):
-		return errors.New("--print-files and what else is printed both need standard output: choose one")
+		return errors.New("--print-files and the printed text both need standard output: choose one")
 	case given("sflow-agent") && !o.writesTo(sflowScheme):
 		return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
 	case given("sflow-agent"):

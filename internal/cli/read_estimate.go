@@ -86,10 +86,10 @@ func (d *readDraw) estimateOf(t *readTally, weight uint32) *estimateKeys {
 func (d *readDraw) notEstimated() []string {
 	all := slices.Clone(d.passed)
 	if d.further > 0 {
-		all = append(all, fmt.Sprintf("what %d further words in comments say about sampling", d.further))
+		all = append(all, fmt.Sprintf("%d further remarks in comments about sampling", d.further))
 	}
 	if d.weight > 1 && d.lost > 0 {
-		all = append(all, fmt.Sprintf("what %s stood for that were drawn and lost", frame.Packets(d.lost)))
+		all = append(all, fmt.Sprintf("the weight of %s that were drawn and lost", frame.Packets(d.lost)))
 	}
 	return all
 }

@@ -170,6 +170,6 @@ func (r *readReport) flowTable(w io.Writer) {
 
 func (r *readReport) overflowLine(w io.Writer) {
 	if o := r.Overflow; o != nil {
-		fmt.Fprintf(w, "%d packets, %d bytes of flows that came when %d others were known\n", o.Packets, o.Bytes, maxReadFlows)
+		fmt.Fprintf(w, "%d packets, %d bytes of flows that came after the first %d, which alone are told apart\n", o.Packets, o.Bytes, maxReadFlows)
 	}
 }

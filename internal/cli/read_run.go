@@ -177,7 +177,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	o := r.o
 	for _, out := range r.outputs {
 		if server, ok := out.liveOutput.(*liveServer); ok {
-			frame.Say(frame.Stderr, "packets for whoever connects to %s%s", out.name, server.where)
+			frame.Say(frame.Stderr, "sending packets to clients of %s%s", out.name, server.where)
 		}
 		if r.isJSON(out.name) {
 			all = append(all, r.decode(out.liveOutput))

@@ -90,7 +90,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 	case o.size.Bytes < capture.MinRecorder:
 		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), capture.MinRecorder>>20)
 	case write == "" || frame.IsStdout(write):
-		return errors.New("--ring: each trigger makes a file: name them by -w FILE, for FILE-1, FILE-2 and so on")
+		return errors.New("--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on")
 	case len(c.files()) > 1:
 		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.files()))
 	}
@@ -166,7 +166,7 @@ type recorded struct{ capture.Recording }
 func (r recorded) Error() string {
 	further := ""
 	if r.Further > 0 {
-		further = fmt.Sprintf(", and %d triggers while they were written", r.Further)
+		further = fmt.Sprintf(", and %d more triggers while they were written", r.Further)
 	}
 	return fmt.Sprintf("%s: %s recorded because of: %s, at %s%s",
 		r.File, frame.Packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)

@@ -32,7 +32,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 	if verbose {
 		for _, src := range sources {
 			if src.Attached != "" {
-				frame.Say(out, "%s: what it sends is seen by %s", src.Name, src.Attached)
+				frame.Say(out, "%s: sent packets are seen by %s", src.Name, src.Attached)
 			}
 		}
 		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
@@ -121,7 +121,7 @@ func (r *reporter) start() {
 		}
 		for _, out := range r.outputs {
 			if server, ok := out.liveOutput.(*liveServer); ok {
-				frame.Say(r.text, "packets for whoever connects to %s%s", out.name, server.where)
+				frame.Say(r.text, "sending packets to clients of %s%s", out.name, server.where)
 			}
 		}
 		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)

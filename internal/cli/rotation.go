@@ -100,9 +100,9 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 	case o.write == "":
 		return nil, fmt.Errorf("%s: there is no file: add -w FILE", asked)
 	case len(o.files()) > 1:
-		return nil, fmt.Errorf("%s: -w names %d files: choose one that goes on in others", asked, len(o.files()))
+		return nil, fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.files()))
 	case frame.IsStdout(o.write):
-		return nil, fmt.Errorf("%s: standard output is one file, with no end: write to a file with -w FILE", asked)
+		return nil, fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w FILE", asked)
 	case given("file-size") && r.size.Bytes == 0:
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
 	case r.every%time.Second != 0:

@@ -114,7 +114,7 @@ func TestRotationRefused(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
 		"-C 1":        "-C: there is no file: add -w FILE",
-		"-G 5 -w -":   "-G: standard output is one file, with no end: write to a file with -w FILE",
+		"-G 5 -w -":   "-G: standard output cannot go on in further files: write to a file with -w FILE",
 		"-C 0 -w f":   "-C 0: must be at least 1, which is a million bytes",
 		"-C 1x -w f":  "must be a number, which may end in k, M or G",
 		"-G 0 -w f":   "must be a time above zero",
@@ -135,7 +135,7 @@ func TestRotationRefused(t *testing.T) {
 		"-a duration:NaN":                  "-a duration:NaN: must be a number of seconds above zero",
 		"-a filesize:99999999999 -w f":     "must be a number of kB above zero",
 		"-b interval:1 -b duration:1 -w f": "-b duration and -b interval: choose one, once",
-		"-b printname:names.txt -w f":      "-b printname:names.txt: names of files are printed to standard output alone: say printname:stdout, and >names.txt",
+		"-b printname:names.txt -w f":      "-b printname:names.txt: file names are printed only to standard output: say printname:stdout, and >names.txt",
 		"--print-files --print -w f":       "--print-files and --print both need standard output: choose one",
 		"--min-free 1G":                    "--min-free: there is no file: add -w FILE",
 		"-a filesize:5":                    "-a: there is no file: add -w FILE",

@@ -260,7 +260,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 		r.finished.Wait(reporter.note)
 	}
 	if n := r.notices.Left(); n > 0 {
-		frame.Say(r.text, "%d more notices were not told, because there were many like them", n)
+		frame.Say(r.text, "%d more notices were omitted, because there were many like them", n)
 	}
 	return errors.Join(err, counting)
 }

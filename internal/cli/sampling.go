@@ -80,7 +80,7 @@ func (o *captureOptions) checkSampling(given func(flag string) bool) error {
 	s := &o.sample
 	for _, v := range slices.Sorted(maps.Keys(s.verdicts)) {
 		if s.verdicts[v] == 0 {
-			return fmt.Errorf("--sample %v=0: must be at least 1, which is every packet; --verdict leaves out what it does not name", v)
+			return fmt.Errorf("--sample %v=0: must be at least 1, which is every packet; to leave out a verdict, use --verdict", v)
 		}
 	}
 	switch {
@@ -89,11 +89,11 @@ func (o *captureOptions) checkSampling(given func(flag string) bool) error {
 	case s.verdicts == nil && !s.auto:
 		return nil
 	case s.verdicts != nil && given("rx-capture") && !slices.Equal(o.hookNames, []string{"exit"}):
-		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen as they go in, where nobody knows their verdict yet: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
+		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen at the entry, before they have a verdict: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
 	}
 	for i := range o.targets {
 		if t := &o.targets[i]; t.url == nil && t.format == capture.PCAP {
-			return fmt.Errorf("--sample %s and -w %s: in pcap a packet cannot say how many it stands for: write pcapng", s, t.name)
+			return fmt.Errorf("--sample %s and -w %s: a pcap file cannot record how many packets each one stands for: write pcapng", s, t.name)
 		}
 	}
 	return nil

@@ -189,7 +189,7 @@ func (o *sandboxOptions) String() string {
 	}
 	capabilities := "no capabilities"
 	if len(o.atEnd) > 0 {
-		capabilities = "CAP_NET_ADMIN alone, which it takes to " + strings.Join(o.atEnd, " and to ")
+		capabilities = "CAP_NET_ADMIN alone, to " + strings.Join(o.atEnd, " and to ")
 	}
 	calls := "; system calls are filtered"
 	if o.box.Unfiltered != nil {

@@ -57,7 +57,7 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 		if err != nil {
 			return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
 		}
-		return &liveServer{Server: stream.NewServer(l, nil, streamOf(w)), local: l, where: ", which its owner alone may do"}, o.serve, nil
+		return &liveServer{Server: stream.NewServer(l, nil, streamOf(w)), local: l, where: ", a socket for its owner alone"}, o.serve, nil
 	}
 	host, port, err := net.SplitHostPort(o.serve)
 	if err != nil {
@@ -68,7 +68,7 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 	}
 	s := &liveServer{}
 	if host == "" {
-		host, s.where = "127.0.0.1", " from this machine: "+o.serve+" names no address"
+		host, s.where = "127.0.0.1", ", from this machine only, because "+o.serve+" names no address"
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {

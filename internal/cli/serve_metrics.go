@@ -12,13 +12,13 @@ func clientMetrics() (all []metrics.Metric[captureReading]) {
 		gauge      bool
 		of         func(*stream.ServerAccount) float64
 	}{
-		{"xdpcap_connected_clients", "Clients of --serve that there are.", true,
+		{"xdpcap_connected_clients", "Clients that are connected to --serve.", true,
 			func(a *stream.ServerAccount) float64 { return float64(a.Connected) }},
-		{"xdpcap_clients_total", "Connections that --serve has let in.", false,
+		{"xdpcap_clients_total", "Connections that --serve has accepted.", false,
 			func(a *stream.ServerAccount) float64 { return float64(a.Clients) }},
-		{"xdpcap_clients_refused_total", "Connections that --serve has not let in: there were as many as it has room for, or their TLS handshake failed.", false,
+		{"xdpcap_clients_refused_total", "Connections that --serve refused, because it had no room for them or their TLS handshake failed.", false,
 			func(a *stream.ServerAccount) float64 { return float64(a.Refused) }},
-		{"xdpcap_clients_lost_packets_total", "Packets that clients of --serve were too slow for, of all of them together.", false,
+		{"xdpcap_clients_lost_packets_total", "Packets that all clients of --serve together lost, because they were too slow.", false,
 			func(a *stream.ServerAccount) float64 { return float64(a.Lost) }},
 	} {
 		all = append(all, metrics.Metric[captureReading]{

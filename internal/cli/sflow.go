@@ -58,7 +58,7 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 		return nil
 	}
 	if given("first") {
-		return errors.New("--first and -w sflow://: the first packets of each flow stand for no number of others that a collector could multiply by: omit --first")
+		return errors.New("--first and -w sflow://: a collector multiplies samples by their rate, and the first packets of a flow have none: omit --first")
 	}
 	if given("sflow-agent") {
 		if err := o.readAgent(); err != nil {

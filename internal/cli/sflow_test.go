@@ -16,7 +16,7 @@ func TestSFlowFlags(t *testing.T) {
 		{"-w sflow://h --sample-flows 10 --max-rate 10", ""},
 		{"-w a --sflow-agent 192.0.2.1", "--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST"},
 		{"-w a --counter-interval 10", "--counter-interval: nothing is sent to an sFlow collector"},
-		{"-w sflow://h --first 3", "--first and -w sflow://: the first packets of each flow stand for no number of others"},
+		{"-w sflow://h --first 3", "--first and -w sflow://: a collector multiplies samples by their rate"},
 		{"-w sflow://h --sflow-agent host", "--sflow-agent host: must be an IP address"},
 		{"-w sflow://h --sflow-agent 192.0.2.1,0", "--sflow-agent 192.0.2.1,0: 0 must be a number from 1 to 4294967295"},
 	} {

@@ -213,8 +213,8 @@ func (verdictDirection) Type() string   { return "direction" }
 func (verdictDirection) Set(s string) error {
 	d, err := capture.ParseDirection(strings.ToLower(s))
 	if err == nil && d != capture.In {
-		err = frame.Refusal("nobody knows a verdict of what an interface sends, since XDP programs see what it receives: " +
-			"xdpcap count -Q " + d.String() + " counts it by protocol")
+		err = frame.Refusal("sent packets have no verdict, because XDP programs see only received ones: " +
+			"xdpcap count -Q " + d.String() + " counts them by protocol")
 	}
 	return err
 }

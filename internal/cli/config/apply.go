@@ -125,7 +125,7 @@ func (s *Settings) fitOf(values flagSettings) fit {
 		case kind(c) == severalValues:
 			several = several || len(flag.Value.(pflag.SliceValue).GetSlice()) > 1
 		case several:
-			err = refused(last, c, fmt.Errorf("%s %s: is one of several, and it takes one", frame.FlagName(flag), last.Value))
+			err = refused(last, c, fmt.Errorf("%s %s: one of several values, and it takes only one", frame.FlagName(flag), last.Value))
 		case kind(c) == noValue && differ && last.Value != "true" && last.Value != "false":
 			err = refused(last, c, fmt.Errorf("%s %s: must be true or false", frame.FlagName(flag), last.Value))
 		}

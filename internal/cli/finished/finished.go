@@ -169,7 +169,7 @@ func (f *Files) Wait(note func(error)) {
 	defer f.mu.Unlock()
 	if n := f.commands.left(); n > 0 {
 		running := f.begun - f.commands.ended
-		note(fmt.Errorf("-z %s: %d have not ended, and go on by themselves; for %d files it was not run", f.name, running, n-running))
+		note(fmt.Errorf("-z %s: %d commands have not ended, and go on by themselves; for %d files none was started", f.name, running, n-running))
 	}
 	if n := f.prints.left(); n > 0 {
 		note(fmt.Errorf("--print-files: nobody has read %d of %d names", n, f.prints.asked))
@@ -200,7 +200,7 @@ func (f *Files) await(over <-chan struct{}, note func(error)) {
 			return
 		case <-soon:
 			if n := f.left(&f.commands); n > 0 {
-				note(fmt.Errorf("-z %s: waiting for %d to end, for a minute at most", f.name, n))
+				note(fmt.Errorf("-z %s: waiting for %d commands to end, for a minute at most", f.name, n))
 			}
 		case <-look.C:
 			unread := f.left(&f.prints)

@@ -32,7 +32,7 @@ func ParseCriterion(flag, text string, units map[string]string) (c Criterion, er
 	case unit == "stdout" && (value == unit || value == "-"):
 		return Criterion{Key: key}, nil
 	case unit == "stdout":
-		return c, fmt.Errorf("%s %s: names of files are printed to standard output alone: say %s:stdout, and >%s", flag, text, key, value)
+		return c, fmt.Errorf("%s %s: file names are printed only to standard output: say %s:stdout, and >%s", flag, text, key, value)
 	}
 	c.Key = key
 	if unit == "kB" {

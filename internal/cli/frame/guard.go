@@ -46,7 +46,7 @@ func (g Guard) check() error {
 // it, where the rights for that are those of the binary and not of who starts it.
 func ForOwnRights(flag string) error {
 	if privilege.SecureExecution() {
-		return fmt.Errorf("%s: this binary has capabilities that its caller has not, and lets users look at packets alone: start it as root", flag)
+		return fmt.Errorf("%s: this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root", flag)
 	}
 	return nil
 }
@@ -59,6 +59,6 @@ func (g Guard) refuse(reason, remedy string) error {
 	if remedy != "" {
 		remedy += "; or "
 	}
-	return fmt.Errorf("%s drops packets, and %s: this machine would be disturbed or cut off; %sadd --yes if that is meant",
+	return fmt.Errorf("%s drops packets, and %s: this machine would be disturbed or cut off; %sadd --yes to do it anyway",
 		g.Flag, reason, remedy)
 }

@@ -15,8 +15,8 @@ import (
 func TestGuardError(t *testing.T) {
 	for _, test := range []struct{ reason, remedy, want string }{
 		{"", "", ""},
-		{"rx0 is used", "", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; add --yes if that is meant"},
-		{"rx0 is used", "end that", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; end that; or add --yes if that is meant"},
+		{"rx0 is used", "", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; add --yes to do it anyway"},
+		{"rx0 is used", "end that", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; end that; or add --yes to do it anyway"},
 	} {
 		got := ""
 		if err := (Guard{Flag: "--sink"}).refuse(test.reason, test.remedy); err != nil {

@@ -8,7 +8,7 @@ type OneInterface string
 // Set, String and Type are pflag.Value's.
 func (i *OneInterface) Set(name string) error {
 	if *i != "" {
-		return errors.New("is one too many: it takes one interface")
+		return errors.New("is one too many: it takes only one interface")
 	}
 	*i = OneInterface(name)
 	return nil

@@ -47,7 +47,7 @@ func EnterNetns(f *pflag.FlagSet) error {
 	}
 	switch err := netns.Set(target); {
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("--netns %s: enter it: %w: that takes CAP_SYS_ADMIN", name, err)
+		return fmt.Errorf("--netns %s: enter it: %w: this needs CAP_SYS_ADMIN", name, err)
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("--netns %s: this is no network namespace", name)
 	case err != nil:
@@ -75,7 +75,7 @@ func openNetns(name string) (netns.NsHandle, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return ns, errors.New("there is no process with this id, and no namespace of this name")
 	case errors.Is(err, fs.ErrPermission):
-		return ns, fmt.Errorf("look at the process: %w: that takes CAP_SYS_PTRACE", err)
+		return ns, fmt.Errorf("look at the process: %w: this needs CAP_SYS_PTRACE", err)
 	}
 	return ns, err
 }

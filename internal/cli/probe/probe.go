@@ -231,7 +231,7 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 		paranoid = fmt.Sprint(*p.Paranoid)
 	}
 	t.fact("perf_event_paranoid", paranoid)
-	landlock := "none; captures give up their capabilities, and not the right to write files"
+	landlock := "none; captures give up their capabilities, but not the right to write files"
 	if p.Landlock > 0 {
 		landlock = fmt.Sprintf("ABI %d", p.Landlock)
 	}
@@ -260,10 +260,10 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	t.fact("rx queues", queues)
 	kfuncs := orNone(strings.Join(ifi.Kfuncs, " "))
 	if ifi.Kfuncs == nil {
-		kfuncs = "unknown; the kernel tells since 6.7"
+		kfuncs = "unknown; the kernel reports this since 6.7"
 	}
 	t.fact("metadata kfuncs", kfuncs)
-	clock := "none, or the driver does not tell"
+	clock := "none, or the driver does not report one"
 	if ifi.Clock != nil {
 		clock = *ifi.Clock
 	}
