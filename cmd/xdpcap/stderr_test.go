@@ -73,7 +73,7 @@ func TestUnreadStderrOfOthers(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var running []*process
-	for _, args := range []string{"-i nosuch", "stats -i rx0 --count 1", "monitor --count 1", "bench --duration 10ms --variant naive"} {
+	for _, args := range []string{"-i nosuch", "stats -i rx0 --count 1", "monitor --count 1"} {
 		running = append(running, unreadable(t, pair, args))
 	}
 	for i, p := range running {
