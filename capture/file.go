@@ -38,7 +38,7 @@ type File struct {
 	err         error    // nothing is written after it; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
 	settled     time.Time // what Description.Settled returned at the last call of tend
-	keeper      *keeper   // one for all files of a recorder
+	keeper      *Keeper   // one for all files of a recorder
 	finisher    *finisher
 
 	mu      sync.Mutex
@@ -127,10 +127,7 @@ func (f *File) Begin(d Description) error {
 	f.mu.Lock()
 	f.taken = make(Accounts, len(d.Sources))
 	f.mu.Unlock()
-	if f.keeper == nil {
-		f.keeper = newKeeper(&f.rotation, d.Options.notice)
-	}
-	f.finisher = newFinisher(&f.rotation, f.keeper, len(d.Sources))
+	f.finisher = newFinisher(&f.rotation, f.Keeper(d.Options.notice), len(d.Sources))
 	if p != nil {
 		f.keeper.release(p.path)
 		f.start(p)
@@ -211,6 +208,29 @@ func (f *File) Give(uid, gid int) error {
 func (f *File) IsNew() bool { return f.present == nil || f.present.file.IsNew() }
 
 func (f *File) backlog() (added, written, limit int64) { return f.writer.backlog() }
+
+// Keeper returns what makes the file keep within the limits of its Rotation: Keep, Left, MaxBytes
+// and MinFree. Call it before Begin. notice is called once, for the first file that cannot be
+// removed.
+func (f *File) Keeper(notice func(error)) *Keeper {
+	if f.keeper == nil {
+		f.keeper = newKeeper(&f.rotation, notice)
+	}
+	return f.keeper
+}
+
+// KeepBy makes the limits of another File's Rotation apply to the files of both together. Call it
+// before Begin, with what the other's Keeper returned.
+func (f *File) KeepBy(k *Keeper) { f.keeper = k }
+
+// Enough returns, after End, the error of the kind [ErrEnough] that says which limit of the
+// Rotation was reached; nil = none.
+func (f *File) Enough() error {
+	if errors.Is(f.err, ErrEnough) {
+		return f.err
+	}
+	return nil
+}
 
 // Size is how many bytes were written to the file, or to all files of the series.
 func (f *File) Size() int64 {

@@ -10,7 +10,7 @@ const maxUnfinished = 8
 // may take seconds.
 type finisher struct {
 	rotation *Rotation
-	keeper   *keeper
+	keeper   *Keeper
 	parts    chan *part
 	ended    chan struct{}
 	once     sync.Once
@@ -20,7 +20,7 @@ type finisher struct {
 	refused Accounts // Captured and Bytes of files that did not reach the disk
 }
 
-func newFinisher(r *Rotation, k *keeper, sources int) *finisher {
+func newFinisher(r *Rotation, k *Keeper, sources int) *finisher {
 	f := &finisher{
 		rotation: r,
 		keeper:   k,

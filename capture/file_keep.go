@@ -11,10 +11,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A keeper tracks the existing files of a series or of a recorder's recordings: those being written
-// and those that are finished. It counts their bytes, and removes the oldest files of a ring. Any
-// goroutine may call its methods.
-type keeper struct {
+// A Keeper tracks the existing files of a series, or of several Files that share it (see
+// File.KeepBy): those being written and those that are finished. It counts their bytes, and removes
+// the oldest files of a ring. Any goroutine may call its methods.
+type Keeper struct {
 	keep     int   // Rotation.Keep
 	maxBytes int64 // Rotation.MaxBytes
 	notice   func(error)
@@ -36,8 +36,8 @@ type ringFile struct {
 // newKeeper returns a keeper. For a ring it takes over the files of an earlier run (Rotation.Left)
 // that are regular and that nobody writes to, and removes the oldest if there are too many. notice
 // is called once, for the first file that cannot be removed.
-func newKeeper(r *Rotation, notice func(error)) *keeper {
-	k := &keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice}
+func newKeeper(r *Rotation, notice func(error)) *Keeper {
+	k := &Keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
@@ -61,7 +61,7 @@ func newKeeper(r *Rotation, notice func(error)) *keeper {
 }
 
 // begin adds a file that is written from now on.
-func (k *keeper) begin(p *part) {
+func (k *Keeper) begin(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.keep > 0 && len(k.own) > 0 && len(k.own)+len(k.parts) >= k.keep {
@@ -71,7 +71,7 @@ func (k *keeper) begin(p *part) {
 }
 
 // complete marks a file as only waiting to be finished.
-func (k *keeper) complete(p *part) {
+func (k *Keeper) complete(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.complete = true
@@ -79,7 +79,7 @@ func (k *keeper) complete(p *part) {
 
 // finish moves a file to the finished ones. If info is nil, the file does not become one of the
 // ring's.
-func (k *keeper) finish(p *part, info os.FileInfo) {
+func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.parts = slices.DeleteFunc(k.parts, func(other *part) bool { return other == p })
@@ -94,13 +94,13 @@ func (k *keeper) finish(p *part, info os.FileInfo) {
 }
 
 // isWaiting tells whether files that match wait to be finished. The caller holds mu.
-func (k *keeper) isWaiting(matches func(*part) bool) bool {
+func (k *Keeper) isWaiting(matches func(*part) bool) bool {
 	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.complete && matches(p) })
 }
 
 // release waits until no file of this path waits to be finished, because the caller will overwrite
 // it. It tells whether the path was one of the ring's files.
-func (k *keeper) release(path string) (was bool) {
+func (k *Keeper) release(path string) (was bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.isWaiting(func(p *part) bool { return p.path == path }) {
@@ -117,7 +117,7 @@ func (k *keeper) release(path string) (was bool) {
 }
 
 // removeOldest removes the oldest file, and tells whether there was one.
-func (k *keeper) removeOldest() bool {
+func (k *Keeper) removeOldest() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.own) == 0 && k.isWaiting(func(*part) bool { return true }) {
@@ -132,7 +132,7 @@ func (k *keeper) removeOldest() bool {
 
 // remove removes the oldest file if it is still the same file and nobody writes to it. The caller
 // holds mu.
-func (k *keeper) remove() {
+func (k *Keeper) remove() {
 	oldest := k.own[0]
 	k.own = slices.Delete(k.own, 0, 1)
 	k.size -= oldest.info.Size()
@@ -149,7 +149,7 @@ func (k *keeper) remove() {
 // exceed gives a notice, once, why a file of the ring was not removed. It does nothing if err is
 // nil or the file no longer exists. A file may stay, for example, if it belongs to another user in
 // a directory like /tmp.
-func (k *keeper) exceed(err error) {
+func (k *Keeper) exceed(err error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || k.exceeded {
 		return
 	}
@@ -158,7 +158,7 @@ func (k *keeper) exceed(err error) {
 }
 
 // bytes is the size of all files together.
-func (k *keeper) bytes() int64 {
+func (k *Keeper) bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := k.size

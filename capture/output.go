@@ -34,7 +34,7 @@ type Description struct {
 	OS       string       // as `uname -srm` prints it
 	Clocks   []*CardClock // Session.CardClocks at Begin; nil = none
 	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
-	Recorded string       // why and when a [Recorder] wrote the file; "" = no recorder did
+	Recorded string       // why and when a recorder wrote the file; "" = none did
 
 	// More returns the sources from an index on. Capture files describe their sources one by one:
 	// one that is not in Sources is in More when its first packet comes. Only the goroutine of
@@ -60,6 +60,9 @@ type Description struct {
 
 // IsLive tells whether packets are captured live rather than read from capture files.
 func (d *Description) IsLive() bool { return d.files == nil }
+
+// Notice calls Options.Notice, if it is not nil.
+func (d *Description) Notice(err error) { d.Options.notice(err) }
 
 // more returns the sources from an index on that were added since Begin.
 func (d *Description) more(from int) []Source {

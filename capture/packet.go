@@ -71,6 +71,13 @@ type Facts struct {
 	tagProtocol, tag uint16
 }
 
+// Len is how many bytes of the packet follow its Facts in memory, in a ring's record or as SetLen
+// has noted.
+func (f *Facts) Len() int { return int(f.length) }
+
+// SetLen notes Len, for an output that keeps Facts with the bytes after them.
+func (f *Facts) SetLen(bytes int) { f.length = uint32(bytes) }
+
 // Stamp is the packet's time in files and lines: CardTime or, if that is 0, Time.
 func (f *Facts) Stamp() int64 {
 	if f.CardTime != 0 {

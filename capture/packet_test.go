@@ -103,19 +103,3 @@ func TestFactsInFiles(t *testing.T) {
 		}
 	})
 }
-
-// A recorder keeps all that is known of a packet.
-func TestFactsInRecorder(t *testing.T) {
-	ring, err := newPacketRing(MinRecorder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ring.close()
-	facts := factsOf(false)
-	ring.put(&Packet{Facts: &facts, Data: packetOf(60, 1)})
-	var got Packet
-	ring.first(&got, new(wrapped))
-	if *got.Facts != facts || !bytes.Equal(got.Data, packetOf(60, 1)) {
-		t.Errorf("%+v, want %+v", got.Facts, facts)
-	}
-}

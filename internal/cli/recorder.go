@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/trigger"
@@ -30,7 +31,7 @@ type recorderOptions struct {
 	interval time.Duration // between triggers
 	limits   capture.Rotation
 
-	triggers     []capture.Trigger
+	triggers     []recorder.Trigger
 	needsVerdict bool // a trigger is about one
 	atEnd        bool
 }
@@ -87,8 +88,8 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 		return errors.New("--trigger-interval: nothing is kept in memory: add --ring SIZE")
 	case !given("ring"):
 		return nil
-	case o.size.Bytes < capture.MinRecorder:
-		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), capture.MinRecorder>>20)
+	case o.size.Bytes < recorder.MinSize:
+		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), recorder.MinSize>>20)
 	case write == "" || frame.IsStdout(write):
 		return errors.New("--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on")
 	case len(c.files()) > 1:
@@ -133,7 +134,7 @@ func (r *captureRun) openRecorder() (err error) {
 		limits.Left, after = earlierRecordings(r.o.write)
 	}
 	names := fileNames(r.o.write, after)
-	r.recorder, err = capture.NewRecorder(capture.RecorderOptions{
+	r.recorder, err = recorder.New(recorder.Options{
 		Size:     int(r.o.recorder.size.Bytes),
 		Ahead:    r.o.recorder.ahead,
 		Post:     r.o.recorder.post,
@@ -149,7 +150,7 @@ func (r *captureRun) openRecorder() (err error) {
 			written.recorded.Store(file)
 			return file, name, err
 		},
-		Done: func(done capture.Recording) { r.notices.Add(recorded{done}) },
+		Done: func(done recorder.Recording) { r.notices.Add(recorded{done}) },
 	})
 	if err != nil {
 		return fmt.Errorf("--ring: %w", err)
@@ -161,7 +162,7 @@ func (r *captureRun) openRecorder() (err error) {
 }
 
 // A recorded is the notice of a recording.
-type recorded struct{ capture.Recording }
+type recorded struct{ recorder.Recording }
 
 func (r recorded) Error() string {
 	further := ""
@@ -209,7 +210,7 @@ func earlierRecordings(path string) (paths []string, largest int) {
 }
 
 // A recorderOutput is the recorder as one of the capture's outputs.
-type recorderOutput struct{ *capture.Recorder }
+type recorderOutput struct{ *recorder.Recorder }
 
 // Accounts are the session's: what is in memory, or was, is captured, since nobody knows before the
 // end what will have been recorded.

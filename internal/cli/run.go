@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/lines"
@@ -66,7 +67,7 @@ type captureRun struct {
 	exporter *metrics.Exporter // nil without --listen
 	session  *capture.Session  // nil until the capture has begun
 	started  time.Time
-	recorder *capture.Recorder  // that writes files in place of -w's; nil without --ring
+	recorder *recorder.Recorder // that writes files in place of -w's; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
 	destinations
 	printed   *printed      // nil where no packets are printed

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/matcher"
 )
@@ -21,7 +22,7 @@ const Help = "a verdict, lost, either of them as drop>1000/s, end, or a filter"
 var rateTrigger = regexp.MustCompile(`^\s*(\w+)\s*>\s*(.*?)\s*$`)
 
 // Parse reads a trigger that looks at packets. It needs verdicts if it is about one.
-func Parse(text string, vlanAware bool) (t capture.Trigger, needsVerdict bool, err error) {
+func Parse(text string, vlanAware bool) (t recorder.Trigger, needsVerdict bool, err error) {
 	if strings.TrimSpace(text) == "" {
 		return t, false, fmt.Errorf("%q is none of these: %s", text, Help) // as a filter it is every packet
 	}

@@ -1,4 +1,6 @@
-package capture
+// Package recorder keeps the latest packets of a capture in memory, and writes them into a file
+// when something happens: a flight recorder.
+package recorder
 
 import (
 	"errors"
@@ -7,16 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// MinRecorder is the least memory that a [Recorder] takes, in bytes: a few of the longest packets.
-const MinRecorder = 1 << 20
+// MinSize is the least memory that a [Recorder] takes, in bytes: a few of the longest packets.
+const MinSize = 1 << 20
 
-// RecorderOptions say what a [Recorder] keeps and when it writes.
-type RecorderOptions struct {
-	Size     int           // bytes of memory for packets, MinRecorder or more; each packet takes 88 more than its own bytes
+// Options say what a [Recorder] keeps and when it writes.
+type Options struct {
+	Size     int           // bytes of memory for packets, MinSize or more; each packet takes 88 more than its own bytes
 	Ahead    time.Duration // how long before its trigger a recording begins at most; 0 = as the memory allows
 	Post     time.Duration // how long a recording continues after its trigger
 	Triggers []Trigger
@@ -30,7 +33,7 @@ type RecorderOptions struct {
 	// by the goroutine of the Recorder's methods, but by one goroutine at a time. The first file's
 	// Rotation.Keep, Left, MaxBytes and MinFree apply to the files of all recordings together.
 	// Without Keep, the session ends before these limits are exceeded.
-	Open func() (file *File, name string, err error)
+	Open func() (file *capture.File, name string, err error)
 
 	// Done, if not nil, is called with each recording when its file is complete. A goroutine of the
 	// recorder calls it; it must return without waiting for anything.
@@ -50,12 +53,12 @@ type RecorderOptions struct {
 // disk. A recording that has to wait for several earlier ones loses its oldest packets if their
 // memory is needed. If new packets come faster than the current file takes them, Write waits for
 // it. While files are written, the queues of up to two files take memory besides that for packets:
-// see [Writer].
+// see [capture.Writer].
 //
 // A Recorder belongs to one goroutine, except Trigger and Overwritten.
 type Recorder struct {
-	options     RecorderOptions
-	description Description
+	options     Options
+	description capture.Description
 	ring        *packetRing
 
 	asked    atomic.Pointer[Recording] // set by Trigger
@@ -76,17 +79,17 @@ type Recorder struct {
 
 	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
-	keeper  *keeper               // of all files; belongs to write
+	keeper  *capture.Keeper       // of all files; belongs to write
 	notice  func(error)           // for the keeper
 	failure atomic.Pointer[error] // the first error of a file
-	taken   Accounts              // Captured and Bytes in the files; belongs to write until ended
+	taken   capture.Accounts      // Captured and Bytes in the files; belongs to write until ended
 	refused []uint64              // packets that a file did not take, by source; belongs to write until ended
 }
 
-// NewRecorder returns a recorder and allocates its memory. End or Close releases it.
-func NewRecorder(o RecorderOptions) (*Recorder, error) {
-	if o.Size < MinRecorder {
-		return nil, fmt.Errorf("recorder memory of %d bytes: must be at least %d", o.Size, MinRecorder)
+// New returns a recorder and allocates its memory. End or Close releases it.
+func New(o Options) (*Recorder, error) {
+	if o.Size < MinSize {
+		return nil, fmt.Errorf("recorder memory of %d bytes: must be at least %d", o.Size, MinSize)
 	}
 	if available := machine.AvailableMemory(); uint64(o.Size) > available.Bytes/4*3 {
 		return nil, fmt.Errorf("a recorder of %d MiB would leave less than a quarter of the available memory, which is %v: %d MiB fit",
@@ -109,10 +112,10 @@ func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 	return r.recordings.Load(), r.passedOver.Load()
 }
 
-func (r *Recorder) Begin(d Description) error {
-	r.description, r.notice = d, d.Options.notice
+func (r *Recorder) Begin(d capture.Description) error {
+	r.description, r.notice = d, d.Notice
 	r.description.Options.Notice = nil // or each file would repeat the same notices
-	r.taken, r.refused = make(Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
+	r.taken, r.refused = make(capture.Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
 	overwritten := make([]atomic.Uint64, len(d.Sources))
 	r.overwritten.Store(&overwritten)
 	r.ended = make(chan struct{})
@@ -121,7 +124,7 @@ func (r *Recorder) Begin(d Description) error {
 }
 
 // Write stores packets in memory, and drops the oldest ones to make room. It allocates nothing.
-func (r *Recorder) Write(packets []Packet) error {
+func (r *Recorder) Write(packets []capture.Packet) error {
 	for i := range packets {
 		r.keep(&packets[i])
 		if err := r.look(); err != nil {
@@ -144,7 +147,7 @@ func (r *Recorder) Overwritten() (packets []uint64) {
 
 // keep adds a packet to the ring. It ends the present recording before a packet that is past the
 // deadline, and begins a recording after a packet that fires a trigger.
-func (r *Recorder) keep(p *Packet) {
+func (r *Recorder) keep(p *capture.Packet) {
 	if r.present != nil {
 		r.deadline -= int64(p.ClockSetBack)
 		if p.Time > r.deadline {
@@ -253,7 +256,7 @@ func signal(c chan struct{}) {
 }
 
 // End completes the files. Captured in the account is the number of packets in them.
-func (r *Recorder) End(final Accounts) (Accounts, error) {
+func (r *Recorder) End(final capture.Accounts) (capture.Accounts, error) {
 	if r.options.AtEnd {
 		now := time.Now()
 		r.forget(now.UnixNano())
@@ -269,26 +272,26 @@ func (r *Recorder) End(final Accounts) (Accounts, error) {
 	<-r.ended
 	r.Close()
 	var err error
-	if failed := r.failure.Load(); failed != nil && !errors.Is(*failed, ErrEnough) {
+	if failed := r.failure.Load(); failed != nil && !errors.Is(*failed, capture.ErrEnough) {
 		err = *failed
 	}
-	return final.recorded(r.taken, r.refused), err
+	return r.accounts(final), err
 }
 
 // Close releases the memory of a recorder that was not begun, or has ended.
 func (r *Recorder) Close() { r.ring.close() }
 
-// recorded returns the accounts of a recorder. Its files took some of the packets that the session
-// captured, refused others, and were never given the rest.
-func (as Accounts) recorded(taken Accounts, refused []uint64) Accounts {
-	own := make(Accounts, len(as))
-	for i, a := range as {
-		left := a.Captured - taken[i].Captured - refused[i]
+// accounts returns the accounts of the recorder. Its files took some of the packets that the
+// session captured, refused others, and were never given the rest.
+func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
+	own := make(capture.Accounts, len(final))
+	for i, a := range final {
+		left := a.Captured - r.taken[i].Captured - r.refused[i]
 		a.NotSampled += left
 		a.NotRecorded += left
-		a.Lost += refused[i]
-		a.NotTaken += refused[i]
-		a.Captured, a.Bytes = taken[i].Captured, taken[i].Bytes
+		a.Lost += r.refused[i]
+		a.NotTaken += r.refused[i]
+		a.Captured, a.Bytes = r.taken[i].Captured, r.taken[i].Bytes
 		own[i] = a
 	}
 	return own

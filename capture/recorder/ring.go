@@ -1,4 +1,4 @@
-package capture
+package recorder
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 // A packetRing keeps packets in order, in memory of a fixed size. One goroutine adds packets, and
@@ -35,6 +37,9 @@ func (r *packetRing) close() {
 	r.mem = nil
 }
 
+// factsSize is the size of Facts in memory.
+const factsSize = int(unsafe.Sizeof(capture.Facts{}))
+
 // room is how much of the ring a packet of this many bytes takes: its Facts and its bytes, rounded
 // up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(factsSize) + uint64(bytes+7)&^7 }
@@ -45,9 +50,9 @@ func (r *packetRing) hasRoom(bytes uint64) bool {
 }
 
 // put adds a packet. The caller has checked that there is room.
-func (r *packetRing) put(p *Packet) {
+func (r *packetRing) put(p *capture.Packet) {
 	f := *p.Facts
-	f.length = uint32(len(p.Data))
+	f.SetLen(len(p.Data))
 	if r.headAt+factsSize <= len(r.mem) {
 		*r.facts(r.headAt) = f
 	} else {
@@ -60,21 +65,23 @@ func (r *packetRing) put(p *Packet) {
 }
 
 // facts returns the Facts at an offset in the ring. If they wrap around to the ring's beginning,
-// only their first 8 bytes may be used, which hold the source and the length. These never wrap,
+// only their first 8 bytes may be used, which hold Source and Len. These never wrap,
 // because offsets and the length of the ring are multiples of 8.
-func (r *packetRing) facts(at int) *Facts { return (*Facts)(unsafe.Pointer(&r.mem[at])) }
+func (r *packetRing) facts(at int) *capture.Facts {
+	return (*capture.Facts)(unsafe.Pointer(&r.mem[at]))
+}
 
 // A wrapped has memory for the parts of a packet that wrap around the end of a ring.
 type wrapped struct {
-	facts Facts
+	facts capture.Facts
 	data  []byte
 }
 
 // first makes p the oldest packet; the ring must not be empty. The parts of p point into the ring
 // or, if they wrap around its end, to copies in w.
-func (r *packetRing) first(p *Packet, w *wrapped) {
+func (r *packetRing) first(p *capture.Packet, w *wrapped) {
 	p.Facts = r.facts(r.tailAt)
-	n := int(p.length)
+	n := r.facts(r.tailAt).Len()
 	if r.tailAt+factsSize > len(r.mem) {
 		p.Facts = &w.facts
 		r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(p.Facts)), factsSize))
@@ -85,7 +92,7 @@ func (r *packetRing) first(p *Packet, w *wrapped) {
 		return
 	}
 	if cap(w.data) < n {
-		w.data = make([]byte, MaxSnapLen)
+		w.data = make([]byte, capture.MaxSnapLen)
 	}
 	p.Data = w.data[:n]
 	r.read(at, p.Data)
@@ -99,7 +106,7 @@ func (r *packetRing) firstTime() int64 {
 	if r.tailAt+factsSize <= len(r.mem) {
 		return r.facts(r.tailAt).Time
 	}
-	var f Facts
+	var f capture.Facts
 	r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(&f)), factsSize))
 	return f.Time
 }
@@ -108,7 +115,7 @@ func (r *packetRing) isEmpty() bool { return r.head.Load() == r.tail.Load() }
 
 // drop removes the oldest packet. The ring must not be empty.
 func (r *packetRing) drop() {
-	bytes := room(int(r.facts(r.tailAt).length))
+	bytes := room(r.facts(r.tailAt).Len())
 	r.tailAt = r.after(r.tailAt, int(bytes))
 	r.tail.Store(r.tail.Load() + bytes)
 }

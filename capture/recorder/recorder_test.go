@@ -1,4 +1,4 @@
-package capture
+package recorder
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -27,25 +28,25 @@ type recorderTest struct {
 	mu       sync.Mutex
 	done     []Recording
 	opened   int
-	hold     chan struct{} // what Open waits for; nil = nothing
-	rotation Rotation      // of each file
-	packets  uint64        // that were written
+	hold     chan struct{}    // what Open waits for; nil = nothing
+	rotation capture.Rotation // of each file
+	packets  uint64           // that were written
 	dataSize int
 }
 
 const testPackets = 100 // bytes of each
 
-func newRecorderTest(t *testing.T, o RecorderOptions) *recorderTest {
+func newRecorderTest(t *testing.T, o Options) *recorderTest {
 	t.Helper()
 	r := &recorderTest{t: t, dir: t.TempDir(), dataSize: testPackets}
-	o.Open = func() (*File, string, error) {
+	o.Open = func() (*capture.File, string, error) {
 		if r.hold != nil {
 			<-r.hold
 		}
 		r.opened++
 		rotation, path := r.rotation, r.path(r.opened)
-		rotation.Path = func(Place) string { return path }
-		file, err := OpenFiles(rotation, WriterOptions{})
+		rotation.Path = func(capture.Place) string { return path }
+		file, err := capture.OpenFiles(rotation, capture.WriterOptions{})
 		return file, path, err
 	}
 	o.Done = func(done Recording) {
@@ -54,10 +55,10 @@ func newRecorderTest(t *testing.T, o RecorderOptions) *recorderTest {
 		r.mu.Unlock()
 	}
 	var err error
-	if r.Recorder, err = NewRecorder(o); err != nil {
+	if r.Recorder, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Begin(Description{Sources: []Source{{Name: "eth0"}}, Options: Options{SnapLen: 2000}}); err != nil {
+	if err := r.Begin(capture.Description{Sources: []capture.Source{{Name: "eth0"}}, Options: capture.Options{SnapLen: 2000}}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -81,8 +82,8 @@ func (r *recorderTest) write(n int) {
 	data := make([]byte, r.dataSize)
 	for range n {
 		binary.BigEndian.PutUint64(data, r.packets)
-		p := Packet{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(r.packets) * 1000, ID: r.packets}, Data: data}
-		if err := r.Write([]Packet{p}); err != nil {
+		p := capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(r.packets) * 1000, ID: r.packets}, Data: data}
+		if err := r.Write([]capture.Packet{p}); err != nil {
 			r.t.Fatal(err)
 		}
 		r.packets++
@@ -101,41 +102,48 @@ func (r *recorderTest) flush(times int) {
 // end ends the recorder, whose account must say that so many packets were written.
 func (r *recorderTest) end(written uint64) {
 	r.t.Helper()
-	a := Account{Seen: r.packets + 5, Lost: 5, Captured: r.packets, Bytes: r.packets * testPackets}
-	own, err := r.End(Accounts{a})
+	a := capture.Account{Seen: r.packets + 5, Lost: 5, Captured: r.packets, Bytes: r.packets * testPackets}
+	own, err := r.End(capture.Accounts{a})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	want := Account{Seen: r.packets + 5, Lost: 5, Captured: written, Bytes: written * uint64(r.dataSize),
+	want := capture.Account{Seen: r.packets + 5, Lost: 5, Captured: written, Bytes: written * uint64(r.dataSize),
 		NotSampled: r.packets - written, NotRecorded: r.packets - written}
 	if own[0] != want {
 		r.t.Errorf("the account is %+v, want %+v", own[0], want)
 	}
 }
 
-// numbers are the numbers of the packets in a file, and the comment of its header.
+// numbers are the numbers of the packets in a file, and the comment of its header. Its statistics
+// are about these packets.
 func (r *recorderTest) numbers(n int) (numbers []uint64, comment string) {
+	r.t.Helper()
+	numbers, reader := r.read(n)
+	ifi, err := reader.Interface(0)
+	if s := ifi.Statistics; err != nil || s.PacketsReceived != uint64(len(numbers)) {
+		r.t.Errorf("file %d has the statistics %+v, %v", n, s, err)
+	}
+	return numbers, reader.SectionInfo().Comment
+}
+
+// read reads a file to its end, and returns the numbers of its packets.
+func (r *recorderTest) read(n int) (numbers []uint64, reader *pcapgo.NgReader) {
 	r.t.Helper()
 	file, err := os.ReadFile(r.path(n))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	reader, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	reader, err = pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for {
 		data, _, err := reader.ReadPacketData()
 		if err != nil {
-			break
+			return numbers, reader
 		}
 		numbers = append(numbers, binary.BigEndian.Uint64(data))
 	}
-	ifi, err := reader.Interface(0)
-	if s := ifi.Statistics; err != nil || s.PacketsReceived != uint64(len(numbers)) {
-		r.t.Errorf("file %d has the statistics %+v, %v", n, s, err)
-	}
-	return numbers, reader.SectionInfo().Comment
 }
 
 // checkFile checks that a file has exactly the packets from first to before end.
@@ -157,7 +165,7 @@ func (r *recorderTest) checkFile(n int, first, end uint64, trigger string) {
 
 // firesAt is a trigger that fires at packets with one of these numbers.
 func firesAt(numbers ...uint64) Trigger {
-	return Trigger{Name: fmt.Sprint("at ", numbers), Fires: func(p *Packet, _ *Source) bool {
+	return Trigger{Name: fmt.Sprint("at ", numbers), Fires: func(p *capture.Packet, _ *capture.Source) bool {
 		for _, n := range numbers {
 			if p.ID == n {
 				return true
@@ -175,7 +183,7 @@ func TestRecorder(t *testing.T) {
 	kept := uint64(size / room(testPackets))
 	for _, post := range []uint64{0, 1, 7000} { // packets, a microsecond each
 		t.Run(fmt.Sprint(post), func(t *testing.T) {
-			r := newRecorderTest(t, RecorderOptions{Size: size, Post: time.Duration(post) * time.Microsecond, Triggers: []Trigger{firesAt(40_000, 40_000+post, 50_000)}})
+			r := newRecorderTest(t, Options{Size: size, Post: time.Duration(post) * time.Microsecond, Triggers: []Trigger{firesAt(40_000, 40_000+post, 50_000)}})
 			r.write(47_500)
 			r.waitFor(1)
 			r.write(12_500)
@@ -196,7 +204,7 @@ func TestRecorder(t *testing.T) {
 
 // What is overwritten before it was written is counted at once.
 func TestRecorderOverwritten(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder})
+	r := newRecorderTest(t, Options{Size: MinSize})
 	if n := r.Overwritten(); n[0] != 0 {
 		t.Errorf("%d packets are overwritten before the first one", n)
 	}
@@ -213,7 +221,7 @@ func TestRecorderOverwritten(t *testing.T) {
 func TestRecorderAsked(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, atEnd := range []bool{false, true} {
-		r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, AtEnd: atEnd})
+		r := newRecorderTest(t, Options{Size: MinSize, AtEnd: atEnd})
 		for asked := 1; asked <= 3; asked++ {
 			r.write(1000)
 			r.Trigger("SIGUSR2")
@@ -231,7 +239,7 @@ func TestRecorderAsked(t *testing.T) {
 			r.checkFile(4, 3000, 4000, "the end of the capture, at ")
 		}
 	}
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder})
+	r := newRecorderTest(t, Options{Size: MinSize})
 	r.write(100_000)
 	r.end(0)
 	if r.opened > 0 {
@@ -242,7 +250,7 @@ func TestRecorderAsked(t *testing.T) {
 // While a file is not opened, nothing that is to be written is overwritten: Write waits. Recordings
 // that come meanwhile wait, too.
 func TestRecorderSlowFile(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{firesAt(9000)}})
+	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour, Triggers: []Trigger{firesAt(9000)}})
 	r.hold = make(chan struct{})
 	blocked := make(chan struct{})
 	go func() {
@@ -250,19 +258,19 @@ func TestRecorderSlowFile(t *testing.T) {
 		r.write(50_000)
 	}()
 	testnet.WaitFor(t, "Write to wait", func() bool { return r.waiting.Load() })
-	if head := r.ring.head.Load(); head > 9001*room(testPackets)+MinRecorder {
+	if head := r.ring.head.Load(); head > 9001*room(testPackets)+MinSize {
 		t.Errorf("%d bytes were kept before it waited", head)
 	}
 	close(r.hold)
 	<-blocked
-	kept := uint64(MinRecorder / room(testPackets))
+	kept := uint64(MinSize / room(testPackets))
 	r.end(50_000 - (9001 - kept))
 	r.checkFile(1, 9001-kept, 50_000, "at [9000], at ")
 }
 
 // Triggers that come too soon after the one before make no file, and are counted.
 func TestRecorderInterval(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Interval: 50 * time.Microsecond, Triggers: []Trigger{firesAt(10, 20, 61, 100, 111, 112)}})
+	r := newRecorderTest(t, Options{Size: MinSize, Interval: 50 * time.Microsecond, Triggers: []Trigger{firesAt(10, 20, 61, 100, 111, 112)}})
 	r.write(150)
 	r.Trigger("asked") // does not wait
 	r.Flush()
@@ -276,14 +284,14 @@ func TestRecorderInterval(t *testing.T) {
 // may be, the session ends, and what comes then is not recorded instead of lost.
 func TestRecorderLimits(t *testing.T) {
 	for _, test := range []struct {
-		rotation Rotation
+		rotation capture.Rotation
 		left     []int // of the files
 	}{
-		{Rotation{Keep: 2}, []int{3, 4}},
-		{Rotation{Keep: 9, MaxBytes: 40_000}, []int{3, 4}},
-		{Rotation{MaxBytes: 40_000}, []int{1, 2, 3}},
+		{capture.Rotation{Keep: 2}, []int{3, 4}},
+		{capture.Rotation{Keep: 9, MaxBytes: 40_000}, []int{3, 4}},
+		{capture.Rotation{MaxBytes: 40_000}, []int{1, 2, 3}},
 	} {
-		r := newRecorderTest(t, RecorderOptions{Size: MinRecorder})
+		r := newRecorderTest(t, Options{Size: MinSize})
 		r.rotation = test.rotation
 		var failed error
 		for n := range 4 {
@@ -299,11 +307,11 @@ func TestRecorderLimits(t *testing.T) {
 				break
 			}
 		}
-		if ends := test.rotation.Keep == 0; ends != errors.Is(failed, ErrEnough) {
+		if ends := test.rotation.Keep == 0; ends != errors.Is(failed, capture.ErrEnough) {
 			t.Errorf("%+v: %v", test.rotation, failed)
 		}
-		a := Account{Seen: r.packets, Captured: r.packets, Bytes: r.packets * testPackets}
-		own, err := r.End(Accounts{a})
+		a := capture.Account{Seen: r.packets, Captured: r.packets, Bytes: r.packets * testPackets}
+		own, err := r.End(capture.Accounts{a})
 		if err != nil || own[0].Lost != 0 || own[0].Seen != own[0].Captured+own[0].NotSampled || own[0].Captured == 0 {
 			t.Errorf("%+v: account %+v, %v", test.rotation, own[0], err)
 		}
@@ -312,7 +320,8 @@ func TestRecorderLimits(t *testing.T) {
 		for n := 1; n <= 4; n++ {
 			if info, err := os.Stat(r.path(n)); err == nil {
 				left, size = append(left, n), size+info.Size()
-				packets += int(countPackets(PCAPNG, readBack(t, r.path(n))))
+				numbers, _ := r.read(n)
+				packets += len(numbers)
 			}
 		}
 		if !slices.Equal(left, test.left) || test.rotation.MaxBytes > 0 && size > test.rotation.MaxBytes ||
@@ -324,22 +333,24 @@ func TestRecorderLimits(t *testing.T) {
 
 // Packets of all lengths wrap around the end of the memory, and all that is known of them is kept.
 func TestPacketRing(t *testing.T) {
-	ring, err := newPacketRing(MinRecorder)
+	ring, err := newPacketRing(MinSize)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ring.close()
 	var around wrapped
 	first, next := 0, 0
-	made := func(n int) Packet {
+	made := func(n int) capture.Packet {
 		data := bytes.Repeat([]byte{byte(n)}, 1+n*7919%300)
-		return Packet{Facts: &Facts{length: uint32(len(data)), WireLen: uint32(n), Time: int64(n) << 40, Source: uint16(n % 3), Queue: uint32(n), ID: uint64(n) << 50,
-			Verdict: Verdict(n % 5), To: Outlet(n % 3), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}, Data: data}
+		p := capture.Packet{Facts: &capture.Facts{WireLen: uint32(n), Time: int64(n) << 40, Source: uint16(n % 3), Queue: uint32(n), ID: uint64(n) << 50,
+			Verdict: capture.Verdict(n % 5), To: capture.Outlet(n % 3), Dropped: uint64(n % 7), ClockSetBack: time.Duration(n % 2)}, Data: data}
+		p.SetLen(len(data))
+		return p
 	}
 	for next < 100_000 {
 		p := made(next)
 		for ; !ring.hasRoom(room(len(p.Data))); first++ {
-			var got Packet
+			var got capture.Packet
 			if first%2 == 0 {
 				ring.first(&got, &around)
 				if want := made(first); !reflect.DeepEqual(want, got) {
@@ -351,21 +362,49 @@ func TestPacketRing(t *testing.T) {
 		ring.put(&p)
 		next++
 	}
-	if cap(around.data) == 0 || around.facts == (Facts{}) {
+	if cap(around.data) == 0 || around.facts == (capture.Facts{}) {
 		t.Error("no packet wrapped around the end")
+	}
+}
+
+// Every field of Facts is kept.
+func TestFacts(t *testing.T) {
+	ring, err := newPacketRing(MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ring.close()
+	data := bytes.Repeat([]byte{7}, 60)
+	var p, got capture.Packet
+	p.Facts, p.Data = new(capture.Facts), data
+	p.SetLen(len(data))
+	v := reflect.ValueOf(p.Facts).Elem()
+	for i := range v.NumField() {
+		switch field := v.Field(i); {
+		case !v.Type().Field(i).IsExported():
+		case field.CanInt():
+			field.SetInt(int64(1000 + i))
+		default:
+			field.SetUint(uint64(1000 + i))
+		}
+	}
+	ring.put(&p)
+	ring.first(&got, new(wrapped))
+	if *got.Facts != *p.Facts || !bytes.Equal(got.Data, data) {
+		t.Errorf("%+v, want %+v", got.Facts, p.Facts)
 	}
 }
 
 // An error of a file ends the session, and its packets count as not taken.
 func TestRecorderError(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Triggers: []Trigger{firesAt(100)}})
-	r.options.Open = func() (*File, string, error) { return nil, "", errors.New("no disk") }
+	r := newRecorderTest(t, Options{Size: MinSize, Triggers: []Trigger{firesAt(100)}})
+	r.options.Open = func() (*capture.File, string, error) { return nil, "", errors.New("no disk") }
 	for i := range uint64(200) {
-		r.Write([]Packet{{Facts: &Facts{ID: i, Time: int64(i)}, Data: make([]byte, testPackets)}})
+		r.Write([]capture.Packet{{Facts: &capture.Facts{ID: i, Time: int64(i)}, Data: make([]byte, testPackets)}})
 	}
 	testnet.WaitFor(t, "the error", func() bool { return r.Flush() != nil })
-	own, err := r.End(Accounts{{Seen: 200, Captured: 200, Bytes: 200 * testPackets}})
-	want := Account{Seen: 200, Lost: 101, NotTaken: 101, NotSampled: 99, NotRecorded: 99}
+	own, err := r.End(capture.Accounts{{Seen: 200, Captured: 200, Bytes: 200 * testPackets}})
+	want := capture.Account{Seen: 200, Lost: 101, NotTaken: 101, NotSampled: 99, NotRecorded: 99}
 	if err == nil || err.Error() != "no disk" || own[0] != want {
 		t.Errorf("%+v, %v", own, err)
 	}
@@ -373,8 +412,8 @@ func TestRecorderError(t *testing.T) {
 
 // To keep a packet allocates nothing, with and without a recording.
 func TestRecorderNoAllocations(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Post: time.Hour, Triggers: []Trigger{firesAt(1 << 40)}})
-	p := []Packet{{Facts: &Facts{}, Data: make([]byte, testPackets)}}
+	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour, Triggers: []Trigger{firesAt(1 << 40)}})
+	p := []capture.Packet{{Facts: &capture.Facts{}, Data: make([]byte, testPackets)}}
 	for _, recording := range []bool{false, true} {
 		if n := testing.AllocsPerRun(20_000, func() { r.Write(p) }); n > 0 {
 			t.Errorf("%v allocations for a packet, recording: %v", n, recording)
@@ -382,18 +421,18 @@ func TestRecorderNoAllocations(t *testing.T) {
 		p[0].Time = time.Now().UnixNano()
 		r.Trigger("SIGUSR2")
 	}
-	r.End(Accounts{{}})
+	r.End(capture.Accounts{{}})
 }
 
 func BenchmarkRecorder(b *testing.B) {
-	for _, size := range []int{MinRecorder, 256 << 20} {
+	for _, size := range []int{MinSize, 256 << 20} {
 		b.Run(fmt.Sprint(size>>20), func(b *testing.B) {
-			r, err := NewRecorder(RecorderOptions{Size: size})
+			r, err := New(Options{Size: size})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer r.Close()
-			p := []Packet{{Facts: &Facts{}, Data: make([]byte, 64)}}
+			p := []capture.Packet{{Facts: &capture.Facts{}, Data: make([]byte, 64)}}
 			b.ReportAllocs()
 			for b.Loop() {
 				r.Write(p)
@@ -405,7 +444,7 @@ func BenchmarkRecorder(b *testing.B) {
 // With Ahead a recording begins no longer before its trigger than that, whoever triggers it. Where
 // the memory is too small for it, that is told once.
 func TestRecorderAhead(t *testing.T) {
-	r := newRecorderTest(t, RecorderOptions{Size: MinRecorder, Ahead: 100 * time.Microsecond, Triggers: []Trigger{firesAt(3000)}})
+	r := newRecorderTest(t, Options{Size: MinSize, Ahead: 100 * time.Microsecond, Triggers: []Trigger{firesAt(3000)}})
 	var notices []error
 	r.notice = func(err error) { notices = append(notices, err) }
 	r.write(3001)
@@ -422,7 +461,7 @@ func TestRecorderAhead(t *testing.T) {
 		t.Error(notices)
 	}
 
-	r = newRecorderTest(t, RecorderOptions{Size: MinRecorder, Ahead: time.Hour})
+	r = newRecorderTest(t, Options{Size: MinSize, Ahead: time.Hour})
 	r.notice = func(err error) { notices = append(notices, err) }
 	r.write(20_000)
 	r.end(0)

@@ -1,4 +1,4 @@
-package capture
+package recorder
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 // A Recording is a file that a recorder has written.
@@ -44,26 +46,26 @@ func (r *Recorder) write() {
 // A written is a recording that was given to its file.
 type written struct {
 	*recording
-	file  *File    // nil if it could not be opened
-	given Accounts // the accounts of its packets
+	file  *capture.File    // nil if it could not be opened
+	given capture.Accounts // the accounts of its packets
 	err   error
 }
 
 // writeOne writes a recording to its own file. Even after an error it removes the recording's
 // packets from the ring.
 func (r *Recorder) writeOne(next *recording) written {
-	w := written{recording: next, given: make(Accounts, len(r.description.Sources))}
+	w := written{recording: next, given: make(capture.Accounts, len(r.description.Sources))}
 	w.file, w.File, w.err = r.options.Open()
 	if w.err == nil {
 		if r.keeper == nil {
-			r.keeper = newKeeper(&w.file.rotation, r.notice)
+			r.keeper = w.file.Keeper(r.notice)
 		}
-		w.file.keeper = r.keeper
+		w.file.KeepBy(r.keeper)
 		d := r.description
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
 	}
-	one := make([]Packet, 1)
+	one := make([]capture.Packet, 1)
 	p := &one[0]
 	var around wrapped
 	for r.hasMore(&w) {
@@ -90,12 +92,12 @@ func (r *Recorder) complete(w written) {
 	for i := range w.given {
 		w.given[i].Seen = w.given[i].Captured + w.given[i].Lost
 	}
-	own := w.given.Delivered(make(Accounts, len(w.given)))
+	own := w.given.Delivered(make(capture.Accounts, len(w.given)))
 	if w.file != nil {
 		taken, err := w.file.End(w.given)
 		own, w.err = taken, cmp.Or(w.err, err)
-		if w.err == nil && errors.Is(w.file.err, ErrEnough) {
-			w.err = w.file.err
+		if w.err == nil {
+			w.err = w.file.Enough()
 		}
 		w.file.Close() // needed if it was not begun
 	}
@@ -106,7 +108,7 @@ func (r *Recorder) complete(w written) {
 	}
 	if w.err != nil {
 		r.failure.CompareAndSwap(nil, &w.err)
-		if !errors.Is(w.err, ErrEnough) {
+		if !errors.Is(w.err, capture.ErrEnough) {
 			return
 		}
 	}

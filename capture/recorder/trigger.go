@@ -1,6 +1,10 @@
-package capture
+package recorder
 
-import "time"
+import (
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
 
 // A Trigger starts a recording.
 type Trigger struct {
@@ -8,7 +12,7 @@ type Trigger struct {
 
 	// Fires is called with each packet and its source, in order, and returns whether the packet
 	// starts a recording. It must not keep references to them.
-	Fires func(*Packet, *Source) bool
+	Fires func(*capture.Packet, *capture.Source) bool
 }
 
 // maxQueued is how many recordings may wait to be written. Further triggers are only counted.
