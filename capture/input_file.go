@@ -97,16 +97,6 @@ type filePacket struct {
 	known pcapng.Fields
 }
 
-// FileStatistics are an interface's statistics in a file. A number that the file does not have is
-// nil.
-type FileStatistics struct {
-	Seen     *uint64 // packets that the interface received
-	Matched  *uint64 // packets that the filter accepted
-	Lost     *uint64 // packets that found no room, or that an output did not take
-	Dropped  *uint64 // part of Lost: packets that found no room
-	Captured *uint64
-}
-
 // NewFileInput starts to read the files. It never closes them.
 func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
 	if o.Memory == 0 {
@@ -168,15 +158,6 @@ func (in *FileInput) Sources() []Source { return slices.Clone(in.sources) }
 
 // SourcesFrom returns the sources from an index on.
 func (in *FileInput) SourcesFrom(from int) []Source { return in.sources[min(from, len(in.sources)):] }
-
-// Statistics returns the latest statistics that the files have of a source, an index into Sources.
-func (in *FileInput) Statistics(source int) (s FileStatistics, ok bool) {
-	said, ok := in.statistics[source]
-	if ok {
-		s = said.numbers()
-	}
-	return s, ok
-}
 
 // Read implements [Input].
 func (in *FileInput) Read(packets []Packet, idle func()) (n int, err error) {
@@ -282,32 +263,6 @@ func (in *FileInput) take(b *capfile.Block) {
 }
 
 var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces")
-
-// saidStatistics are the statistics in a block.
-type saidStatistics struct {
-	pcapng.Statistics
-	known pcapng.Counters
-}
-
-// numbers returns the statistics that the block has.
-func (b *saidStatistics) numbers() (s FileStatistics) {
-	for _, n := range []struct {
-		to    **uint64
-		has   pcapng.Counters
-		value uint64
-	}{
-		{&s.Seen, pcapng.HasReceived, b.Received},
-		{&s.Matched, pcapng.HasAccepted, b.Accepted},
-		{&s.Lost, pcapng.HasDropped, b.Dropped},
-		{&s.Dropped, pcapng.HasOSDropped, b.OSDropped},
-		{&s.Captured, pcapng.HasDelivered, b.Delivered},
-	} {
-		if b.known&n.has != 0 {
-			*n.to = &n.value
-		}
-	}
-	return s
-}
 
 // onBlocks registers a function for blocks that are not packets. The goroutine of Read calls it at
 // their position among the packets.

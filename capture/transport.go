@@ -2,6 +2,8 @@ package capture
 
 import (
 	"fmt"
+	"math/bits"
+	"os"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
@@ -164,3 +166,6 @@ func (w *walk) begin() {
 // share is how many bytes that were read may stay in the ring before they are released, so that
 // most of it is free for the kernel.
 func (w *walk) share() uint64 { return w.size / 8 }
+
+// powerOfTwoPages rounds up to a power of two, and to at least one page, as both transports need.
+func powerOfTwoPages(n int) int { return 1 << bits.Len(uint(max(n, os.Getpagesize())-1)) }

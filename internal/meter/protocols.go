@@ -267,55 +267,6 @@ func (m *protocolMaps) close() error {
 	return errors.Join(errs...)
 }
 
-// ProtocolCounts are what Protocols counted. The zero value means that nothing was counted.
-type ProtocolCounts struct {
-	// Classes are the packets per class and CPU. Naive has one slot for all CPUs. Classes without
-	// packets are omitted.
-	Classes map[Class][]Tally
-
-	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
-
-	// Flows are the tables of flows: by CPU, then by bucket. nil unless asked for.
-	Flows    [][]FlowBucket
-	Overflow FlowOverflow
-}
-
-// SizeNames are the ranges of packet sizes that are counted separately, in bytes as XDP sees
-// packets: from the Ethernet header on, with VLAN tags, without the checksum at the end.
-var SizeNames = [protocolsLimitSIZES]string{"0-64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519-"}
-
-// CPUs returns how many CPUs are counted separately.
-func (c ProtocolCounts) CPUs() int {
-	for _, perCPU := range c.Classes {
-		return len(perCPU)
-	}
-	return 0
-}
-
-// Class returns the packets of a class on all CPUs.
-func (c ProtocolCounts) Class(class Class) (sum Tally) {
-	for _, t := range c.Classes[class] {
-		sum.Add(t)
-	}
-	return sum
-}
-
-// CPU returns the packets of a class on one CPU.
-func (c ProtocolCounts) CPU(class Class, cpu int) Tally {
-	if perCPU := c.Classes[class]; cpu < len(perCPU) {
-		return perCPU[cpu]
-	}
-	return Tally{}
-}
-
-// Total returns the packets of all classes.
-func (c ProtocolCounts) Total() (sum Tally) {
-	for class := range c.Classes {
-		sum.Add(c.Class(class))
-	}
-	return sum
-}
-
 // Read returns the counters, cumulative since OpenProtocols.
 func (p *Protocols) Read() (ProtocolCounts, error) {
 	p.mu.Lock()

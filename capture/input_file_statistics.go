@@ -1,0 +1,48 @@
+package capture
+
+import "github.com/xdpcap/xdpcap/internal/pcapng"
+
+// FileStatistics are an interface's statistics in a file. A number that the file does not have is
+// nil.
+type FileStatistics struct {
+	Seen     *uint64 // packets that the interface received
+	Matched  *uint64 // packets that the filter accepted
+	Lost     *uint64 // packets that found no room, or that an output did not take
+	Dropped  *uint64 // part of Lost: packets that found no room
+	Captured *uint64
+}
+
+// Statistics returns the latest statistics that the files have of a source, an index into Sources.
+func (in *FileInput) Statistics(source int) (s FileStatistics, ok bool) {
+	said, ok := in.statistics[source]
+	if ok {
+		s = said.numbers()
+	}
+	return s, ok
+}
+
+// saidStatistics are the statistics in a block.
+type saidStatistics struct {
+	pcapng.Statistics
+	known pcapng.Counters
+}
+
+// numbers returns the statistics that the block has.
+func (b *saidStatistics) numbers() (s FileStatistics) {
+	for _, n := range []struct {
+		to    **uint64
+		has   pcapng.Counters
+		value uint64
+	}{
+		{&s.Seen, pcapng.HasReceived, b.Received},
+		{&s.Matched, pcapng.HasAccepted, b.Accepted},
+		{&s.Lost, pcapng.HasDropped, b.Dropped},
+		{&s.Dropped, pcapng.HasOSDropped, b.OSDropped},
+		{&s.Captured, pcapng.HasDelivered, b.Delivered},
+	} {
+		if b.known&n.has != 0 {
+			*n.to = &n.value
+		}
+	}
+	return s
+}

@@ -1,0 +1,190 @@
+package capture
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/xdpcap/xdpcap/internal/clock"
+)
+
+// A sharedRing is one CPU's ring: the first `size` bytes of data, a power of two. A record that
+// begins near their end continues after them instead of wrapping around.
+type sharedRing struct {
+	walk
+	shared  *samplerRing
+	data    []byte    // the records, and room for the rest of the last one
+	bell    *doorbell // nil if another ring has it
+	touched uint64    // the sum of what was loaded ahead: unused loads would be removed by the compiler
+
+	tick   int64  // how long a tick of the kernel's clock is, in ns
+	wakeAt uint64 // the position at which arm last asked for the bell
+
+	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
+	written uint64 // head at that time
+	settled int64  // time of the last look by which all earlier records were complete
+}
+
+func newSharedRing(memory []byte, size int) *sharedRing {
+	shared := (*samplerRing)(unsafe.Pointer(&memory[0]))
+	return &sharedRing{
+		walk:   walk{size: uint64(size), freed: &shared.Tail},
+		shared: shared,
+		data:   memory[samplerLimitRING_RECORDS_AT:],
+	}
+}
+
+func (r *sharedRing) fd() int {
+	if r.bell == nil {
+		return -1
+	}
+	return r.bell.fd
+}
+
+func (r *sharedRing) isGone() bool { return false } // the memory stays, for when the CPU comes back
+
+func (r *sharedRing) close() error { return nil } // the transport releases the memory of all rings
+
+// complete waits for a record that is being written; that takes a fraction of a microsecond. It can
+// see such a record because the program sets Filling before it takes the stamp. If a hypervisor
+// takes the CPU away from the program meanwhile, complete returns the last time at which nothing
+// was being written, for at most holdTime.
+func (r *sharedRing) complete(now int64) int64 {
+	before, last := r.looked, r.written
+	r.looked, r.written = now, atomic.LoadUint64(&r.shared.Head)
+	switch {
+	case r.isSettled(r.written):
+		r.settled = now
+	case r.written != last: // what was being written at the last look is in the ring
+		r.settled = before
+	}
+	until := max(r.settled, now-int64(holdTime)) - int64(promptTime)
+	if poll := int64(atomic.LoadUint64(&r.shared.Poll)); poll != 0 && poll < until && r.isCurrent(poll) {
+		return poll
+	}
+	return until
+}
+
+// isCurrent tells whether records may still get the stamp of a poll. The program takes a new stamp
+// when it sees that the kernel's clock has ticked. This reads the same clock; the program's count
+// of ticks is at most one tick behind it.
+func (r *sharedRing) isCurrent(poll int64) bool {
+	last, err := clock.LastTick()
+	return err == nil && last <= poll+r.tick
+}
+
+// isSettled tells whether every record that was begun before this call is complete. head is its
+// value before the call.
+func (r *sharedRing) isSettled(head uint64) bool {
+	for range 1000 {
+		if atomic.LoadUint64(&r.shared.Filling) == 0 || atomic.LoadUint64(&r.shared.Head) != head {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *sharedRing) refill() {
+	if r.bell != nil {
+		r.bell.clear() // before head is read, so that no ring in between is missed
+	}
+	r.head = atomic.LoadUint64(&r.shared.Head)
+}
+
+// arm asks for the bell when a part of the ring is filled, or at the next record. The program reads
+// WakeAt after it has moved head. If it moves head by a plain store (inOrder), it may read WakeAt
+// before this process sees the new head: then the program misses the new WakeAt, and this process
+// misses the record. So a new WakeAt for a record is reliable only from the second call of arm on,
+// when such a store has long become visible. A part that is missed does no harm: the next record
+// rings the bell, or the reader looks after its timeout.
+func (r *sharedRing) arm(at alarm) alarm {
+	wakeAt := r.tail + r.size/ringParts
+	if at == onRecord {
+		wakeAt = r.head + 1
+	}
+	isNew := wakeAt != r.wakeAt
+	if isNew {
+		r.wakeAt = wakeAt
+		atomic.StoreUint64(&r.shared.WakeAt, wakeAt)
+	}
+	switch {
+	case atomic.LoadUint64(&r.shared.Head) >= wakeAt:
+		return never
+	case isNew && at == onRecord:
+		return unsure
+	}
+	return at
+}
+
+// facts returns the facts that the program has written at a position in the ring.
+func (r *sharedRing) facts(at uint64) *Facts {
+	return (*Facts)(unsafe.Pointer(&r.data[at&(r.size-1)]))
+}
+
+func (r *sharedRing) stamp() (ns uint64, ok bool) {
+	if r.end == r.head {
+		return 0, false
+	}
+	return r.facts(r.end).stamp(), true
+}
+
+// data returns the bytes of a packet in a shared ring. They follow the facts.
+func (f *Facts) data() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), max(f.length, shortData))[:f.length]
+}
+
+// stamp is the stamp of a record; 0 if no program can have sent it.
+func (f *Facts) stamp() uint64 {
+	if !f.isSent() {
+		return 0
+	}
+	return uint64(f.Time)
+}
+
+func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+	end, head := r.end, r.head
+	touched := uint64(0)
+	for end != head {
+		f := r.facts(end)
+		isSent, length := f.isSent(), uint64(f.length)
+		if stamp = uint64(f.Time); !isSent {
+			stamp = 0
+		}
+		if n == len(packets) || stamp > until || end > r.limit {
+			r.end, r.touched = end, touched
+			return n, stamp, true
+		}
+		p := &packets[n]
+		n++
+		size := (uint64(factsSize) + length + 7) &^ 7
+		if length <= maxTouched {
+			ahead := unsafe.Pointer(r.facts(end + touchAhead))
+			touched += *(*uint64)(ahead) + *(*uint64)(unsafe.Add(ahead, 64)) + *(*uint64)(unsafe.Add(ahead, 128))
+		}
+		switch {
+		case size > head-end || length > uint64(MaxSnapLen):
+			*p = Packet{}
+			end = head // it is not known where the next record begins
+			continue
+		case isSent:
+			p.Facts = f
+			p.Data = f.data()
+		default:
+			*p = Packet{Facts: f}
+		}
+		end += size
+	}
+	r.end, r.touched = end, touched
+	return n, 0, false
+}
+
+// shortData is the minimum capacity of a packet's Data, because pcapng.Template copies this much at
+// once. There is always that much memory: a ring has room for the longest record after its end.
+const shortData = 64
+
+// A record begins where the previous one ends, so the CPU waits for the length of each. Loading
+// memory touchAhead bytes ahead makes it wait for several at once. After a packet longer than
+// maxTouched, the load would hit the middle of a record and not help.
+const (
+	touchAhead = 1024
+	maxTouched = 192
+)

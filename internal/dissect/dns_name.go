@@ -1,0 +1,119 @@
+package dissect
+
+import "encoding/hex"
+
+// maxSkipped is the most labels of a message that are skipped: more than any answer has.
+const maxSkipped = 2000
+
+// skipName skips a name. It returns false if the name does not end in the bytes.
+func (m *message) skipName() bool {
+	for m.at < len(m.b) && m.labels < maxSkipped {
+		m.labels++
+		c := int(m.b[m.at])
+		m.at++
+		switch c >> 6 {
+		case 0:
+			if c == 0 {
+				return true
+			}
+			m.at += c
+		case 3:
+			m.at++
+			return true
+		case 1:
+			if c != 0x41 || m.at >= len(m.b) {
+				return false
+			}
+			m.at += 1 + bitLabel(m.b[m.at])
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// bitLabel is the size in bytes of a label with the given number of bits.
+func bitLabel(bits byte) int {
+	if bits == 0 {
+		return 32
+	}
+	return (int(bits) + 7) / 8
+}
+
+// name appends the name at an offset of the message and returns the offset after it. It returns
+// false if the name does not end in the bytes or is invalid.
+func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
+	b, lowest, letters := m.b, at, 0
+	for jumped := false; !d.ended; {
+		if at >= len(b) {
+			return 0, false
+		}
+		c := int(b[at])
+		at++
+		switch c >> 6 {
+		case 0:
+			if c == 0 {
+				if letters == 0 {
+					d.add(".")
+				}
+				if letters > 255 {
+					d.add("<DOMAIN NAME TOO LONG>")
+				}
+				if !jumped {
+					end = at
+				}
+				return end, true
+			}
+			if shown := min(c, 255-letters); shown > 0 {
+				d.quoted(limit(skip(b, at), shown))
+				if at+shown > len(b) {
+					return 0, false
+				}
+			}
+			d.spend(4)
+			at, letters = at+c, letters+c
+			if letters > 255 && jumped {
+				d.add("<DOMAIN NAME TOO LONG>")
+				return end, true
+			}
+			if letters <= 255 {
+				d.add(".")
+			}
+			letters++
+		case 3:
+			if at >= len(b) {
+				return 0, false
+			}
+			if !jumped {
+				end, jumped = at+1, true
+			}
+			// A pointer must lead backwards. So every name ends, and costs no more than its
+			// letters.
+			target := c<<8&0x3f00 | int(b[at])
+			if target >= lowest {
+				d.add("<BAD PTR>")
+				return 0, false
+			}
+			at, lowest = target, target
+			d.spend(8)
+		case 1:
+			if c != 0x41 {
+				d.addf("<ELT %d>", c&0x3f)
+				return 0, false
+			}
+			if at >= len(b) || at+1+bitLabel(b[at]) > len(b) {
+				return 0, false
+			}
+			n, size := bitLabel(b[at]), int(b[at])
+			if size == 0 {
+				size = 256
+			}
+			d.addf("\\[x%s/%d].", hex.EncodeToString(b[at+1:at+1+n]), size)
+			at, letters = at+1+n, letters+n+1
+		default:
+			d.add("<BAD LABEL TYPE>")
+			return 0, false
+		}
+	}
+	return 0, false
+}
