@@ -107,8 +107,8 @@ func TestPackageSizes(t *testing.T) {
 	}
 }
 
-// No file has more than 350 lines. Some are on their way there, and have 400 at most: a file that is
-// short enough by now leaves the list, which gets no new ones.
+// No file has more than 350 lines. Some are on their way there, and have 400 at most: a file that
+// is short enough by now leaves the list, which gets no new ones.
 func TestPackageSizesInLines(t *testing.T) {
 	testnet.SkipEmulated(t)
 	const most = 350
