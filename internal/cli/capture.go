@@ -157,7 +157,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	frame.AddGroup(f, "Flight recorder", o.recorder.flags)
 	frame.AddGroup(f, "Live streams", o.live.flags)
 	frame.AddGroup(f, "Lines", o.printing.flags)
-	frame.AddGroup(f, "Privileges", o.sandbox.flags)
+	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
 	addPeerFlags(f)
 	o.extcap.flags(f)
 

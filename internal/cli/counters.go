@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -79,7 +80,7 @@ func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, o
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
-	if err := enterCounters(o.keep, o.listen != "", needs); err != nil {
+	if err := sandbox.EnterCounters(o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	registry := metrics.NewRegistry(collectors(all)...)

@@ -37,9 +37,6 @@ type liveOutput interface {
 	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
 }
 
-// A giver is a destination with files, which are given to the user that the process becomes.
-type giver interface{ Give(uid, gid int) error }
-
 // schemes are the kinds of output that a URL names, with the functions that open them. A kind is a
 // row here, and a file of its own. notice takes notices, and does not wait.
 var schemes = map[string]func(u *url.URL, o *outputOptions, notice func(error)) (destination, error){

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -140,3 +141,7 @@ func (d *discovery[S]) close(r *counterRun[S]) error {
 	}
 	return errors.Join(errs...)
 }
+
+// discoveryNeeds are the capabilities of counters on interfaces that are found later, where they
+// trace a program or attach one of their own.
+var discoveryNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}

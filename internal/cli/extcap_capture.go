@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -55,11 +56,11 @@ const fifoPatience = 30 * time.Second
 
 // openFifo opens the fifo when Wireshark reads from it. It creates no file, and a signal can end
 // the wait.
-func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *sandboxOptions) (*capture.File, error) {
+func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *sandbox.Options) (*capture.File, error) {
 	o.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {
 		var f *os.File
-		err := by.opener().Open(path, func(t outfile.Trust) (err error) {
+		err := by.Opener().Open(path, func(t outfile.Trust) (err error) {
 			f, err = t.OpenPipe(path)
 			return err
 		})

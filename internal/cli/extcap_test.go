@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -24,7 +25,7 @@ func TestExtcapNoReader(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := openFifo(ctx, path, capture.WriterOptions{}, new(sandboxOptions))
+		_, err := openFifo(ctx, path, capture.WriterOptions{}, new(sandbox.Options))
 		ended <- err
 	}()
 	select {
@@ -36,7 +37,7 @@ func TestExtcapNoReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
-	if _, err := openFifo(t.Context(), path+"2", capture.WriterOptions{}, new(sandboxOptions)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := openFifo(t.Context(), path+"2", capture.WriterOptions{}, new(sandbox.Options)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a fifo that is not there: %v", err)
 	}
 }

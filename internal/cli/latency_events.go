@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -29,7 +30,7 @@ func runEvents(o *latencyOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := enterCounters(o.keep, false, l.Capabilities()); err != nil {
+	if err := sandbox.EnterCounters(o.keep, false, l.Capabilities()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	frame.Say(frame.Stderr, "listening on %v", l)

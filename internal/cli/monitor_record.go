@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -79,7 +80,7 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 			err = closing
 		}
 	}()
-	if err := enterCounters(o.keep, false, m.Capabilities()); err != nil {
+	if err := sandbox.EnterCounters(o.keep, false, m.Capabilities()); err != nil {
 		return err
 	}
 	ctx, cancel := frame.ForDuration(ctx, o.duration)

@@ -58,12 +58,12 @@ func (d *destinations) openFile(ctx context.Context, t *target) (file *capture.F
 	if t.name == flags.write && flags.series != nil {
 		series = flags.series
 		series.NoOverwrite = flags.rotate.noOverwrite
-		o.Owners = box.opener().Trust(t.name).Owners
-		if err := box.try(func() error { return capture.TryFiles(*series, o) }); err != nil {
+		o.Owners = box.Opener().Trust(t.name).Owners
+		if err := box.Try(func() error { return capture.TryFiles(*series, o) }); err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}
-	err = box.opener().Open(t.name, func(trust outfile.Trust) error {
+	err = box.Opener().Open(t.name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return frame.AwaitReader(ctx, func() error {
 			file, err = openOutput(t.name, series, flags.rotate.noOverwrite, o)

@@ -2,9 +2,13 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,8 +17,10 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
@@ -36,7 +42,7 @@ type outputOptions struct {
 	series  *capture.Rotation // nil = one file
 	sflow   sflowOptions
 	live    liveOptions
-	sandbox sandboxOptions
+	sandbox sandbox.Options
 }
 
 func (o *outputOptions) fileFlags(f *pflag.FlagSet) {
@@ -133,9 +139,9 @@ func (d *destinations) add(name string, opened destination) {
 }
 
 // givers are what is given to whom the process becomes.
-func (d *destinations) givers() (all []giver) {
+func (d *destinations) givers() (all []sandbox.Giver) {
 	for _, opened := range d.opened {
-		if g, ok := opened.(giver); ok {
+		if g, ok := opened.(sandbox.Giver); ok {
 			all = append(all, g)
 		}
 	}
@@ -158,7 +164,7 @@ func (d *destinations) watchFiles(output *os.File) (err error) {
 	if series == nil {
 		return nil
 	}
-	err = d.flags.sandbox.as(func() (err error) {
+	err = d.flags.sandbox.As(func() (err error) {
 		d.finished, err = finished.New(rotate.command, output, d.notice)
 		return err
 	})
@@ -174,4 +180,40 @@ func (d *destinations) watchFiles(output *os.File) (err error) {
 		}
 	}
 	return nil
+}
+
+// nameFiles are where name servers and hosts are written down. Most systems replace these files as
+// a whole, so it takes the directories to find them later.
+var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
+
+// outputNeeds lets the outputs do what they do later: look at their files, connect again to those
+// who get packets, and start the program of -z.
+func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
+	box.Programs = c.rotate.command != ""
+	box.Work = append(box.Work, privilege.Files)
+	if c.live.serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	if c.live.tls.asked() {
+		x509.SystemCertPool() // which Go reads when it first needs it
+	}
+	if path, ok := localsocket.Path(c.live.serve); ok {
+		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
+	}
+	for i := range c.targets {
+		u := c.targets[i].url
+		if u == nil {
+			continue
+		}
+		if !slices.Contains(box.Work, privilege.Sending) {
+			box.Work = append(box.Work, privilege.Sending)
+		}
+		if port, err := net.LookupPort("tcp", u.Port()); u.Scheme == "tcp" && err == nil {
+			box.Connect = append(box.Connect, uint16(port))
+		}
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			box.Readable = slices.Concat(box.Readable, nameFiles)
+			box.Connect = append(box.Connect, 53) // for long answers of name servers
+		}
+	}
 }

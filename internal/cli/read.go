@@ -98,7 +98,7 @@ func newRead() *cobra.Command {
 	frame.AddGroup(f, "Long captures", o.rotate.flags)
 	frame.AddGroup(f, "Live streams", o.live.flags)
 	frame.AddGroup(f, "Lines", o.printing.flags)
-	frame.AddGroup(f, "Privileges", o.sandbox.flags)
+	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
 	// What a capture counts, prints and writes, and how much, is nothing for a command that reads
 	// what it has written: --stats is another flag there, and --print has read refuse --stats.
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -173,7 +173,7 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := o.sandbox.plan(o.laterFile(), o.madeFiles()...); err != nil {
+	if err := o.sandbox.Plan(o.laterFile(), o.madeFiles()...); err != nil {
 		return err
 	}
 	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.live.tls}}

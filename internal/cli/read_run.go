@@ -148,10 +148,10 @@ func (r *readRun) openOutputs(ctx context.Context) error {
 // enterSandbox gives up privileges before anything is read: whoever made the files may have made
 // them to harm what reads them.
 func (r *readRun) enterSandbox() error {
-	if box := r.o.sandbox.box; box != nil && (len(r.opened) > 0 || r.o.json || r.o.lines) {
+	if box := r.o.sandbox.Box(); box != nil && (len(r.opened) > 0 || r.o.json || r.o.lines) {
 		r.o.outputNeeds(box)
 	}
-	return r.o.sandbox.enter(r.givers()...)
+	return r.o.sandbox.Enter(r.givers()...)
 }
 
 // leaveEmpty leaves files that are whole where no input has come, or none that can be read: this

@@ -126,7 +126,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 
 // openRecorder makes the recorder, and looks whether it will be able to make files.
 func (r *captureRun) openRecorder() (err error) {
-	if err := r.o.sandbox.try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.write)) }); err != nil {
+	if err := r.o.sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.write)) }); err != nil {
 		return fmt.Errorf("-w: %w", err)
 	}
 	limits, after := r.o.recorder.limits, 0

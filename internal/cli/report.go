@@ -15,10 +15,11 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
 
 // announce says on stderr that packets are being captured, and how.
-func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandboxOptions, verbose bool) {
+func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandbox.Options, verbose bool) {
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:

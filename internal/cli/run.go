@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/notices"
@@ -42,7 +43,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 	}
 	if o.json.given && !r.opening {
 		// What is wrong with the flags may be what says whom the capture becomes.
-		err = errors.Join(err, r.openObjects(o.sandbox.opener().OpenDirect))
+		err = errors.Join(err, r.openObjects(o.sandbox.Opener().OpenDirect))
 	}
 	if r.objects == nil {
 		return err
@@ -165,10 +166,10 @@ func (o *captureOptions) laterFile() string {
 // plan decides whom the capture becomes, and opens the file of --json as that user.
 func (r *captureRun) plan() error {
 	files := append(r.o.madeFiles(), r.o.json.path())
-	if err := r.o.sandbox.plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
+	if err := r.o.sandbox.Plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
 		return err
 	}
-	return r.openObjects(r.o.sandbox.opener().Open)
+	return r.openObjects(r.o.sandbox.Opener().Open)
 }
 
 // openObjects opens where the objects of --json go, by a function of an outfile.Opener.
@@ -225,23 +226,23 @@ func (r *captureRun) closeOutputs() {
 // at.
 func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
-		r.o.sandbox.keepNetAdmin("put back how the card stamps packets")
+		r.o.sandbox.KeepNetAdmin("put back how the card stamps packets")
 	}
 	made := append(r.givers(), &r.o.json)
 	perf := r.session.Options().Transport == capture.TransportPerf
 	for _, src := range r.session.Sources() {
 		if src.NetAdmin {
-			r.o.sandbox.keepNetAdmin("remove the filter of clsact")
+			r.o.sandbox.KeepNetAdmin("remove the filter of clsact")
 		}
 		perf = perf || src.Target.ID != 0 // tracers send packets in several buffers by perf
 	}
-	if box := r.o.sandbox.box; box != nil {
+	if box := r.o.sandbox.Box(); box != nil {
 		r.o.sandboxNeeds(box)
 		if perf {
 			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
 		}
 	}
-	return r.o.sandbox.enter(made...)
+	return r.o.sandbox.Enter(made...)
 }
 
 // follow captures until the session ends, and ends the messages about it.
@@ -381,4 +382,14 @@ func (r *captureRun) reporter() *reporter {
 		rep.live = frame.NewTerminal(os.Stderr)
 	}
 	return rep
+}
+
+// sandboxNeeds lets the capture do what it does later: read what the kernel says, and what its
+// outputs need.
+func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, sandbox.KernelFiles
+	if c.listen != "" {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	c.outputNeeds(box)
 }

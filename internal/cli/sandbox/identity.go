@@ -1,4 +1,4 @@
-package cli
+package sandbox
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // capabilities. The user is that of -Z. Without -Z it is the caller of sudo, if that user may write
 // in all of the directories. Otherwise, if root without capabilities cannot create files in later,
 // it is the owner of later: whoever lets root capture into a directory wants the files there.
-func (o *sandboxOptions) chooseUser(directories []string, later string) (*privilege.User, error) {
+func (o *Options) chooseUser(directories []string, later string) (*privilege.User, error) {
 	if o.user != "" {
 		u, err := privilege.LookUp(o.user)
 		switch {
@@ -52,17 +52,17 @@ func mayWrite(u *privilege.User, directories []string) bool {
 	return true
 }
 
-// as calls do with the rights that the capture will have while it captures.
-func (o *sandboxOptions) as(do func() error) error {
+// As calls do with the rights that the capture will have while it captures.
+func (o *Options) As(do func() error) error {
 	if o.box == nil {
 		return do()
 	}
 	return o.box.As(do)
 }
 
-// try finds out whether the capture will be able to do what it does later.
-func (o *sandboxOptions) try(do func() error) error {
-	err := o.as(do)
+// Try finds out whether the capture will be able to do what it does later.
+func (o *Options) Try(do func() error) error {
+	err := o.As(do)
 	if o.box == nil || os.Geteuid() != 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -70,8 +70,8 @@ func (o *sandboxOptions) try(do func() error) error {
 		"or keep root's rights (--no-sandbox)", o.who(), err)
 }
 
-// opener opens files that are written later, with the rights of the user that the capture becomes.
-func (o *sandboxOptions) opener() *outfile.Opener {
+// Opener opens files that are written later, with the rights of the user that the capture becomes.
+func (o *Options) Opener() *outfile.Opener {
 	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0 && !o.off, Stays: o.user == ""}
 	if o.box != nil {
 		opener.As = o.box.As
@@ -83,7 +83,7 @@ func (o *sandboxOptions) opener() *outfile.Opener {
 }
 
 // becomes is the user that the capture becomes; nil = it stays as it is, or there is no plan yet.
-func (o *sandboxOptions) becomes() *privilege.User {
+func (o *Options) becomes() *privilege.User {
 	if o.box == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (o *sandboxOptions) becomes() *privilege.User {
 }
 
 // who names the user that the capture becomes.
-func (o *sandboxOptions) who() string {
+func (o *Options) who() string {
 	switch u := o.becomes(); {
 	case o.box == nil:
 		return fmt.Sprintf("user id %d", os.Geteuid())

@@ -1,11 +1,10 @@
-package cli
+// Package sandbox is what commands give up once everything is open: which user they become, and
+// what they may still do.
+package sandbox
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// sandboxOptions are the flags about what a capture may do once everything is attached and open.
-type sandboxOptions struct {
+// Options are the flags about what a capture may do once everything is attached and open.
+type Options struct {
 	user string
 	off  bool
 
@@ -30,15 +28,16 @@ type sandboxOptions struct {
 	atEnd []string           // what it keeps CAP_NET_ADMIN for
 }
 
-func (o *sandboxOptions) flags(f *pflag.FlagSet) {
+// Flags defines them.
+func (o *Options) Flags(f *pflag.FlagSet) {
 	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like)")
 	frame.NoSandboxVar(f, &o.off)
 }
 
-// plan decides what the process keeps and who it becomes, before anything is opened. The files are
+// Plan decides what the process keeps and who it becomes, before anything is opened. The files are
 // what it writes, "" for none. They are open before the process gives anything up; later is the one
 // that others are made besides after that, in the same directory.
-func (o *sandboxOptions) plan(later string, files ...string) (err error) {
+func (o *Options) Plan(later string, files ...string) (err error) {
 	switch {
 	case o.off && o.user != "":
 		return errors.New("-Z and --no-sandbox: choose one")
@@ -71,15 +70,19 @@ func directoryOf(file string) string {
 	return filepath.Dir(file)
 }
 
-// keepNetAdmin leaves the process the capability with which it does something at its end.
-func (o *sandboxOptions) keepNetAdmin(toDo string) {
+// KeepNetAdmin leaves the process the capability with which it does something at its end.
+func (o *Options) KeepNetAdmin(toDo string) {
 	if o.box != nil && !slices.Contains(o.atEnd, toDo) {
 		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, toDo)
 	}
 }
 
-// enter gives up what the plan has not. What the process has made it gives to whom it becomes.
-func (o *sandboxOptions) enter(made ...giver) error {
+// Box is what the process keeps, to which is added what its outputs need before it is entered; nil
+// where nothing is given up.
+func (o *Options) Box() *privilege.Sandbox { return o.box }
+
+// Enter gives up what the plan has not. What the process has made it gives to whom it becomes.
+func (o *Options) Enter(made ...Giver) error {
 	if o.box == nil {
 		return nil
 	}
@@ -107,54 +110,8 @@ func enterBox(box *privilege.Sandbox) error {
 // loadTimeZone has Go read the files of the time zone, which it does when it first needs them.
 func loadTimeZone() { _, _ = time.Now().Zone() }
 
-// kernelFiles are where the kernel tells of itself: what counters, sources and names need.
-var kernelFiles = []string{"/proc", "/sys"}
-
-// nameFiles are where name servers and hosts are written down. Most systems replace these files as
-// a whole, so it takes the directories to find them later.
-var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
-
-// sandboxNeeds lets the capture do what it does later: read what the kernel says, and what its
-// outputs need.
-func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
-	box.Work, box.Readable = []privilege.Work{privilege.BPF}, kernelFiles
-	if c.listen != "" {
-		box.Work = append(box.Work, privilege.Accepting)
-	}
-	c.outputNeeds(box)
-}
-
-// outputNeeds lets the outputs do what they do later: look at their files, connect again to those
-// who get packets, and start the program of -z.
-func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
-	box.Programs = c.rotate.command != ""
-	box.Work = append(box.Work, privilege.Files)
-	if c.live.serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
-		box.Work = append(box.Work, privilege.Accepting)
-	}
-	if c.live.tls.asked() {
-		x509.SystemCertPool() // which Go reads when it first needs it
-	}
-	if path, ok := localsocket.Path(c.live.serve); ok {
-		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
-	}
-	for i := range c.targets {
-		u := c.targets[i].url
-		if u == nil {
-			continue
-		}
-		if !slices.Contains(box.Work, privilege.Sending) {
-			box.Work = append(box.Work, privilege.Sending)
-		}
-		if port, err := net.LookupPort("tcp", u.Port()); u.Scheme == "tcp" && err == nil {
-			box.Connect = append(box.Connect, uint16(port))
-		}
-		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
-			box.Readable = slices.Concat(box.Readable, nameFiles)
-			box.Connect = append(box.Connect, 53) // for long answers of name servers
-		}
-	}
-}
+// KernelFiles are where the kernel tells of itself: what counters, sources and names need.
+var KernelFiles = []string{"/proc", "/sys"}
 
 func explainSandbox(err error) error {
 	if err != nil {
@@ -164,7 +121,7 @@ func explainSandbox(err error) error {
 }
 
 // String says what the capture may still do.
-func (o *sandboxOptions) String() string {
+func (o *Options) String() string {
 	if o.box == nil {
 		return "kept as they were"
 	}
@@ -206,20 +163,16 @@ func placesOf(directories []string) string {
 	return "in " + strings.Join(directories, ", ") + " alone"
 }
 
-// discoveryNeeds are the capabilities of counters on interfaces that are found later, where they
-// trace a program or attach one of their own.
-var discoveryNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
-
 // tracingFiles are what is looked at to trace or attach: the kernel's own, and its modules.
-var tracingFiles = append(slices.Clone(kernelFiles), "/lib/modules", "/usr/lib/modules")
+var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
 
-// enterCounters gives up what counters do not need, unless off is set. The needs are the
+// EnterCounters gives up what counters do not need, unless off is set. The needs are the
 // capabilities that they still use later.
-func enterCounters(off, listens bool, needs []int) error {
+func EnterCounters(off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
-	box := &privilege.Sandbox{Keep: needs, Readable: kernelFiles, Work: []privilege.Work{privilege.BPF}}
+	box := &privilege.Sandbox{Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
 	if slices.Contains(needs, unix.CAP_PERFMON) {
 		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
 	}
@@ -228,3 +181,6 @@ func enterCounters(off, listens bool, needs []int) error {
 	}
 	return enterBox(box)
 }
+
+// A Giver has files, which are given to the user that the process becomes.
+type Giver interface{ Give(uid, gid int) error }
