@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -17,12 +18,12 @@ func goldenBench(t *testing.T, name string, r *programReport) {
 	t.Helper()
 	var out bytes.Buffer
 	r.writeTable(&out)
-	golden(t, name+".txt", out.String())
+	countertest.Golden(t, name+".txt", out.String())
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, name+".json", string(text)+"\n")
+	countertest.Golden(t, name+".json", string(text)+"\n")
 }
 
 func TestBenchProgramTable(t *testing.T) {

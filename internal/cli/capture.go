@@ -180,7 +180,7 @@ func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.programs, "program", nil, "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)")
 	frame.NameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
-	modeVar(f, &o.mode)
+	frame.ModeVar(f, &o.mode)
 	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "also let in packets for other MAC addresses, as --sink does by default")
 	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "no promiscuous mode, even with --sink")
 	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")

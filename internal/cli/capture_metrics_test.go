@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/stream"
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 )
 
 var twoSources = []capture.Source{
@@ -22,7 +23,7 @@ func TestCaptureMetrics(t *testing.T) {
 	m := captureMetrics(twoSources, capture.TransportRing, began)
 	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
 		outputs: []outputSummary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
-	text := scraped(t, r, m)
+	text := countertest.Scraped(t, r, m)
 	for _, want := range []string{
 		`xdpcap_capture_info{transport="ring"} 1`,
 		`xdpcap_capture_start_time_seconds{} 1.7000000005e+09`,
@@ -50,8 +51,9 @@ func TestCaptureMetrics(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
+	countertest.CheckMetrics(t, r, m)
 	r.fileSize, r.clients = -1, nil
-	if text := scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
+	if text := countertest.Scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
 		t.Errorf("no file has a size, or no server clients:\n%s", text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -28,7 +29,7 @@ type companions struct {
 // A companion is one kind of counters on one interface and direction.
 type companion interface {
 	// report has everything since began.
-	report(began time.Time) (r report, table []byte, err error)
+	report(began time.Time) (r counters.Report, table []byte, err error)
 	// isAbout says whether the statistics of this source in a file contain the counters.
 	isAbout(src capture.Source, all []capture.Source) bool
 	collector() prometheus.Collector
@@ -80,10 +81,10 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 	if last != nil {
 		exit.Last = append(exit.Last, last)
 	}
-	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, counters[meter.ProtocolCounts]{
-		openMeter: p,
-		metrics:   countMetrics(o, d, src.Name),
-		newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
+	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, counters.Counters[meter.ProtocolCounts]{
+		Meter:   p,
+		Metrics: countMetrics(o, d, src.Name),
+		NewReport: func(i meter.Interval[meter.ProtocolCounts]) counters.Report {
 			return newCountReport(o, d, src.Name, p.Traced(), i)
 		},
 	}})
@@ -101,10 +102,10 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 		}
 		exit.Last = append(exit.Last, counts)
 		o := &statsOptions{}
-		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, counters[meter.ActionCounts]{
-			openMeter: a,
-			metrics:   statsMetrics(o, src.Name),
-			newReport: func(i meter.Interval[meter.ActionCounts]) report { return newStatsReport(o, src.Name, i) },
+		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, counters.Counters[meter.ActionCounts]{
+			Meter:     a,
+			Metrics:   statsMetrics(o, src.Name),
+			NewReport: func(i meter.Interval[meter.ActionCounts]) counters.Report { return newStatsReport(o, src.Name, i) },
 		}})
 	}
 	if c.options.latency {
@@ -114,10 +115,10 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 		}
 		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
 		l := &latency{Latency: m, method: byTrace}
-		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, counters[meter.LatencyCounts]{
-			openMeter: l,
-			metrics:   latencyMetrics(src.Name),
-			newReport: func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
+		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, counters.Counters[meter.LatencyCounts]{
+			Meter:     l,
+			Metrics:   latencyMetrics(src.Name),
+			NewReport: func(i meter.Interval[meter.LatencyCounts]) counters.Report { return newLatencyReport(l, i) },
 		}})
 	}
 	return nil
@@ -126,7 +127,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 // A companionOf has counters of one type at a source.
 type companionOf[S any] struct {
 	source capture.Source
-	counters[S]
+	counters.Counters[S]
 }
 
 // String is the title of the counters' table.
@@ -137,27 +138,27 @@ func (c *companionOf[S]) String() string {
 	return fmt.Sprintf("%s, %s", c.source.Name, map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}[c.source.Direction()])
 }
 
-func (c *companionOf[S]) report(began time.Time) (report, []byte, error) {
+func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error) {
 	now, err := c.Read()
 	if err != nil {
 		return nil, nil, err
 	}
 	end := time.Now()
 	i := meter.Interval[S]{}.Next(now, end, end.Sub(began)).Whole()
-	shown := counters[S]{openMeter: titled[S]{c.openMeter, c.String()}, newReport: c.newReport}
-	return c.newReport(i), shown.block("total", i), nil
+	shown := counters.Counters[S]{Meter: titled[S]{c.Meter, c.String()}, NewReport: c.NewReport}
+	return c.NewReport(i), shown.Block("total", i), nil
 }
 
 // A titled meter replaces a meter's title.
 type titled[S any] struct {
-	openMeter[S]
+	counters.Meter[S]
 	title string
 }
 
 func (t titled[S]) String() string { return t.title }
 
 func (c *companionOf[S]) collector() prometheus.Collector {
-	return metrics.NewCollector(c.Read, c.metrics)
+	return metrics.NewCollector(c.Read, c.Metrics)
 }
 
 // isAbout is true for the source where the packets are counted. If that source is not captured, it
@@ -197,7 +198,7 @@ type CompanionKeys struct {
 	Latency []*latencyReport `json:"latency,omitempty"`
 }
 
-func (k *CompanionKeys) add(r report) {
+func (k *CompanionKeys) add(r counters.Report) {
 	switch r := r.(type) {
 	case *statsReport:
 		k.Stats = append(k.Stats, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -18,7 +19,7 @@ import (
 
 // countOptions are the flags of the command count.
 type countOptions struct {
-	counterOptions
+	counters.Options
 	interfaces []string
 	program    string
 	directions string
@@ -67,7 +68,7 @@ func newCount() *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "What", o.whatFlags)
-	o.addFlags(f)
+	o.AddFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
@@ -77,10 +78,10 @@ func newCount() *cobra.Command {
 }
 
 func (o *countOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
+	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
 	f.StringVarP(&o.directions, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
-	programVar(f, &o.program)
-	modeVar(f, &o.mode)
+	counters.ProgramVar(f, &o.program)
+	frame.ModeVar(f, &o.mode)
 }
 
 func (o *countOptions) whatFlags(f *pflag.FlagSet) {
@@ -95,29 +96,31 @@ func runCount(o *countOptions) error {
 	if err != nil {
 		return err
 	}
-	var open []opener[meter.ProtocolCounts]
+	var open []counters.Opener[meter.ProtocolCounts]
 	for _, d := range []capture.Direction{capture.In, capture.Out} {
 		if o.direction != d && o.direction != capture.InOut {
 			continue
 		}
 		options := options
 		options.Sent = d == capture.Out
-		open = append(open, func(iface string) (*counters[meter.ProtocolCounts], error) { return openCount(o, d, options, iface) })
+		open = append(open, func(iface string) (*counters.Counters[meter.ProtocolCounts], error) {
+			return openCount(o, d, options, iface)
+		})
 	}
-	return runCounters(&o.counterOptions, frame.Guard{}, o.interfaces, open...)
+	return counters.Run(&o.Options, frame.Guard{}, o.interfaces, open...)
 }
 
 // openCount begins to count one direction.
-func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters[meter.ProtocolCounts], error) {
+func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counters[meter.ProtocolCounts], error) {
 	options.Interface = iface
 	p, err := meter.OpenProtocols(options)
 	if err != nil {
 		return nil, err
 	}
-	return &counters[meter.ProtocolCounts]{
-		openMeter: p,
-		metrics:   countMetrics(o, d, p.Interface().Name),
-		newReport: func(i meter.Interval[meter.ProtocolCounts]) report {
+	return &counters.Counters[meter.ProtocolCounts]{
+		Meter:   p,
+		Metrics: countMetrics(o, d, p.Interface().Name),
+		NewReport: func(i meter.Interval[meter.ProtocolCounts]) counters.Report {
 			return newCountReport(o, d, p.Interface().Name, p.Traced(), i)
 		},
 	}, nil
@@ -132,7 +135,7 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if len(o.verdictNames) > 0 {
 		chosen = append(chosen, "--verdict")
 	}
-	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
 		return p, err
 	}
 	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directions)); err != nil {
@@ -151,7 +154,7 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if p.Verdicts, err = o.parseVerdicts(); err != nil {
 		return p, err
 	}
-	if o.perCPU && p.Variant == meter.Naive {
+	if o.PerCPU && p.Variant == meter.Naive {
 		return p, fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
 	}
 	if p.Mode, err = xdp.ParseMode(o.mode); err != nil {
@@ -187,7 +190,7 @@ func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
 func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
-	if o.perCPU {
+	if o.PerCPU {
 		byClass = append(byClass, "cpu")
 	}
 	bySize := []string{"size"}
@@ -233,7 +236,7 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Se
 // each CPU that has seen such a packet.
 func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
-		if !o.perCPU {
+		if !o.PerCPU {
 			send(c.Class(class), class.Family(), class.Protocol())
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/netip"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -19,7 +20,7 @@ type flowRate struct {
 	Destination     string `json:"destination"`
 	DestinationPort uint16 `json:"destination_port"`
 	Verdict         string `json:"verdict,omitempty"` // where a program is traced
-	rate
+	counters.Rate
 	ErrorPackets uint64 `json:"error_packets"`
 	ErrorBytes   uint64 `json:"error_bytes"`
 }
@@ -29,7 +30,7 @@ type flowRate struct {
 // MostBytes.
 type flowOverflow struct {
 	Flows uint64 `json:"flows"`
-	rate
+	counters.Rate
 	MostPackets uint64 `json:"most_packets"`
 	MostBytes   uint64 `json:"most_bytes"`
 }
@@ -38,7 +39,7 @@ func newFlowOverflow(i meter.Interval[meter.ProtocolCounts]) *flowOverflow {
 	now := i.Now.Overflow
 	return &flowOverflow{
 		Flows:       now.Flows,
-		rate:        newRate(meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took)),
+		Rate:        counters.NewRate(meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took)),
 		MostPackets: now.Most.Packets,
 		MostBytes:   now.Most.Bytes,
 	}
@@ -54,7 +55,7 @@ func flowRates(flows []meter.FlowRate) []flowRate {
 			SourcePort:      f.Flow.Source.Port(),
 			Destination:     f.Flow.Destination.Addr().String(),
 			DestinationPort: f.Flow.Destination.Port(),
-			rate:            newRate(f.Rate),
+			Rate:            counters.NewRate(f.Rate),
 			ErrorPackets:    f.Error.Packets,
 			ErrorBytes:      f.Error.Bytes,
 		}

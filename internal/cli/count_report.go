@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -13,14 +14,14 @@ import (
 
 // countReport is what count prints: as a table, or with --json as this object.
 type countReport struct {
-	intervalKeys
+	counters.IntervalKeys
 	Interface string         `json:"interface"`
 	Direction string         `json:"direction"`         // in or out
 	Program   string         `json:"program,omitempty"` // where one is traced
 	ProgramID uint32         `json:"program_id,omitempty"`
 	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
 	Protocols []protocolRate `json:"protocols"`          // most bytes first
-	Total     rate           `json:"total"`
+	Total     counters.Rate  `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
 	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: the largest
@@ -31,7 +32,7 @@ type protocolRate struct {
 	Family   string `json:"family"`   // ipv4, ipv6, other
 	Protocol string `json:"protocol"` // a name, or the number
 	Number   int    `json:"number"`   // IP protocol; EtherType, 0 where there is none
-	rate
+	counters.Rate
 }
 
 type countCPU struct {
@@ -41,16 +42,16 @@ type countCPU struct {
 
 type sizeRate struct {
 	Size string `json:"size"` // bytes, from-to
-	rate
+	counters.Rate
 }
 
 func newCountReport(o *countOptions, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *countReport {
 	r := &countReport{
-		intervalKeys: newIntervalKeys(i),
+		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    iface,
 		Direction:    d.String(),
 		Protocols:    protocolRates(meter.ClassRates(i)),
-		Total:        newRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
+		Total:        counters.NewRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
 	}
 	if traced != nil {
 		r.Program, r.ProgramID = traced.Name, traced.ID
@@ -58,14 +59,14 @@ func newCountReport(o *countOptions, d capture.Direction, iface string, traced *
 	for _, v := range o.verdicts {
 		r.Verdicts = append(r.Verdicts, v.SlotName())
 	}
-	if o.perCPU {
+	if o.PerCPU {
 		for cpu := range i.Now.CPUs() {
 			r.CPUs = append(r.CPUs, countCPU{cpu, protocolRates(meter.CPUClassRates(i, cpu))})
 		}
 	}
 	if o.sizes {
 		for k, name := range meter.SizeNames {
-			r.Sizes = append(r.Sizes, sizeRate{name, newRate(meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took))})
+			r.Sizes = append(r.Sizes, sizeRate{name, counters.NewRate(meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took))})
 		}
 	}
 	if o.flows > 0 {
@@ -79,20 +80,20 @@ func newCountReport(o *countOptions, d capture.Direction, iface string, traced *
 func protocolRates(classes []meter.ClassRate) []protocolRate {
 	rates := []protocolRate{}
 	for _, c := range classes {
-		rates = append(rates, protocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), newRate(c.Rate)})
+		rates = append(rates, protocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), counters.NewRate(c.Rate)})
 	}
 	return rates
 }
 
-func (r *countReport) object() any { return r }
+func (r *countReport) Object() any { return r }
 
-func (r *countReport) writeTable(w io.Writer) {
+func (r *countReport) WriteTable(w io.Writer) {
 	t := &frame.Table{Left: 1}
-	t.Add(append([]string{"FAMILY", "PROTOCOL"}, rateColumns...)...)
+	t.Add(append([]string{"FAMILY", "PROTOCOL"}, counters.RateColumns...)...)
 	for _, p := range r.Protocols {
-		t.Add(p.row(p.Family, p.Protocol)...)
+		t.Add(p.Row(p.Family, p.Protocol)...)
 	}
-	t.Add(r.Total.row("total", "")...)
+	t.Add(r.Total.Row("total", "")...)
 	t.Write(w)
 	r.cpuTable(w)
 	r.sizeTable(w)
@@ -104,10 +105,10 @@ func (r *countReport) cpuTable(w io.Writer) {
 		return
 	}
 	t := &frame.Table{Left: 2}
-	t.Add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, rateColumns...)...)
+	t.Add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, counters.RateColumns...)...)
 	for _, c := range r.CPUs {
 		for _, p := range c.Protocols {
-			t.Add(p.row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
+			t.Add(p.Row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
 		}
 	}
 	t.Write(w)
@@ -118,13 +119,13 @@ func (r *countReport) sizeTable(w io.Writer) {
 		return
 	}
 	t := &frame.Table{}
-	t.Add(append([]string{"SIZE"}, append(rateColumns, "SHARE")...)...)
+	t.Add(append([]string{"SIZE"}, append(counters.RateColumns, "SHARE")...)...)
 	for _, s := range r.Sizes {
 		share := "-"
 		if r.Total.Packets > 0 {
 			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
 		}
-		t.Add(append(s.row(s.Size), share)...)
+		t.Add(append(s.Row(s.Size), share)...)
 	}
 	t.Write(w)
 }

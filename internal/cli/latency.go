@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -15,7 +16,7 @@ import (
 
 // latencyOptions are the flags of the command latency.
 type latencyOptions struct {
-	counterOptions
+	counters.Options
 	interfaces  []string
 	program     string
 	builtin     bool
@@ -63,15 +64,15 @@ func newLatency() *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "How it measures", o.methodFlags)
-	o.addFlags(f)
+	o.AddFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	return cmd
 }
 
 func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "measure on this `interface` (default with --listen: on all)")
-	programVar(f, &o.program)
+	counters.InterfacesVar(f, &o.interfaces, "measure on this `interface` (default with --listen: on all)")
+	counters.ProgramVar(f, &o.program)
 }
 
 func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
@@ -91,7 +92,7 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 			chosen = append(chosen, "--"+flag)
 		}
 	}
-	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
 		return err
 	}
 	switch {
@@ -117,7 +118,7 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
 		}
 	}
-	if o.perCPU && o.kernelStats {
+	if o.PerCPU && o.kernelStats {
 		return errors.New("--per-cpu: --kernel-stats has only the sum of all CPUs: use one of them")
 	}
 	return nil
@@ -126,11 +127,11 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 func runLatency(o *latencyOptions) error {
 	switch {
 	case o.kernelStats:
-		return runCounters(&o.counterOptions, frame.Guard{}, o.interfaces, openRuntime)
+		return counters.Run(&o.Options, frame.Guard{}, o.interfaces, openRuntime)
 	case o.events:
 		return runEvents(o)
 	}
-	return runCounters(&o.counterOptions, o.dropGuard(), o.interfaces, func(iface string) (*counters[meter.LatencyCounts], error) {
+	return counters.Run(&o.Options, o.dropGuard(), o.interfaces, func(iface string) (*counters.Counters[meter.LatencyCounts], error) {
 		open := openTraced
 		if o.builtin {
 			open = func(o *latencyOptions, iface string) (*latency, error) { return openBuiltin(o, iface, nil) }
@@ -139,10 +140,10 @@ func runLatency(o *latencyOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return &counters[meter.LatencyCounts]{
-			openMeter: l,
-			metrics:   latencyMetrics(l.Interface().Name),
-			newReport: func(i meter.Interval[meter.LatencyCounts]) report { return newLatencyReport(l, i) },
+		return &counters.Counters[meter.LatencyCounts]{
+			Meter:     l,
+			Metrics:   latencyMetrics(l.Interface().Name),
+			NewReport: func(i meter.Interval[meter.LatencyCounts]) counters.Report { return newLatencyReport(l, i) },
 		}, nil
 	})
 }
@@ -177,7 +178,7 @@ func openTraced(o *latencyOptions, iface string) (*latency, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &latency{Latency: m, method: byTrace, perCPU: o.perCPU}
+	l := &latency{Latency: m, method: byTrace, perCPU: o.PerCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
 		frame.Say(frame.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
@@ -200,20 +201,20 @@ func openBuiltin(o *latencyOptions, iface string, event func(meter.Measurement))
 		return nil, err
 	}
 	frame.Say(frame.Stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
-	return &latency{Latency: m, method: byBuiltin, perCPU: o.perCPU}, nil
+	return &latency{Latency: m, method: byBuiltin, perCPU: o.PerCPU}, nil
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(iface string) (*counters[meter.RuntimeCounts], error) {
+func openRuntime(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
 	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err
 	}
 	frame.Say(frame.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
-	return &counters[meter.RuntimeCounts]{
-		openMeter: m,
-		metrics:   runtimeMetrics(m.Interface().Name),
-		newReport: func(i meter.Interval[meter.RuntimeCounts]) report { return newRuntimeReport(m, i) },
+	return &counters.Counters[meter.RuntimeCounts]{
+		Meter:     m,
+		Metrics:   runtimeMetrics(m.Interface().Name),
+		NewReport: func(i meter.Interval[meter.RuntimeCounts]) counters.Report { return newRuntimeReport(m, i) },
 	}, nil
 }
 
@@ -227,7 +228,7 @@ func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
 				Labels: []string{"verdict"},
 				Times: func(c meter.LatencyCounts, send metrics.SendTimes) {
 					for v := range c.Verdicts {
-						send(&c.Verdicts[v], verdictName(v))
+						send(&c.Verdicts[v], counters.VerdictName(v))
 					}
 				},
 			},

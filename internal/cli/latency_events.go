@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -25,16 +26,16 @@ func runEvents(o *latencyOptions) error {
 	if err != nil {
 		return err
 	}
-	lines := newEventLines(os.Stdout, o.json)
+	lines := newEventLines(os.Stdout, o.JSON)
 	l, err := openBuiltin(o, o.interfaces[0], lines.print)
 	if err != nil {
 		return err
 	}
-	if err := sandbox.EnterCounters(o.keep, false, l.Capabilities()); err != nil {
+	if err := sandbox.EnterCounters(o.Keep, false, l.Capabilities()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	frame.Say(frame.Stderr, "listening on %v", l)
-	ctx, cancel := frame.ForDuration(ctx, o.duration)
+	ctx, cancel := frame.ForDuration(ctx, o.Duration)
 	defer cancel()
 	err = lines.follow(ctx.Done(), l)
 	last, readErr := l.Read()
@@ -46,9 +47,9 @@ func runEvents(o *latencyOptions) error {
 	if flushErr := lines.flush(); err == nil {
 		err = flushErr
 	}
-	if readErr == nil && !o.json {
+	if readErr == nil && !o.JSON {
 		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).writeTable(frame.Stderr)
+		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).WriteTable(frame.Stderr)
 	}
 	if err == nil {
 		err = readErr
@@ -87,10 +88,10 @@ func (e *eventLines) print(m meter.Measurement) {
 		return
 	}
 	if e.json != nil {
-		e.err = e.json.Encode(eventLine{m.Time.UTC(), m.CPU, verdictName(int(m.Verdict)), m.Took.Nanoseconds()})
+		e.err = e.json.Encode(eventLine{m.Time.UTC(), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds()})
 		return
 	}
-	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, verdictName(int(m.Verdict)), m.Took.Nanoseconds())
+	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds())
 }
 
 func (e *eventLines) flush() error {
@@ -105,7 +106,7 @@ func (e *eventLines) flush() error {
 // follow flushes ten times per second until done is closed. It ends earlier with an error when the
 // lines cannot be written, or when nothing is measured any more.
 func (e *eventLines) follow(done <-chan struct{}, l *latency) error {
-	tick, look := time.NewTicker(100*time.Millisecond), time.NewTicker(lookInterval)
+	tick, look := time.NewTicker(100*time.Millisecond), time.NewTicker(counters.LookInterval)
 	defer tick.Stop()
 	defer look.Stop()
 	for {

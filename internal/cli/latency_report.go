@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -16,7 +17,7 @@ import (
 // nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
 // interval.
 type latencyReport struct {
-	intervalKeys
+	counters.IntervalKeys
 	Interface string              `json:"interface"`
 	Program   string              `json:"program"`
 	ProgramID uint32              `json:"program_id"`
@@ -94,14 +95,14 @@ func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool
 	rates := meter.NewLatencyRates(i)
 	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: i.Now.Since(&i.Before), Took: i.Took})
 	r.first = i.Before.Total().Count == 0
-	r.intervalKeys = newIntervalKeys(i)
+	r.IntervalKeys = counters.NewIntervalKeys(i)
 	r.Lost = i.Now.Lost
 	r.total = i.Now.Total()
 	r.Total = newRunTimes(rates.Total, lately.Total)
 	r.Verdicts = make(map[string]runTimes)
 	for v, times := range rates.Verdicts {
 		if times.Runs > 0 {
-			r.Verdicts[verdictName(v)] = newRunTimes(times, lately.Verdicts[v])
+			r.Verdicts[counters.VerdictName(v)] = newRunTimes(times, lately.Verdicts[v])
 		}
 	}
 	if perCPU {
@@ -122,9 +123,9 @@ func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool
 // jsonSteps is how many ranges JSON has in each power of two.
 const jsonSteps = 4
 
-func (r *latencyReport) object() any { return r }
+func (r *latencyReport) Object() any { return r }
 
-func (r *latencyReport) writeTable(w io.Writer) {
+func (r *latencyReport) WriteTable(w io.Writer) {
 	t := newTimesTable("VERDICT")
 	r.addVerdicts(t, func(rt runTimes) runTimes { return rt })
 	if !r.first {
@@ -152,12 +153,12 @@ func (r *latencyReport) writeTable(w io.Writer) {
 // addVerdicts adds a line for each verdict that has runs, and one for all.
 func (r *latencyReport) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
-		all, ok := r.Verdicts[verdictName(v)]
+		all, ok := r.Verdicts[counters.VerdictName(v)]
 		if !ok {
 			continue
 		}
 		if times := of(all); times.Runs > 0 {
-			times.addTo(t, verdictName(v))
+			times.addTo(t, counters.VerdictName(v))
 		}
 	}
 	total := of(r.Total)
@@ -235,7 +236,7 @@ func brief(d time.Duration) string {
 
 // runtimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
 type runtimeReport struct {
-	intervalKeys
+	counters.IntervalKeys
 	Interface    string        `json:"interface"`
 	Program      string        `json:"program"`
 	ProgramID    uint32        `json:"program_id"`
@@ -249,7 +250,7 @@ type runtimeReport struct {
 
 func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *runtimeReport {
 	return &runtimeReport{
-		intervalKeys: newIntervalKeys(i),
+		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    m.Interface().Name,
 		Program:      m.Program().Name,
 		ProgramID:    m.Program().ID,
@@ -262,9 +263,9 @@ func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *
 	}
 }
 
-func (r *runtimeReport) object() any { return r }
+func (r *runtimeReport) Object() any { return r }
 
-func (r *runtimeReport) writeTable(w io.Writer) {
+func (r *runtimeReport) WriteTable(w io.Writer) {
 	t := frame.Table{}
 	t.Add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
 	lately := "-"

@@ -3,13 +3,17 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -43,7 +47,7 @@ func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latenc
 	if cost != nil {
 		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
-	r.count(intervalOf(before, now), now.CPUs != nil)
+	r.count(countertest.IntervalOf(before, now), now.CPUs != nil)
 	return r
 }
 
@@ -66,13 +70,13 @@ func TestLatencyTable(t *testing.T) {
 		"latency-most":    fakeLatency(observed(), manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
 		var out bytes.Buffer
-		r.writeTable(&out)
-		golden(t, name+".txt", out.String())
+		r.WriteTable(&out)
+		countertest.Golden(t, name+".txt", out.String())
 	}
 	var out bytes.Buffer
-	(&runtimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).writeTable(&out)
-	(&runtimeReport{Program: "lb"}).writeTable(&out)
-	golden(t, "latency-kernel-stats.txt", out.String())
+	(&runtimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).WriteTable(&out)
+	(&runtimeReport{Program: "lb"}).WriteTable(&out)
+	countertest.Golden(t, "latency-kernel-stats.txt", out.String())
 }
 
 // The keys are those of docs/json.md.
@@ -82,20 +86,38 @@ func TestLatencyJSON(t *testing.T) {
 		again := twice.Verdicts[v]
 		twice.Verdicts[v].Add(&again)
 	}
-	for name, r := range map[string]report{
+	for name, r := range map[string]counters.Report{
 		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-kernel-stats.json": &runtimeReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
 	} {
-		b, err := json.MarshalIndent(r.object(), "", " ")
+		b, err := json.MarshalIndent(r.Object(), "", " ")
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, string(b)+"\n")
+		countertest.Golden(t, name, string(b)+"\n")
+	}
+}
+
+// A bar has its length whatever the numbers are.
+func TestBar(t *testing.T) {
+	const most = countertest.Most
+	for _, test := range []struct {
+		n, most uint64
+		length  int
+	}{
+		{0, 0, 0}, {1, 0, barWidth}, {0, 1, 0}, {1, 1, barWidth}, {1, most, 1}, {most, most, barWidth}, {most / 2, most, barWidth / 2},
+	} {
+		got := bar(test.n, test.most)
+		if n := strings.Count(got, "#"); n != test.length || len(got) != barWidth {
+			t.Errorf("%d of %d: %q, want %d of %d", test.n, test.most, got, test.length, barWidth)
+		}
 	}
 }
 
 func TestLatencyMetrics(t *testing.T) {
-	got := scraped(t, observed(), latencyMetrics("eth0"))
+	countertest.CheckMetrics(t, observed(), latencyMetrics("eth0"))
+	countertest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("eth0"))
+	got := countertest.Scraped(t, observed(), latencyMetrics("eth0"))
 	for _, want := range []string{
 		`xdpcap_latency_seconds{interface="eth0",verdict="pass"} 1000 `,
 		` 6.3e-08:0 1.27e-07:1000 `, // all took 90 to 119 ns
@@ -105,9 +127,18 @@ func TestLatencyMetrics(t *testing.T) {
 			t.Errorf("%s\nnot in\n%s", want, got)
 		}
 	}
-	got = scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, runtimeMetrics("eth0"))
+	got = countertest.Scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, runtimeMetrics("eth0"))
 	want := "xdpcap_program_run_seconds_total{interface=\"eth0\"} 1.5\nxdpcap_program_runs_total{interface=\"eth0\"} 3\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A snapshot that cannot be read is an error of the scrape, never a zero.
+func TestMetricsError(t *testing.T) {
+	broken := errors.New("broken")
+	r := metrics.NewRegistry(metrics.NewCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0")))
+	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {
+		t.Errorf("%v, %v", families, err)
 	}
 }

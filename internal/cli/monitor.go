@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -17,7 +18,7 @@ import (
 
 // monitorOptions are the flags of the command monitor.
 type monitorOptions struct {
-	counterOptions
+	counters.Options
 	interfaces []string
 	program    string
 	redirects  bool
@@ -59,7 +60,7 @@ func newMonitor() *cobra.Command {
 	}
 	f := cmd.Flags()
 	frame.AddGroup(f, "Which events", o.eventFlags)
-	o.addFlags(f)
+	o.AddFlags(f)
 	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
@@ -67,7 +68,7 @@ func newMonitor() *cobra.Command {
 }
 
 func (o *monitorOptions) eventFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "only events of this `interface`")
+	counters.InterfacesVar(f, &o.interfaces, "only events of this `interface`")
 	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
 	f.BoolVar(&o.redirects, "redirects", false, "also count successful redirects; this costs time for every packet")
 	f.Var(&o.record, "record", "print single events, one per line; with a number, end after `N` of them")
@@ -79,15 +80,15 @@ func runMonitor(o *monitorOptions) error {
 	if len(interfaces) == 0 {
 		interfaces = []string{""}
 	}
-	return runCounters(&o.counterOptions, frame.Guard{}, interfaces, func(iface string) (*counters[meter.EventCounts], error) {
+	return counters.Run(&o.Options, frame.Guard{}, interfaces, func(iface string) (*counters.Counters[meter.EventCounts], error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err
 		}
-		return &counters[meter.EventCounts]{
-			openMeter: m,
-			metrics:   monitorMetrics(m),
-			newReport: func(i meter.Interval[meter.EventCounts]) report { return newMonitorReport(m, i) },
+		return &counters.Counters[meter.EventCounts]{
+			Meter:     m,
+			Metrics:   monitorMetrics(m),
+			NewReport: func(i meter.Interval[meter.EventCounts]) counters.Report { return newMonitorReport(m, i) },
 		}, nil
 	})
 }
@@ -114,7 +115,7 @@ func openMonitor(o *monitorOptions, iface string) (*monitor, error) {
 	if m.Tracepoints, err = meter.OpenTracepoints(options); err != nil {
 		return nil, err
 	}
-	if o.verbose > 0 {
+	if o.Verbose > 0 {
 		m.nameAbsent(frame.Stderr)
 	}
 	return m, nil
@@ -155,7 +156,7 @@ func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 func monitorMetrics(m *monitor) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
-	if m.o.perCPU {
+	if m.o.PerCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
 	set := metrics.Set[meter.EventCounts]{Labels: make(map[string]string)}
@@ -217,7 +218,7 @@ func (o *monitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendVa
 // had such an event, and its number.
 func (o *monitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
-		if !o.perCPU {
+		if !o.PerCPU {
 			f(c, meter.SumEvents(perCPU))
 			continue
 		}

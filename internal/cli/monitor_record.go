@@ -80,10 +80,10 @@ func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
 			err = closing
 		}
 	}()
-	if err := sandbox.EnterCounters(o.keep, false, m.Capabilities()); err != nil {
+	if err := sandbox.EnterCounters(o.Keep, false, m.Capabilities()); err != nil {
 		return err
 	}
-	ctx, cancel := frame.ForDuration(ctx, o.duration)
+	ctx, cancel := frame.ForDuration(ctx, o.Duration)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
 	frame.Say(frame.Stderr, "listening on %v", m)
@@ -109,7 +109,7 @@ func (m *monitor) record(w io.Writer, events uint64) error {
 			return err
 		}
 		line := newRecordLine(r)
-		if m.o.json {
+		if m.o.JSON {
 			err = json.NewEncoder(w).Encode(line)
 		} else {
 			_, err = fmt.Fprintln(w, line.text(r.Case.Event))

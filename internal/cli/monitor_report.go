@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -13,7 +14,7 @@ import (
 
 // monitorReport is what monitor prints: as a table, or with --json as this object.
 type monitorReport struct {
-	intervalKeys
+	counters.IntervalKeys
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // the cases that occurred
@@ -51,7 +52,7 @@ type eventSums struct {
 
 func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorReport {
 	r := &monitorReport{
-		intervalKeys: newIntervalKeys(i),
+		IntervalKeys: counters.NewIntervalKeys(i),
 		Events:       []eventRates{},
 		Missed:       i.Now.Missed,
 		Forgotten:    i.Now.Forgotten,
@@ -61,7 +62,7 @@ func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorR
 		r.Interface = m.iface.Name
 	}
 	r.Program = m.Program().ID
-	for _, e := range meter.EventRates(i, m.o.perCPU) {
+	for _, e := range meter.EventRates(i, m.o.PerCPU) {
 		r.Events = append(r.Events, newEventRates(e))
 	}
 	return r
@@ -83,15 +84,15 @@ func newEventRates(e meter.EventRate) eventRates {
 	return r
 }
 
-func (r *monitorReport) object() any { return r }
+func (r *monitorReport) Object() any { return r }
 
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
 	extraColumns = frame.MaxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
 )
 
-// writeTable writes a line for each event that can occur, also for those that did not.
-func (r *monitorReport) writeTable(w io.Writer) {
+// WriteTable writes a line for each event that can occur, also for those that did not.
+func (r *monitorReport) WriteTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(frame.Shorten(fmt.Sprintf(monitorLine, cells...), frame.MaxColumns), " "))
 	}

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -45,9 +47,9 @@ func eventCounts(n uint64) meter.EventCounts {
 // fakeMonitor shows counters that were made up, as if all had happened in two seconds.
 func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *monitorReport {
 	t.Helper()
-	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{counterOptions: counterOptions{perCPU: perCPU}}}
+	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{Options: counters.Options{PerCPU: perCPU}}}
 	m.iface = &xdp.Interface{Name: "eth0"}
-	r := newMonitorReport(m, intervalOf(before, now))
+	r := newMonitorReport(m, countertest.IntervalOf(before, now))
 	r.all, r.Program = allEvents, 12
 	return r
 }
@@ -60,15 +62,15 @@ func TestMonitorTable(t *testing.T) {
 		"monitor-most":    fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
-		r.writeTable(&out)
-		golden(t, name+".txt", out.String())
+		r.WriteTable(&out)
+		countertest.Golden(t, name+".txt", out.String())
 	}
 }
 
 // The keys are those of docs/json.md.
 func TestMonitorJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).object()); err != nil {
+	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).Object()); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 1 {
@@ -78,13 +80,14 @@ func TestMonitorJSON(t *testing.T) {
 	if err := json.Indent(&indented, out.Bytes(), "", " "); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "monitor.json", indented.String())
+	countertest.Golden(t, "monitor.json", indented.String())
 }
 
 func TestMonitorMetrics(t *testing.T) {
 	for _, perCPU := range []bool{false, true} {
-		m := &monitor{o: &monitorOptions{counterOptions: counterOptions{perCPU: perCPU}}, iface: &xdp.Interface{Name: "eth0"}}
-		got := scraped(t, eventCounts(3), monitorMetrics(m))
+		m := &monitor{o: &monitorOptions{Options: counters.Options{PerCPU: perCPU}}, iface: &xdp.Interface{Name: "eth0"}}
+		countertest.CheckMetrics(t, eventCounts(2), monitorMetrics(m))
+		got := countertest.Scraped(t, eventCounts(3), monitorMetrics(m))
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`
 		cpu := ""
 		if perCPU {
@@ -96,33 +99,36 @@ func TestMonitorMetrics(t *testing.T) {
 	}
 }
 
-// scraped are the lines of a scrape, one for each series.
-func scraped[S any](t *testing.T, snapshot S, m metrics.Set[S]) string {
-	t.Helper()
-	families, err := linted(t, snapshot, m).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines strings.Builder
-	for _, f := range families {
-		for _, m := range f.Metric {
-			var labels []string
-			for _, l := range m.Label {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+// An interface's name may have any bytes, but a label must be UTF-8. Every name becomes a label,
+// and different names become different labels.
+func TestMetricNames(t *testing.T) {
+	names := []string{"rx0", "\x1b[2J", "\xff", `\xff`, `\\xff`, "\xff\xfe", "é", "\u0085"}
+	labels := make(map[string]bool)
+	for _, name := range names {
+		c := meter.EventCounts{Cases: map[meter.Case][]meter.EventCount{}}
+		for _, to := range names {
+			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
+		}
+		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitor{o: &monitorOptions{}, iface: &xdp.Interface{Name: name}})))
+		families, err := r.Gather()
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		for _, f := range families {
+			if want := len(names); f.GetName() == "xdpcap_tracepoint_events_total" && len(f.GetMetric()) != want {
+				t.Errorf("%q: %d events, want %d", name, len(f.GetMetric()), want)
 			}
-			switch {
-			case m.Counter != nil:
-				fmt.Fprintf(&lines, "%s{%s} %v\n", f.GetName(), strings.Join(labels, ","), m.Counter.GetValue())
-			case m.Gauge != nil:
-				fmt.Fprintf(&lines, "%s{%s} %v\n", f.GetName(), strings.Join(labels, ","), m.Gauge.GetValue())
-			case m.Histogram != nil:
-				fmt.Fprintf(&lines, "%s{%s} %v %v", f.GetName(), strings.Join(labels, ","), m.Histogram.GetSampleCount(), m.Histogram.GetSampleSum())
-				for _, b := range m.Histogram.Bucket {
-					fmt.Fprintf(&lines, " %v:%v", b.GetUpperBound(), b.GetCumulativeCount())
+			for _, metric := range f.GetMetric() {
+				for _, l := range metric.GetLabel() {
+					if l.GetName() == "interface" {
+						labels[l.GetValue()] = true
+					}
 				}
-				fmt.Fprintln(&lines)
 			}
 		}
 	}
-	return lines.String()
+	if len(labels) != len(names) {
+		t.Errorf("%d labels of %d names: %v", len(labels), len(names), labels)
+	}
 }

@@ -1,5 +1,7 @@
 package cli
 
+import "github.com/xdpcap/xdpcap/internal/cli/counters"
+
 // The objects that --json prints, by which others decode them.
 type (
 	Summary       = summary
@@ -15,8 +17,8 @@ type (
 	EventLine     = eventLine
 	ProgramReport = programReport
 	ReadReport    = readReport
-	IntervalKeys  = intervalKeys
-	Rate          = rate
+	IntervalKeys  = counters.IntervalKeys
+	Rate          = counters.Rate
 	FlowRate      = flowRate
 	FlowKeys      = flowKeys
 	EstimateKeys  = estimateKeys

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -96,7 +97,7 @@ func (d *readDraw) notEstimated() []string {
 
 // readRate is a rate of the packets that are read, and what there was before they were drawn.
 type readRate struct {
-	rate
+	counters.Rate
 	Estimate *estimateKeys `json:"estimate,omitempty"` // where some stand for several
 }
 

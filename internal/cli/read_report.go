@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -108,19 +109,19 @@ func (a *fileAccount) String() string {
 	return strings.Join(known, ", ")
 }
 
-func (r *readReport) writeTable(w io.Writer) {
+func (r *readReport) WriteTable(w io.Writer) {
 	if r.From != nil {
 		const stamp = "2006-01-02 15:04:05.000000"
 		fmt.Fprintf(w, "%s to %s, %.6f s\n", r.From.Local().Format(stamp), r.To.Local().Format(stamp), r.Duration)
 	}
 	t := &frame.Table{}
-	t.Add(append([]string{"INTERFACE"}, append(rateColumns, "GAPS", "LOST IN THEM")...)...)
+	t.Add(append([]string{"INTERFACE"}, append(counters.RateColumns, "GAPS", "LOST IN THEM")...)...)
 	var gaps, lost uint64
 	for _, i := range r.Interfaces {
-		t.Add(append(i.row(frame.ShortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
+		t.Add(append(i.Row(frame.ShortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
 		gaps, lost = gaps+i.Gaps, lost+i.LostInGaps
 	}
-	t.Add(append(r.Total.row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
+	t.Add(append(r.Total.Row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
 	t.Write(w)
 	r.verdictTable(w)
 	r.estimateTable(w)
@@ -140,10 +141,10 @@ func (r *readReport) verdictTable(w io.Writer) {
 		return
 	}
 	t := &frame.Table{}
-	t.Add(append([]string{"VERDICT"}, rateColumns...)...)
+	t.Add(append([]string{"VERDICT"}, counters.RateColumns...)...)
 	for _, name := range verdictOrder {
 		if v, ok := r.Verdicts[name]; ok {
-			t.Add(v.row(name)...)
+			t.Add(v.Row(name)...)
 		}
 	}
 	t.Write(w)

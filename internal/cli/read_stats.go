@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
@@ -150,7 +151,7 @@ func (s *readStats) End(final capture.Accounts) (capture.Accounts, error) {
 			return final, err
 		}
 	} else {
-		r.writeTable(&text)
+		r.WriteTable(&text)
 	}
 	_, err := s.out.Write(text.Bytes())
 	return final, frame.ExplainPrint(err)
@@ -158,7 +159,7 @@ func (s *readStats) End(final capture.Accounts) (capture.Accounts, error) {
 
 // rate is a tally over the time of all packets. Where that is no time at all, it has no rates.
 func (s *readStats) rate(t readTally) readRate {
-	r := readRate{rate: rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
+	r := readRate{Rate: counters.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
 		r.PPS, r.BPS = float64(t.packets)/seconds, float64(t.bytes)*8/seconds
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/amount"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
@@ -143,7 +144,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	look := time.NewTicker(lookInterval)
+	look := time.NewTicker(counters.LookInterval)
 	defer look.Stop()
 	var before uint64
 	for {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -17,7 +18,7 @@ import (
 
 // statsOptions are the flags of the command stats.
 type statsOptions struct {
-	counterOptions
+	counters.Options
 	interfaces []string
 	program    string
 	action     string
@@ -50,7 +51,7 @@ func newStats() *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "What", o.whatFlags)
-	o.addFlags(f)
+	o.AddFlags(f)
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
@@ -58,11 +59,11 @@ func newStats() *cobra.Command {
 }
 
 func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
-	interfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
-	programVar(f, &o.program)
+	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
+	counters.ProgramVar(f, &o.program)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, give packets this `verdict`: pass, drop or abort")
 	f.BoolVar(&o.yes, "yes", false, "allow --action even if it cuts off this machine")
-	modeVar(f, &o.mode)
+	frame.ModeVar(f, &o.mode)
 	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")
 	f.Lookup("direction").Hidden = true // it changes nothing
 }
@@ -80,7 +81,7 @@ func runStats(o *statsOptions) error {
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return runCounters(&o.counterOptions, g, o.interfaces, func(iface string) (*counters[meter.ActionCounts], error) {
+	return counters.Run(&o.Options, g, o.interfaces, func(iface string) (*counters.Counters[meter.ActionCounts], error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {
@@ -94,10 +95,10 @@ func runStats(o *statsOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return &counters[meter.ActionCounts]{
-			openMeter: a,
-			metrics:   statsMetrics(o, a.Interface().Name),
-			newReport: func(i meter.Interval[meter.ActionCounts]) report {
+		return &counters.Counters[meter.ActionCounts]{
+			Meter:   a,
+			Metrics: statsMetrics(o, a.Interface().Name),
+			NewReport: func(i meter.Interval[meter.ActionCounts]) counters.Report {
 				return newStatsReport(o, a.Interface().Name, i)
 			},
 		}, nil
@@ -117,7 +118,7 @@ func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
 	if o.program != "" {
 		chosen = append(chosen, "--program")
 	}
-	if err := o.checkInterfaces(o.interfaces, chosen...); err != nil {
+	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
 		return a, err
 	}
 	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
@@ -146,7 +147,7 @@ func statsMetrics(o *statsOptions, iface string) metrics.Set[meter.ActionCounts]
 	if o.perQueue {
 		labels = append(labels, "queue")
 	}
-	if o.perCPU {
+	if o.PerCPU {
 		labels = append(labels, "cpu")
 	}
 	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, metrics.SendValue) {
@@ -181,17 +182,17 @@ func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, 
 			return
 		}
 		for i, t := range tallies {
-			send(t, append([]string{verdictName(i)}, labels...)...)
+			send(t, append([]string{counters.VerdictName(i)}, labels...)...)
 		}
 	}
 	switch {
-	case !o.perQueue && !o.perCPU:
+	case !o.perQueue && !o.PerCPU:
 		verdicts(c.Total())
 	case !o.perQueue:
 		for cpu := range c.CPUs() {
 			verdicts(c.CPU(cpu), strconv.Itoa(cpu))
 		}
-	case !o.perCPU:
+	case !o.PerCPU:
 		for q := range c {
 			verdicts(c.Queue(q), queueName(c, q))
 		}

@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // statsReport is what stats prints: as a table, or with --json as this object.
 type statsReport struct {
-	intervalKeys
+	counters.IntervalKeys
 	Interface string `json:"interface"`
 	VerdictRates
 	Queues []queueRates `json:"queues,omitempty"` // with --per-queue
@@ -20,8 +20,8 @@ type statsReport struct {
 }
 
 type VerdictRates struct {
-	Verdicts map[string]rate `json:"verdicts"` // by name
-	Total    rate            `json:"total"`
+	Verdicts map[string]counters.Rate `json:"verdicts"` // by name
+	Total    counters.Rate            `json:"total"`
 }
 
 type queueRates struct {
@@ -35,7 +35,7 @@ type cpuRates struct {
 }
 
 func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.ActionCounts]) *statsReport {
-	r := &statsReport{intervalKeys: newIntervalKeys(i), Interface: iface}
+	r := &statsReport{IntervalKeys: counters.NewIntervalKeys(i), Interface: iface}
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	if o.perQueue {
 		for q := range i.Now {
@@ -47,7 +47,7 @@ func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.Action
 			}
 		}
 	}
-	if o.perCPU {
+	if o.PerCPU {
 		for cpu := range i.Now.CPUs() {
 			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
 			r.CPUs = append(r.CPUs, cpuRates{cpu, v})
@@ -58,11 +58,11 @@ func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.Action
 
 func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) VerdictRates {
 	v := VerdictRates{
-		Verdicts: make(map[string]rate),
-		Total:    newRate(meter.NewRate(before.Sum(), now.Sum(), took)),
+		Verdicts: make(map[string]counters.Rate),
+		Total:    counters.NewRate(meter.NewRate(before.Sum(), now.Sum(), took)),
 	}
 	for i := range now {
-		v.Verdicts[verdictName(i)] = newRate(meter.NewRate(before[i], now[i], took))
+		v.Verdicts[counters.VerdictName(i)] = counters.NewRate(meter.NewRate(before[i], now[i], took))
 	}
 	return v
 }
@@ -74,17 +74,15 @@ func queueName(c meter.ActionCounts, queue int) string {
 	return strconv.Itoa(queue)
 }
 
-func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
+func (r *statsReport) Object() any { return r }
 
-func (r *statsReport) object() any { return r }
-
-func (r *statsReport) writeTable(w io.Writer) {
+func (r *statsReport) WriteTable(w io.Writer) {
 	var t frame.Table
-	t.Add(append([]string{"VERDICT"}, rateColumns...)...)
+	t.Add(append([]string{"VERDICT"}, counters.RateColumns...)...)
 	for i := range (meter.VerdictTallies{}) {
-		t.Add(r.Verdicts[verdictName(i)].row(verdictName(i))...)
+		t.Add(r.Verdicts[counters.VerdictName(i)].Row(counters.VerdictName(i))...)
 	}
-	t.Add(r.Total.row("total")...)
+	t.Add(r.Total.Row("total")...)
 	t.Write(w)
 	if r.Queues != nil {
 		t := newSubTable("QUEUE")
@@ -104,15 +102,15 @@ func (r *statsReport) writeTable(w io.Writer) {
 
 func newSubTable(of string) *frame.Table {
 	t := &frame.Table{Left: 1}
-	t.Add(append([]string{of, "VERDICT"}, rateColumns...)...)
+	t.Add(append([]string{of, "VERDICT"}, counters.RateColumns...)...)
 	return t
 }
 
 // addTo adds a row for each verdict that occurred.
 func (v VerdictRates) addTo(t *frame.Table, name string) {
 	for i := range (meter.VerdictTallies{}) {
-		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
-			t.Add(r.row(name, verdictName(i))...)
+		if r := v.Verdicts[counters.VerdictName(i)]; r.Packets > 0 {
+			t.Add(r.Row(name, counters.VerdictName(i))...)
 		}
 	}
 }

@@ -13,3 +13,8 @@ func ListenVar(f *pflag.FlagSet, address *string) {
 func NoSandboxVar(f *pflag.FlagSet, off *bool) {
 	f.BoolVar(off, "no-sandbox", false, "keep all privileges, instead of giving up those that are not needed once everything is open")
 }
+
+// ModeVar defines --xdp-mode for a command that attaches a program where none runs.
+func ModeVar(f *pflag.FlagSet, mode *string) {
+	f.StringVar(mode, "xdp-mode", "auto", "attach in this `mode`: native (in the driver), generic (in the stack), or auto (native where possible)")
+}

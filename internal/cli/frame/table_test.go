@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -17,5 +18,18 @@ func TestTable(t *testing.T) {
 	want := "VERDICT       PACKETS\nµ                   1\nredirected  100000000\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Whatever the widths are, there is something to print.
+func TestWidths(t *testing.T) {
+	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
+		for _, s := range []string{"", "a", "ab", "abcdef"} {
+			for what, short := range map[string]string{"end": Shorten(s, columns), "middle": ShortenMiddle(s, columns)} {
+				if n := utf8.RuneCountInString(short); n > max(columns, 0) || n < min(len(s), columns) {
+					t.Errorf("%q with %d columns, cut at its %s: %q", s, columns, what, short)
+				}
+			}
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package counters
 
 import (
 	"errors"
@@ -28,18 +28,18 @@ func TestDiscovery(t *testing.T) {
 		registry := metrics.NewRegistry()
 		meters := make(map[string]*fakeMeter)
 		opened := make(map[string]int)
-		d := newDiscovery(registry, func(name string) (*counters[uint64], error) {
+		d := newDiscovery(registry, func(name string) (*Counters[uint64], error) {
 			opened[name]++
 			if name == "bad0" {
 				return nil, errors.New("bad0 has no room")
 			}
 			meters[name] = &fakeMeter{name: name, began: time.Now(), closed: &closed}
 			c := meters[name].counters()
-			c.metrics.Labels = map[string]string{"interface": name}
+			c.Metrics.Labels = map[string]string{"interface": name}
 			return c, nil
 		})
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
-		r := &counterRun[uint64]{o: &counterOptions{listen: ":1"}, out: io.Discard, messages: &said, discovery: d}
+		r := &counterRun[uint64]{o: &Options{listen: ":1"}, out: io.Discard, messages: &said, discovery: d}
 		step := func(now []xdp.Interface, want string) {
 			t.Helper()
 			ifis = now
@@ -61,7 +61,7 @@ func TestDiscovery(t *testing.T) {
 			if exported != len(r.counted) {
 				t.Errorf("%d interfaces exported, %d counted", exported, len(r.counted))
 			}
-			time.Sleep(lookInterval)
+			time.Sleep(LookInterval)
 		}
 		lo := xdp.Interface{Index: 1, Name: "lo", Type: "loopback", Up: true}
 		down := xdp.Interface{Index: 5, Name: "down0", Type: "ether"}
@@ -90,24 +90,4 @@ func TestDiscovery(t *testing.T) {
 			t.Error(err, closed)
 		}
 	})
-}
-
-// Without --listen a command still wants to know the interface, and so do flags that are not for
-// all.
-func TestAllInterfacesRefused(t *testing.T) {
-	for args, want := range map[string]string{
-		"stats":                            errNoInterface.Error(),
-		"count":                            errNoInterface.Error(),
-		"latency":                          errNoInterface.Error(),
-		"stats --listen :0 --action drop":  "--action drop needs a named interface: add -i NAME",
-		"count --listen :0 --program lb":   "--program needs a named interface: add -i NAME",
-		"latency --listen :0 --builtin":    "--builtin needs a named interface: add -i NAME",
-		"latency --listen :0 --program lb": "--program needs a named interface: add -i NAME",
-	} {
-		root := NewRoot()
-		root.SetArgs(strings.Fields(args))
-		if err := root.Execute(); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", args, err, want)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package cli
+package counters
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 // closes those of an interface that has gone, whose metrics then end. It belongs to the goroutine
 // of its run.
 type discovery[S any] struct {
-	open     []opener[S]
+	open     []Opener[S]
 	registry *prometheus.Registry
 	list     func() ([]xdp.Interface, error)
 	refused  map[int]refusedInterface // by index
@@ -35,7 +35,7 @@ type refusedInterface struct {
 // before.
 const refusedFor = time.Minute
 
-func newDiscovery[S any](registry *prometheus.Registry, open ...opener[S]) *discovery[S] {
+func newDiscovery[S any](registry *prometheus.Registry, open ...Opener[S]) *discovery[S] {
 	return &discovery[S]{open: open, registry: registry, list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
 }
 
@@ -101,14 +101,14 @@ func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
 	}
 	delete(d.refused, ifi.Index)
 	for _, c := range newCounted(opened...) {
-		c.index, c.name, c.collector = ifi.Index, ifi.Name, metrics.NewCollector(c.Read, c.metrics)
+		c.index, c.name, c.collector = ifi.Index, ifi.Name, metrics.NewCollector(c.Read, c.Metrics)
 		if err := d.registry.Register(c.collector); err != nil {
 			r.tell(fmt.Sprintf("%s is not exported: %v", ifi.Name, errors.Join(err, c.Close())))
 			d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
 			continue
 		}
 		r.counted = append(r.counted, c)
-		r.tell(fmt.Sprintf("listening on %v", c.counters))
+		r.tell(fmt.Sprintf("listening on %v", c.Counters))
 	}
 }
 

@@ -1,4 +1,6 @@
-package cli
+// Package counters is what the commands have in common that count in the kernel: it opens counters,
+// reads them in intervals, prints and exports them, and follows what they count.
+package counters
 
 import (
 	"bytes"
@@ -18,18 +20,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// counters are the attached counters of one command, and how the command shows them. S is a
+// Counters are the attached counters of one command, and how the command shows them. S is a
 // snapshot of them, a type of internal/meter. It is cumulative since the counters were opened, and
 // its zero value means that nothing was counted. All rates come from two snapshots, so that the
 // kernel's counters need not be reset and several readers do not disturb each other.
-type counters[S any] struct {
-	openMeter[S]
-	newReport func(meter.Interval[S]) report
-	metrics   metrics.Set[S]
+type Counters[S any] struct {
+	Meter[S]
+	NewReport func(meter.Interval[S]) Report
+	Metrics   metrics.Set[S]
 }
 
-// An openMeter is one of internal/meter's types.
-type openMeter[S any] interface {
+// A Meter is one of internal/meter's types.
+type Meter[S any] interface {
 	// String is the title of a table: what is counted and how, "rx0, XDP native".
 	String() string
 	// Began returns when counting began.
@@ -46,14 +48,14 @@ type openMeter[S any] interface {
 	Close() error
 }
 
-// An opener begins to count on an interface, or with "" for all interfaces together.
-type opener[S any] func(iface string) (*counters[S], error)
+// An Opener begins to count on an interface, or with "" for all interfaces together.
+type Opener[S any] func(iface string) (*Counters[S], error)
 
-// runCounters runs a counter command, from the check of its privileges to its totals. It calls each
-// opener for each interface when everything else is ready, so that nothing is attached if something
+// Run runs a counter command, from the check of its privileges to its totals. It calls each
+// Opener for each interface when everything else is ready, so that nothing is attached if something
 // else is wrong. If no interface is named, the command counts on all interfaces that exist at any
 // time.
-func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, open ...opener[S]) (err error) {
+func Run[S any](o *Options, g frame.Guard, interfaces []string, open ...Opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, o
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
-	if err := sandbox.EnterCounters(o.keep, o.listen != "", needs); err != nil {
+	if err := sandbox.EnterCounters(o.Keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	registry := metrics.NewRegistry(collectors(all)...)
@@ -108,7 +110,7 @@ func runCounters[S any](o *counterOptions, g frame.Guard, interfaces []string, o
 }
 
 // capabilitiesOf returns the capabilities that the counters need to follow programs and to close.
-func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
+func capabilitiesOf[S any](all []*Counters[S]) (needs []int) {
 	for _, c := range all {
 		needs = append(needs, c.Capabilities()...)
 	}
@@ -116,7 +118,7 @@ func capabilitiesOf[S any](all []*counters[S]) (needs []int) {
 }
 
 // openCounters opens the counters of all interfaces, or none.
-func openCounters[S any](interfaces []string, open []opener[S]) (all []*counters[S], err error) {
+func openCounters[S any](interfaces []string, open []Opener[S]) (all []*Counters[S], err error) {
 	if err := checkDistinct(interfaces); err != nil {
 		return nil, err
 	}
@@ -132,7 +134,7 @@ func openCounters[S any](interfaces []string, open []opener[S]) (all []*counters
 }
 
 // openOne opens all counters of one interface, or none.
-func openOne[S any](iface string, open []opener[S]) (all []*counters[S], err error) {
+func openOne[S any](iface string, open []Opener[S]) (all []*Counters[S], err error) {
 	for _, f := range open {
 		c, err := f(iface)
 		if err != nil {
@@ -163,14 +165,14 @@ func checkDistinct(interfaces []string) error {
 	return nil
 }
 
-func collectors[S any](all []*counters[S]) (list []prometheus.Collector) {
+func collectors[S any](all []*Counters[S]) (list []prometheus.Collector) {
 	for _, c := range all {
-		list = append(list, metrics.NewCollector(c.Read, c.metrics))
+		list = append(list, metrics.NewCollector(c.Read, c.Metrics))
 	}
 	return list
 }
 
-func closeCounters[S any](all []*counters[S]) error {
+func closeCounters[S any](all []*Counters[S]) error {
 	var errs []error
 	for _, c := range all {
 		errs = append(errs, c.Close())
@@ -178,14 +180,14 @@ func closeCounters[S any](all []*counters[S]) error {
 	return errors.Join(errs...)
 }
 
-// block is the table of one interval under its title.
-func (c *counters[S]) block(when string, i meter.Interval[S]) []byte {
+// Block is the table of one interval under its title.
+func (c *Counters[S]) Block(when string, i meter.Interval[S]) []byte {
 	var b bytes.Buffer
 	over := fmt.Sprintf("over %.3f s", i.Took.Seconds())
 	if i.Took != i.Elapsed {
 		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
 	}
 	fmt.Fprintln(&b, frame.Shorten(escape.Text(fmt.Sprintf("%s  %v, %s", when, c, over)), frame.MaxColumns))
-	c.newReport(i).writeTable(&b)
+	c.NewReport(i).WriteTable(&b)
 	return b.Bytes()
 }

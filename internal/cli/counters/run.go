@@ -1,4 +1,4 @@
-package cli
+package counters
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// lookInterval is how often a counter command checks that the counted programs and interfaces still
+// LookInterval is how often a counter command checks that the counted programs and interfaces still
 // exist.
-const lookInterval = time.Second
+const LookInterval = time.Second
 
 // A counterRun prints a report of all counters for each interval.
 type counterRun[S any] struct {
-	o        *counterOptions
+	o        *Options
 	counted  []*counted[S]
 	out      io.Writer
 	messages io.Writer
@@ -40,7 +40,7 @@ func (r *counterRun[S]) tell(message string) {
 // counted are the counters of one interface, what was last read from them, and what was printed
 // about them.
 type counted[S any] struct {
-	*counters[S]
+	*Counters[S]
 	last  meter.Interval[S]
 	said  string
 	ended error // why counting has ended; nil = it goes on
@@ -51,18 +51,18 @@ type counted[S any] struct {
 	collector *metrics.Collector[S]
 }
 
-func newCounted[S any](all ...*counters[S]) (list []*counted[S]) {
+func newCounted[S any](all ...*Counters[S]) (list []*counted[S]) {
 	for _, c := range all {
-		list = append(list, &counted[S]{counters: c})
+		list = append(list, &counted[S]{Counters: c})
 	}
 	return list
 }
 
 // run returns nil if the end was asked for.
 func (r *counterRun[S]) run(ctx context.Context) error {
-	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
+	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
-	tick, look := time.NewTicker(r.o.interval), time.NewTicker(lookInterval)
+	tick, look := time.NewTicker(r.o.interval), time.NewTicker(LookInterval)
 	defer tick.Stop()
 	defer look.Stop()
 	for n := uint64(0); r.o.count == 0 || n < r.o.count; {
@@ -130,7 +130,7 @@ func (r *counterRun[S]) look() (counting bool) {
 func (r *counterRun[S]) end() error {
 	err := r.read()
 	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came together with the end
-	if err == nil && (r.o.json || whole) {
+	if err == nil && (r.o.JSON || whole) {
 		err = r.print()
 	}
 	if closing := r.close(); closing != nil {
@@ -171,7 +171,7 @@ func (r *counterRun[S]) print() error {
 	switch {
 	case r.o.quiet:
 		return nil
-	case r.o.json:
+	case r.o.JSON:
 		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last })
 	}
 	var block []byte
@@ -181,7 +181,7 @@ func (r *counterRun[S]) print() error {
 		}
 	}
 	for _, c := range r.counted {
-		block = append(block, c.block(c.last.End.Format("15:04:05.000"), c.last)...)
+		block = append(block, c.Block(c.last.End.Format("15:04:05.000"), c.last)...)
 		if r.screen == nil {
 			block = append(block, '\n')
 		}
@@ -196,7 +196,7 @@ func (r *counterRun[S]) print() error {
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
 	e := json.NewEncoder(r.out)
 	for _, c := range r.counted {
-		if err := e.Encode(c.newReport(of(c)).object()); err != nil {
+		if err := e.Encode(c.NewReport(of(c)).Object()); err != nil {
 			return frame.ExplainPrint(err)
 		}
 	}
@@ -206,10 +206,10 @@ func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) err
 // printTotals shows the whole run as one interval. JSON objects already have these numbers, unless
 // none was printed.
 func (r *counterRun[S]) printTotals() error {
-	if r.o.json && !r.o.quiet {
+	if r.o.JSON && !r.o.quiet {
 		return nil
 	}
-	if r.o.json {
+	if r.o.JSON {
 		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
 	}
 	var block []byte
@@ -217,7 +217,7 @@ func (r *counterRun[S]) printTotals() error {
 		if r.screen != nil || i > 0 {
 			block = append(block, '\n')
 		}
-		block = append(block, c.block("total", c.last.Whole())...)
+		block = append(block, c.Block("total", c.last.Whole())...)
 	}
 	_, err := r.out.Write(block)
 	return frame.ExplainPrint(err)

@@ -1,4 +1,4 @@
-package cli
+package counters
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,12 +59,12 @@ func (m *fakeMeter) Follow() (string, error) {
 	return m.follow()
 }
 
-// counters is the fakeMeter as a command hands it to runCounters.
-func (m *fakeMeter) counters() *counters[uint64] {
-	return &counters[uint64]{
-		openMeter: m,
-		newReport: func(i meter.Interval[uint64]) report { return fakeReport(i) },
-		metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
+// Counters is the fakeMeter as a command hands it to Run.
+func (m *fakeMeter) counters() *Counters[uint64] {
+	return &Counters[uint64]{
+		Meter:     m,
+		NewReport: func(i meter.Interval[uint64]) Report { return fakeReport(i) },
+		Metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
 			Name: "xdpcap_fake_total", Help: "Looks, by ten.",
 			Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },
 		}}},
@@ -72,18 +73,18 @@ func (m *fakeMeter) counters() *counters[uint64] {
 
 type fakeReport meter.Interval[uint64]
 
-func (r fakeReport) writeTable(w io.Writer) {
+func (r fakeReport) WriteTable(w io.Writer) {
 	fmt.Fprintln(w, r.Now, r.Now-r.Before, meter.PerSecond(r.Before, r.Now, r.Took))
 }
 
-func (r fakeReport) object() any {
+func (r fakeReport) Object() any {
 	return struct {
-		intervalKeys
+		IntervalKeys
 		Value uint64 `json:"value"`
-	}{newIntervalKeys(meter.Interval[uint64](r)), r.Now}
+	}{NewIntervalKeys(meter.Interval[uint64](r)), r.Now}
 }
 
-func runFake(ctx context.Context, o counterOptions, m *fakeMeter, scr *frame.Screen) (string, error) {
+func runFake(ctx context.Context, o Options, m *fakeMeter, scr *frame.Screen) (string, error) {
 	var out bytes.Buffer
 	if m.began.IsZero() {
 		m.began = time.Now()
@@ -99,7 +100,7 @@ func TestCountersBlocks(t *testing.T) {
 	time.Local = time.UTC // the clock of synctest begins at midnight UTC
 	defer func() { time.Local = zone }()
 	synctest.Test(t, func(t *testing.T) {
-		got, err := runFake(t.Context(), counterOptions{interval: 2 * time.Second, count: 2}, &fakeMeter{}, nil)
+		got, err := runFake(t.Context(), Options{interval: 2 * time.Second, count: 2}, &fakeMeter{}, nil)
 		want := "00:00:02.000  fake0, over 2.000 s\n10 10 5\n\n" +
 			"00:00:04.000  fake0, rates over 2.000 s, totals over 4.000 s\n20 10 5\n\n" +
 			"total  fake0, over 4.000 s\n20 20 5\n"
@@ -115,7 +116,7 @@ func TestCountersJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
-		got, err := runFake(ctx, counterOptions{interval: time.Second, json: true}, &fakeMeter{}, nil)
+		got, err := runFake(ctx, Options{interval: time.Second, JSON: true}, &fakeMeter{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestCountersJSON(t *testing.T) {
 func TestCountersError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		if _, err := runFake(t.Context(), counterOptions{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
+		if _, err := runFake(t.Context(), Options{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 	})
@@ -158,7 +159,7 @@ func TestCountersEnd(t *testing.T) {
 				}
 				return "", gone
 			}
-			got, err := runFake(t.Context(), counterOptions{interval: time.Hour, json: asJSON}, m, nil)
+			got, err := runFake(t.Context(), Options{interval: time.Hour, JSON: asJSON}, m, nil)
 			want := "total  fake0, over 90.000 s\n10 10 "
 			if asJSON {
 				want = `"interval_s":90,"elapsed_s":90,"value":10}`
@@ -175,7 +176,7 @@ func TestCountersEnd(t *testing.T) {
 func TestCountersOneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var messages, out bytes.Buffer
-		var all []*counters[uint64]
+		var all []*Counters[uint64]
 		for i := range 3 {
 			m := &fakeMeter{name: fmt.Sprintf("fake%d", i), began: time.Now()}
 			m.follow = func() (string, error) {
@@ -186,7 +187,7 @@ func TestCountersOneEnds(t *testing.T) {
 			}
 			all = append(all, m.counters())
 		}
-		r := &counterRun[uint64]{o: &counterOptions{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
+		r := &counterRun[uint64]{o: &Options{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
 		err := r.run(t.Context())
 		if want := "fake0 has ended\nfake1 has ended\nfake2 has ended"; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -215,12 +216,12 @@ func TestCountersWait(t *testing.T) {
 				return "rx0 runs b (id 2) in place of a (id 1)", nil
 			}
 		}
-		if _, err := runFake(t.Context(), counterOptions{interval: time.Hour}, m, nil); !errors.Is(err, meter.ErrNotCounting) {
+		if _, err := runFake(t.Context(), Options{interval: time.Hour}, m, nil); !errors.Is(err, meter.ErrNotCounting) {
 			t.Error(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if _, err := runFake(ctx, counterOptions{interval: time.Hour, listen: ":9432"}, m, nil); err != nil {
+		if _, err := runFake(ctx, Options{interval: time.Hour, listen: ":9432"}, m, nil); err != nil {
 			t.Error(err)
 		}
 		want := "xdpcap: a (id 1) does not run on rx0 any more: waiting for a program\n" +
@@ -236,7 +237,7 @@ func TestCountersClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
 		time.Sleep(3 * time.Second)
-		got, err := runFake(t.Context(), counterOptions{interval: time.Second, count: 1, json: true}, m, nil)
+		got, err := runFake(t.Context(), Options{interval: time.Second, count: 1, JSON: true}, m, nil)
 		if err != nil || !strings.Contains(got, `"interval_s":4,"elapsed_s":4,`) {
 			t.Errorf("%v: %s", err, got)
 		}
@@ -281,7 +282,7 @@ func TestCountersNotes(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
 		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
 		s := &frame.Screen{Size: func() (int, int, error) { return 80, 24, nil }}
-		r := &counterRun[uint64]{o: &counterOptions{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counters()),
+		r := &counterRun[uint64]{o: &Options{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counters()),
 			out: &out, messages: &messages, screen: s}
 		r.tell("metrics at nowhere")
 		if err := r.run(t.Context()); err != nil {
@@ -302,28 +303,37 @@ func TestCountersNotes(t *testing.T) {
 // everything that was counted.
 func TestCountersDuration(t *testing.T) {
 	for _, test := range []struct {
-		o      counterOptions
+		o      Options
 		blocks int
 		total  string
 	}{
-		{counterOptions{}, 3, "total  fake0, over 3.000 s\n30 30 10\n"},
-		{counterOptions{json: true}, 3, `"interval_s":1,"elapsed_s":3,"value":30}` + "\n"},
-		{counterOptions{quiet: true}, 0, "total  fake0, over 3.000 s\n10 10 3.3333333333333335\n"},
-		{counterOptions{quiet: true, json: true}, 1, `"interval_s":3,"elapsed_s":3,"value":10}` + "\n"},
+		{Options{}, 3, "total  fake0, over 3.000 s\n30 30 10\n"},
+		{Options{JSON: true}, 3, `"interval_s":1,"elapsed_s":3,"value":30}` + "\n"},
+		{Options{quiet: true}, 0, "total  fake0, over 3.000 s\n10 10 3.3333333333333335\n"},
+		{Options{quiet: true, JSON: true}, 1, `"interval_s":3,"elapsed_s":3,"value":10}` + "\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			test.o.interval, test.o.duration = time.Second, 3*time.Second
+			test.o.interval, test.o.Duration = time.Second, 3*time.Second
 			if test.o.quiet {
 				test.o.interval = time.Hour
 			}
 			got, err := runFake(t.Context(), test.o, &fakeMeter{}, nil)
 			blocks := strings.Count(got, "\n\n")
-			if test.o.json {
+			if test.o.JSON {
 				blocks = strings.Count(got, "\n")
 			}
 			if err != nil || blocks != test.blocks || !strings.HasSuffix(got, test.total) {
 				t.Errorf("%+v: %v, %d blocks, want %d, and at the end %s:\n%s", test.o, err, blocks, test.blocks, test.total, got)
 			}
 		})
+	}
+}
+
+// A title is cut, whatever the names in it are.
+func TestTitleWidth(t *testing.T) {
+	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counters()
+	title, _, _ := strings.Cut(string(c.Block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
+	if n := utf8.RuneCountInString(title); n != frame.MaxColumns {
+		t.Errorf("%d columns: %s", n, title)
 	}
 }

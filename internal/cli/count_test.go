@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func flowOf(class meter.Class, from, to string) meter.Flow {
+	return meter.Flow{Class: class, Source: netip.MustParseAddrPort(from), Destination: netip.MustParseAddrPort(to)}
+}
+
+var (
+	oldFlow   = flowOf(meter.IPv4(6), "192.0.2.1:40001", "192.0.2.2:443")
+	wideFlow  = flowOf(meter.IPv6(60), "[2001:db8:1111:2222:3333:4444:5555:6666]:65535", "[2001:db8:1111:2222:3333:4444:5555:7777]:65535")
+	quietFlow = flowOf(meter.IPv4(1), "192.0.2.1:0", "192.0.2.2:0")
+	reborn    = flowOf(meter.IPv4(17), "192.0.2.1:5", "192.0.2.2:6")
+)
+
+// flowsOf is a table of one CPU with one bucket.
+func flowsOf(entries ...meter.FlowEntry) [][]meter.FlowBucket {
+	return [][]meter.FlowBucket{{{Entries: entries}}}
+}
+
+func protocolCounts(scale uint64) meter.ProtocolCounts {
+	tally := func(n uint64) meter.Tally { return meter.Tally{Packets: n * scale, Bytes: 100 * n * scale} }
+	two := func(n uint64) []meter.Tally { return []meter.Tally{tally(n), tally(2 * n)} }
+	c := meter.ProtocolCounts{
+		Classes: map[meter.Class][]meter.Tally{
+			meter.IPv4(6):           two(100),
+			meter.IPv6(17):          two(50),
+			meter.IPv4(200):         two(7),
+			meter.EtherType(0x0806): two(3),
+			meter.EtherType(0x88b5): two(2),
+			meter.Truncated:         two(1),
+		},
+		Flows: flowsOf(
+			meter.FlowEntry{Flow: oldFlow, Verdict: meter.NoVerdict, Counted: tally(10)},
+			meter.FlowEntry{Flow: wideFlow, Verdict: meter.NoVerdict, Counted: tally(2000)},
+			meter.FlowEntry{Flow: quietFlow, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 5, Bytes: 500}},
+		),
+		Overflow: meter.FlowOverflow{Flows: 2 * scale, Tally: tally(4), Most: tally(1)},
+	}
+	for i := range c.Sizes {
+		c.Sizes[i] = tally(uint64(i) * 10)
+	}
+	return c
+}
+
+func widestProtocols() meter.ProtocolCounts {
+	perCPU := make([]meter.Tally, 1000)
+	perCPU[999] = meter.Tally{Packets: countertest.Most, Bytes: countertest.Most}
+	c := meter.ProtocolCounts{Classes: map[meter.Class][]meter.Tally{meter.EtherType(0x8863): perCPU}}
+	c.Sizes[5] = meter.Tally{Packets: countertest.Most, Bytes: countertest.Most}
+	// Nearly a terabit per second.
+	all := meter.Tally{Packets: countertest.Most, Bytes: 2.4e11}
+	c.Flows = flowsOf(meter.FlowEntry{Flow: wideFlow, Verdict: xdp.Redirect, Counted: all, Error: all})
+	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: countertest.Most}, Most: meter.Tally{Packets: countertest.Most, Bytes: countertest.Most}}
+	return c
+}
+
+func TestCountTables(t *testing.T) {
+	// A flow that had to make room and came back.
+	before, now := protocolCounts(10), protocolCounts(30)
+	gone := meter.Tally{Packets: 100, Bytes: 1e9}
+	addEntry := func(c meter.ProtocolCounts, e meter.FlowEntry) {
+		c.Flows[0][0].Entries = append(c.Flows[0][0].Entries, e)
+	}
+	addEntry(before, meter.FlowEntry{Flow: reborn, Verdict: meter.NoVerdict, Counted: gone})
+	addEntry(now, meter.FlowEntry{Flow: reborn, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 2, Bytes: 1200}, Error: gone})
+	decided := protocolCounts(20)
+	for i := range decided.Flows[0][0].Entries {
+		decided.Flows[0][0].Entries[i].Verdict = xdp.Verdict(i)
+	}
+	traced := &xdp.Program{ID: 7, Name: "firewall"}
+	everything := countOptions{sizes: true, flows: 3, Options: counters.Options{PerCPU: true}}
+	for _, test := range []struct {
+		name     string
+		interval meter.Interval[meter.ProtocolCounts]
+		o        countOptions
+		traced   *xdp.Program
+	}{
+		{"count", countertest.IntervalOf(before, now), countOptions{}, nil},
+		{"count-all", countertest.IntervalOf(before, now), everything, nil},
+		{"count-verdicts", countertest.IntervalOf(meter.ProtocolCounts{}, decided), countOptions{flows: 3, verdicts: []xdp.Verdict{xdp.Aborted, xdp.Drop, xdp.Pass}}, traced},
+		{"count-nothing", countertest.IntervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything, nil},
+		{"count-widest", countertest.IntervalOf(meter.ProtocolCounts{}, widestProtocols()), everything, traced},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			countertest.CheckReport(t, test.name, newCountReport(&test.o, capture.In, "rx0", test.traced, test.interval))
+		})
+	}
+}
+
+func TestCountMetrics(t *testing.T) {
+	for _, perCPU := range []bool{false, true} {
+		o := countOptions{sizes: true, flows: 5, Options: counters.Options{PerCPU: perCPU}}
+		countertest.CheckMetrics(t, protocolCounts(2), countMetrics(&o, capture.In, "rx0"))
+	}
+}

@@ -1,0 +1,58 @@
+package counters
+
+import (
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Report is what a counter command prints for one interval, in one of two forms.
+type Report interface {
+	WriteTable(w io.Writer) // whole lines of at most maxColumns
+	Object() any            // one object: embed IntervalKeys
+}
+
+// IntervalKeys are the keys that the JSON objects of all counter commands have.
+type IntervalKeys struct {
+	Time     time.Time `json:"time"`       // end of the interval
+	Interval float64   `json:"interval_s"` // the time of the rates, in seconds
+	Elapsed  float64   `json:"elapsed_s"`  // the time of the cumulative counters, in seconds
+}
+
+// NewIntervalKeys are the keys of an interval.
+func NewIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {
+	return IntervalKeys{Time: i.End.UTC(), Interval: i.Took.Seconds(), Elapsed: i.Elapsed.Seconds()}
+}
+
+// A Rate is a meter.Rate with the keys of JSON objects.
+type Rate struct {
+	Packets uint64  `json:"packets"`
+	Bytes   uint64  `json:"bytes"`
+	PPS     float64 `json:"packets_per_s"`
+	BPS     float64 `json:"bits_per_s"`
+}
+
+// NewRate is a rate with the keys of JSON objects.
+func NewRate(r meter.Rate) Rate { return Rate{r.Packets, r.Bytes, r.PacketsPerSecond, r.BitsPerSecond} }
+
+// RateColumns are the titles of cells.
+var RateColumns = []string{"PACKETS", "BYTES", "PACKETS/S", "BIT/S"}
+
+func (r Rate) cells() []string {
+	return []string{
+		strconv.FormatUint(r.Packets, 10),
+		strconv.FormatUint(r.Bytes, 10),
+		frame.Scaled(r.PPS),
+		frame.Scaled(r.BPS),
+	}
+}
+
+// Row is a line of a table: the names, then the cells.
+func (r Rate) Row(names ...string) []string { return append(names, r.cells()...) }
+
+// VerdictName is how tables, objects and metrics call the verdict of a slot.
+func VerdictName(slot int) string { return xdp.Verdict(slot).SlotName() }

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+func actionCounts(scale uint64) meter.ActionCounts {
+	c := make(meter.ActionCounts, 3) // two queues and the one for all others
+	for q := range c {
+		c[q] = make([]meter.VerdictTallies, 2)
+		for cpu := range c[q] {
+			for v := range c[q][cpu] {
+				n := scale * uint64(v+10*cpu+100*q)
+				c[q][cpu][v] = meter.Tally{Packets: n, Bytes: 64 * n}
+			}
+		}
+	}
+	return c
+}
+
+func widestActions() meter.ActionCounts {
+	c := meter.ActionCounts{make([]meter.VerdictTallies, 100)}
+	for cpu := range c[0] {
+		c[0][cpu][xdp.UnknownVerdict] = meter.Tally{Packets: countertest.Most / 100, Bytes: countertest.Most / 100}
+	}
+	return c
+}
+
+func TestStatsTables(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		interval meter.Interval[meter.ActionCounts]
+		o        statsOptions
+	}{
+		{"stats", countertest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), statsOptions{}},
+		{"stats-all", countertest.IntervalOf(actionCounts(1), actionCounts(3)), statsOptions{perQueue: true, Options: counters.Options{PerCPU: true}}},
+		{"stats-nothing", countertest.IntervalOf[meter.ActionCounts](nil, nil), statsOptions{perQueue: true, Options: counters.Options{PerCPU: true}}},
+		{"stats-widest", countertest.IntervalOf(nil, widestActions()), statsOptions{Options: counters.Options{PerCPU: true}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newStatsReport(&test.o, "rx0", test.interval)
+			countertest.CheckReport(t, test.name, r)
+		})
+	}
+}
+
+// However the labels divide the packets, the sum over all of them is what was counted.
+func TestMetricValues(t *testing.T) {
+	for _, o := range []statsOptions{
+		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
+	} {
+		families, err := countertest.Linted(t, actionCounts(2), statsMetrics(&o, "rx0")).Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		drops := 0.0
+		for _, f := range families {
+			for _, metric := range f.GetMetric() {
+				for _, l := range metric.GetLabel() {
+					if f.GetName() == "xdpcap_verdict_packets_total" && l.GetName() == "verdict" && l.GetValue() == "drop" {
+						drops += metric.GetCounter().GetValue()
+					}
+				}
+			}
+		}
+		if want := actionCounts(2).Total()[xdp.Drop].Packets; drops != float64(want) {
+			t.Errorf("%+v: %v drops, want %d", o, drops, want)
+		}
+	}
+}
+
+// Of many queues and CPUs, those that have seen no packet are not exported.
+func TestMetricsWithoutZeros(t *testing.T) {
+	const cpus = 64
+	c := meter.ActionCounts{make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus)}
+	c[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
+	for _, perCPU := range []bool{false, true} {
+		for _, perQueue := range []bool{false, true} {
+			o := statsOptions{perQueue: perQueue, Options: counters.Options{PerCPU: perCPU}}
+			families, err := countertest.Linted(t, c, statsMetrics(&o, "rx0")).Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if n := len(f.GetMetric()); n != xdp.VerdictSlots {
+					t.Errorf("per CPU %v, per queue %v: %d of %s, want one for each verdict", perCPU, perQueue, n, f.GetName())
+				}
+			}
+		}
+	}
+}
+
+// --action takes the verdicts' names, as the kernel and others write them, and no number.
+func TestParseAction(t *testing.T) {
+	for name, want := range map[string]xdp.Verdict{
+		"pass": xdp.Pass, "xdp_pass": xdp.Pass, "drop": xdp.Drop, "XDP_DROP": xdp.Drop, "xdp_drop": xdp.Drop,
+		"abort": xdp.Aborted, "aborted": xdp.Aborted, "xdp_abort": xdp.Aborted, "XDP_ABORTED": xdp.Aborted,
+	} {
+		if got, err := parseAction(name); got != want || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", "tx", "1", "xdp_"} {
+		if got, err := parseAction(name); err == nil {
+			t.Errorf("%q was taken as %v", name, got)
+		}
+	}
+}
+
+func TestStatsMetrics(t *testing.T) {
+	for _, o := range []statsOptions{
+		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
+	} {
+		countertest.CheckMetrics(t, actionCounts(2), statsMetrics(&o, "rx0"))
+	}
+}
