@@ -3,18 +3,19 @@ package main_test
 import (
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
 
 // What --json prints.
 type (
 	AccountKeys   = cli.AccountKeys
 	CompanionKeys = cli.CompanionKeys
-	VerdictRates  = cli.VerdictRates
+	VerdictRates  = stats.VerdictRates
 	EventCase     = cli.EventCase
 	summary       = cli.Summary
 	sourceSummary = cli.SourceSummary
 	outputSummary = cli.OutputSummary
-	statsReport   = cli.StatsReport
+	statsReport   = stats.Report
 	countReport   = cli.CountReport
 	flowOverflow  = cli.FlowOverflow
 	monitorReport = cli.MonitorReport

@@ -15,6 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/man"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
+	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
@@ -93,7 +94,7 @@ func newRoot(files settings.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(newStats(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), interfaces.New(), probe.New())
+	cmd.AddCommand(stats.New(), newCount(), newBench(), newMonitor(), newLatency(), newRead(), interfaces.New(), probe.New())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -81,13 +82,7 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 	if last != nil {
 		exit.Last = append(exit.Last, last)
 	}
-	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, counters.Counters[meter.ProtocolCounts]{
-		Meter:   p,
-		Metrics: countMetrics(o, d, src.Name),
-		NewReport: func(i meter.Interval[meter.ProtocolCounts]) counters.Report {
-			return newCountReport(o, d, src.Name, p.Traced(), i)
-		},
-	}})
+	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, o.Counters(p, d, src.Name)})
 	return nil
 }
 
@@ -101,12 +96,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		exit.Last = append(exit.Last, counts)
-		o := &statsOptions{}
-		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, counters.Counters[meter.ActionCounts]{
-			Meter:     a,
-			Metrics:   statsMetrics(o, src.Name),
-			NewReport: func(i meter.Interval[meter.ActionCounts]) counters.Report { return newStatsReport(o, src.Name, i) },
-		}})
+		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(stats.Options).Counters(a, src.Name)})
 	}
 	if c.options.latency {
 		m, enters, exits, err := meter.EmbedLatency(src.Name, program)
@@ -114,12 +104,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
-		l := &latency{Latency: m, method: byTrace}
-		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, counters.Counters[meter.LatencyCounts]{
-			Meter:     l,
-			Metrics:   latencyMetrics(src.Name),
-			NewReport: func(i meter.Interval[meter.LatencyCounts]) counters.Report { return newLatencyReport(l, i) },
-		}})
+		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, Traced(m, src.Name)})
 	}
 	return nil
 }
@@ -127,7 +112,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 // A companionOf has counters of one type at a source.
 type companionOf[S any] struct {
 	source capture.Source
-	counters.Counters[S]
+	*counters.Counters[S]
 }
 
 // String is the title of the counters' table.
@@ -193,14 +178,14 @@ func (c *companions) reports() (all companionReports, err error) {
 // CompanionKeys are the counters in a capture's object: an object for each interface and direction,
 // with the keys of the command.
 type CompanionKeys struct {
-	Stats   []*statsReport   `json:"stats,omitempty"`
+	Stats   []*stats.Report  `json:"stats,omitempty"`
 	Count   []*countReport   `json:"count,omitempty"`
 	Latency []*latencyReport `json:"latency,omitempty"`
 }
 
 func (k *CompanionKeys) add(r counters.Report) {
 	switch r := r.(type) {
-	case *statsReport:
+	case *stats.Report:
 		k.Stats = append(k.Stats, r)
 	case *countReport:
 		k.Count = append(k.Count, r)
@@ -226,8 +211,8 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		var k CompanionKeys
 		k.add(r)
 		text, err := json.Marshal(k)
-		if count, ok := r.(*countReport); ok && len(text) > maxComment {
-			count.Protocols, count.Flows = []protocolRate{}, nil
+		if long, ok := r.(*countReport); ok && len(text) > maxComment {
+			long.Protocols, long.Flows = []protocolRate{}, nil
 			text, err = json.Marshal(k)
 		}
 		if err == nil {

@@ -117,13 +117,19 @@ func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOpti
 	if err != nil {
 		return nil, err
 	}
+	return o.Counters(p, d, p.Interface().Name), nil
+}
+
+// Counters are opened counters of one direction of an interface, as the command prints and exports
+// them.
+func (o *countOptions) Counters(p *meter.Protocols, d capture.Direction, iface string) *counters.Counters[meter.ProtocolCounts] {
 	return &counters.Counters[meter.ProtocolCounts]{
 		Meter:   p,
-		Metrics: countMetrics(o, d, p.Interface().Name),
+		Metrics: countMetrics(o, d, iface),
 		NewReport: func(i meter.Interval[meter.ProtocolCounts]) counters.Report {
-			return newCountReport(o, d, p.Interface().Name, p.Traced(), i)
+			return newCountReport(o, d, iface, p.Traced(), i)
 		},
-	}, nil
+	}
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.

@@ -140,12 +140,22 @@ func runLatency(o *latencyOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return &counters.Counters[meter.LatencyCounts]{
-			Meter:     l,
-			Metrics:   latencyMetrics(l.Interface().Name),
-			NewReport: func(i meter.Interval[meter.LatencyCounts]) counters.Report { return newLatencyReport(l, i) },
-		}, nil
+		return l.counters(l.Interface().Name), nil
 	})
+}
+
+// Traced are counters of an interface whose program is traced, as the command prints and exports
+// them, without what the probes cost.
+func Traced(m *meter.Latency, iface string) *counters.Counters[meter.LatencyCounts] {
+	return (&latency{Latency: m, method: byTrace}).counters(iface)
+}
+
+func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts] {
+	return &counters.Counters[meter.LatencyCounts]{
+		Meter:     l,
+		Metrics:   latencyMetrics(iface),
+		NewReport: func(i meter.Interval[meter.LatencyCounts]) counters.Report { return newLatencyReport(l, i) },
+	}
 }
 
 // dropGuard is the guard for --drop.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
@@ -28,10 +29,10 @@ func typesOf[S any](m metrics.Set[S], types map[string]string) {
 func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
-	typesOf(statsMetrics(&statsOptions{}, "rx0"), types)
-	typesOf(countMetrics(&countOptions{sizes: true, flows: 5}, capture.In, "rx0"), types)
+	typesOf(new(stats.Options).Counters(nil, "rx0").Metrics, types)
+	typesOf((&countOptions{sizes: true, flows: 5}).Counters(nil, capture.In, "rx0").Metrics, types)
 	typesOf(monitorMetrics(&monitor{o: &monitorOptions{}}), types)
-	typesOf(latencyMetrics("rx0"), types)
+	typesOf(Traced(nil, "rx0").Metrics, types)
 	typesOf(runtimeMetrics("rx0"), types)
 	typesOf(captureMetrics(nil, capture.TransportRing, time.Now()), types)
 	return types

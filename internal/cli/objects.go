@@ -1,13 +1,14 @@
 package cli
 
-import "github.com/xdpcap/xdpcap/internal/cli/counters"
+import (
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+)
 
 // The objects that --json prints, by which others decode them.
 type (
 	Summary       = summary
 	SourceSummary = sourceSummary
 	OutputSummary = outputSummary
-	StatsReport   = statsReport
 	CountReport   = countReport
 	FlowOverflow  = flowOverflow
 	MonitorReport = monitorReport

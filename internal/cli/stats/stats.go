@@ -1,4 +1,5 @@
-package cli
+// Package stats is the command stats: packets and bytes per verdict of an XDP program.
+package stats
 
 import (
 	"fmt"
@@ -16,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// statsOptions are the flags of the command stats.
-type statsOptions struct {
+// Options are the flags of the command stats.
+type Options struct {
 	counters.Options
 	interfaces []string
 	program    string
@@ -38,8 +39,9 @@ const statsExamples = `  xdpcap stats -i eth0                          a table p
   xdpcap stats -i eth0 --listen :9432           for Prometheus, too
   xdpcap stats -q --listen :9432                for Prometheus alone, on all interfaces`
 
-func newStats() *cobra.Command {
-	var o statsOptions
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:     "stats -i interface [flags]",
 		Short:   "Count packets and bytes per XDP verdict",
@@ -58,7 +60,7 @@ func newStats() *cobra.Command {
 	return cmd
 }
 
-func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
+func (o *Options) whereFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
 	counters.ProgramVar(f, &o.program)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, give packets this `verdict`: pass, drop or abort")
@@ -68,11 +70,11 @@ func (o *statsOptions) whereFlags(f *pflag.FlagSet) {
 	f.Lookup("direction").Hidden = true // it changes nothing
 }
 
-func (o *statsOptions) whatFlags(f *pflag.FlagSet) {
+func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
 }
 
-func runStats(o *statsOptions) error {
+func runStats(o *Options) error {
 	options, err := o.actions()
 	if err != nil {
 		return err
@@ -95,18 +97,21 @@ func runStats(o *statsOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return &counters.Counters[meter.ActionCounts]{
-			Meter:   a,
-			Metrics: statsMetrics(o, a.Interface().Name),
-			NewReport: func(i meter.Interval[meter.ActionCounts]) counters.Report {
-				return newStatsReport(o, a.Interface().Name, i)
-			},
-		}, nil
+		return o.Counters(a, a.Interface().Name), nil
 	})
 }
 
+// Counters are opened counters of an interface, as the command prints and exports them.
+func (o *Options) Counters(a *meter.Actions, iface string) *counters.Counters[meter.ActionCounts] {
+	return &counters.Counters[meter.ActionCounts]{
+		Meter:     a,
+		Metrics:   statsMetrics(o, iface),
+		NewReport: func(i meter.Interval[meter.ActionCounts]) counters.Report { return newStatsReport(o, iface, i) },
+	}
+}
+
 // actions returns the flags as options of internal/meter, for any interface.
-func (o *statsOptions) actions() (a meter.ActionsOptions, err error) {
+func (o *Options) actions() (a meter.ActionsOptions, err error) {
 	a.Program = o.program
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
@@ -142,7 +147,7 @@ func parseAction(name string) (xdp.Verdict, error) {
 }
 
 // statsMetrics are labelled by verdict, and by what else is counted by itself.
-func statsMetrics(o *statsOptions, iface string) metrics.Set[meter.ActionCounts] {
+func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
 		labels = append(labels, "queue")
@@ -176,7 +181,7 @@ func statsMetrics(o *statsOptions, iface string) metrics.Set[meter.ActionCounts]
 
 // eachTally sends every tally of a snapshot with its labels. Queues and CPUs that have seen no
 // packet are left out, because there may be many of them.
-func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
+func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
 	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
 		if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
 			return
@@ -208,6 +213,7 @@ func (o *statsOptions) eachTally(c meter.ActionCounts, send func(t meter.Tally, 
 // verdictDirection is the value of -Q, which is about what has verdicts.
 type verdictDirection struct{}
 
+// String, Type and Set are pflag.Value's.
 func (verdictDirection) String() string { return capture.In.String() }
 func (verdictDirection) Type() string   { return "direction" }
 

@@ -1,4 +1,4 @@
-package cli
+package stats
 
 import (
 	"io"
@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// statsReport is what stats prints: as a table, or with --json as this object.
-type statsReport struct {
+// Report is what stats prints: as a table, or with --json as this object.
+type Report struct {
 	counters.IntervalKeys
 	Interface string `json:"interface"`
 	VerdictRates
@@ -19,6 +19,7 @@ type statsReport struct {
 	CPUs   []cpuRates   `json:"cpus,omitempty"`   // with --per-cpu
 }
 
+// VerdictRates are the rates of each verdict, and of all together.
 type VerdictRates struct {
 	Verdicts map[string]counters.Rate `json:"verdicts"` // by name
 	Total    counters.Rate            `json:"total"`
@@ -34,8 +35,8 @@ type cpuRates struct {
 	VerdictRates
 }
 
-func newStatsReport(o *statsOptions, iface string, i meter.Interval[meter.ActionCounts]) *statsReport {
-	r := &statsReport{IntervalKeys: counters.NewIntervalKeys(i), Interface: iface}
+func newStatsReport(o *Options, iface string, i meter.Interval[meter.ActionCounts]) *Report {
+	r := &Report{IntervalKeys: counters.NewIntervalKeys(i), Interface: iface}
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	if o.perQueue {
 		for q := range i.Now {
@@ -74,9 +75,11 @@ func queueName(c meter.ActionCounts, queue int) string {
 	return strconv.Itoa(queue)
 }
 
-func (r *statsReport) Object() any { return r }
+// Object is the report itself.
+func (r *Report) Object() any { return r }
 
-func (r *statsReport) WriteTable(w io.Writer) {
+// WriteTable prints the report as tables.
+func (r *Report) WriteTable(w io.Writer) {
 	var t frame.Table
 	t.Add(append([]string{"VERDICT"}, counters.RateColumns...)...)
 	for i := range (meter.VerdictTallies{}) {

@@ -1,4 +1,4 @@
-package cli
+package stats
 
 import (
 	"testing"
@@ -35,12 +35,12 @@ func TestStatsTables(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ActionCounts]
-		o        statsOptions
+		o        Options
 	}{
-		{"stats", countertest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), statsOptions{}},
-		{"stats-all", countertest.IntervalOf(actionCounts(1), actionCounts(3)), statsOptions{perQueue: true, Options: counters.Options{PerCPU: true}}},
-		{"stats-nothing", countertest.IntervalOf[meter.ActionCounts](nil, nil), statsOptions{perQueue: true, Options: counters.Options{PerCPU: true}}},
-		{"stats-widest", countertest.IntervalOf(nil, widestActions()), statsOptions{Options: counters.Options{PerCPU: true}}},
+		{"stats", countertest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), Options{}},
+		{"stats-all", countertest.IntervalOf(actionCounts(1), actionCounts(3)), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
+		{"stats-nothing", countertest.IntervalOf[meter.ActionCounts](nil, nil), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
+		{"stats-widest", countertest.IntervalOf(nil, widestActions()), Options{Options: counters.Options{PerCPU: true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newStatsReport(&test.o, "rx0", test.interval)
@@ -51,7 +51,7 @@ func TestStatsTables(t *testing.T) {
 
 // However the labels divide the packets, the sum over all of them is what was counted.
 func TestMetricValues(t *testing.T) {
-	for _, o := range []statsOptions{
+	for _, o := range []Options{
 		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
 	} {
 		families, err := countertest.Linted(t, actionCounts(2), statsMetrics(&o, "rx0")).Gather()
@@ -81,7 +81,7 @@ func TestMetricsWithoutZeros(t *testing.T) {
 	c[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
 	for _, perCPU := range []bool{false, true} {
 		for _, perQueue := range []bool{false, true} {
-			o := statsOptions{perQueue: perQueue, Options: counters.Options{PerCPU: perCPU}}
+			o := Options{perQueue: perQueue, Options: counters.Options{PerCPU: perCPU}}
 			families, err := countertest.Linted(t, c, statsMetrics(&o, "rx0")).Gather()
 			if err != nil {
 				t.Fatal(err)
@@ -113,7 +113,7 @@ func TestParseAction(t *testing.T) {
 }
 
 func TestStatsMetrics(t *testing.T) {
-	for _, o := range []statsOptions{
+	for _, o := range []Options{
 		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
 	} {
 		countertest.CheckMetrics(t, actionCounts(2), statsMetrics(&o, "rx0"))
