@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
@@ -16,8 +17,8 @@ type (
 	sourceSummary = cli.SourceSummary
 	outputSummary = cli.OutputSummary
 	statsReport   = stats.Report
-	countReport   = cli.CountReport
-	flowOverflow  = cli.FlowOverflow
+	countReport   = count.Report
+	flowOverflow  = count.FlowOverflow
 	monitorReport = cli.MonitorReport
 	recordLine    = cli.RecordLine
 	latencyReport = cli.LatencyReport
@@ -28,7 +29,7 @@ type (
 	interfaceKeys = interfaces.Keys
 	intervalKeys  = cli.IntervalKeys
 	rate          = cli.Rate
-	flowRate      = cli.FlowRate
+	flowRate      = count.FlowRate
 	flowKeys      = cli.FlowKeys
 	estimateKeys  = cli.EstimateKeys
 	sflowSummary  = cli.SFlowSummary

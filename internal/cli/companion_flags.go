@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -15,20 +16,22 @@ import (
 type companionOptions struct {
 	stats, latency bool
 	count          countFlag
-	countOptions   // sizes and flows
+	protocols      count.Options // sizes and flows
 }
 
 func (o *companionOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.stats, "stats", false, "count packets and bytes per verdict of the XDP program that runs there, like xdpcap stats")
 	f.Var(&o.count, "count", "count packets and bytes per protocol, like xdpcap count")
 	f.Lookup("count").NoOptDefVal = "true"
-	f.BoolVar(&o.sizes, "sizes", false, "also count packets by size; implies --count")
-	f.IntVar(&o.flows, "flows", 0, "also show the `N` flows with most bytes; implies --count")
+	f.BoolVar(&o.protocols.Sizes, "sizes", false, "also count packets by size; implies --count")
+	f.IntVar(&o.protocols.Flows, "flows", 0, "also show the `N` flows with most bytes; implies --count")
 	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency")
 }
 
 // counts says whether protocols are counted.
-func (o *companionOptions) counts() bool { return bool(o.count) || o.sizes || o.flows > 0 }
+func (o *companionOptions) counts() bool {
+	return bool(o.count) || o.protocols.Sizes || o.protocols.Flows > 0
+}
 
 // flagOfTraced is the flag that counts something which only a traced program has.
 func (o *companionOptions) flagOfTraced() string {
@@ -43,8 +46,8 @@ func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.
 // checkCompanions finds mistakes in the flags.
 func (c *captureOptions) checkCompanions() error {
 	o := &c.companions
-	if o.flows < 0 {
-		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	if o.protocols.Flows < 0 {
+		return fmt.Errorf("--flows %d: must be 0 or more", o.protocols.Flows)
 	}
 	if o.count && len(c.filter.words) > 0 && strings.Trim(c.filter.words[0], "0123456789") == "" {
 		return fmt.Errorf("--count %s: %w", c.filter.words[0], errCountsProtocols)

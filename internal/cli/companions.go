@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -71,9 +72,9 @@ func placeOf(src capture.Source) string { return src.Name + " " + src.Direction(
 
 // joinCount opens the counters of protocols.
 func (c *companions) joinCount(src capture.Source, with, exit *capture.Companions) error {
-	o, d := &c.options.countOptions, src.Direction()
+	o, d := &c.options.protocols, src.Direction()
 	p, first, last, err := meter.EmbedProtocols(meter.ProtocolsOptions{
-		Interface: src.Name, Sizes: o.sizes, Flows: o.flows > 0, Sent: d == capture.Out,
+		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out,
 	}, xdp.Program(src.Target))
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (c *companions) reports() (all companionReports, err error) {
 // with the keys of the command.
 type CompanionKeys struct {
 	Stats   []*stats.Report  `json:"stats,omitempty"`
-	Count   []*countReport   `json:"count,omitempty"`
+	Count   []*count.Report  `json:"count,omitempty"`
 	Latency []*latencyReport `json:"latency,omitempty"`
 }
 
@@ -187,7 +188,7 @@ func (k *CompanionKeys) add(r counters.Report) {
 	switch r := r.(type) {
 	case *stats.Report:
 		k.Stats = append(k.Stats, r)
-	case *countReport:
+	case *count.Report:
 		k.Count = append(k.Count, r)
 	case *latencyReport:
 		k.Latency = append(k.Latency, r)
@@ -211,8 +212,8 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		var k CompanionKeys
 		k.add(r)
 		text, err := json.Marshal(k)
-		if long, ok := r.(*countReport); ok && len(text) > maxComment {
-			long.Protocols, long.Flows = []protocolRate{}, nil
+		if long, ok := r.(*count.Report); ok && len(text) > maxComment {
+			long.Protocols, long.Flows = []count.ProtocolRate{}, nil
 			text, err = json.Marshal(k)
 		}
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -30,7 +31,7 @@ func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
 	typesOf(new(stats.Options).Counters(nil, "rx0").Metrics, types)
-	typesOf((&countOptions{sizes: true, flows: 5}).Counters(nil, capture.In, "rx0").Metrics, types)
+	typesOf((&count.Options{Sizes: true, Flows: 5}).Counters(nil, capture.In, "rx0").Metrics, types)
 	typesOf(monitorMetrics(&monitor{o: &monitorOptions{}}), types)
 	typesOf(Traced(nil, "rx0").Metrics, types)
 	typesOf(runtimeMetrics("rx0"), types)

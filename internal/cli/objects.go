@@ -9,8 +9,6 @@ type (
 	Summary       = summary
 	SourceSummary = sourceSummary
 	OutputSummary = outputSummary
-	CountReport   = countReport
-	FlowOverflow  = flowOverflow
 	MonitorReport = monitorReport
 	RecordLine    = recordLine
 	LatencyReport = latencyReport
@@ -20,7 +18,6 @@ type (
 	ReadReport    = readReport
 	IntervalKeys  = counters.IntervalKeys
 	Rate          = counters.Rate
-	FlowRate      = flowRate
 	FlowKeys      = flowKeys
 	EstimateKeys  = estimateKeys
 	SFlowSummary  = sflowSummary

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -145,7 +146,7 @@ func (r *readReport) estimateFlows(t *frame.Table) {
 	t.Add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
 	for _, f := range r.Flows {
 		e := f.Estimate
-		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room),
+		t.Add(f.Protocol, count.Endpoint(f.Source, f.SourcePort, room), count.Endpoint(f.Destination, f.DestinationPort, room),
 			frame.Scaled(float64(e.Bytes)), frame.Scaled(float64(e.BytesLow)), frame.Scaled(float64(e.BytesHigh)))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
@@ -163,7 +164,7 @@ func (r *readReport) flowTable(w io.Writer) {
 	}
 	t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
-		t.Add(f.Protocol, endpoint(f.Source, f.SourcePort, 34), endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BPS))
+		t.Add(f.Protocol, count.Endpoint(f.Source, f.SourcePort, 34), count.Endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BPS))
 	}
 	t.Write(w)
 	r.overflowLine(w)

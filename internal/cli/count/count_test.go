@@ -1,4 +1,4 @@
-package cli
+package count
 
 import (
 	"net/netip"
@@ -78,16 +78,16 @@ func TestCountTables(t *testing.T) {
 		decided.Flows[0][0].Entries[i].Verdict = xdp.Verdict(i)
 	}
 	traced := &xdp.Program{ID: 7, Name: "firewall"}
-	everything := countOptions{sizes: true, flows: 3, Options: counters.Options{PerCPU: true}}
+	everything := Options{Sizes: true, Flows: 3, Options: counters.Options{PerCPU: true}}
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ProtocolCounts]
-		o        countOptions
+		o        Options
 		traced   *xdp.Program
 	}{
-		{"count", countertest.IntervalOf(before, now), countOptions{}, nil},
+		{"count", countertest.IntervalOf(before, now), Options{}, nil},
 		{"count-all", countertest.IntervalOf(before, now), everything, nil},
-		{"count-verdicts", countertest.IntervalOf(meter.ProtocolCounts{}, decided), countOptions{flows: 3, verdicts: []xdp.Verdict{xdp.Aborted, xdp.Drop, xdp.Pass}}, traced},
+		{"count-verdicts", countertest.IntervalOf(meter.ProtocolCounts{}, decided), Options{Flows: 3, verdicts: []xdp.Verdict{xdp.Aborted, xdp.Drop, xdp.Pass}}, traced},
 		{"count-nothing", countertest.IntervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything, nil},
 		{"count-widest", countertest.IntervalOf(meter.ProtocolCounts{}, widestProtocols()), everything, traced},
 	} {
@@ -99,7 +99,7 @@ func TestCountTables(t *testing.T) {
 
 func TestCountMetrics(t *testing.T) {
 	for _, perCPU := range []bool{false, true} {
-		o := countOptions{sizes: true, flows: 5, Options: counters.Options{PerCPU: perCPU}}
+		o := Options{Sizes: true, Flows: 5, Options: counters.Options{PerCPU: perCPU}}
 		countertest.CheckMetrics(t, protocolCounts(2), countMetrics(&o, capture.In, "rx0"))
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package count
 
 import (
 	"fmt"
@@ -12,23 +12,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// countReport is what count prints: as a table, or with --json as this object.
-type countReport struct {
+// Report is what count prints: as a table, or with --json as this object.
+type Report struct {
 	counters.IntervalKeys
 	Interface string         `json:"interface"`
 	Direction string         `json:"direction"`         // in or out
 	Program   string         `json:"program,omitempty"` // where one is traced
 	ProgramID uint32         `json:"program_id,omitempty"`
 	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
-	Protocols []protocolRate `json:"protocols"`          // most bytes first
+	Protocols []ProtocolRate `json:"protocols"`          // most bytes first
 	Total     counters.Rate  `json:"total"`
 	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
-	Flows     []flowRate     `json:"flows,omitempty"`         // with --flows: the largest
-	Overflow  *flowOverflow  `json:"flow_overflow,omitempty"` // with --flows
+	Flows     []FlowRate     `json:"flows,omitempty"`         // with --flows: the largest
+	Overflow  *FlowOverflow  `json:"flow_overflow,omitempty"` // with --flows
 }
 
-type protocolRate struct {
+// A ProtocolRate is the rate of one protocol.
+type ProtocolRate struct {
 	Family   string `json:"family"`   // ipv4, ipv6, other
 	Protocol string `json:"protocol"` // a name, or the number
 	Number   int    `json:"number"`   // IP protocol; EtherType, 0 where there is none
@@ -37,7 +38,7 @@ type protocolRate struct {
 
 type countCPU struct {
 	CPU       int            `json:"cpu"`
-	Protocols []protocolRate `json:"protocols"`
+	Protocols []ProtocolRate `json:"protocols"`
 }
 
 type sizeRate struct {
@@ -45,8 +46,8 @@ type sizeRate struct {
 	counters.Rate
 }
 
-func newCountReport(o *countOptions, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *countReport {
-	r := &countReport{
+func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *Report {
+	r := &Report{
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    iface,
 		Direction:    d.String(),
@@ -64,30 +65,32 @@ func newCountReport(o *countOptions, d capture.Direction, iface string, traced *
 			r.CPUs = append(r.CPUs, countCPU{cpu, protocolRates(meter.CPUClassRates(i, cpu))})
 		}
 	}
-	if o.sizes {
+	if o.Sizes {
 		for k, name := range meter.SizeNames {
 			r.Sizes = append(r.Sizes, sizeRate{name, counters.NewRate(meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took))})
 		}
 	}
-	if o.flows > 0 {
-		r.Flows = flowRates(meter.TopFlows(i, o.flows))
+	if o.Flows > 0 {
+		r.Flows = flowRates(meter.TopFlows(i, o.Flows))
 		r.Overflow = newFlowOverflow(i)
 	}
 	return r
 }
 
 // protocolRates returns a list even if it is empty, so that JSON has [] instead of null.
-func protocolRates(classes []meter.ClassRate) []protocolRate {
-	rates := []protocolRate{}
+func protocolRates(classes []meter.ClassRate) []ProtocolRate {
+	rates := []ProtocolRate{}
 	for _, c := range classes {
-		rates = append(rates, protocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), counters.NewRate(c.Rate)})
+		rates = append(rates, ProtocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), counters.NewRate(c.Rate)})
 	}
 	return rates
 }
 
-func (r *countReport) Object() any { return r }
+// Object is the report itself.
+func (r *Report) Object() any { return r }
 
-func (r *countReport) WriteTable(w io.Writer) {
+// WriteTable prints the report as tables.
+func (r *Report) WriteTable(w io.Writer) {
 	t := &frame.Table{Left: 1}
 	t.Add(append([]string{"FAMILY", "PROTOCOL"}, counters.RateColumns...)...)
 	for _, p := range r.Protocols {
@@ -100,7 +103,7 @@ func (r *countReport) WriteTable(w io.Writer) {
 	r.flowTable(w)
 }
 
-func (r *countReport) cpuTable(w io.Writer) {
+func (r *Report) cpuTable(w io.Writer) {
 	if r.CPUs == nil {
 		return
 	}
@@ -114,7 +117,7 @@ func (r *countReport) cpuTable(w io.Writer) {
 	t.Write(w)
 }
 
-func (r *countReport) sizeTable(w io.Writer) {
+func (r *Report) sizeTable(w io.Writer) {
 	if r.Sizes == nil {
 		return
 	}

@@ -1,4 +1,5 @@
-package cli
+// Package count is the command count: packets and bytes per protocol, size and flow.
+package count
 
 import (
 	"errors"
@@ -17,16 +18,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// countOptions are the flags of the command count.
-type countOptions struct {
+// Options are the flags of the command count.
+type Options struct {
 	counters.Options
 	interfaces []string
 	program    string
 	directions string
 	direction  capture.Direction
 	variant    string
-	sizes      bool
-	flows      int
+	Sizes      bool
+	Flows      int
 	mode       string
 
 	verdictNames []string
@@ -55,8 +56,9 @@ const countExamples = `  xdpcap count -i eth0                          a table p
   xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
 
-func newCount() *cobra.Command {
-	var o countOptions
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:     "count -i interface [flags]",
 		Short:   "Count packets and bytes per protocol, size and flow",
@@ -77,21 +79,21 @@ func newCount() *cobra.Command {
 	return cmd
 }
 
-func (o *countOptions) whereFlags(f *pflag.FlagSet) {
+func (o *Options) whereFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
 	f.StringVarP(&o.directions, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
 	counters.ProgramVar(f, &o.program)
 	frame.ModeVar(f, &o.mode)
 }
 
-func (o *countOptions) whatFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.sizes, "sizes", false, "also count packets by size")
-	f.IntVar(&o.flows, "flows", 0, "show the `N` flows with most bytes, too, by verdict where a program is traced")
+func (o *Options) whatFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.Sizes, "sizes", false, "also count packets by size")
+	f.IntVar(&o.Flows, "flows", 0, "show the `N` flows with most bytes, too, by verdict where a program is traced")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
 	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
 }
 
-func runCount(o *countOptions) error {
+func runCount(o *Options) error {
 	options, err := o.protocols()
 	if err != nil {
 		return err
@@ -111,7 +113,7 @@ func runCount(o *countOptions) error {
 }
 
 // openCount begins to count one direction.
-func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counters[meter.ProtocolCounts], error) {
+func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counters[meter.ProtocolCounts], error) {
 	options.Interface = iface
 	p, err := meter.OpenProtocols(options)
 	if err != nil {
@@ -122,7 +124,7 @@ func openCount(o *countOptions, d capture.Direction, options meter.ProtocolsOpti
 
 // Counters are opened counters of one direction of an interface, as the command prints and exports
 // them.
-func (o *countOptions) Counters(p *meter.Protocols, d capture.Direction, iface string) *counters.Counters[meter.ProtocolCounts] {
+func (o *Options) Counters(p *meter.Protocols, d capture.Direction, iface string) *counters.Counters[meter.ProtocolCounts] {
 	return &counters.Counters[meter.ProtocolCounts]{
 		Meter:   p,
 		Metrics: countMetrics(o, d, iface),
@@ -133,7 +135,7 @@ func (o *countOptions) Counters(p *meter.Protocols, d capture.Direction, iface s
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.
-func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
+func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
 	if o.program != "" {
 		chosen = append(chosen, "--program")
@@ -150,10 +152,10 @@ func (o *countOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if o.direction == capture.Out && o.program != "" {
 		return p, fmt.Errorf("--program %s: XDP programs see only received packets: omit it, or say -Q inout", o.program)
 	}
-	if o.flows < 0 {
-		return p, fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	if o.Flows < 0 {
+		return p, fmt.Errorf("--flows %d: must be 0 or more", o.Flows)
 	}
-	p = meter.ProtocolsOptions{Program: o.program, Sizes: o.sizes, Flows: o.flows > 0}
+	p = meter.ProtocolsOptions{Program: o.program, Sizes: o.Sizes, Flows: o.Flows > 0}
 	if p.Variant, err = meter.ParseVariant(o.variant); err != nil {
 		return p, fmt.Errorf("--variant: %w", err)
 	}
@@ -174,7 +176,7 @@ func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVer
 
 // parseVerdicts reads --verdict. All numbers that are no verdict of the kernel count as one
 // verdict.
-func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
+func (o *Options) parseVerdicts() ([]xdp.Verdict, error) {
 	if len(o.verdictNames) > 0 && o.direction != capture.In {
 		return nil, errors.New("--verdict: only received packets have a verdict: omit -Q")
 	}
@@ -193,7 +195,7 @@ func (o *countOptions) parseVerdicts() ([]xdp.Verdict, error) {
 }
 
 // countMetrics omits flows, because Prometheus would keep the labels of every flow for ever.
-func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
+func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
 	if o.PerCPU {
@@ -213,7 +215,7 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Se
 	add("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
 		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
 	})
-	if o.sizes {
+	if o.Sizes {
 		add("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
 			for i, name := range meter.SizeNames {
 				send(float64(c.Sizes[i].Packets), name)
@@ -225,7 +227,7 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Se
 			}
 		})
 	}
-	if o.flows > 0 {
+	if o.Flows > 0 {
 		add("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
 			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Flows)) })
 		add("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
@@ -240,7 +242,7 @@ func countMetrics(o *countOptions, d capture.Direction, iface string) metrics.Se
 
 // eachClass sends the tally of every class with its labels. With --per-cpu it sends one tally for
 // each CPU that has seen such a packet.
-func (o *countOptions) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
+func (o *Options) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
 		if !o.PerCPU {
 			send(c.Class(class), class.Family(), class.Protocol())

@@ -1,4 +1,4 @@
-package cli
+package count
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// flowRate has the packets of a flow that got the same verdict. The flow had at least these since
+// FlowRate has the packets of a flow that got the same verdict. The flow had at least these since
 // the beginning, and at most those of the error in addition.
-type flowRate struct {
+type FlowRate struct {
 	Family          string `json:"family"`
 	Protocol        string `json:"protocol"`
 	Source          string `json:"source"`
@@ -25,19 +25,19 @@ type flowRate struct {
 	ErrorBytes   uint64 `json:"error_bytes"`
 }
 
-// flowOverflow is what the kernel's tables of flows could not keep: flows that had to make room for
+// FlowOverflow is what the kernel's tables of flows could not keep: flows that had to make room for
 // others, with their packets until then. A flow that is in no table had at most MostPackets and
 // MostBytes.
-type flowOverflow struct {
+type FlowOverflow struct {
 	Flows uint64 `json:"flows"`
 	counters.Rate
 	MostPackets uint64 `json:"most_packets"`
 	MostBytes   uint64 `json:"most_bytes"`
 }
 
-func newFlowOverflow(i meter.Interval[meter.ProtocolCounts]) *flowOverflow {
+func newFlowOverflow(i meter.Interval[meter.ProtocolCounts]) *FlowOverflow {
 	now := i.Now.Overflow
-	return &flowOverflow{
+	return &FlowOverflow{
 		Flows:       now.Flows,
 		Rate:        counters.NewRate(meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took)),
 		MostPackets: now.Most.Packets,
@@ -45,10 +45,10 @@ func newFlowOverflow(i meter.Interval[meter.ProtocolCounts]) *flowOverflow {
 	}
 }
 
-func flowRates(flows []meter.FlowRate) []flowRate {
-	rates := []flowRate{}
+func flowRates(flows []meter.FlowRate) []FlowRate {
+	rates := []FlowRate{}
 	for _, f := range flows {
-		r := flowRate{
+		r := FlowRate{
 			Family:          f.Flow.Class.Family(),
 			Protocol:        f.Flow.Class.Protocol(),
 			Source:          f.Flow.Source.Addr().String(),
@@ -69,7 +69,7 @@ func flowRates(flows []meter.FlowRate) []flowRate {
 
 // flowTable has no column of packets, because two IPv6 addresses and their ports leave no room for
 // it, and a column of verdicts only where a program is traced.
-func (r *countReport) flowTable(w io.Writer) {
+func (r *Report) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (r *countReport) flowTable(w io.Writer) {
 	}
 	t.Add(append(titles, "BYTES", "AT MOST", "BIT/S")...)
 	for _, f := range r.Flows {
-		cells := []string{f.Protocol, endpoint(f.Source, f.SourcePort, room), endpoint(f.Destination, f.DestinationPort, room)}
+		cells := []string{f.Protocol, Endpoint(f.Source, f.SourcePort, room), Endpoint(f.Destination, f.DestinationPort, room)}
 		if r.Program != "" {
 			cells = append(cells, f.Verdict)
 		}
@@ -94,8 +94,8 @@ func (r *countReport) flowTable(w io.Writer) {
 	}
 }
 
-// endpoint is an address with its port. An IPv6 address that is too long for the room is cut.
-func endpoint(addr string, port uint16, room int) string {
+// Endpoint is an address with its port. An IPv6 address that is too long for the room is cut.
+func Endpoint(addr string, port uint16, room int) string {
 	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
 		addr = netip.AddrPortFrom(a, port).String()
 	}
