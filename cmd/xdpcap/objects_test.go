@@ -4,6 +4,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
 
@@ -21,9 +22,9 @@ type (
 	flowOverflow  = count.FlowOverflow
 	monitorReport = cli.MonitorReport
 	recordLine    = cli.RecordLine
-	latencyReport = cli.LatencyReport
-	runtimeReport = cli.RuntimeReport
-	eventLine     = cli.EventLine
+	latencyReport = latency.Report
+	runtimeReport = latency.RuntimeReport
+	eventLine     = latency.EventLine
 	programReport = cli.ProgramReport
 	readReport    = cli.ReadReport
 	interfaceKeys = interfaces.Keys

@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -105,7 +106,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
-		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, Traced(m, src.Name)})
+		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, latency.Traced(m, src.Name)})
 	}
 	return nil
 }
@@ -179,9 +180,9 @@ func (c *companions) reports() (all companionReports, err error) {
 // CompanionKeys are the counters in a capture's object: an object for each interface and direction,
 // with the keys of the command.
 type CompanionKeys struct {
-	Stats   []*stats.Report  `json:"stats,omitempty"`
-	Count   []*count.Report  `json:"count,omitempty"`
-	Latency []*latencyReport `json:"latency,omitempty"`
+	Stats   []*stats.Report   `json:"stats,omitempty"`
+	Count   []*count.Report   `json:"count,omitempty"`
+	Latency []*latency.Report `json:"latency,omitempty"`
 }
 
 func (k *CompanionKeys) add(r counters.Report) {
@@ -190,7 +191,7 @@ func (k *CompanionKeys) add(r counters.Report) {
 		k.Stats = append(k.Stats, r)
 	case *count.Report:
 		k.Count = append(k.Count, r)
-	case *latencyReport:
+	case *latency.Report:
 		k.Latency = append(k.Latency, r)
 	}
 }

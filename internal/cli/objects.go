@@ -11,9 +11,6 @@ type (
 	OutputSummary = outputSummary
 	MonitorReport = monitorReport
 	RecordLine    = recordLine
-	LatencyReport = latencyReport
-	RuntimeReport = runtimeReport
-	EventLine     = eventLine
 	ProgramReport = programReport
 	ReadReport    = readReport
 	IntervalKeys  = counters.IntervalKeys

@@ -1,4 +1,4 @@
-package cli
+package latency
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 
 // runEvents is latency --builtin --events. The lines go to standard output and the totals to
 // stderr.
-func runEvents(o *latencyOptions) error {
+func runEvents(o *Options) error {
 	if err := frame.CheckPrints(); err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func newEventLines(w io.Writer, asJSON bool) *eventLines {
 	return e
 }
 
-// eventLine is a measurement as --events --json prints it.
-type eventLine struct {
+// EventLine is a measurement as --events --json prints it.
+type EventLine struct {
 	Time    time.Time `json:"time"`
 	CPU     int       `json:"cpu"`
 	Verdict string    `json:"verdict"`
@@ -88,7 +88,7 @@ func (e *eventLines) print(m meter.Measurement) {
 		return
 	}
 	if e.json != nil {
-		e.err = e.json.Encode(eventLine{m.Time.UTC(), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds()})
+		e.err = e.json.Encode(EventLine{m.Time.UTC(), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds()})
 		return
 	}
 	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds())

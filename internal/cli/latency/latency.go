@@ -1,4 +1,5 @@
-package cli
+// Package latency is the command latency: how long an XDP program runs, per verdict.
+package latency
 
 import (
 	"errors"
@@ -14,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// latencyOptions are the flags of the command latency.
-type latencyOptions struct {
+// Options are the flags of the command latency.
+type Options struct {
 	counters.Options
 	interfaces  []string
 	program     string
@@ -46,8 +47,9 @@ const latencyExamples = `  xdpcap latency -i eth0                        the pro
   xdpcap latency -i veth0 --builtin --drop 50   xdpcap's own, which drops half of the packets
   xdpcap latency -i veth0 --builtin --events    a line for each packet`
 
-func newLatency() *cobra.Command {
-	var o latencyOptions
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:     "latency -i interface [flags]",
 		Short:   "Measure how long the XDP program runs, per verdict",
@@ -70,12 +72,12 @@ func newLatency() *cobra.Command {
 	return cmd
 }
 
-func (o *latencyOptions) whereFlags(f *pflag.FlagSet) {
+func (o *Options) whereFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "measure on this `interface` (default with --listen: on all)")
 	counters.ProgramVar(f, &o.program)
 }
 
-func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
+func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
 	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, attach in this `mode`: native (in the driver), generic (in the stack), or auto")
@@ -85,7 +87,7 @@ func (o *latencyOptions) methodFlags(f *pflag.FlagSet) {
 }
 
 // checkLatency finds what is wrong with the flags before anything is touched.
-func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
+func (o *Options) checkLatency(given func(flag string) bool) error {
 	var chosen []string
 	for _, flag := range []string{"program", "builtin"} {
 		if given(flag) {
@@ -124,7 +126,7 @@ func (o *latencyOptions) checkLatency(given func(flag string) bool) error {
 	return nil
 }
 
-func runLatency(o *latencyOptions) error {
+func runLatency(o *Options) error {
 	switch {
 	case o.kernelStats:
 		return counters.Run(&o.Options, frame.Guard{}, o.interfaces, openRuntime)
@@ -134,7 +136,7 @@ func runLatency(o *latencyOptions) error {
 	return counters.Run(&o.Options, o.dropGuard(), o.interfaces, func(iface string) (*counters.Counters[meter.LatencyCounts], error) {
 		open := openTraced
 		if o.builtin {
-			open = func(o *latencyOptions, iface string) (*latency, error) { return openBuiltin(o, iface, nil) }
+			open = func(o *Options, iface string) (*latency, error) { return openBuiltin(o, iface, nil) }
 		}
 		l, err := open(o, iface)
 		if err != nil {
@@ -159,7 +161,7 @@ func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts]
 }
 
 // dropGuard is the guard for --drop.
-func (o *latencyOptions) dropGuard() frame.Guard {
+func (o *Options) dropGuard() frame.Guard {
 	g := frame.Guard{Interfaces: o.interfaces, Yes: o.yes}
 	if o.drop > 0 {
 		g.Flag = fmt.Sprintf("--drop %g", o.drop)
@@ -183,7 +185,7 @@ const (
 )
 
 // openTraced measures at the entry and exit of the program that is attached.
-func openTraced(o *latencyOptions, iface string) (*latency, error) {
+func openTraced(o *Options, iface string) (*latency, error) {
 	m, err := meter.OpenLatency(iface, o.program)
 	if err != nil {
 		return nil, err
@@ -201,7 +203,7 @@ func openTraced(o *latencyOptions, iface string) (*latency, error) {
 }
 
 // openBuiltin attaches xdpcap's own program. event is called for each measurement, and may be nil.
-func openBuiltin(o *latencyOptions, iface string, event func(meter.Measurement)) (*latency, error) {
+func openBuiltin(o *Options, iface string, event func(meter.Measurement)) (*latency, error) {
 	mode, err := xdp.ParseMode(o.mode)
 	if err != nil {
 		return nil, fmt.Errorf("--xdp-mode: %w", err)
@@ -223,7 +225,7 @@ func openRuntime(iface string) (*counters.Counters[meter.RuntimeCounts], error) 
 	frame.Say(frame.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters.Counters[meter.RuntimeCounts]{
 		Meter:     m,
-		Metrics:   runtimeMetrics(m.Interface().Name),
+		Metrics:   RuntimeMetrics(m.Interface().Name),
 		NewReport: func(i meter.Interval[meter.RuntimeCounts]) counters.Report { return newRuntimeReport(m, i) },
 	}, nil
 }
@@ -251,7 +253,8 @@ func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
 	}
 }
 
-func runtimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
+// RuntimeMetrics are what --kernel-stats exports.
+func RuntimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
 	return metrics.Set[meter.RuntimeCounts]{
 		Labels: map[string]string{"interface": iface},
 		All: []metrics.Metric[meter.RuntimeCounts]{

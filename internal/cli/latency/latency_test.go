@@ -1,4 +1,4 @@
-package cli
+package latency
 
 import (
 	"bytes"
@@ -42,8 +42,8 @@ func manyObserved() (c meter.LatencyCounts) {
 }
 
 // fakeLatency is a report of what was counted between two snapshots.
-func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *latencyReport {
-	r := &latencyReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
+func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *Report {
+	r := &Report{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
 	if cost != nil {
 		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
@@ -61,7 +61,7 @@ func TestLatencyTable(t *testing.T) {
 	for range 100 {
 		later.Verdict(xdp.Drop).Observe(5 * time.Microsecond)
 	}
-	for name, r := range map[string]*latencyReport{
+	for name, r := range map[string]*Report{
 		"latency-later":   fakeLatency(observed(), later, nil),
 		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
@@ -74,8 +74,8 @@ func TestLatencyTable(t *testing.T) {
 		countertest.Golden(t, name+".txt", out.String())
 	}
 	var out bytes.Buffer
-	(&runtimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).WriteTable(&out)
-	(&runtimeReport{Program: "lb"}).WriteTable(&out)
+	(&RuntimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).WriteTable(&out)
+	(&RuntimeReport{Program: "lb"}).WriteTable(&out)
 	countertest.Golden(t, "latency-kernel-stats.txt", out.String())
 }
 
@@ -88,7 +88,7 @@ func TestLatencyJSON(t *testing.T) {
 	}
 	for name, r := range map[string]counters.Report{
 		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency-kernel-stats.json": &runtimeReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
+		"latency-kernel-stats.json": &RuntimeReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
 	} {
 		b, err := json.MarshalIndent(r.Object(), "", " ")
 		if err != nil {
@@ -116,7 +116,7 @@ func TestBar(t *testing.T) {
 
 func TestLatencyMetrics(t *testing.T) {
 	countertest.CheckMetrics(t, observed(), latencyMetrics("eth0"))
-	countertest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, runtimeMetrics("eth0"))
+	countertest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, RuntimeMetrics("eth0"))
 	got := countertest.Scraped(t, observed(), latencyMetrics("eth0"))
 	for _, want := range []string{
 		`xdpcap_latency_seconds{interface="eth0",verdict="pass"} 1000 `,
@@ -127,7 +127,7 @@ func TestLatencyMetrics(t *testing.T) {
 			t.Errorf("%s\nnot in\n%s", want, got)
 		}
 	}
-	got = countertest.Scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, runtimeMetrics("eth0"))
+	got = countertest.Scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, RuntimeMetrics("eth0"))
 	want := "xdpcap_program_run_seconds_total{interface=\"eth0\"} 1.5\nxdpcap_program_runs_total{interface=\"eth0\"} 3\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -137,7 +137,7 @@ func TestLatencyMetrics(t *testing.T) {
 // A snapshot that cannot be read is an error of the scrape, never a zero.
 func TestMetricsError(t *testing.T) {
 	broken := errors.New("broken")
-	r := metrics.NewRegistry(metrics.NewCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, runtimeMetrics("rx0")))
+	r := metrics.NewRegistry(metrics.NewCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, RuntimeMetrics("rx0")))
 	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {
 		t.Errorf("%v, %v", families, err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package latency
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// latencyReport is what latency prints: as a table, or with --json as this object. Times are in
+// Report is what latency prints: as a table, or with --json as this object. Times are in
 // nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
 // interval.
-type latencyReport struct {
+type Report struct {
 	counters.IntervalKeys
 	Interface string              `json:"interface"`
 	Program   string              `json:"program"`
@@ -76,8 +76,8 @@ type timeRange struct {
 	Runs uint64        `json:"runs"`
 }
 
-func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *latencyReport {
-	r := &latencyReport{
+func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *Report {
+	r := &Report{
 		Interface: l.Interface().Name,
 		Program:   l.Program().Name,
 		ProgramID: l.Program().ID,
@@ -91,7 +91,7 @@ func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *latenc
 }
 
 // count fills in the interval and what was measured.
-func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
+func (r *Report) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
 	rates := meter.NewLatencyRates(i)
 	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: i.Now.Since(&i.Before), Took: i.Took})
 	r.first = i.Before.Total().Count == 0
@@ -123,9 +123,11 @@ func (r *latencyReport) count(i meter.Interval[meter.LatencyCounts], perCPU bool
 // jsonSteps is how many ranges JSON has in each power of two.
 const jsonSteps = 4
 
-func (r *latencyReport) Object() any { return r }
+// Object is the report itself.
+func (r *Report) Object() any { return r }
 
-func (r *latencyReport) WriteTable(w io.Writer) {
+// WriteTable prints the report as tables.
+func (r *Report) WriteTable(w io.Writer) {
 	t := newTimesTable("VERDICT")
 	r.addVerdicts(t, func(rt runTimes) runTimes { return rt })
 	if !r.first {
@@ -151,7 +153,7 @@ func (r *latencyReport) WriteTable(w io.Writer) {
 }
 
 // addVerdicts adds a line for each verdict that has runs, and one for all.
-func (r *latencyReport) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
+func (r *Report) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		all, ok := r.Verdicts[counters.VerdictName(v)]
 		if !ok {
@@ -196,7 +198,7 @@ const (
 )
 
 // draw draws the histogram.
-func (r *latencyReport) draw(w io.Writer) {
+func (r *Report) draw(w io.Writer) {
 	if r.total.Count == 0 {
 		return
 	}
@@ -234,8 +236,8 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%.1fs", ns/1e9)
 }
 
-// runtimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
-type runtimeReport struct {
+// RuntimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
+type RuntimeReport struct {
 	counters.IntervalKeys
 	Interface    string        `json:"interface"`
 	Program      string        `json:"program"`
@@ -248,8 +250,8 @@ type runtimeReport struct {
 	IntervalMean time.Duration `json:"interval_mean_ns"` // in the interval; 0 if no run
 }
 
-func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *runtimeReport {
-	return &runtimeReport{
+func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *RuntimeReport {
+	return &RuntimeReport{
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    m.Interface().Name,
 		Program:      m.Program().Name,
@@ -263,9 +265,11 @@ func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *
 	}
 }
 
-func (r *runtimeReport) Object() any { return r }
+// Object is the report itself.
+func (r *RuntimeReport) Object() any { return r }
 
-func (r *runtimeReport) WriteTable(w io.Writer) {
+// WriteTable prints the report as tables.
+func (r *RuntimeReport) WriteTable(w io.Writer) {
 	t := frame.Table{}
 	t.Add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
 	lately := "-"
