@@ -5,6 +5,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
+	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
 
@@ -13,15 +14,15 @@ type (
 	AccountKeys   = cli.AccountKeys
 	CompanionKeys = cli.CompanionKeys
 	VerdictRates  = stats.VerdictRates
-	EventCase     = cli.EventCase
+	EventCase     = monitor.EventCase
 	summary       = cli.Summary
 	sourceSummary = cli.SourceSummary
 	outputSummary = cli.OutputSummary
 	statsReport   = stats.Report
 	countReport   = count.Report
 	flowOverflow  = count.FlowOverflow
-	monitorReport = cli.MonitorReport
-	recordLine    = cli.RecordLine
+	monitorReport = monitor.Report
+	recordLine    = monitor.RecordLine
 	latencyReport = latency.Report
 	runtimeReport = latency.RuntimeReport
 	eventLine     = latency.EventLine

@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/man"
+	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/settings"
@@ -96,7 +97,7 @@ func newRoot(files settings.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(), count.New(), newBench(), newMonitor(), latency.New(), newRead(), interfaces.New(), probe.New())
+	cmd.AddCommand(stats.New(), count.New(), newBench(), monitor.New(), latency.New(), newRead(), interfaces.New(), probe.New())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {

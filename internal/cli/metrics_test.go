@@ -9,6 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
+	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -33,7 +34,7 @@ func allMetrics(t *testing.T) map[string]string {
 	types := make(map[string]string)
 	typesOf(new(stats.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf((&count.Options{Sizes: true, Flows: 5}).Counters(nil, capture.In, "rx0").Metrics, types)
-	typesOf(monitorMetrics(&monitor{o: &monitorOptions{}}), types)
+	typesOf(new(monitor.Options).Metrics(nil), types)
 	typesOf(latency.Traced(nil, "rx0").Metrics, types)
 	typesOf(latency.RuntimeMetrics("rx0"), types)
 	typesOf(captureMetrics(nil, capture.TransportRing, time.Now()), types)

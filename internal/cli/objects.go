@@ -9,8 +9,6 @@ type (
 	Summary       = summary
 	SourceSummary = sourceSummary
 	OutputSummary = outputSummary
-	MonitorReport = monitorReport
-	RecordLine    = recordLine
 	ProgramReport = programReport
 	ReadReport    = readReport
 	IntervalKeys  = counters.IntervalKeys

@@ -1,4 +1,4 @@
-package cli
+package monitor
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// monitorReport is what monitor prints: as a table, or with --json as this object.
-type monitorReport struct {
+// Report is what monitor prints: as a table, or with --json as this object.
+type Report struct {
 	counters.IntervalKeys
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
@@ -50,8 +50,8 @@ type eventSums struct {
 	Redirected uint64 `json:"redirected,omitempty"`
 }
 
-func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *monitorReport {
-	r := &monitorReport{
+func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *Report {
+	r := &Report{
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Events:       []eventRates{},
 		Missed:       i.Now.Missed,
@@ -84,7 +84,8 @@ func newEventRates(e meter.EventRate) eventRates {
 	return r
 }
 
-func (r *monitorReport) Object() any { return r }
+// Object is the report itself.
+func (r *Report) Object() any { return r }
 
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
@@ -92,7 +93,7 @@ const (
 )
 
 // WriteTable writes a line for each event that can occur, also for those that did not.
-func (r *monitorReport) WriteTable(w io.Writer) {
+func (r *Report) WriteTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(frame.Shorten(fmt.Sprintf(monitorLine, cells...), frame.MaxColumns), " "))
 	}

@@ -1,4 +1,5 @@
-package cli
+// Package monitor is the command monitor: events of the kernel's xdp tracepoints.
+package monitor
 
 import (
 	"errors"
@@ -16,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// monitorOptions are the flags of the command monitor.
-type monitorOptions struct {
+// Options are the flags of the command monitor.
+type Options struct {
 	counters.Options
 	interfaces []string
 	program    string
@@ -43,8 +44,9 @@ const monitorExamples = `  xdpcap monitor                                all eve
   xdpcap monitor --record 20                    twenty of them
   xdpcap monitor --listen :9432 --json          for Prometheus and a script`
 
-func newMonitor() *cobra.Command {
-	var o monitorOptions
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
@@ -67,7 +69,7 @@ func newMonitor() *cobra.Command {
 	return cmd
 }
 
-func (o *monitorOptions) eventFlags(f *pflag.FlagSet) {
+func (o *Options) eventFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "only events of this `interface`")
 	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
 	f.BoolVar(&o.redirects, "redirects", false, "also count successful redirects; this costs time for every packet")
@@ -75,7 +77,7 @@ func (o *monitorOptions) eventFlags(f *pflag.FlagSet) {
 	f.Lookup("record").NoOptDefVal = noLimit
 }
 
-func runMonitor(o *monitorOptions) error {
+func runMonitor(o *Options) error {
 	interfaces := o.interfaces
 	if len(interfaces) == 0 {
 		interfaces = []string{""}
@@ -87,7 +89,7 @@ func runMonitor(o *monitorOptions) error {
 		}
 		return &counters.Counters[meter.EventCounts]{
 			Meter:     m,
-			Metrics:   monitorMetrics(m),
+			Metrics:   o.Metrics(m.iface),
 			NewReport: func(i meter.Interval[meter.EventCounts]) counters.Report { return newMonitorReport(m, i) },
 		}, nil
 	})
@@ -96,12 +98,12 @@ func runMonitor(o *monitorOptions) error {
 // A monitor is open tracepoints, and what they are restricted to.
 type monitor struct {
 	*meter.Tracepoints
-	o     *monitorOptions
+	o     *Options
 	iface *xdp.Interface // nil: all
 }
 
 // openMonitor opens the tracepoints for the events of one interface, or of all for "".
-func openMonitor(o *monitorOptions, iface string) (*monitor, error) {
+func openMonitor(o *Options, iface string) (*monitor, error) {
 	m := &monitor{o: o}
 	options := meter.TracepointOptions{Program: o.program, Redirects: o.redirects, Record: o.record.given}
 	if iface != "" {
@@ -140,7 +142,7 @@ func (m *monitor) String() string {
 }
 
 // checkRecord refuses flags that have no effect on single events.
-func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
+func (o *Options) checkRecord(given func(flag string) bool) error {
 	if len(o.interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
 	}
@@ -152,19 +154,20 @@ func (o *monitorOptions) checkRecord(given func(flag string) bool) error {
 	return nil
 }
 
-// monitorMetrics are labelled by what tells the cases of an event apart, as in JSON.
-func monitorMetrics(m *monitor) metrics.Set[meter.EventCounts] {
+// Metrics are what is exported of the events of an interface, nil for all. They are labelled by
+// what tells the cases of an event apart, as in JSON.
+func (o *Options) Metrics(iface *xdp.Interface) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
-	if m.o.PerCPU {
+	if o.PerCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
 	set := metrics.Set[meter.EventCounts]{Labels: make(map[string]string)}
-	if m.iface != nil {
-		set.Labels["interface"] = m.iface.Name
+	if iface != nil {
+		set.Labels["interface"] = iface.Name
 	}
-	if m.o.program != "" {
-		set.Labels["program"] = m.o.program
+	if o.program != "" {
+		set.Labels["program"] = o.program
 	}
 	add := func(name, help string, labels []string, values func(meter.EventCounts, metrics.SendValue)) {
 		set.All = append(set.All, metrics.Metric[meter.EventCounts]{
@@ -172,15 +175,15 @@ func monitorMetrics(m *monitor) metrics.Set[meter.EventCounts] {
 		})
 	}
 	add("events", "Events of the xdp tracepoints; of bulks, their number.", byCase,
-		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
+		o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
 	add("packets", "Packets that went on, by the xdp tracepoints.", byCase,
-		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
+		o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
 	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
-		m.o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
+		o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
 	add("cpumap_sched", "Bulks before which a cpumap's thread slept or yielded its CPU.", byMap,
-		m.o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) { send(float64(n.Sched)) }))
+		o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) { send(float64(n.Sched)) }))
 	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
-		m.o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) {
+		o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) {
 			send(float64(n.Passed), xdp.Pass.String())
 			send(float64(n.Dropped), xdp.Drop.String())
 			send(float64(n.Redirected), xdp.Redirect.String())
@@ -191,7 +194,7 @@ func monitorMetrics(m *monitor) metrics.Set[meter.EventCounts] {
 }
 
 // ofCases sends one value of every case.
-func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
+func (o *Options) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
 			send(float64(value(n)), append(caseLabels(c), cpu...)...)
@@ -201,7 +204,7 @@ func (o *monitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter
 
 // ofKthreads sends the values of every cpumap's thread. values need not send the labels that all
 // have.
-func (o *monitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
+func (o *Options) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
 			if c.Event != meter.CPUMapKthread {
@@ -216,7 +219,7 @@ func (o *monitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendVa
 
 // eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU that
 // had such an event, and its number.
-func (o *monitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
+func (o *Options) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
 		if !o.PerCPU {
 			f(c, meter.SumEvents(perCPU))

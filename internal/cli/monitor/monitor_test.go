@@ -1,4 +1,4 @@
-package cli
+package monitor
 
 import (
 	"bytes"
@@ -45,9 +45,9 @@ func eventCounts(n uint64) meter.EventCounts {
 }
 
 // fakeMonitor shows counters that were made up, as if all had happened in two seconds.
-func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *monitorReport {
+func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *Report {
 	t.Helper()
-	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &monitorOptions{Options: counters.Options{PerCPU: perCPU}}}
+	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &Options{Options: counters.Options{PerCPU: perCPU}}}
 	m.iface = &xdp.Interface{Name: "eth0"}
 	r := newMonitorReport(m, countertest.IntervalOf(before, now))
 	r.all, r.Program = allEvents, 12
@@ -55,7 +55,7 @@ func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *moni
 }
 
 func TestMonitorTable(t *testing.T) {
-	for name, r := range map[string]*monitorReport{
+	for name, r := range map[string]*Report{
 		"monitor-idle":    fakeMonitor(t, false, meter.EventCounts{}, meter.EventCounts{}),
 		"monitor":         fakeMonitor(t, false, eventCounts(400), eventCounts(1000)),
 		"monitor-per-cpu": fakeMonitor(t, true, meter.EventCounts{}, eventCounts(3)),
@@ -85,9 +85,9 @@ func TestMonitorJSON(t *testing.T) {
 
 func TestMonitorMetrics(t *testing.T) {
 	for _, perCPU := range []bool{false, true} {
-		m := &monitor{o: &monitorOptions{Options: counters.Options{PerCPU: perCPU}}, iface: &xdp.Interface{Name: "eth0"}}
-		countertest.CheckMetrics(t, eventCounts(2), monitorMetrics(m))
-		got := countertest.Scraped(t, eventCounts(3), monitorMetrics(m))
+		m := (&Options{Options: counters.Options{PerCPU: perCPU}}).Metrics(&xdp.Interface{Name: "eth0"})
+		countertest.CheckMetrics(t, eventCounts(2), m)
+		got := countertest.Scraped(t, eventCounts(3), m)
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`
 		cpu := ""
 		if perCPU {
@@ -109,7 +109,7 @@ func TestMetricNames(t *testing.T) {
 		for _, to := range names {
 			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
 		}
-		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, monitorMetrics(&monitor{o: &monitorOptions{}, iface: &xdp.Interface{Name: name}})))
+		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, new(Options).Metrics(&xdp.Interface{Name: name})))
 		families, err := r.Gather()
 		if err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -1,4 +1,4 @@
-package cli
+package monitor
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 }
 
 // runRecord is monitor --record. It prints single events until there were as many as asked for.
-func runRecord(o *monitorOptions, given func(flag string) bool) (err error) {
+func runRecord(o *Options, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (m *monitor) record(w io.Writer, events uint64) error {
 	return nil
 }
 
-// recordLine is an event as --record --json prints it.
-type recordLine struct {
+// RecordLine is an event as --record --json prints it.
+type RecordLine struct {
 	Time time.Time `json:"time"`
 	CPU  int       `json:"cpu"`
 	EventCase
@@ -135,8 +135,8 @@ type recordLine struct {
 	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: it had slept or made way
 }
 
-func newRecordLine(r meter.Record) recordLine {
-	l := recordLine{
+func newRecordLine(r meter.Record) RecordLine {
+	l := RecordLine{
 		Time:      r.Time.UTC(),
 		CPU:       r.CPU,
 		EventCase: newEventCase(r.Case),
@@ -158,7 +158,7 @@ func newRecordLine(r meter.Record) recordLine {
 }
 
 // text is the event as a line.
-func (l *recordLine) text(event meter.Event) string {
+func (l *RecordLine) text(event meter.Event) string {
 	s := fmt.Sprintf("%s cpu %d %s", l.Time.Local().Format("15:04:05.000000"), l.CPU, l.Event)
 	if l.ToCPU != nil {
 		s += fmt.Sprintf(" to cpu %d", *l.ToCPU)
