@@ -9,12 +9,11 @@
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
+#include "include/filter.h"
 #include "include/flows.h"
 #include "include/packet.h"
 #include "include/traced.h"
 #include "include/verdict.h"
-
-#define VLAN_HLEN 4 /* bytes of a VLAN tag */
 
 enum limit {
 	SIZES = 7, /* up to 64, 127, 255, 511, 1023, 1518 bytes, and jumbo */
@@ -286,6 +285,8 @@ int count_xdp(struct xdp_md *ctx)
 {
 	__u64 bytes = bpf_xdp_get_buff_len(ctx);
 
+	if (filtering && !is_match(ctx, XDP_MD, bytes))
+		return XDP_PASS;
 	count(classify(ctx), bytes);
 	if (extras)
 		count_xdp_extras(ctx, bytes, WITHOUT_VERDICT);
@@ -300,7 +301,7 @@ int count_entry(__u64 *args)
 	__u64 bytes = length_of(xdp);
 	struct layers l;
 
-	if (!is_from_traced(xdp))
+	if (!is_from_traced(xdp) || (filtering && !is_match(xdp, XDP_BUFF, bytes)))
 		return 0;
 	find_layers(&p, &l);
 	count(l.class, bytes);
@@ -314,7 +315,7 @@ int count_entry(__u64 *args)
  * The program may change the packet, so fexit could find something else.
  */
 struct passage {
-	__u64 bytes; /* 0: no packet */
+	__u64 bytes; /* 0: no packet, or one that the filter does not take */
 	__u32 class;
 	struct flow flow; /* of IP, if flows are counted */
 };
@@ -346,8 +347,14 @@ int note_entry(__u64 *args)
 
 	if (!passage)
 		return 0;
+	passage->bytes = 0;
+
+	__u64 bytes = length_of(xdp);
+
+	if (filtering && !is_match(xdp, XDP_BUFF, bytes))
+		return 0;
 	find_layers(&p, &l);
-	passage->bytes = length_of(xdp);
+	passage->bytes = bytes;
 	passage->class = l.class;
 	if (extras & WITH_FLOWS && l.class < TRUNCATED)
 		read_flow(&p, &l, &passage->flow);
@@ -385,10 +392,10 @@ int count_exit(__u64 *args)
 SEC("tc")
 int count_sent(struct __sk_buff *skb)
 {
-	__u64 bytes = skb->len;
+	__u64 bytes = sent_length(skb);
 
-	if (skb->vlan_present)
-		bytes += VLAN_HLEN;
+	if (filtering && !is_match(skb, SKB, bytes))
+		return TC_ACT_UNSPEC;
 	count(classify_sent(skb), bytes);
 	if (extras)
 		count_sent_extras(skb, bytes);

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 
 #include "include/card.h"
+#include "include/filter.h"
 #include "include/outlet.h"
 #include "include/packet.h"
 #include "include/record.h"
@@ -61,21 +62,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct account);
 } accounts SEC(".maps");
-
-/*
- * Room for the first bytes of a traced or sent packet, so that the filter can read them, and for a
- * VLAN tag that is inserted between them.
- */
-struct head {
-	__u8 bytes[HEAD_BYTES];
-	__u8 room[TAG_BYTES];
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct head);
-} heads SEC(".maps");
 
 /*
  * How many packets of a flow have come to a hook; a full map drops the flows that were silent
@@ -139,9 +125,6 @@ volatile const __u32 hook = 0;	 /* which hook of the session: also an index into
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 volatile const __u32 verdict = XDP_PASS;
 volatile const enum stamping stamping = EVERY_PACKET;
-volatile const bool filtering = false;
-/* Whether the filter reads a packet's length. */
-volatile const bool filtering_length = false;
 /* One of this many packets is kept; 0 = not all of them have the same rate. */
 volatile const __u32 one_in = 1;
 /* If one_in is 0: whether each verdict has its own rate, or all use the one in `rates`. */
@@ -169,35 +152,11 @@ volatile const bool accompanied = false;
 /* Only the tracers read these. */
 volatile const bool recording_entry = false;
 volatile const bool recording_exit = false;
-/* How many bytes of the packet filter_head may read. */
-volatile const __u32 reach = HEAD_BYTES;
-
 static __always_inline struct account *find_account(void)
 {
 	__u32 index = source;
 
 	return bpf_map_lookup_elem(&accounts, &index);
-}
-
-/*
- * Package filter replaces these two functions, or their calls. A filter returns 0 if it loads a
- * byte that the packet does not have. The assembler statements keep the compiler from assuming the
- * result, and from removing the arguments.
- */
-__noinline int filter(struct xdp_md *ctx, __u32 wire_len)
-{
-	int match = 1;
-
-	asm volatile("" : "+r"(match) : "r"(ctx), "r"(wire_len));
-	return match;
-}
-
-__noinline int filter_head(struct head *head, __u32 wire_len, __u32 length)
-{
-	int match = 1;
-
-	asm volatile("" : "+r"(match) : "r"(head), "r"(wire_len), "r"(length));
-	return match;
 }
 
 /*
@@ -219,48 +178,6 @@ static __noinline int run_last(void *ctx)
 
 	asm volatile("" : "+r"(done) : "r"(ctx) : "memory");
 	return done;
-}
-
-/*
- * copy_head copies the packet's first bytes, at most `reach`, and sets *length to their number. It
- * is 0 if the filter needs no bytes, if the first of several buffers is empty, and if the bytes
- * cannot be read: the filter may still need the packet's length.
- */
-static __always_inline struct head *copy_head(struct xdp_buff *xdp, __u32 *length)
-{
-	__u32 zero = 0;
-	struct head *head = bpf_map_lookup_elem(&heads, &zero);
-
-	if (!head || !reach)
-		return head;
-	__u64 n = xdp->data_end - xdp->data, most = reach;
-
-	if (n > most)
-		n = most;
-	if (!n)
-		return head;
-	*length = n;
-	/*
-	 * n is at most HEAD_BYTES. Linux 6.1's verifier knows that only if n is masked in the very
-	 * register that goes into the call.
-	 */
-	asm volatile("" : "+r"(n));
-	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
-	if (bpf_probe_read_kernel(head->bytes, n, xdp->data))
-		*length = 0;
-	return head;
-}
-
-/* put_tag_back moves the MAC addresses to the beginning, and writes the tag after them. */
-static __always_inline void put_tag_back(struct head *head, __be16 protocol, __u16 tag)
-{
-	__u32 *words = (__u32 *)head->bytes;
-	__be16 *at = (__be16 *)&words[3];
-
-	for (int i = 0; i < 3; i++)
-		words[i] = words[i + 1];
-	at[0] = protocol;
-	at[1] = bpf_htons(tag);
 }
 
 /* copy_tagged_head is copy_head for a packet whose VLAN tag the card has removed. */
@@ -286,63 +203,6 @@ static __always_inline struct head *copy_tagged_head(struct xdp_md *ctx, const s
 	n += TAG_BYTES;
 	*length = n > most ? most : n;
 	return head;
-}
-
-/* copy_sent_head is copy_head at egress. A VLAN tag beside the packet is put back. */
-static __always_inline struct head *copy_sent_head(struct __sk_buff *skb, __u32 *length)
-{
-	__u32 zero = 0;
-	struct head *head = bpf_map_lookup_elem(&heads, &zero);
-
-	if (!head || !reach)
-		return head;
-	bool is_tagged = skb->vlan_present;
-	void *to = is_tagged ? head->bytes + TAG_BYTES : head->bytes;
-	__u64 n = skb->len, most = reach;
-
-	if (n > most)
-		n = most;
-	if (!n)
-		return head;
-	asm volatile("" : "+r"(n));
-	n = ((n - 1) & (HEAD_BYTES - 1)) + 1;
-	if (bpf_skb_load_bytes(skb, 0, to, n))
-		return head;
-	if (is_tagged) {
-		put_tag_back(head, skb->vlan_proto, skb->vlan_tci);
-		n += TAG_BYTES;
-	}
-	*length = n > most ? most : n;
-	return head;
-}
-
-/* sent_length is the length of a packet at egress including its tag. */
-static __always_inline __u32 sent_length(struct __sk_buff *skb)
-{
-	return skb->len + (skb->vlan_present ? TAG_BYTES : 0);
-}
-
-static __always_inline bool is_sent_match(struct __sk_buff *skb)
-{
-	__u32 wire_len = filtering_length ? sent_length(skb) : 0;
-	__u32 length = 0;
-	struct head *head = copy_sent_head(skb, &length);
-
-	return head && filter_head(head, wire_len, length);
-}
-
-static __always_inline bool is_match(void *ctx, enum context context)
-{
-	if (context == SKB)
-		return is_sent_match(ctx);
-	__u32 length = 0;
-
-	if (context == XDP_MD)
-		return filter(ctx, filtering_length ? received_length(ctx) : 0);
-	__u32 wire_len = filtering_length ? length_of(ctx) : 0;
-	struct head *head = copy_head(ctx, &length);
-
-	return head && filter_head(head, wire_len, length);
 }
 
 /*
@@ -511,9 +371,18 @@ static __always_inline bool is_sampled(void *ctx, enum context context, struct a
 	return !packet_cost || pay();
 }
 
+static __always_inline __u32 length_to_filter(void *ctx, enum context context)
+{
+	if (!filtering_length)
+		return 0;
+	if (context == SKB)
+		return sent_length(ctx);
+	return context == XDP_MD ? received_length(ctx) : length_of(ctx);
+}
+
 static __always_inline bool is_filtered_out(void *ctx, enum context context)
 {
-	return filtering && !is_match(ctx, context);
+	return filtering && !is_match(ctx, context, length_to_filter(ctx, context));
 }
 
 static __always_inline enum decision decide(void *ctx, enum context context,
@@ -698,7 +567,7 @@ int sample_xdp(struct xdp_md *ctx)
 static __always_inline bool is_match_of_card(struct xdp_md *ctx, const struct facts *facts)
 {
 	if (!asking_tag || !facts->tag_protocol)
-		return is_match(ctx, XDP_MD);
+		return is_match(ctx, XDP_MD, length_to_filter(ctx, XDP_MD));
 	__u32 wire_len = filtering_length ? received_length(ctx) + TAG_BYTES : 0;
 	__u32 length = 0;
 	struct head *head = copy_tagged_head(ctx, facts, &length);

@@ -25,7 +25,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type ring -type account -type class -type flow sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type ring -type account -type class -type flow -type head_limit sampler ../bpf/sampler.c
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.

@@ -80,7 +80,7 @@ func (f classicFilter) copied() (packetFilter, error) {
 	if f == nil {
 		return packetFilter{}, nil
 	}
-	const most = int(samplerLimitHEAD_BYTES)
+	const most = int(samplerHeadLimitHEAD_BYTES)
 	body, err := filterebpf.TranslateBuffer(f, most)
 	return packetFilter{
 		bodies: map[string]asm.Instructions{headStub: body},

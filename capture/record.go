@@ -7,7 +7,7 @@ import (
 
 const (
 	factsSize  = int(unsafe.Sizeof(Facts{}))
-	tagSize    = int(samplerLimitTAG_BYTES)
+	tagSize    = int(samplerHeadLimitTAG_BYTES)
 	maxPadding = 8 // records are padded to a multiple of eight bytes
 )
 

@@ -67,17 +67,22 @@ type samplerHead struct {
 	Room  [4]uint8
 }
 
+type samplerHeadLimit uint32
+
+const (
+	samplerHeadLimitTAG_BYTES  samplerHeadLimit = 4
+	samplerHeadLimitHEAD_BYTES samplerHeadLimit = 4096
+)
+
 type samplerLimit uint32
 
 const (
 	samplerLimitID_HOOK_SHIFT        samplerLimit = 40
 	samplerLimitID_CPU_SHIFT         samplerLimit = 52
 	samplerLimitCOOKIE               samplerLimit = 30832
-	samplerLimitTAG_BYTES            samplerLimit = 4
 	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65428
 	samplerLimitRING_MAX_SAMPLE_SIZE samplerLimit = 131070
 	samplerLimitRING_RECORDS_AT      samplerLimit = 128
-	samplerLimitHEAD_BYTES           samplerLimit = 4096
 	samplerLimitTIME_SHIFT           samplerLimit = 4
 	samplerLimitNO_VERDICT           samplerLimit = 4294967295
 	samplerLimitMAX_VERDICTS         samplerLimit = 16
@@ -147,6 +152,7 @@ const (
 	samplerVarFilteringLength   = "filtering_length"
 	samplerVarFirstPackets      = "first_packets"
 	samplerVarFlowSeed          = "flow_seed"
+	samplerVarHeadLimitType     = "head_limit_type"
 	samplerVarHook              = "hook"
 	samplerVarKeepFlowsBelow    = "keep_flows_below"
 	samplerVarOneIn             = "one_in"
@@ -253,6 +259,7 @@ type samplerVariableSpecs struct {
 	FilteringLength   *ebpf.VariableSpec `ebpf:"filtering_length"`
 	FirstPackets      *ebpf.VariableSpec `ebpf:"first_packets"`
 	FlowSeed          *ebpf.VariableSpec `ebpf:"flow_seed"`
+	HeadLimitType     *ebpf.VariableSpec `ebpf:"head_limit_type"`
 	Hook              *ebpf.VariableSpec `ebpf:"hook"`
 	KeepFlowsBelow    *ebpf.VariableSpec `ebpf:"keep_flows_below"`
 	OneIn             *ebpf.VariableSpec `ebpf:"one_in"`
@@ -340,6 +347,7 @@ type samplerVariables struct {
 	FilteringLength   *ebpf.Variable `ebpf:"filtering_length"`
 	FirstPackets      *ebpf.Variable `ebpf:"first_packets"`
 	FlowSeed          *ebpf.Variable `ebpf:"flow_seed"`
+	HeadLimitType     *ebpf.Variable `ebpf:"head_limit_type"`
 	Hook              *ebpf.Variable `ebpf:"hook"`
 	KeepFlowsBelow    *ebpf.Variable `ebpf:"keep_flows_below"`
 	OneIn             *ebpf.Variable `ebpf:"one_in"`

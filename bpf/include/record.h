@@ -52,12 +52,10 @@ enum limit {
 	ID_HOOK_SHIFT = 40,
 	ID_CPU_SHIFT = 52,
 	COOKIE = 0x7870, /* marks a complete record of ours */
-	TAG_BYTES = 4,	 /* of a VLAN tag, in a packet and in struct facts */
 	PERF_MAX_SAMPLE_SIZE = PERF_MAX_RECORD - sizeof(struct facts),
 	RING_MAX_SAMPLE_SIZE = RING_MAX_PACKET,
 	RING_RECORDS_AT = RING_RECORDS,
-	HEAD_BYTES = 4096, /* a page: more than the first buffer of a packet can have */
-	TIME_SHIFT = 4,	   /* the token bucket's unit is 1/16 ns, finer than any packet rate */
+	TIME_SHIFT = 4, /* the token bucket's unit is 1/16 ns, finer than any packet rate */
 	NO_VERDICT = 0xffffffff, /* no program has decided */
 	MAX_VERDICTS = 16,	 /* most verdicts that can be selected */
 	MAX_HOOKS = 1 << (ID_CPU_SHIFT - ID_HOOK_SHIFT),

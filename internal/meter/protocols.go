@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type flow -type flow_entry -type flow_bucket -type slots protocols ../../bpf/protocols.c
+//go:generate go tool bpf2go -target bpfel -type tally -type class -type limit -type extra -type head_limit -type flow -type flow_entry -type flow_bucket -type slots protocols ../../bpf/protocols.c
 
 // A Variant is a way to count packets per protocol. All give the same numbers.
 type Variant uint32
@@ -60,6 +61,10 @@ type ProtocolsOptions struct {
 	// Verdicts selects the packets to count by their verdict, if a program is traced; nil = all. A
 	// number that is not one of the kernel's verdicts stands for all such numbers.
 	Verdicts []xdp.Verdict
+
+	// Filter selects the packets to count, before Verdicts does; nil = all. Package filter compiles
+	// it, for packets that are received or, with Sent, sent.
+	Filter []bpf.RawInstruction
 
 	// Sizes of tables, for tests.
 	flowBuckets int    // of each CPU, a power of two; 0 = the function flowBuckets
@@ -190,6 +195,11 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 			return nil, fmt.Errorf("set %s: %w", protocolsVarVerdicts, err)
 		}
 	}
+	if o.Filter != nil {
+		if err := setFilter(spec, o.Filter); err != nil {
+			return nil, err
+		}
+	}
 	if o.etherTypes != 0 {
 		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
 		spec.Maps[protocolsMapNaiveTallies].MaxEntries = o.etherTypes
@@ -204,9 +214,9 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 
 // protocolMaps are the maps of protocols.c.
 type protocolMaps struct {
-	variant                                                Variant
-	naive, percpu, ultra, ethertypes, size, flow, passages *ebpf.Map
-	flows                                                  flowTable
+	variant                                                       Variant
+	naive, percpu, ultra, ethertypes, size, flow, passages, heads *ebpf.Map
+	flows                                                         flowTable
 }
 
 // named are the maps by their names in protocols.c.
@@ -219,6 +229,7 @@ func (m *protocolMaps) named() map[string]**ebpf.Map {
 		protocolsMapSizes:         &m.size,
 		protocolsMapFlows:         &m.flow,
 		protocolsMapPassages:      &m.passages,
+		protocolsMapHeads:         &m.heads,
 	}
 }
 
@@ -261,7 +272,7 @@ func (m *protocolMaps) mapFlows() error {
 
 func (m *protocolMaps) close() error {
 	errs := []error{m.flows.close()}
-	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.passages} {
+	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.passages, m.heads} {
 		errs = append(errs, one.Close()) // Close accepts a nil map
 	}
 	return errors.Join(errs...)

@@ -62,6 +62,19 @@ type protocolsFlowEntry struct {
 	Error   protocolsTally
 }
 
+type protocolsHead struct {
+	_     structs.HostLayout
+	Bytes [4096]uint8
+	Room  [4]uint8
+}
+
+type protocolsHeadLimit uint32
+
+const (
+	protocolsHeadLimitTAG_BYTES  protocolsHeadLimit = 4
+	protocolsHeadLimitHEAD_BYTES protocolsHeadLimit = 4096
+)
+
 type protocolsLimit uint32
 
 const (
@@ -99,30 +112,35 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	protocolsMapEthertypes    = "ethertypes"
-	protocolsMapFlows         = "flows"
-	protocolsMapNaiveTallies  = "naive_tallies"
-	protocolsMapPassages      = "passages"
-	protocolsMapPercpuTallies = "percpu_tallies"
-	protocolsMapSizes         = "sizes"
-	protocolsMapUltraTallies  = "ultra_tallies"
-	protocolsProgCountEntry   = "count_entry"
-	protocolsProgCountExit    = "count_exit"
-	protocolsProgCountSent    = "count_sent"
-	protocolsProgCountXdp     = "count_xdp"
-	protocolsProgNoteEntry    = "note_entry"
-	protocolsVarChosen        = "chosen"
-	protocolsVarClassType     = "class_type"
-	protocolsVarExtraType     = "extra_type"
-	protocolsVarExtras        = "extras"
-	protocolsVarFlowBuckets   = "flow_buckets"
-	protocolsVarFlowEntryType = "flow_entry_type"
-	protocolsVarFlowSeeds     = "flow_seeds"
-	protocolsVarLimitType     = "limit_type"
-	protocolsVarTracedIfindex = "traced_ifindex"
-	protocolsVarTracedLower   = "traced_lower"
-	protocolsVarTracedNetns   = "traced_netns"
-	protocolsVarVerdicts      = "verdicts"
+	protocolsMapEthertypes      = "ethertypes"
+	protocolsMapFlows           = "flows"
+	protocolsMapHeads           = "heads"
+	protocolsMapNaiveTallies    = "naive_tallies"
+	protocolsMapPassages        = "passages"
+	protocolsMapPercpuTallies   = "percpu_tallies"
+	protocolsMapSizes           = "sizes"
+	protocolsMapUltraTallies    = "ultra_tallies"
+	protocolsProgCountEntry     = "count_entry"
+	protocolsProgCountExit      = "count_exit"
+	protocolsProgCountSent      = "count_sent"
+	protocolsProgCountXdp       = "count_xdp"
+	protocolsProgNoteEntry      = "note_entry"
+	protocolsVarChosen          = "chosen"
+	protocolsVarClassType       = "class_type"
+	protocolsVarExtraType       = "extra_type"
+	protocolsVarExtras          = "extras"
+	protocolsVarFiltering       = "filtering"
+	protocolsVarFilteringLength = "filtering_length"
+	protocolsVarFlowBuckets     = "flow_buckets"
+	protocolsVarFlowEntryType   = "flow_entry_type"
+	protocolsVarFlowSeeds       = "flow_seeds"
+	protocolsVarHeadLimitType   = "head_limit_type"
+	protocolsVarLimitType       = "limit_type"
+	protocolsVarReach           = "reach"
+	protocolsVarTracedIfindex   = "traced_ifindex"
+	protocolsVarTracedLower     = "traced_lower"
+	protocolsVarTracedNetns     = "traced_netns"
+	protocolsVarVerdicts        = "verdicts"
 )
 
 // loadProtocols returns the embedded CollectionSpec for protocols.
@@ -180,6 +198,7 @@ type protocolsProgramSpecs struct {
 type protocolsMapSpecs struct {
 	Ethertypes    *ebpf.MapSpec `ebpf:"ethertypes"`
 	Flows         *ebpf.MapSpec `ebpf:"flows"`
+	Heads         *ebpf.MapSpec `ebpf:"heads"`
 	NaiveTallies  *ebpf.MapSpec `ebpf:"naive_tallies"`
 	Passages      *ebpf.MapSpec `ebpf:"passages"`
 	PercpuTallies *ebpf.MapSpec `ebpf:"percpu_tallies"`
@@ -191,18 +210,22 @@ type protocolsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type protocolsVariableSpecs struct {
-	Chosen        *ebpf.VariableSpec `ebpf:"chosen"`
-	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
-	ExtraType     *ebpf.VariableSpec `ebpf:"extra_type"`
-	Extras        *ebpf.VariableSpec `ebpf:"extras"`
-	FlowBuckets   *ebpf.VariableSpec `ebpf:"flow_buckets"`
-	FlowEntryType *ebpf.VariableSpec `ebpf:"flow_entry_type"`
-	FlowSeeds     *ebpf.VariableSpec `ebpf:"flow_seeds"`
-	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
-	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
-	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
-	Verdicts      *ebpf.VariableSpec `ebpf:"verdicts"`
+	Chosen          *ebpf.VariableSpec `ebpf:"chosen"`
+	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
+	ExtraType       *ebpf.VariableSpec `ebpf:"extra_type"`
+	Extras          *ebpf.VariableSpec `ebpf:"extras"`
+	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
+	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
+	FlowBuckets     *ebpf.VariableSpec `ebpf:"flow_buckets"`
+	FlowEntryType   *ebpf.VariableSpec `ebpf:"flow_entry_type"`
+	FlowSeeds       *ebpf.VariableSpec `ebpf:"flow_seeds"`
+	HeadLimitType   *ebpf.VariableSpec `ebpf:"head_limit_type"`
+	LimitType       *ebpf.VariableSpec `ebpf:"limit_type"`
+	Reach           *ebpf.VariableSpec `ebpf:"reach"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
+	Verdicts        *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
 // protocolsObjects contains all objects after they have been loaded into the kernel.
@@ -227,6 +250,7 @@ func (o *protocolsObjects) Close() error {
 type protocolsMaps struct {
 	Ethertypes    *ebpf.Map `ebpf:"ethertypes"`
 	Flows         *ebpf.Map `ebpf:"flows"`
+	Heads         *ebpf.Map `ebpf:"heads"`
 	NaiveTallies  *ebpf.Map `ebpf:"naive_tallies"`
 	Passages      *ebpf.Map `ebpf:"passages"`
 	PercpuTallies *ebpf.Map `ebpf:"percpu_tallies"`
@@ -238,6 +262,7 @@ func (m *protocolsMaps) Close() error {
 	return _ProtocolsClose(
 		m.Ethertypes,
 		m.Flows,
+		m.Heads,
 		m.NaiveTallies,
 		m.Passages,
 		m.PercpuTallies,
@@ -250,18 +275,22 @@ func (m *protocolsMaps) Close() error {
 //
 // It can be passed to loadProtocolsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type protocolsVariables struct {
-	Chosen        *ebpf.Variable `ebpf:"chosen"`
-	ClassType     *ebpf.Variable `ebpf:"class_type"`
-	ExtraType     *ebpf.Variable `ebpf:"extra_type"`
-	Extras        *ebpf.Variable `ebpf:"extras"`
-	FlowBuckets   *ebpf.Variable `ebpf:"flow_buckets"`
-	FlowEntryType *ebpf.Variable `ebpf:"flow_entry_type"`
-	FlowSeeds     *ebpf.Variable `ebpf:"flow_seeds"`
-	LimitType     *ebpf.Variable `ebpf:"limit_type"`
-	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
-	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
-	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
-	Verdicts      *ebpf.Variable `ebpf:"verdicts"`
+	Chosen          *ebpf.Variable `ebpf:"chosen"`
+	ClassType       *ebpf.Variable `ebpf:"class_type"`
+	ExtraType       *ebpf.Variable `ebpf:"extra_type"`
+	Extras          *ebpf.Variable `ebpf:"extras"`
+	Filtering       *ebpf.Variable `ebpf:"filtering"`
+	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
+	FlowBuckets     *ebpf.Variable `ebpf:"flow_buckets"`
+	FlowEntryType   *ebpf.Variable `ebpf:"flow_entry_type"`
+	FlowSeeds       *ebpf.Variable `ebpf:"flow_seeds"`
+	HeadLimitType   *ebpf.Variable `ebpf:"head_limit_type"`
+	LimitType       *ebpf.Variable `ebpf:"limit_type"`
+	Reach           *ebpf.Variable `ebpf:"reach"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
+	Verdicts        *ebpf.Variable `ebpf:"verdicts"`
 }
 
 // protocolsPrograms contains all programs after they have been loaded into the kernel.
