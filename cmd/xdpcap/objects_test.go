@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
@@ -26,7 +27,7 @@ type (
 	latencyReport = latency.Report
 	runtimeReport = latency.RuntimeReport
 	eventLine     = latency.EventLine
-	programReport = cli.ProgramReport
+	programReport = bench.Report
 	readReport    = cli.ReadReport
 	interfaceKeys = interfaces.Keys
 	intervalKeys  = cli.IntervalKeys

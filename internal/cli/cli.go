@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -97,7 +98,7 @@ func newRoot(files settings.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(), count.New(), newBench(), monitor.New(), latency.New(), newRead(), interfaces.New(), probe.New())
+	cmd.AddCommand(stats.New(), count.New(), bench.New(), monitor.New(), latency.New(), newRead(), interfaces.New(), probe.New())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {

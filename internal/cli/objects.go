@@ -9,7 +9,6 @@ type (
 	Summary       = summary
 	SourceSummary = sourceSummary
 	OutputSummary = outputSummary
-	ProgramReport = programReport
 	ReadReport    = readReport
 	IntervalKeys  = counters.IntervalKeys
 	Rate          = counters.Rate

@@ -1,4 +1,5 @@
-package cli
+// Package bench is the command bench: what a loaded XDP program costs per packet.
+package bench
 
 import (
 	"bytes"
@@ -17,8 +18,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// benchOptions are the flags of the command bench.
-type benchOptions struct {
+// Options are the flags of the command bench.
+type Options struct {
 	program  string
 	packets  string
 	yes      bool
@@ -42,8 +43,9 @@ cpumap entries in this way.`
 const benchExamples = `  xdpcap bench --program lb --packets out.pcapng --yes    a program of your own, on your packets
   xdpcap bench --program 17 --yes                         short packets of TCP and UDP`
 
-func newBench() *cobra.Command {
-	var o benchOptions
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:     "bench --program NAME [flags]",
 		Short:   "Measure an XDP program on packets of a capture",
@@ -63,13 +65,13 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-func (o *benchOptions) whatFlags(f *pflag.FlagSet) {
+func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.program, "program", "", "measure this loaded XDP program, `NAME` or id")
 	f.StringVar(&o.packets, "packets", "", fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap; - is standard input", meter.MaxBenchPackets))
 	f.BoolVar(&o.yes, "yes", false, "allow the program to run, which changes its maps")
 }
 
-func runBench(out io.Writer, o *benchOptions) error {
+func runBench(out io.Writer, o *Options) error {
 	if o.program == "" {
 		return errors.New("--program is missing: which program? its NAME or id")
 	}
@@ -93,7 +95,7 @@ func runBench(out io.Writer, o *benchOptions) error {
 }
 
 // measure measures the program on the first CPU that this process may run on.
-func (o *benchOptions) measure() (*programReport, error) {
+func (o *Options) measure() (*Report, error) {
 	cpu, err := firstCPU()
 	if err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func firstCPU() (int, error) {
 
 // readPackets reads the packets of --packets. Without --packets it returns none, and bench makes
 // its own.
-func (o *benchOptions) readPackets() (*meter.BenchPackets, error) {
+func (o *Options) readPackets() (*meter.BenchPackets, error) {
 	if o.packets == "" {
 		return &meter.BenchPackets{}, nil
 	}

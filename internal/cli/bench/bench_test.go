@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 // goldenBench compares a table of bench and its object with the golden files.
-func goldenBench(t *testing.T, name string, r *programReport) {
+func goldenBench(t *testing.T, name string, r *Report) {
 	t.Helper()
 	var out bytes.Buffer
 	r.writeTable(&out)
@@ -48,8 +48,8 @@ func TestBenchFlags(t *testing.T) {
 		"--program lb --packets " + missing: "--packets: open " + missing + ": no such file",
 		"--program lb --packets bench.go":   "--packets bench.go: it is neither pcapng nor pcap",
 	} {
-		root := NewRoot()
-		root.SetArgs(append([]string{"bench"}, strings.Fields(args)...))
+		root := New()
+		root.SetArgs(strings.Fields(args))
 		root.SetOut(&bytes.Buffer{})
 		root.SilenceErrors, root.SilenceUsage = true, true
 		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// programReport is what bench prints about a loaded program.
-type programReport struct {
+// Report is what bench prints about a loaded program.
+type Report struct {
 	Program   string                  `json:"program"`
 	ProgramID uint32                  `json:"program_id"`
 	CPUs      []int                   `json:"cpus"`
@@ -32,8 +32,8 @@ type programLine struct {
 	Native  *float64 `json:"adds_native_instructions,omitempty"`
 }
 
-func newProgramReport(b *meter.ProgramBench, packets *meter.BenchPackets, cpu int) *programReport {
-	r := &programReport{
+func newProgramReport(b *meter.ProgramBench, packets *meter.BenchPackets, cpu int) *Report {
+	r := &Report{
 		Program: b.Program.Name, ProgramID: b.Program.ID, CPUs: []int{cpu},
 		Cut: packets.Cut, Left: packets.Short + packets.Long, More: packets.More,
 		Verdicts: make(map[string]*programLine), Total: newProgramLine(&b.Total),
@@ -57,7 +57,7 @@ func newProgramLine(c *meter.ProgramCost) *programLine {
 	return l
 }
 
-func (r *programReport) writeTable(w io.Writer) {
+func (r *Report) writeTable(w io.Writer) {
 	p := xdp.Program{ID: r.ProgramID, Name: r.Program}
 	fmt.Fprintln(w, frame.Shorten(escape.Text(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), frame.MaxColumns))
 	t := &frame.Table{}
@@ -79,7 +79,7 @@ func (r *programReport) writeTable(w io.Writer) {
 }
 
 // remarks are sentences about what the table does not show.
-func (r *programReport) remarks() (lines []string) {
+func (r *Report) remarks() (lines []string) {
 	if r.More {
 		lines = append(lines, fmt.Sprintf("The capture has more packets: these are its first %d.", r.Total.Packets))
 	}
