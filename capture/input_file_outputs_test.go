@@ -153,7 +153,7 @@ func uncompressed(t *testing.T, c Compression, data []byte) []byte {
 func TestFileInputCopies(t *testing.T) {
 	testnet.SkipEmulated(t)
 	files := [][]byte{captureFile(100, 0, 1, "a", "b"), slices.Concat(captureFile(9, 0, 1, "a"), captureFile(9, 5, 1, ""))}
-	for _, pattern := range []string{"../cmd/xdpcap/testdata/*.pcapng", "../internal/capfile/testdata/fuzz/*/*", "../internal/cli/testdata/fuzz/FuzzReadSinks/*"} {
+	for _, pattern := range []string{"../cmd/xdpcap/testdata/*.pcapng", "../internal/capfile/testdata/fuzz/*/*", "../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
+	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
 
@@ -28,13 +29,13 @@ type (
 	runtimeReport = latency.RuntimeReport
 	eventLine     = latency.EventLine
 	programReport = bench.Report
-	readReport    = cli.ReadReport
+	readReport    = readstats.Report
 	interfaceKeys = interfaces.Keys
 	intervalKeys  = cli.IntervalKeys
 	rate          = cli.Rate
 	flowRate      = count.FlowRate
-	flowKeys      = cli.FlowKeys
-	estimateKeys  = cli.EstimateKeys
+	flowKeys      = readstats.FlowKeys
+	estimateKeys  = readstats.EstimateKeys
 	sflowSummary  = cli.SFlowSummary
 )
 

@@ -9,10 +9,7 @@ type (
 	Summary       = summary
 	SourceSummary = sourceSummary
 	OutputSummary = outputSummary
-	ReadReport    = readReport
 	IntervalKeys  = counters.IntervalKeys
 	Rate          = counters.Rate
-	FlowKeys      = flowKeys
-	EstimateKeys  = estimateKeys
 	SFlowSummary  = sflowSummary
 )

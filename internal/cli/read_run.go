@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/matcher"
@@ -24,8 +25,8 @@ type readRun struct {
 	o       *readOptions
 	match   *matcher.All // nil = all packets
 	inputs  *readInputs
-	stats   *readStats        // nil without --stats
-	passed  map[uint16]uint64 // packets by link type that the filter cannot be applied to
+	stats   *statistics.Statistics // nil without --stats
+	passed  map[uint16]uint64      // packets by link type that the filter cannot be applied to
 	noticed []string
 	telling sync.Mutex
 	memory  uint64   // bytes that were available before the sandbox
@@ -94,8 +95,8 @@ func (r *readRun) options() capture.FileInputOptions {
 		o.Match = r.matches
 	}
 	if r.o.stats {
-		r.stats = newReadStats(r.o.json)
-		o.Section = r.stats.drawn.section
+		r.stats = statistics.New(frame.Stdout{}, r.o.json)
+		o.Section = r.stats.Section
 	}
 	return o
 }
@@ -187,7 +188,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	}
 	switch {
 	case o.stats:
-		r.stats.input = in
+		r.stats.Input = in
 		all = append(all, r.decode(&printed{Output: r.stats}))
 	case o.json || o.lines:
 		options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName}

@@ -1,4 +1,4 @@
-package cli
+package statistics
 
 import (
 	"fmt"
@@ -61,22 +61,22 @@ func (d *readDraw) packet(p *capture.Packet, length, weight uint32) {
 func (d *readDraw) verdict(v int, weight uint32) { d.verdicts[v] = max(d.verdicts[v], weight) }
 
 // estimate tells what there was before packets were drawn. It is nil where all were kept.
-func (d *readDraw) estimate(t *readTally) *estimateKeys { return d.estimateOf(t, d.weight) }
+func (d *readDraw) estimate(t *readTally) *EstimateKeys { return d.estimateOf(t, d.weight) }
 
 // estimateVerdict is estimate for all packets with a verdict, which may have a rate of its own.
-func (d *readDraw) estimateVerdict(verdict int, t *readTally) *estimateKeys {
+func (d *readDraw) estimateVerdict(verdict int, t *readTally) *EstimateKeys {
 	if d.several {
 		return d.estimateOf(t, d.verdicts[verdict])
 	}
 	return d.estimate(t)
 }
 
-func (d *readDraw) estimateOf(t *readTally, weight uint32) *estimateKeys {
+func (d *readDraw) estimateOf(t *readTally, weight uint32) *EstimateKeys {
 	if d.weight <= 1 {
 		return nil
 	}
 	round := func(x float64) uint64 { return uint64(math.Round(x)) }
-	e := &estimateKeys{Packets: round(t.packetsBefore.Estimate()), Bytes: round(t.bytesBefore.Estimate())}
+	e := &EstimateKeys{Packets: round(t.packetsBefore.Estimate()), Bytes: round(t.bytesBefore.Estimate())}
 	low, high := t.packetsBefore.Bounds(weight, 1)
 	e.PacketsLow, e.PacketsHigh = round(low), round(high)
 	low, high = t.bytesBefore.Bounds(weight, float64(d.length))
@@ -99,11 +99,11 @@ func (d *readDraw) notEstimated() []string {
 // readRate is a rate of the packets that are read, and what there was before they were drawn.
 type readRate struct {
 	counters.Rate
-	Estimate *estimateKeys `json:"estimate,omitempty"` // where some stand for several
+	Estimate *EstimateKeys `json:"estimate,omitempty"` // where some stand for several
 }
 
-// estimateKeys are what is expected, and bounds between which the truth is in 95 of 100 captures.
-type estimateKeys struct {
+// EstimateKeys are what is expected, and bounds between which the truth is in 95 of 100 captures.
+type EstimateKeys struct {
 	Packets     uint64 `json:"packets"`
 	PacketsLow  uint64 `json:"packets_low"`
 	PacketsHigh uint64 `json:"packets_high"`
@@ -113,11 +113,11 @@ type estimateKeys struct {
 }
 
 // estimateTable prints the estimates of interfaces and verdicts, and what they leave out.
-func (r *readReport) estimateTable(w io.Writer) {
+func (r *Report) estimateTable(w io.Writer) {
 	if r.Total.Estimate != nil {
 		t := &frame.Table{}
 		t.Add("ESTIMATE", "PACKETS", "AT LEAST", "AT MOST", "BYTES", "AT LEAST", "AT MOST")
-		add := func(name string, e *estimateKeys) {
+		add := func(name string, e *EstimateKeys) {
 			cells := []string{frame.ShortenMiddle(name, 26)}
 			for _, n := range []uint64{e.Packets, e.PacketsLow, e.PacketsHigh, e.Bytes, e.BytesLow, e.BytesHigh} {
 				cells = append(cells, frame.Scaled(float64(n)))
@@ -141,7 +141,7 @@ func (r *readReport) estimateTable(w io.Writer) {
 }
 
 // estimateFlows adds the flows to their table, with estimates in place of what was drawn.
-func (r *readReport) estimateFlows(t *frame.Table) {
+func (r *Report) estimateFlows(t *frame.Table) {
 	const room = 27
 	t.Add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
 	for _, f := range r.Flows {

@@ -1,4 +1,4 @@
-package cli
+package statistics
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A readReport is what read --stats prints. Bytes are those that packets had before they were cut.
-type readReport struct {
+// A Report is what read --stats prints. Bytes are those that packets had before they were cut.
+type Report struct {
 	From       *time.Time          `json:"from"` // of the first packet; null = there is none
 	To         *time.Time          `json:"to"`
 	Duration   float64             `json:"duration_s"` // what the rates are over
@@ -40,7 +40,7 @@ type interfaceRate struct {
 }
 
 type readFlowRate struct {
-	flowKeys
+	FlowKeys
 	readRate
 }
 
@@ -110,7 +110,8 @@ func (a *fileAccount) String() string {
 	return strings.Join(known, ", ")
 }
 
-func (r *readReport) WriteTable(w io.Writer) {
+// WriteTable prints the report as tables.
+func (r *Report) WriteTable(w io.Writer) {
 	if r.From != nil {
 		const stamp = "2006-01-02 15:04:05.000000"
 		fmt.Fprintf(w, "%s to %s, %.6f s\n", r.From.Local().Format(stamp), r.To.Local().Format(stamp), r.Duration)
@@ -137,7 +138,7 @@ func (r *readReport) WriteTable(w io.Writer) {
 // verdictOrder is that of tables.
 var verdictOrder = []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"}
 
-func (r *readReport) verdictTable(w io.Writer) {
+func (r *Report) verdictTable(w io.Writer) {
 	if r.Verdicts == nil {
 		return
 	}
@@ -151,7 +152,7 @@ func (r *readReport) verdictTable(w io.Writer) {
 	t.Write(w)
 }
 
-func (r *readReport) flowTable(w io.Writer) {
+func (r *Report) flowTable(w io.Writer) {
 	if len(r.Flows) == 0 {
 		return
 	}
@@ -170,7 +171,7 @@ func (r *readReport) flowTable(w io.Writer) {
 	r.overflowLine(w)
 }
 
-func (r *readReport) overflowLine(w io.Writer) {
+func (r *Report) overflowLine(w io.Writer) {
 	if o := r.Overflow; o != nil {
 		fmt.Fprintf(w, "%d packets, %d bytes of flows that came after the first %d, which alone are told apart\n", o.Packets, o.Bytes, maxReadFlows)
 	}

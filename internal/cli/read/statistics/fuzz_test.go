@@ -1,4 +1,4 @@
-package cli
+package statistics
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/lines"
-	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
 // FuzzReadSinks hands any bytes, as a hostile server may send them, to everything that read makes
@@ -35,12 +34,14 @@ func FuzzReadSinks(f *testing.F) {
 		}
 		for _, merged := range []bool{false, true} {
 			read(merged, func(in *capture.FileInput) []capture.Output {
+				summary := New(&stats, true)
+				summary.Input = in
 				return []capture.Output{
 					lines.NewPrinter(&text, "", func() error { return nil }, format),
 					capture.NewWriter(&objects, capture.WriterOptions{Format: capture.JSON, MoreJSON: lines.NewObjects(in, format, true).Append}),
 					capture.NewWriter(&jsonLines, capture.WriterOptions{Format: capture.JSON}),
 					capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAPNG}),
-					&readStats{input: in, json: true, out: &stats, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally)},
+					summary,
 				}
 			})
 			read(merged, func(in *capture.FileInput) []capture.Output { // a pcap file has one link type

@@ -1,4 +1,4 @@
-package cli
+package statistics
 
 import (
 	"net/netip"
@@ -8,9 +8,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// flowKeys are those of a flow: one direction of a conversation, as in count --flows. Where there
+// FlowKeys are those of a flow: one direction of a conversation, as in count --flows. Where there
 // is none, all are missing.
-type flowKeys struct {
+type FlowKeys struct {
 	Family          string `json:"family,omitempty"`
 	Protocol        string `json:"protocol,omitempty"`
 	Source          string `json:"source,omitempty"`
@@ -19,8 +19,8 @@ type flowKeys struct {
 	DestinationPort uint16 `json:"destination_port,omitempty"`
 }
 
-func newFlowKeys(f meter.Flow) flowKeys {
-	return flowKeys{
+func newFlowKeys(f meter.Flow) FlowKeys {
+	return FlowKeys{
 		Family:          f.Class.Family(),
 		Protocol:        f.Class.Protocol(),
 		Source:          f.Source.Addr().String(),

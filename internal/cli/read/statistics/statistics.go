@@ -1,4 +1,6 @@
-package cli
+// Package statistics is what read --stats prints: what the packets of capture files are, and what
+// the files say is missing.
+package statistics
 
 import (
 	"bytes"
@@ -24,11 +26,11 @@ const (
 	topReadFlows = 10
 )
 
-// readStats counts what is read.
-type readStats struct {
+// Statistics counts what is read.
+type Statistics struct {
 	out     io.Writer
 	json    bool
-	input   *capture.FileInput
+	Input   *capture.FileInput // to be set before the first packet
 	sources []capture.Source
 	tallies []*interfaceTally // by source
 
@@ -65,15 +67,21 @@ type interfaceTally struct {
 	statistics []capture.FileStatistics // of the interfaces in files
 }
 
-func newReadStats(asJSON bool) *readStats {
-	return &readStats{
-		out: frame.Stdout{}, json: asJSON, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally),
+// New returns an output that prints its report to out, as text or as one JSON object.
+func New(out io.Writer, asJSON bool) *Statistics {
+	return &Statistics{
+		out: out, json: asJSON, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
-func (s *readStats) Begin(capture.Description) error { return nil }
+// Section takes the comments of a section of a file, which may say how packets were sampled.
+func (s *Statistics) Section(comments []string) { s.drawn.section(comments) }
 
-func (s *readStats) Write(packets []capture.Packet) error {
+// Begin does nothing: sources are looked at with their packets.
+func (s *Statistics) Begin(capture.Description) error { return nil }
+
+// Write counts packets.
+func (s *Statistics) Write(packets []capture.Packet) error {
 	s.look()
 	for i := range packets {
 		s.packet(&packets[i])
@@ -82,11 +90,11 @@ func (s *readStats) Write(packets []capture.Packet) error {
 }
 
 // Flush does nothing: the report comes at the end.
-func (s *readStats) Flush() error { return nil }
+func (s *Statistics) Flush() error { return nil }
 
 // look takes up the sources that there are by now.
-func (s *readStats) look() {
-	for _, source := range s.input.SourcesFrom(len(s.sources)) {
+func (s *Statistics) look() {
+	for _, source := range s.Input.SourcesFrom(len(s.sources)) {
 		label := escape.Text(lines.Label(&source))
 		t, ok := s.byLabel[label]
 		if !ok {
@@ -99,7 +107,7 @@ func (s *readStats) look() {
 	}
 }
 
-func (s *readStats) packet(p *capture.Packet) {
+func (s *Statistics) packet(p *capture.Packet) {
 	length, weight, source := max(p.WireLen, uint32(len(p.Data))), max(p.Weight, 1), &s.sources[p.Source]
 	s.drawn.packet(p, length, weight)
 	s.total.add(length, weight)
@@ -137,10 +145,10 @@ func (s *readStats) packet(p *capture.Packet) {
 }
 
 // End prints the report.
-func (s *readStats) End(final capture.Accounts) (capture.Accounts, error) {
+func (s *Statistics) End(final capture.Accounts) (capture.Accounts, error) {
 	s.look()
 	for i, t := range s.tallies {
-		if of, ok := s.input.Statistics(i); ok {
+		if of, ok := s.Input.Statistics(i); ok {
 			t.statistics = append(t.statistics, of)
 		}
 	}
@@ -158,7 +166,7 @@ func (s *readStats) End(final capture.Accounts) (capture.Accounts, error) {
 }
 
 // rate is a tally over the time of all packets. Where that is no time at all, it has no rates.
-func (s *readStats) rate(t readTally) readRate {
+func (s *Statistics) rate(t readTally) readRate {
 	r := readRate{Rate: counters.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
 		r.PPS, r.BPS = float64(t.packets)/seconds, float64(t.bytes)*8/seconds
@@ -166,8 +174,8 @@ func (s *readStats) rate(t readTally) readRate {
 	return r
 }
 
-func (s *readStats) report() *readReport {
-	r := &readReport{Total: s.rate(s.total), NotEstimated: s.drawn.notEstimated(), Interfaces: []interfaceRate{}, Flows: []readFlowRate{}}
+func (s *Statistics) report() *Report {
+	r := &Report{Total: s.rate(s.total), NotEstimated: s.drawn.notEstimated(), Interfaces: []interfaceRate{}, Flows: []readFlowRate{}}
 	if s.timed {
 		from, to := time.Unix(0, s.from).UTC(), time.Unix(0, s.to).UTC()
 		r.From, r.To, r.Duration = &from, &to, time.Duration(s.to-s.from).Seconds()
@@ -212,7 +220,7 @@ func hookKey(s *capture.Source) string {
 }
 
 // topFlows are the flows with most bytes, as many as are expected before packets were drawn.
-func (s *readStats) topFlows() []meter.Flow {
+func (s *Statistics) topFlows() []meter.Flow {
 	flows := make([]meter.Flow, 0, len(s.flows))
 	for f := range s.flows {
 		flows = append(flows, f)
