@@ -176,9 +176,9 @@ func TestFilterErrors(t *testing.T) {
 		{[]string{"--filter-file", file}, "--filter-file: read the filter program: open"},
 		{[]string{"-F", "/dev/zero"}, "-F: read the filter expression: /dev/zero has more than 1 MiB: choose another file\n"},
 		{[]string{"--filter-file", "/dev/zero"}, "--filter-file: read the filter program: /dev/zero has more than 1 MiB"},
-		{[]string{"-F", "-", "--filter-file", "-"}, "a filter stands in -F - and in --filter-file -: give one"},
+		{[]string{"-F", "-", "--filter-file", "-"}, "a filter is given in -F - and in --filter-file -: give only one"},
 		{[]string{"gateway", "router"}, "those names are not looked up\nwrite ether host MAC and not host IP\n"},
-		{[]string{"-F", os.DevNull, "ip"}, "a filter stands on the command line and in -F"},
+		{[]string{"-F", os.DevNull, "ip"}, "a filter is given on the command line and in -F"},
 		{[]string{"--ebpf"}, "--ebpf goes with -d"},
 	} {
 		status, stderr := start(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", file}, test.args...)...).wait()
