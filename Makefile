@@ -129,16 +129,16 @@ clean: ## remove what was built
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-# forbid keeps DESIGN.md's section 1: which package must not import which.
+# forbid keeps DESIGN.md's section Imports: which package must not import which.
 define forbid
 found="$$($(GO) list -f '{{join .Imports "\n"}}' $(1) | grep -E '$(2)')"; \
-[ -z "$$found" ] || { echo "$(1) must not import $$found: DESIGN.md section 1"; exit 1; }
+[ -z "$$found" ] || { echo "$(1) must not import $$found: DESIGN.md, Imports"; exit 1; }
 endef
 
 # forbid-deps checks everything that a package is linked with; forbid checks its own imports only.
 define forbid-deps
 found="$$($(GO) list -deps $(1) | grep -E '$(2)')"; \
-[ -z "$$found" ] || { echo "$(1) must not depend on $$found: DESIGN.md section 1"; exit 1; }
+[ -z "$$found" ] || { echo "$(1) must not depend on $$found: DESIGN.md, Imports"; exit 1; }
 endef
 
 # narrow limits comments and text to 100 columns: lines that match (2) in the files (3); a tab counts as the spaces in (1).

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -49,6 +50,34 @@ func texts(t *testing.T, dir string) (names []string) {
 func TestReadmeIsShort(t *testing.T) {
 	if lines := strings.Count(testdoc.Read(t, "README.md"), "\n"); lines > 200 {
 		t.Errorf("README.md has %d lines, 200 at the most: move some to docs/", lines)
+	}
+}
+
+// DESIGN.md is read from its beginning to its end: what is looked up has a page of its own in
+// docs/internals.
+func TestDesignIsShort(t *testing.T) {
+	if lines := strings.Count(testdoc.Read(t, "DESIGN.md"), "\n"); lines > 700 {
+		t.Errorf("DESIGN.md has %d lines, 700 at the most: move some to docs/internals", lines)
+	}
+}
+
+// The words of DESIGN.md are few, in alphabetical order, and each has one row.
+func TestDesignWords(t *testing.T) {
+	_, section, _ := strings.Cut(testdoc.Read(t, "DESIGN.md"), "\n## Words\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var words []string
+	for _, m := range regexp.MustCompile(`(?m)^\| (.*?) \| .* \|$`).FindAllStringSubmatch(section, -1) {
+		words = append(words, m[1])
+	}
+	if len(words) < 20 || words[0] != "word" {
+		t.Fatalf("the table of words begins with %q", words)
+	}
+	words = words[1:]
+	if len(words) > 45 {
+		t.Errorf("%d words, 45 at the most: explain a word that one text needs in that text", len(words))
+	}
+	if sorted := slices.Compact(slices.Sorted(slices.Values(words))); !slices.Equal(words, sorted) {
+		t.Errorf("the words are not sorted, or one is there twice: %s", cmp.Diff(sorted, words))
 	}
 }
 
