@@ -9,20 +9,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// limitHeap lets Go collect its garbage more often before it has half of the available memory.
-// The rings, and the packets that wait for a file, are no part of Go's heap and may have the rest.
+// limitHeap makes Go collect garbage more often before its heap has half of the available memory.
+// The rest is for the rings and the packets that wait for a file, which are not in Go's heap.
 func limitHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(machine.AvailableMemory().Bytes / 2))
 	}
 }
 
-// waitingThreads is how many threads a command has besides those that run Go code at a time: they
-// wait in system calls, such as for a file that stalls, or are Go's own.
+// waitingThreads is the number of threads that a command has besides those that run Go code. They
+// wait in system calls, such as for a file that stalls, or belong to Go's runtime.
 const waitingThreads = 10
 
-// limitThreads lets Go run code in no more threads than can be had, because Go ends a process that
-// gets none with a stack of each goroutine. It returns an error where there are too few for that.
+// limitThreads limits how many threads run Go code to those that are available, because Go ends a
+// process that gets no thread, and prints the stacks of all goroutines. It returns an error if too
+// few threads are available.
 func limitThreads() error {
 	can := machine.AvailableTasks()
 	if can.Number <= waitingThreads {

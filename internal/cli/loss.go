@@ -8,12 +8,12 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// headBytes are the bytes that hold the headers of most packets, for advice on -s.
+// headBytes hold the headers of most packets: the number of bytes for the advice on -s.
 const headBytes = 128
 
 // lossRemedy names the flags that help against a loss of packets in a session with these options,
-// and how far each of them helps by the loss's figures. printing tells whether the session prints
-// its packets.
+// and by the figures of the loss how far each of them helps. printing says whether the session
+// prints its packets.
 func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 	var help []string
 	add := func(format string, args ...any) { help = append(help, fmt.Sprintf(format, args...)) }

@@ -4,7 +4,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 )
 
-// The objects that --json prints, by which others decode them.
+// The objects that --json prints, for packages that decode them.
 type (
 	Summary       = summary
 	SourceSummary = sourceSummary

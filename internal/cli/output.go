@@ -15,8 +15,8 @@ import (
 )
 
 // openOutput opens what -w names before anything is attached, so that nothing is attached if the
-// path cannot be written. series is nil for one file. A file that is there already is written over,
-// unless noOverwrite forbids it.
+// path cannot be written. series is nil for one file. An existing file is overwritten, unless
+// noOverwrite forbids it.
 func openOutput(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
 	if frame.IsStdout(path) {
 		if err := checkTakesFile(path); err != nil {
@@ -43,14 +43,15 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 	return f, nil
 }
 
-// An inputError refuses to write over a file that is read.
+// An inputError refuses to overwrite a file that is being read.
 type inputError struct{ path string }
 
 func (e inputError) Error() string {
 	return fmt.Sprintf("-w %s: this file is being read: choose another one", e.path)
 }
 
-// openFile opens a file that -w names, or the first one of a series, whose other files are tried.
+// openFile opens a file that -w names, or the first file of a series. It also checks that the
+// further files can be made.
 func (d *destinations) openFile(ctx context.Context, t *target) (file *capture.File, err error) {
 	o, flags := d.writer(t), d.flags
 	box := &flags.sandbox
@@ -73,7 +74,8 @@ func (d *destinations) openFile(ctx context.Context, t *target) (file *capture.F
 	return file, err
 }
 
-// checkTakesFile refuses to write a capture file to a terminal or to nobody. path is what -w names.
+// checkTakesFile refuses to write a capture file to a terminal, or to a closed standard output.
+// path is the value of -w.
 func checkTakesFile(path string) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or omit -w to see packets", path)
@@ -84,15 +86,15 @@ func checkTakesFile(path string) error {
 	return nil
 }
 
-// progress is what the outputs have taken, by which an ending is seen to go on.
+// progress is what the outputs have taken, which shows whether an ending makes progress.
 type progress struct {
 	destinations atomic.Pointer[[]destination] // nil before they are open
-	recorded     atomic.Pointer[capture.File]  // the recorder's last one; nil = none
+	recorded     atomic.Pointer[capture.File]  // the recorder's last file; nil = none
 }
 
 var written progress
 
-// bytes is how many bytes all outputs have taken together.
+// bytes is the number of bytes that all outputs together have taken.
 func (p *progress) bytes() int64 {
 	n := frame.PrintedSoFar()
 	if all := p.destinations.Load(); all != nil {

@@ -24,19 +24,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
-// outputOptions are the flags about where packets go, and how many of them, as the capture and read
-// have them.
+// outputOptions are the flags of capture and read for the places that packets go to.
 type outputOptions struct {
 	writes   frame.NameList
-	targets  []target // what the writes name
-	write    string   // which of them the flags about files mean: a file with a name, else "-"
+	targets  []target // the outputs that -w names
+	write    string   // the -w to which the flags about files apply: a file with a name, else "-"
 	format   string
 	print    bool
 	count    uint64
 	counted  string // the flag that count is of; "" = -c
 	duration time.Duration
 	unbuffer bool
-	unnamed  bool // files do not name the command line
+	unnamed  bool // omit the command line from files
 
 	rotate  rotationOptions
 	series  *capture.Rotation // nil = one file
@@ -51,8 +50,8 @@ func (o *outputOptions) fileFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.print, "print", false, "also print packets while writing a file")
 }
 
-// laterFile is the file that others are made besides once packets come: those of a series. "" =
-// what is written is open by then.
+// laterFile is a file beside which further ones are created once packets come: those of a series.
+// "" = every file is open by then.
 func (o *outputOptions) laterFile() string {
 	if o.series == nil {
 		return ""
@@ -60,18 +59,18 @@ func (o *outputOptions) laterFile() string {
 	return o.rotate.lasting(o.write)
 }
 
-// madeFiles are the files that are made at the start, or others in their directories.
+// madeFiles are the files that are created at the start, or beside which others are created.
 func (o *outputOptions) madeFiles() (files []string) {
 	for _, name := range o.files() {
 		files = append(files, o.rotate.lasting(name))
 	}
 	if path, ok := localsocket.Path(o.live.serve); ok {
-		files = append(files, path+"~") // beside the socket, where an earlier one may be
+		files = append(files, path+"~") // in the socket's directory, where an earlier socket may be
 	}
 	return files
 }
 
-// commandLine is what files say of how they came about; "" where they are to say nothing.
+// commandLine is the command line that files record; "" with --no-command-line.
 func (o *outputOptions) commandLine() string {
 	if o.unnamed {
 		return ""
@@ -90,15 +89,15 @@ func (o *outputOptions) writer(t *target) capture.WriterOptions {
 	}
 }
 
-// destinations are where packets go, and what is told of finished files.
+// destinations are the outputs for packets, and what is done with finished files.
 type destinations struct {
 	flags  *outputOptions
 	writer func(*target) capture.WriterOptions
 	notice func(error) // does not wait
 
 	opened   []destination
-	outputs  []namedOutput   // with the recorder, in the order of -w
-	finished *finished.Files // nil where nothing is to be told of finished files
+	outputs  []namedOutput   // including the recorder, in the order of -w
+	finished *finished.Files // nil if nothing is done with finished files
 }
 
 // openTarget opens what a -w names.
@@ -148,7 +147,7 @@ func (d *destinations) givers() (all []sandbox.Giver) {
 	return all
 }
 
-// close releases what End has not, or what was never begun.
+// close releases what End has not released, or what was never begun.
 func (d *destinations) close() error {
 	var errs []error
 	for _, opened := range d.opened {
@@ -157,8 +156,8 @@ func (d *destinations) close() error {
 	return errors.Join(errs...)
 }
 
-// watchFiles lets what is to be told of finished files be told, and the output of commands go to a
-// file; nil = nowhere.
+// watchFiles prepares what -z and --print-files do with finished files. The output of the commands
+// goes to a file; nil = nowhere.
 func (d *destinations) watchFiles(output *os.File) (err error) {
 	series, rotate := d.flags.series, &d.flags.rotate
 	if series == nil {
@@ -182,12 +181,12 @@ func (d *destinations) watchFiles(output *os.File) (err error) {
 	return nil
 }
 
-// nameFiles are where name servers and hosts are written down. Most systems replace these files as
-// a whole, so it takes the directories to find them later.
+// nameFiles are the directories of the files with name servers and hosts. Most systems replace
+// these files as a whole, so only the directories lead to them later.
 var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
 
-// outputNeeds lets the outputs do what they do later: look at their files, connect again to those
-// who get packets, and start the program of -z.
+// outputNeeds permits what the outputs do later: looking at their files, connecting again to their
+// receivers, and starting the program of -z.
 func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
 	box.Programs = c.rotate.command != ""
 	box.Work = append(box.Work, privilege.Files)
@@ -195,7 +194,7 @@ func (c *outputOptions) outputNeeds(box *privilege.Sandbox) {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
 	if c.live.tls.asked() {
-		x509.SystemCertPool() // which Go reads when it first needs it
+		x509.SystemCertPool() // Go reads it when it first needs it
 	}
 	if path, ok := localsocket.Path(c.live.serve); ok {
 		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end

@@ -9,20 +9,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A peerFlag is a flag of tcpdump, dumpcap or xdpdump that xdpcap does nothing for. Where they give
-// a letter different meanings, it has tcpdump's. It is accepted where it changes nothing here, and
-// otherwise refused with what to do instead, so that a command line from the fingers or from a
-// script either works or says in one line how to change it.
+// A peerFlag is a flag of tcpdump, dumpcap or xdpdump for which xdpcap has no function. If these
+// tools give a letter different meanings, tcpdump's counts. A flag that changes nothing here is
+// accepted. Any other is refused with what to do instead. So a command line that somebody types
+// from habit, or that a script has, either works or prints in one line how to change it.
 type peerFlag struct {
 	letter, name string   // either may be ""
-	value        string   // what stands behind it, in the manual; "" = nothing
+	value        string   // name of its value in the manual; "" = it has none
 	takes        []string // the values of a flag that is accepted
 
 	accepted string // why it changes nothing; "" = the flag is refused
-	instead  string // what to do where it, or a value that is not in takes, is refused
+	instead  string // what to do if the flag, or a value that is not in takes, is refused
 }
 
-// peerFlags are all of them: what parses them, the help and the manual come from here.
+// peerFlags are all of these flags. The parser, the help and the manual use this list.
 var peerFlags = []peerFlag{
 	{letter: "l", accepted: "lines are printed 50 ms after their packets at the latest, and with -U at once"},
 	{letter: "N", accepted: "addresses are always numbers"},
@@ -65,13 +65,13 @@ var peerFlags = []peerFlag{
 	{name: "log-file", value: "path", instead: "xdpcap has no log: omit it, or say 2>FILE"},
 }
 
-// addPeerFlags lets the capture know the flags of other tools. The help does not list them.
+// addPeerFlags adds the flags of other tools to the capture, hidden from the help.
 func addPeerFlags(f *pflag.FlagSet) {
 	for i := range peerFlags {
 		p := &peerFlags[i]
 		name := p.name
 		if name == "" {
-			name = p.letter // package pflag wants one
+			name = p.letter // package pflag requires a name
 		}
 		flag := f.VarPF(p, name, p.letter, p.says())
 		flag.Hidden = true
@@ -81,11 +81,10 @@ func addPeerFlags(f *pflag.FlagSet) {
 	}
 }
 
-// needsValue tells whether a value must stand behind the flag. One that is refused in any case is
-// refused without looking at it.
+// needsValue says whether the flag must have a value. A flag that is always refused needs none.
 func (p *peerFlag) needsValue() bool { return p.takes != nil }
 
-// shortName is the flag as the help calls it.
+// shortName is the flag's name in the help.
 func (p *peerFlag) shortName() string {
 	if p.letter == "" {
 		return "--" + p.name
@@ -93,7 +92,7 @@ func (p *peerFlag) shortName() string {
 	return strings.Join(append([]string{"-" + p.letter}, p.takes...), " ")
 }
 
-// says is what the manual says of the flag.
+// says is the manual's text about the flag.
 func (p *peerFlag) says() string {
 	switch {
 	case p.accepted == "":

@@ -32,7 +32,7 @@ func (o *printOptions) flags(f *pflag.FlagSet) {
 	f.BoolP("no-names", "n", false, "print addresses as numbers, which xdpcap always does")
 }
 
-// format returns how lines look. As in tcpdump, -X counts before -x, and that before -A.
+// format returns the format of lines. As in tcpdump, -X overrides -x, and -x overrides -A.
 func (o *printOptions) format(color bool) lines.Format {
 	f := lines.Format{Color: color, Options: dissect.Options{
 		Verbose:   o.verbose,
@@ -54,7 +54,7 @@ func (o *printOptions) format(color bool) lines.Format {
 	return f
 }
 
-// colored tells whether lines to this file have colours: on a terminal that knows them, unless
+// colored says whether lines to this file have colours: on a terminal that supports them, unless
 // NO_COLOR is set (see no-color.org).
 func colored(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))

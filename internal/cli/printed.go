@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// printed is an output that goes to standard output. Where nobody reads that any more, as after
-// `| head`, everything ends as if it was asked to, and packets that come later are not sampled.
+// printed is an output that goes to standard output. If its reader ends, as in `| head`, everything
+// ends without an error, and packets that come later are not sampled.
 type printed struct {
 	capture.Output
 	gone bool // the reader has ended
@@ -34,10 +34,11 @@ func (o *printed) End(final capture.Accounts) (capture.Accounts, error) {
 	return own, nil
 }
 
-// errReaderGone is the error with which standard output ends a capture or a reading.
+// errReaderGone ends a capture or a reading when nobody reads standard output any more.
 var errReaderGone = fmt.Errorf("%w: the reader of standard output has ended", capture.ErrEnough)
 
-// quiet makes of the error that nobody reads one that ends everything without an error.
+// quiet replaces the error that nobody reads by errReaderGone, which ends everything without an
+// error.
 func (o *printed) quiet(err error) error {
 	if !errors.Is(err, unix.EPIPE) {
 		return err

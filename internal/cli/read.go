@@ -99,8 +99,9 @@ func newRead() *cobra.Command {
 	frame.AddGroup(f, "Live streams", o.live.flags)
 	frame.AddGroup(f, "Lines", o.printing.flags)
 	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
-	// What a capture counts, prints and writes, and how much, is nothing for a command that reads
-	// what it has written: --stats is another flag there, and --print has read refuse --stats.
+	// Settings for what a capture counts, prints and writes do not apply to read, which reads what
+	// a capture has written: --stats is another flag there, and with --print read would refuse
+	// --stats.
 	f.VisitAll(func(flag *pflag.Flag) {
 		switch flag.Annotations[frame.GroupKey][0] {
 		case "Output", "Long captures":
@@ -114,7 +115,7 @@ func newRead() *cobra.Command {
 	return cmd
 }
 
-// check finds what is wrong with the flags before a file is opened.
+// check finds mistakes in the flags before a file is opened.
 func (o *readOptions) check(given func(flag string) bool) (err error) {
 	switch {
 	case len(o.files) == 0:
@@ -146,7 +147,8 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	if o.series, err = o.rotation(given); err != nil || o.series == nil || o.series.Period == 0 {
 		return err
 	}
-	// Files begin and end by the times of packets. With -G the first packet begins the periods.
+	// Files begin and end by the time stamps of packets. With -G the first period begins with the
+	// first packet.
 	o.series.Stamped = true
 	if o.rotate.every > 0 {
 		o.series.FromFirst = true
@@ -154,7 +156,7 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	return nil
 }
 
-// run does what the command line says.
+// run executes the command.
 func (o *readOptions) run(cmd *cobra.Command) error {
 	if err := o.filter.read(); err != nil {
 		return err

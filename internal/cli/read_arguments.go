@@ -17,9 +17,9 @@ import (
 // splitArguments divides arguments into files and the words of a filter. dash is how many of them
 // stood before a --, or -1.
 //
-// The first argument is a file, and so are those after it until one is none. Something is a file if
-// it has a capture file's name, or if there is such a file and it is not a word of filters: a
-// directory of captures may well have one that is called ip, where tcpdump's users expect the word.
+// The first argument is a file, and so are those after it, up to the first that is not. An argument
+// is a file if it has a capture file's name, or if such a file exists and its name is not a word of
+// filters: a directory of captures may have a file called ip, but tcpdump's users expect the word.
 func splitArguments(args []string, dash int) (files, words []string) {
 	if dash >= 0 {
 		return args[:dash], args[dash:]
@@ -32,7 +32,7 @@ func splitArguments(args []string, dash int) (files, words []string) {
 	return args, nil
 }
 
-// captureSuffixes end the names of capture files, also before .gz and .zst.
+// captureSuffixes end the names of capture files, or come before .gz and .zst.
 var captureSuffixes = []string{".pcapng", ".pcap", ".cap", ".ntar", ".dmp"}
 
 func namesFile(arg string) bool {
@@ -63,8 +63,8 @@ func hasCaptureSuffix(arg string) bool {
 	return false
 }
 
-// explainWords is the error of a faulty filter, or one that says so where its first word was
-// probably meant as a file.
+// explainWords returns the error of a faulty filter, or a better one if its first word was probably
+// meant as a file.
 func explainWords(faulty error, words []string) error {
 	if !errors.As(faulty, new(*filter.Error)) || len(words) == 0 || !strings.Contains(words[0], "/") || strings.ContainsAny(words[0], " \t()") {
 		return faulty
@@ -91,7 +91,7 @@ func readInstead(cmd *cobra.Command, files, words []string) error {
 	return read.RunE(read, read.Flags().Args())
 }
 
-// isSlice tells whether a flag may be given several times, each with one value.
+// isSlice says whether a flag may be repeated, each time with one value.
 func isSlice(v pflag.Value) bool {
 	_, ok := v.(pflag.SliceValue)
 	return ok && v.Type() != "stringSlice"

@@ -26,8 +26,8 @@ type readInputs struct {
 	conns []net.Conn
 }
 
-// open opens all files, of which it reads nothing yet: whoever made them may have made them to harm
-// what reads them. What is already open is in the inputs also after an error.
+// open opens all files, and reads nothing yet, because a file may be made to attack its reader.
+// After an error the inputs contain the files that are open.
 func (in *readInputs) open(names []string) error {
 	for _, name := range names {
 		if err := in.add(name); err != nil {
@@ -66,7 +66,7 @@ func (in *readInputs) add(name string) error {
 	return nil
 }
 
-// streamURL returns what an argument names that is no file: tcp://HOST:PORT.
+// streamURL returns the URL of an argument that names a stream: tcp://HOST:PORT.
 func streamURL(name string) *url.URL {
 	if path, ok := localsocket.Path(name); ok {
 		return &url.URL{Scheme: "unix", Opaque: path}
@@ -76,7 +76,7 @@ func streamURL(name string) *url.URL {
 	}
 	u, err := url.Parse(name)
 	if err != nil {
-		return &url.URL{Scheme: "tcp"} // which dialStream refuses
+		return &url.URL{Scheme: "tcp"} // dialStream refuses it
 	}
 	return u
 }
@@ -94,13 +94,13 @@ func (in *readInputs) addStream(u *url.URL) error {
 	return nil
 }
 
-// A liveInput is a connection that a read may wait for. A signal ends that.
+// A liveInput is a connection on which a read may wait. A signal ends the wait.
 type liveInput struct {
 	net.Conn
 	ctx context.Context
 }
 
-// Read returns nothing and no error when nothing has come for a while.
+// Read returns nothing and no error if nothing comes for a while.
 func (l *liveInput) Read(b []byte) (int, error) {
 	l.SetReadDeadline(time.Now().Add(frame.WaitInterval))
 	n, err := l.Conn.Read(b)
@@ -113,7 +113,7 @@ func (l *liveInput) Read(b []byte) (int, error) {
 	return 0, nil
 }
 
-// has tells whether a file is one of the inputs.
+// has says whether a file is one of the inputs.
 func (in *readInputs) has(other os.FileInfo) bool {
 	if !other.Mode().IsRegular() {
 		return false

@@ -11,8 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// decoded is an output that tells what packets are. It counts those of which it knows no more than
-// their lengths.
+// decoded is an output that decodes packets. It counts those that it cannot decode.
 type decoded struct {
 	capture.Output
 	more    func(from int) []capture.Source
@@ -35,7 +34,7 @@ func (o *decoded) Write(packets []capture.Packet) error {
 	return o.Output.Write(packets)
 }
 
-// unknown are the packets that were not decoded.
+// unknown has an error for the packets of each link type that were not decoded.
 func (o *decoded) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(o.other)) {
 		all = append(all, fmt.Errorf("did not decode %s of %s", frame.Packets(o.other[typ]), pcapng.LinkTypeName(typ)))

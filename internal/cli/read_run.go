@@ -26,16 +26,16 @@ type readRun struct {
 	match   *matcher.All // nil = all packets
 	inputs  *readInputs
 	stats   *statistics.Statistics // nil without --stats
-	passed  map[uint16]uint64      // packets by link type that the filter cannot be applied to
+	passed  map[uint16]uint64      // packets to which the filter cannot be applied, by link type
 	noticed []string
 	telling sync.Mutex
-	memory  uint64   // bytes that were available before the sandbox
-	decoded *decoded // nil = no output tells what packets are
+	memory  uint64   // bytes of memory that were available before the sandbox
+	decoded *decoded // nil = no output decodes packets
 	destinations
 }
 
-// run reads until the end, the limit or a signal. What was read before an error of a file is
-// printed and written all the same.
+// run reads until the end, the limit or a signal. Packets before a file's error are still printed
+// and written.
 func (r *readRun) run(ctx context.Context) error {
 	defer r.inputs.close()
 	if err := r.inputs.open(r.o.files); err != nil {
@@ -76,7 +76,7 @@ func (r *readRun) tell(err error) {
 	frame.Say(frame.Stderr, "%s", frame.WithRemedy(err.Error(), err))
 }
 
-// unlessEnded leaves out the error that a signal came while an input had not said what it is.
+// unlessEnded omits the error that a signal came before the format of an input was known.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -84,7 +84,7 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// options are those for reading.
+// options are the options for reading.
 func (r *readRun) options() capture.FileInputOptions {
 	o := capture.FileInputOptions{Count: r.o.count, Memory: r.memory, Notice: func(err error) {
 		if !errors.Is(err, errReaderGone) {
@@ -101,7 +101,7 @@ func (r *readRun) options() capture.FileInputOptions {
 	return o
 }
 
-// matches tells whether the filter takes a packet.
+// matches says whether the filter takes a packet.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 	match, err := r.match.Of(s.LinkType())
 	if err != nil {
@@ -125,8 +125,7 @@ func (r *readRun) writer(t *target) capture.WriterOptions {
 	}
 }
 
-// openOutputs opens where packets are written to. Nothing is written before there is something to
-// write.
+// openOutputs opens the outputs. Nothing is written before the first packet.
 func (r *readRun) openOutputs(ctx context.Context) error {
 	if err := r.watchFiles(os.Stderr); err != nil {
 		return err
@@ -146,8 +145,8 @@ func (r *readRun) openOutputs(ctx context.Context) error {
 	return r.openServer()
 }
 
-// enterSandbox gives up privileges before anything is read: whoever made the files may have made
-// them to harm what reads them.
+// enterSandbox gives up privileges before anything is read, because a file may be made to attack
+// its reader.
 func (r *readRun) enterSandbox() error {
 	if box := r.o.sandbox.Box(); box != nil && (len(r.opened) > 0 || r.o.json || r.o.lines) {
 		r.o.outputNeeds(box)
@@ -155,8 +154,8 @@ func (r *readRun) enterSandbox() error {
 	return r.o.sandbox.Enter(r.givers()...)
 }
 
-// leaveEmpty leaves files that are whole where no input has come, or none that can be read: this
-// process may not remove them any more. One that was there before stays as it was.
+// leaveEmpty makes the output files whole if no input has come, or none that can be read, because
+// this process can no longer remove them. A file that existed before stays unchanged.
 func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	var files []capture.Output
 	for _, d := range r.opened {
@@ -173,7 +172,7 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	return errors.Join(err, lasting(failed))
 }
 
-// allOutputs are where the packets go: first what -w names, in its order.
+// allOutputs are all outputs for packets: first those that -w names, in that order.
 func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err error) {
 	o := r.o
 	for _, out := range r.outputs {
@@ -199,7 +198,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		if err != nil {
 			return nil, err
 		}
-		if o.json { // which has each packet's link type
+		if o.json { // its objects have each packet's link type
 			return append(all, &printed{Output: lines}), nil
 		}
 		all = append(all, r.decode(&printed{Output: lines}))
@@ -209,13 +208,13 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	return all, nil
 }
 
-// isJSON tells whether a -w is a file of lines of JSON.
+// isJSON says whether a -w is a file of lines of JSON.
 func (r *readRun) isJSON(name string) bool {
 	return slices.ContainsFunc(r.o.targets, func(t target) bool { return t.name == name && t.url == nil && t.format == capture.JSON })
 }
 
-// decode lets the packets be counted that an output does not decode. All outputs have the same
-// packets, so the first one that decodes counts for the others.
+// decode wraps an output to count the packets that it cannot decode. All outputs get the same
+// packets, so only the first one that decodes is wrapped.
 func (r *readRun) decode(out capture.Output) capture.Output {
 	if r.decoded != nil {
 		return out
@@ -224,8 +223,8 @@ func (r *readRun) decode(out capture.Output) capture.Output {
 	return r.decoded
 }
 
-// unknown are the packets that the filter or an output could not look into: what was printed does
-// not tell of them.
+// unknown has an error for packets that the filter or an output could not decode, because the
+// printed text does not show them.
 func (r *readRun) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
 		_, err := r.match.Of(typ)
@@ -237,8 +236,8 @@ func (r *readRun) unknown() (all []error) {
 	return all
 }
 
-// lasting lets the error of a closed pipe be said: what goes through it is a file, which is not
-// whole then.
+// lasting keeps the error of a closed pipe, because the file that goes through it is then not
+// whole.
 func lasting(err error) error {
 	if errors.Is(err, unix.EPIPE) {
 		return errors.New(err.Error())

@@ -21,7 +21,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
-// recorderOptions are the flags of the flight recorder.
+// recorderOptions are the flags of the flight recorder (--ring).
 type recorderOptions struct {
 	size  frame.Size
 	ahead time.Duration
@@ -32,7 +32,7 @@ type recorderOptions struct {
 	limits   capture.Rotation
 
 	triggers     []recorder.Trigger
-	needsVerdict bool // a trigger is about one
+	needsVerdict bool // a trigger needs the verdict of packets
 	atEnd        bool
 }
 
@@ -73,10 +73,10 @@ func (o *ringFlag) Set(text string) error {
 func (o *ringFlag) String() string { return o.size.String() }
 func (o *ringFlag) Type() string   { return "size" }
 
-// limitsRecordings are the flags about several files that a recorder has, too.
+// limitsRecordings are the flags about several files that also apply to a recorder.
 var limitsRecordings = map[string]bool{"file-count": true, "max-bytes": true, "min-free": true}
 
-// checkRecorder finds what is wrong with the flags; given tells which were set.
+// checkRecorder finds mistakes in the flags. given says which flags were set.
 func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 	o, write := &c.recorder, c.write
 	switch {
@@ -124,7 +124,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 	return nil
 }
 
-// openRecorder makes the recorder, and looks whether it will be able to make files.
+// openRecorder makes the recorder, and checks that it will be able to create files.
 func (r *captureRun) openRecorder() (err error) {
 	if err := r.o.sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.write)) }); err != nil {
 		return fmt.Errorf("-w: %w", err)
@@ -143,7 +143,7 @@ func (r *captureRun) openRecorder() (err error) {
 		AtEnd:    r.o.recorder.atEnd,
 		Open: func() (*capture.File, string, error) {
 			name, options := names(), r.writer(r.o.file())
-			options.StatisticsInterval = 0 // a recording's are about its packets, which are there at once
+			options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
 			series := limits
 			series.Path = func(capture.Place) string { return name }
 			file, err := openOutput(name, &series, true, options)
@@ -161,7 +161,7 @@ func (r *captureRun) openRecorder() (err error) {
 	return nil
 }
 
-// A recorded is the notice of a recording.
+// A recorded is the notice about a recording.
 type recorded struct{ recorder.Recording }
 
 func (r recorded) Error() string {
@@ -173,7 +173,7 @@ func (r recorded) Error() string {
 		r.File, frame.Packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)
 }
 
-// splitRecording takes a path apart, where the number of a recording stands before the suffix.
+// splitRecording takes a path apart. The number of a recording goes between stem and suffix.
 func splitRecording(path string) (dir, stem, suffix string) {
 	dir, name := filepath.Split(path)
 	if i := strings.IndexByte(name[1:], '.'); i >= 0 {
@@ -182,8 +182,8 @@ func splitRecording(path string) (dir, stem, suffix string) {
 	return dir, name, ""
 }
 
-// fileNames returns the names of one file after the other: FILE-1, FILE-2, where the first number
-// is above a given one. A file that is there already, from a recorder before, keeps its name.
+// fileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, beginning
+// above a number. It skips names of files that an earlier recorder has left.
 func fileNames(path string, after int) func() string {
 	dir, stem, suffix := splitRecording(path)
 	n := after
@@ -198,7 +198,7 @@ func fileNames(path string, after int) func() string {
 	}
 }
 
-// earlierRecordings returns the files of recorders before, the oldest first, and their largest
+// earlierRecordings returns the files of earlier recorders, the oldest first, and their largest
 // number.
 func earlierRecordings(path string) (paths []string, largest int) {
 	dir, stem, suffix := splitRecording(path)
@@ -212,13 +212,13 @@ func earlierRecordings(path string) (paths []string, largest int) {
 // A recorderOutput is the recorder as one of the capture's outputs.
 type recorderOutput struct{ *recorder.Recorder }
 
-// Accounts are the session's: what is in memory, or was, is captured, since nobody knows before the
-// end what will have been recorded.
+// Accounts are those of the session: packets that are or were in memory count as captured, because
+// only the end shows which ones were recorded.
 func (r recorderOutput) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	return session()
 }
 
-// summarize adds what became of the triggers.
+// summarize adds the numbers of recordings and further triggers.
 func (r recorderOutput) summarize(s *outputSummary) {
 	recordings, passedOver := r.Recordings()
 	s.Recordings, s.TriggersPassedOver = &recordings, passedOver

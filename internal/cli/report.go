@@ -44,7 +44,8 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		labels(sources), modes(sources), o.SnapLen)
 }
 
-// driverOf names the driver of an interface, or the interface alone where it has none, as loopback.
+// driverOf names the driver of an interface, or only the interface if it has no driver, like
+// loopback.
 func driverOf(src capture.Source) string {
 	if src.Driver == "" {
 		return src.Name
@@ -60,8 +61,8 @@ func labels(sources []capture.Source) string {
 	return strings.Join(labels, ",")
 }
 
-// modes are the different ways in which the sources are captured: XDP native, generic, entry or
-// exit, and egress.
+// modes lists the different ways of capturing the sources: XDP native, generic, entry or exit, and
+// egress.
 func modes(sources []capture.Source) string {
 	var all, xdp []string
 	for _, src := range sources {
@@ -131,7 +132,7 @@ func (r *reporter) start() {
 	}()
 }
 
-// end joins the goroutine, so that nothing is printed after it.
+// end waits for the goroutine, so that it prints nothing afterwards.
 func (r *reporter) end() {
 	close(r.stop)
 	<-r.finished
@@ -184,7 +185,7 @@ func (r *reporter) show(line string) {
 	}
 }
 
-// clear takes the live line away.
+// clear removes the live line.
 func (r *reporter) clear() {
 	if r.shown && r.live.IsOurs() {
 		fmt.Fprint(r.text, "\r\x1b[K")
@@ -192,7 +193,7 @@ func (r *reporter) clear() {
 	r.shown = false
 }
 
-// note prints a notice, and keeps it for the object of --json, unless there were many like it.
+// note prints a notice and keeps it for the object of --json, unless there were many like it.
 func (r *reporter) note(err error) {
 	out, text := r.text, frame.WithRemedy(err.Error(), err)
 	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {

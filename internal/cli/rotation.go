@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// rotationOptions are the flags about several files, and about what becomes of them: -C, -G, -W and
-// -z are tcpdump's, -a and -b dumpcap's.
+// rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
+// dumpcap's.
 type rotationOptions struct {
 	size   frame.Size
 	every  time.Duration
@@ -31,7 +31,7 @@ type rotationOptions struct {
 	noOverwrite        bool
 	command            string
 
-	firstNumber int // how many numbers a ring passes over, because earlier runs have used them
+	firstNumber int // how many numbers a ring skips, because earlier runs have used them
 }
 
 func (o *rotationOptions) flags(f *pflag.FlagSet) {
@@ -50,15 +50,15 @@ func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
 }
 
-// rotationFlags are the flags that ask for several files by themselves. -a does so only with some
-// of its values.
+// rotationFlags are the flags that by themselves ask for several files. -a does so only with some
+// values.
 var rotationFlags = []struct{ name, shown string }{
 	{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
 	{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
 }
 
-// givenRotation returns the first of the rotation's flags that was given, as messages name it, or
-// "". given tells which flags were set.
+// givenRotation returns the first of these flags that was given, as messages name it, or "". given
+// says which flags were set.
 func givenRotation(given func(flag string) bool) string {
 	for _, flag := range rotationFlags {
 		if given(flag.name) {
@@ -68,8 +68,8 @@ func givenRotation(given func(flag string) bool) string {
 	return ""
 }
 
-// rotation is what the flags ask for, for files that are called by path; nil = one file, as it
-// comes. given tells which flags were set.
+// rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
+// were set.
 func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotation, error) {
 	r := &o.rotate
 	asked := givenRotation(given)
@@ -134,13 +134,13 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 	return rotation, nil
 }
 
-// compressors are the suffixes of the files that commands make of the one they are given.
+// compressors are commands, with the suffix that each adds to the name of a file.
 var compressors = map[string]string{
 	"gzip": ".gz", "pigz": ".gz", "zstd": ".zst", "zstdmt": ".zst", "bzip2": ".bz2", "pbzip2": ".bz2", "lbzip2": ".bz2",
 	"xz": ".xz", "pixz": ".xz", "lzma": ".lzma", "lz4": ".lz4", "lzop": ".lzo", "compress": ".Z",
 }
 
-// checkCompressor refuses a command whose files a ring would not know, and so never remove.
+// checkCompressor refuses a command whose files a ring would not know and so never remove.
 func (r *rotationOptions) checkCompressor(path string) error {
 	suffix, ok := compressors[filepath.Base(r.command)]
 	if !ok {
@@ -158,7 +158,7 @@ func (r *rotationOptions) checkCompressor(path string) error {
 		r.command, suffix, instead)
 }
 
-// checkFileCount finds what is wrong with -W.
+// checkFileCount finds mistakes in -W.
 func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 	switch {
 	case given("file-count") && r.files == 0:
@@ -169,7 +169,7 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 	return nil
 }
 
-// name sets how the files are called, and with tcpdump's flags how many there are.
+// name sets the names of the files, and with tcpdump's flags their number.
 func (o *outputOptions) name(rotation *capture.Rotation) {
 	r := &o.rotate
 	switch {
@@ -187,9 +187,9 @@ func (o *outputOptions) name(rotation *capture.Rotation) {
 	rotation.Path = r.tcpdumpName(o.write)
 }
 
-// tcpdumpName returns tcpdump's names: with -G a time, and with -C a number, with as many digits
-// as -W needs, from 0 on, which is left out where there is no -W. A number stands before .gz or
-// .zst, as it does with tcpdump -z gzip.
+// tcpdumpName returns tcpdump's names: with -G a time, and with -C a number from 0 on, with as many
+// digits as -W needs. Without -W the number 0 is omitted. A number comes before .gz or .zst, as
+// with tcpdump -z gzip.
 func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 	digits := r.digits()
 	return func(p capture.Place) string {
@@ -209,14 +209,14 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 	}
 }
 
-// hasTime tells whether the name of a file changes with the time.
+// hasTime says whether the name of a file changes with the time.
 func hasTime(path string) bool {
 	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 	other := time.Date(2012, 11, 30, 17, 48, 59, 0, time.UTC)
 	return strftime.Format(path, one) != strftime.Format(path, other)
 }
 
-// digits is how many digits tcpdump's numbers have; 0 = as many as they need.
+// digits is the number of digits in tcpdump's numbers; 0 = as many as they need.
 func (r *rotationOptions) digits() (digits int) {
 	for n := int(r.files) - 1; n > 0; n /= 10 {
 		digits++
@@ -224,8 +224,8 @@ func (r *rotationOptions) digits() (digits int) {
 	return digits
 }
 
-// lasting is a path in the directory in which all files of this name are: the name of a directory
-// may change, too, with the time in it.
+// lasting is a path in the directory that contains all files of this name. The names of directories
+// may also have a time in them.
 func (r *rotationOptions) lasting(path string) string {
 	if r.every == 0 {
 		return path
@@ -244,7 +244,7 @@ func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
 	}
 }
 
-// autostop takes what -a asks for.
+// autostop reads -a.
 func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 	for _, text := range o.rotate.ends {
 		c, err := frame.ParseCriterion("-a", text, map[string]string{
@@ -274,7 +274,7 @@ func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 	return nil
 }
 
-// ringBuffer takes what -b asks for.
+// ringBuffer reads -b.
 func (r *rotationOptions) ringBuffer(rotation *capture.Rotation) error {
 	for _, text := range r.begins {
 		c, err := frame.ParseCriterion("-b", text, map[string]string{

@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// runCapture is the default command, from its flags to its closing lines or object. A mistake in
-// the flags is an error with which it ends at once.
+// runCapture is the default command, from its flags to its closing lines or object. If mistake is
+// not nil, the flags were wrong, and it ends at once with this error.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: frame.Stderr, notices: notices.New()}
 	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.Add}
@@ -42,7 +42,8 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 		err = r.run(cmd)
 	}
 	if o.json.given && !r.opening {
-		// What is wrong with the flags may be what says whom the capture becomes.
+		// The mistake may be in the flags that choose the user, so the file is opened with the
+		// current rights.
 		err = errors.Join(err, r.openObjects(o.sandbox.Opener().OpenDirect))
 	}
 	if r.objects == nil {
@@ -68,18 +69,18 @@ type captureRun struct {
 	exporter *metrics.Exporter // nil without --listen
 	session  *capture.Session  // nil until the capture has begun
 	started  time.Time
-	recorder *recorder.Recorder // that writes files in place of -w's; nil without --ring
+	recorder *recorder.Recorder // writes files instead of -w; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
 	destinations
 	printed   *printed      // nil where no packets are printed
-	jsonLines *capture.File // that they are printed by, as lines of JSON
+	jsonLines *capture.File // prints packets as lines of JSON; nil = as text
 	notices   *notices.Notices
 
 	companions companions
-	counted    companionReports // what companions had at the end, or when somebody asked last
+	counted    companionReports // the counters at the end, or at the last SIGUSR1
 }
 
-// run sets the accounts, unless an error kept the capture from beginning.
+// run sets the accounts, unless the capture could not begin.
 func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.readFilter(cmd); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	r.companions = companions{options: &r.o.companions, exits: make(map[string]capture.Companions)}
-	defer r.companions.close() // behind everything that reads them
+	defer r.companions.close() // runs after everything that reads them
 	if r.exporter, err = metrics.Listen(r.o.listen); err != nil {
 		return fmt.Errorf("--listen %s: %w", r.o.listen, err)
 	}
@@ -155,7 +156,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	return r.follow(ctx)
 }
 
-// laterFile is outputOptions.laterFile, with the files of a recorder.
+// laterFile is outputOptions.laterFile, which also knows the files of a recorder.
 func (o *captureOptions) laterFile() string {
 	if o.recorder.size.Bytes > 0 {
 		return o.rotate.lasting(o.write)
@@ -163,7 +164,7 @@ func (o *captureOptions) laterFile() string {
 	return o.outputOptions.laterFile()
 }
 
-// plan decides whom the capture becomes, and opens the file of --json as that user.
+// plan chooses the user that the capture becomes, and opens the file of --json as that user.
 func (r *captureRun) plan() error {
 	files := append(r.o.madeFiles(), r.o.json.path())
 	if err := r.o.sandbox.Plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
@@ -172,14 +173,14 @@ func (r *captureRun) plan() error {
 	return r.openObjects(r.o.sandbox.Opener().Open)
 }
 
-// openObjects opens where the objects of --json go, by a function of an outfile.Opener.
+// openObjects opens the file of --json, with a function of an outfile.Opener.
 func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
 	r.opening = true
 	r.objects, err = r.o.json.open(by)
 	return err
 }
 
-// openOutputs opens where packets are written to.
+// openOutputs opens the outputs.
 func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.o.extcap.capture {
 		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&target{}), &r.o.sandbox)
@@ -190,7 +191,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	}
 	output := os.Stderr
 	if r.text != frame.Stderr {
-		output = nil // it has JSON objects and errors only
+		output = nil // stderr has only JSON objects and errors
 	}
 	if err := r.watchFiles(output); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	return r.openServer()
 }
 
-// closeOutputs releases what End has not, or what was never begun.
+// closeOutputs releases what End has not released, or what was never begun.
 func (r *captureRun) closeOutputs() {
 	r.destinations.close()
 	if r.recorder != nil {
@@ -234,7 +235,7 @@ func (r *captureRun) enterSandbox() error {
 		if src.NetAdmin {
 			r.o.sandbox.KeepNetAdmin("remove the filter of clsact")
 		}
-		perf = perf || src.Target.ID != 0 // tracers send packets in several buffers by perf
+		perf = perf || src.Target.ID != 0 // tracers use perf for packets in several buffers
 	}
 	if box := r.o.sandbox.Box(); box != nil {
 		r.o.sandboxNeeds(box)
@@ -245,14 +246,14 @@ func (r *captureRun) enterSandbox() error {
 	return r.o.sandbox.Enter(made...)
 }
 
-// follow captures until the session ends, and ends the messages about it.
+// follow captures until the session ends, and prints the closing lines.
 func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter := r.reporter()
 	reporter.start()
 	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
 	defer cancel()
 	all, err := r.session.Run(ctx, r.allOutputs()...)
-	reporter.end() // the files are whole before this waits for a reader of stderr
+	reporter.end() // the files are whole before it waits for a reader of stderr
 	r.accounts = all
 	counting := r.count()
 	if r.objects == nil {
@@ -292,8 +293,8 @@ func (r *captureRun) writeAccounts(all []capture.Accounts) {
 	r.writeCompanions()
 }
 
-// afterEnd tells after which end all packets came that were not sampled; "" = sampling passed over
-// some.
+// afterEnd returns why the capture ended, if all packets that were not sampled came after that; ""
+// = sampling passed over some.
 func (r *captureRun) afterEnd(a *capture.Account) string {
 	o := r.o
 	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
@@ -309,8 +310,8 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 	return ""
 }
 
-// accountsNow are the accounts of the outputs so far. What prints packets, or only counts them, has
-// what the session has.
+// accountsNow returns the accounts of the outputs so far. An output that prints packets, or only
+// counts them, has the accounts of the session.
 func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
 	for _, out := range r.outputs {
 		own, err := out.Accounts(r.session.Accounts)
@@ -326,7 +327,7 @@ func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
 	return all, nil
 }
 
-// count reads what is counted beside the packets.
+// count reads the counters beside the packets.
 func (r *captureRun) count() (err error) {
 	r.counted, err = r.companions.reports()
 	return err
@@ -339,7 +340,7 @@ func (r *captureRun) writeCompanions() {
 	}
 }
 
-// writer returns the options for writing a file, whose statistics have what is counted, too.
+// writer returns the options for writing a file. The counters are in its statistics.
 func (r *captureRun) writer(t *target) capture.WriterOptions {
 	w := r.o.writer(t)
 	if !r.o.companions.isNone() {
@@ -352,7 +353,7 @@ func (r *captureRun) writer(t *target) capture.WriterOptions {
 	return w
 }
 
-// allOutputs are where the packets go: first what -w names, in its order.
+// allOutputs are all outputs for packets: first those that -w names, in that order.
 func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	for _, out := range r.outputs {
 		outputs = append(outputs, out.liveOutput)
@@ -370,12 +371,13 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	return outputs
 }
 
-// prints tells whether the packets are printed.
+// prints says whether the packets are printed.
 func (r *captureRun) prints() bool {
 	return r.o.print || len(r.outputs) == 0 && !r.o.account
 }
 
-// reporter keeps a line of counts on a terminal that is not used otherwise.
+// reporter makes the reporter. It keeps a live line of counts on a terminal that has no other
+// output.
 func (r *captureRun) reporter() *reporter {
 	rep := &reporter{captureRun: r}
 	if len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == frame.Stderr {
@@ -384,7 +386,7 @@ func (r *captureRun) reporter() *reporter {
 	return rep
 }
 
-// sandboxNeeds lets the capture do what it does later: read what the kernel says, and what its
+// sandboxNeeds permits what the capture does later: reading the kernel's files, and what its
 // outputs need.
 func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
 	box.Work, box.Readable = []privilege.Work{privilege.BPF}, sandbox.KernelFiles

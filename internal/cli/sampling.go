@@ -12,14 +12,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A sampling is the value of --sample: one packet of how many is kept.
+// A sampling is the value of --sample: it keeps one packet of so many.
 type sampling struct {
 	oneIn    uint32 // of all packets
-	auto     bool   // of as many as are needed
+	auto     bool   // N is only as large as it must be to lose none
 	verdicts map[capture.Verdict]uint32
 }
 
-// Set reads N, auto or a list of VERDICT=N. That N is not 0 is checked with the other flags.
+// Set reads N, auto or a list of VERDICT=N. checkSampling refuses an N of 0.
 func (s *sampling) Set(text string) error {
 	if text == "auto" {
 		*s = sampling{oneIn: 1, auto: true}
@@ -75,7 +75,7 @@ func (s *sampling) String() string {
 
 func (s *sampling) Type() string { return "sampling" }
 
-// checkSampling finds what is wrong with the flags; given tells which were set.
+// checkSampling finds mistakes in the flags. given says which flags were set.
 func (o *captureOptions) checkSampling(given func(flag string) bool) error {
 	s := &o.sample
 	for _, v := range slices.Sorted(maps.Keys(s.verdicts)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 )
 
-// liveOptions are the flags about streams of packets that go over TCP while the capture runs.
+// liveOptions are the flags for live streams of packets over TCP.
 type liveOptions struct {
 	serve string // address, "" = none
 	tls   tlsOptions
@@ -27,7 +27,7 @@ func (o *liveOptions) flags(f *pflag.FlagSet) {
 	o.tls.flags(f)
 }
 
-// isLocal tells whether clients come by a socket in the file system.
+// isLocal says whether clients connect to a socket in the file system.
 func (o *liveOptions) isLocal() bool {
 	_, ok := localsocket.Path(o.serve)
 	return ok
@@ -37,8 +37,8 @@ func (o *liveOptions) isLocal() bool {
 type liveServer struct {
 	*stream.Server
 	local *localsocket.Listener // nil = it listens on an address
-	where string                // what is said of who may connect
-	open  bool                  // anybody who reaches the address may
+	where string                // a message's words about who may connect
+	open  bool                  // anybody who can reach the address may connect
 }
 
 // streamOf are the options of a stream that says what a file says.
@@ -79,7 +79,7 @@ func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, e
 	return s, "tcp://" + l.Addr().String(), nil
 }
 
-// Give gives the socket in the file system, if there is one, to whom the process becomes.
+// Give gives the socket in the file system, if there is one, to the user that the process becomes.
 func (s *liveServer) Give(uid, gid int) error {
 	if s.local == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *liveServer) summarize(o *outputSummary) {
 	o.Clients, o.ClientsRefused, o.ClientsLost = &a.Clients, a.Refused, a.Lost
 }
 
-// streamAddress returns the HOST:PORT of a URL, and how TLS is to be spoken there; nil = not.
+// streamAddress returns the HOST:PORT of a URL, and the configuration of TLS; nil = no TLS.
 func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Config, err error) {
 	if _, _, err := net.SplitHostPort(u.Host); err != nil || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" {
 		return "", nil, errors.New("must be tcp://HOST:PORT")
@@ -101,7 +101,7 @@ func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Confi
 	return u.Host, config, err
 }
 
-// dialStream connects to where packets are read from.
+// dialStream connects to a server of packets.
 func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error) {
 	if path, ok := localsocket.Path(u.String()); ok {
 		return new(net.Dialer).DialContext(ctx, "unix", path)

@@ -5,7 +5,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// clientMetrics are about the clients of --serve, and missing without it.
+// clientMetrics are about the clients of --serve. Without --serve they are missing.
 func clientMetrics() (all []metrics.Metric[captureReading]) {
 	for _, m := range []struct {
 		name, help string

@@ -19,10 +19,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// sflowScheme is that of a -w that sends to an sFlow collector.
+// sflowScheme is the scheme of a -w that sends to an sFlow collector.
 const sflowScheme = "sflow"
 
-// defaultCounterInterval is sFlow's own.
+// defaultCounterInterval is sFlow's default.
 const defaultCounterInterval = 20 * time.Second
 
 // sflowOptions are the flags about sFlow.
@@ -30,9 +30,9 @@ type sflowOptions struct {
 	agent           string
 	counterInterval time.Duration
 
-	address  netip.Addr // of agent; not valid = the agent's choice
+	address  netip.Addr // of agent; invalid = the agent chooses
 	subAgent uint32
-	header   int // bytes of a packet; 0 = the agent's choice
+	header   int // bytes of a packet; 0 = the agent chooses
 }
 
 func (o *sflowOptions) flags(f *pflag.FlagSet) {
@@ -44,7 +44,7 @@ func (o *sflowOptions) agentFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "sflow-agent", "", "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)")
 }
 
-// checkSFlow finds what is wrong with the flags; given tells which were set.
+// checkSFlow finds mistakes in the flags. given says which flags were set.
 func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 	o := &c.sflow
 	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// A summary is what --json prints at the end and for SIGUSR1. docs/json.md documents its keys.
+// A summary is what --json prints at the end and at SIGUSR1. docs/json.md documents its keys.
 type summary struct {
 	AccountKeys                 // of all sources together
 	Duration    float64         `json:"duration_s"`
@@ -36,7 +36,7 @@ type sourceSummary struct {
 	AccountKeys
 }
 
-// outputSummary is what one of several outputs has taken of the packets of all sources.
+// outputSummary is what one of several outputs has taken, of all sources together.
 type outputSummary struct {
 	Output   string `json:"output"` // as -w has it
 	Captured uint64 `json:"captured"`
@@ -44,18 +44,18 @@ type outputSummary struct {
 	NotTaken uint64 `json:"not_taken"`
 
 	Recordings         *uint64 `json:"recordings,omitempty"`           // of --ring
-	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // that made no recording
+	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // triggers that made no recording
 
 	SFlow          *sflowSummary `json:"sflow,omitempty"`
-	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were let in
-	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were not let in
+	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were accepted
+	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were refused
 	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
 }
 
-// A summarizer is a destination that adds what it knows besides to its summary.
+// A summarizer is a destination that adds more to its summary than its account.
 type summarizer interface{ summarize(*outputSummary) }
 
-// outputSummaries tell what each of several outputs has taken, and one that knows more than its
+// outputSummaries are the summaries of several outputs, or of a single one that has more than its
 // account. Without accounts there are none.
 func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputSummary) {
 	if accounts == nil {
@@ -138,8 +138,8 @@ func newSourceSummary(src *capture.Source, a capture.Account) sourceSummary {
 	return s
 }
 
-// printSummary prints the object of --json, with the accounts of the outputs. Without them, all
-// numbers in it are 0.
+// printSummary prints the object of --json, with the accounts of the outputs. Without accounts all
+// its numbers are 0.
 func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	var accounts capture.Accounts
 	if len(all) > 0 {

@@ -20,10 +20,10 @@ func (o *tlsOptions) flags(f *pflag.FlagSet) {
 	frame.NameVar(f, &o.ca, "tls-ca", "", "the authorities that must have signed the other side's certificate, a PEM `file`; --serve then accepts no client without a certificate")
 }
 
-// asked tells whether there is to be TLS.
+// asked says whether a flag asks for TLS.
 func (o *tlsOptions) asked() bool { return o.cert != "" || o.key != "" || o.ca != "" }
 
-// config reads the files. It is nil where there is no TLS.
+// config reads the files. It returns nil if no flag asks for TLS.
 func (o *tlsOptions) config() (*tls.Config, error) {
 	if !o.asked() {
 		return nil, nil
@@ -54,7 +54,8 @@ func (o *tlsOptions) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// loadKeyPair reads certificates and the key of the first. A signal ends the wait for a pipe.
+// loadKeyPair reads certificates and the key of the first one. If a file is a pipe, a signal ends
+// the wait for it.
 func loadKeyPair(cert, key string) (tls.Certificate, error) {
 	certText, err := frame.ReadInput(cert)
 	if err != nil {

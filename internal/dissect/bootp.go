@@ -55,7 +55,7 @@ func (d *Dissector) bootp(b []byte, length int) {
 	d.dhcpOptions(skip(b, bootpHeader+4))
 }
 
-// bootpText appends a name that is there.
+// bootpText appends a name, if there is one.
 func (d *Dissector) bootpText(name string, b []byte, at, size int) {
 	if d.u8(b, at) == 0 || d.ended {
 		return
@@ -72,7 +72,7 @@ func (d *Dissector) bootpText(name string, b []byte, at, size int) {
 	d.add("\"")
 }
 
-// dhcpNames are the options that are decoded. Those that come after another one are not shown.
+// dhcpNames are the options that are decoded. The first other option ends the list.
 var dhcpNames = map[uint8]string{1: "Subnet-Mask", 3: "Default-Gateway", 6: "Domain-Name-Server", 12: "Hostname", 15: "Domain-Name",
 	28: "BR", 50: "Requested-IP", 51: "Lease-Time", 53: "DHCP-Message", 54: "Server-ID", 57: "MSZ", 58: "RN", 59: "RB"}
 

@@ -15,7 +15,7 @@ func words(text string) map[string]bool {
 	return all
 }
 
-// http appends the first line of a request or an answer of length bytes, and with -v all of them.
+// http appends the first line of a request or an answer of length bytes, and with -v all lines.
 func (d *Dissector) http(b []byte, length int) {
 	d.proto = "http"
 	d.add(": HTTP")
@@ -43,8 +43,8 @@ func (d *Dissector) http(b []byte, length int) {
 // maxToken is the longest word that tcpdump looks at.
 const maxToken = 127
 
-// httpToken returns the first word of text of length bytes, and how many bytes follow it and the
-// space after it. The word is empty where it is none, or has not been captured to its end.
+// httpToken returns the first word of a text of length bytes, and how many bytes come after the
+// word and its space. The word is empty if there is none, or if it was not captured to its end.
 func httpToken(b []byte, length int) (word string, rest int) {
 	n := 0
 	for ; n < length; n++ {
@@ -64,8 +64,8 @@ func httpToken(b []byte, length int) (word string, rest int) {
 	return string(b[:n]), len(b) - end
 }
 
-// textLine appends what comes before and a line of text, and returns how many bytes that had with
-// its end; 0 where there is no such line, or it is the last.
+// textLine appends before and a line of text, and returns the length of the line with its end; 0 if
+// the line is not text, or has no end here.
 func (d *Dissector) textLine(before string, b []byte, length int) int {
 	for i, c := range b {
 		switch {

@@ -10,7 +10,7 @@ var (
 	ntpLeaps = map[uint8]string{0: "", 0x40: "+1s", 0x80: "-1s", 0xc0: "clock unsynchronized"}
 )
 
-// ntpLength is how many bytes a message about the time has without authentication.
+// ntpLength is the number of bytes of a time message without authentication.
 const ntpLength = 48
 
 // ntp appends a message of the network time protocol (RFC 5905) of length bytes.

@@ -78,10 +78,10 @@ func tellUntrusted(cmd *cobra.Command, notices []string) {
 	}
 }
 
-// flagSettings are the values that are set for one flag, of which only a list has several.
+// flagSettings are the values that are set for one flag. Only a list has several.
 type flagSettings []settings.Setting
 
-// byFlag puts the settings of each flag together, in the order in which the flags come.
+// byFlag groups settings by their flags, in the order of the flags.
 func byFlag(all []settings.Setting) (flags []flagSettings) {
 	for _, s := range all {
 		at := slices.IndexFunc(flags, func(f flagSettings) bool { return f[0].Flag == s.Flag })
@@ -98,17 +98,16 @@ func byFlag(all []settings.Setting) (flags []flagSettings) {
 // the counters. A setting is for those commands that take all of its values.
 type fit struct {
 	takers   []string
-	refusals map[string]error // of the others that have the flag
+	refusals map[string]error // by the commands that have the flag but refuse a value
 	first    error            // one of refusals
 }
 
-// fitOf tries the values with all commands. It makes commands for that, which never run, because a
-// flag that refuses its second value has its first one already.
+// fitOf tries the values with all commands. It makes new commands for that, which never run,
+// because a flag that refuses its second value already has its first.
 //
-// Flags of different kinds would all take some values in one way or another: 1 is a number, and as
-// good as true for a flag without a value; two lines are a list, and for a flag with one value the
-// second of them. So where the kinds differ, a flag without a value takes true and false alone, and
-// only a list takes several.
+// Some values fit flags of several kinds: 1 is a number, and means true for a flag without a value;
+// two lines are a list, and a flag with one value would take the second. So if the kinds differ, a
+// flag without a value takes only true and false, and only a list takes several values.
 func (s *Settings) fitOf(values flagSettings) fit {
 	a := fit{refusals: make(map[string]error)}
 	name, last := values[0].Flag, values[len(values)-1]
@@ -139,7 +138,7 @@ func (s *Settings) fitOf(values flagSettings) fit {
 	return a
 }
 
-// A flagKind is how many values a flag takes.
+// A flagKind says how many values a flag takes.
 type flagKind int
 
 const (
@@ -164,7 +163,7 @@ func (values flagSettings) apply(c *cobra.Command) error {
 	for _, s := range values {
 		value := s.Value
 		if value == "true" && f.NoOptDefVal != "" {
-			value = f.NoOptDefVal // the flag without a value
+			value = f.NoOptDefVal // the value that the flag has without one
 		}
 		if err := c.Flags().Set(s.Flag, value); err != nil {
 			return refused(s, c, frame.InPlainWords(err))
@@ -173,7 +172,7 @@ func (values flagSettings) apply(c *cobra.Command) error {
 	return nil
 }
 
-// refused is the error of a value that a command does not take.
+// refused is the error that a command does not take a value.
 func refused(s settings.Setting, c *cobra.Command, err error) error {
 	return fmt.Errorf("%s: %w (in %s)", s.From, err, c.CommandPath())
 }

@@ -142,6 +142,6 @@ func (d *discovery[S]) close(r *counterRun[S]) error {
 	return errors.Join(errs...)
 }
 
-// discoveryNeeds are the capabilities of counters on interfaces that are found later, where they
-// trace a program or attach one of their own.
+// discoveryNeeds are the capabilities for counting on interfaces that are found later, where
+// counters trace a program or attach their own.
 var discoveryNeeds = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}

@@ -1,4 +1,4 @@
-// Package finished tells of files that a capture has finished: to standard output, and to the
+// Package finished announces files that a capture has finished: to standard output, and to the
 // command of -z.
 package finished
 
@@ -17,17 +17,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// commandPatience is how long the end of a capture waits for the commands of -z.
+// commandPatience is the longest time that the end of a capture waits for the commands of -z.
 const commandPatience = time.Minute
 
-// Files are what is told of each finished file: its name goes to standard output, and to a
-// command. Neither keeps the capture waiting.
+// Files announces each finished file: it prints its name to standard output, and runs a command
+// with it. Neither makes the capture wait.
 type Files struct {
 	path   string    // of the command; "" = none
-	name   string    // as -z has it
-	output io.Writer // the command's; nil = nobody's
+	name   string    // of the command, as -z names it
+	output io.Writer // of the command; nil = discarded
 
-	running chan struct{} // full while as many commands run as may
+	running chan struct{} // full while as many commands run as are allowed
 	over    sync.WaitGroup
 
 	mu       sync.Mutex
@@ -36,15 +36,15 @@ type Files struct {
 	prints   tally
 	commands tally
 	begun    int         // of the commands
-	note     func(error) // tells an error at once; nil in wait
+	note     func(error) // prints an error at once; nil during Wait
 }
 
-// A tally counts what was to be done for files.
+// A tally counts what was asked for files, and how it ended.
 type tally struct {
 	what                 string // as errors name it
 	asked, ended, failed int
 	first                error // of those that failed
-	told                 bool  // whether first was told
+	told                 bool  // whether first was printed
 }
 
 func (t *tally) left() int { return t.asked - t.ended }
@@ -52,7 +52,7 @@ func (t *tally) left() int { return t.asked - t.ended }
 // maxNames is how many names may wait to be printed. More are not printed.
 const maxNames = 10_000
 
-// New finds the command before anything is captured.
+// New looks the command up before anything is captured.
 func New(command string, output *os.File, note func(error)) (*Files, error) {
 	f := &Files{name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
 	f.prints.what, f.commands.what = "--print-files", "-z "+command
@@ -70,7 +70,7 @@ func New(command string, output *os.File, note func(error)) (*Files, error) {
 	return f, nil
 }
 
-// Print prints a name, and does not wait until somebody reads it.
+// Print prints a name, without waiting for a reader.
 func (f *Files) Print(file string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +103,7 @@ func (f *Files) Print(file string) {
 	})
 }
 
-// Run runs the command for a file, beside as many others as there are CPUs.
+// Run runs the command for a file. As many commands run at the same time as there are CPUs.
 func (f *Files) Run(file string) {
 	f.mu.Lock()
 	f.commands.asked++
@@ -138,7 +138,7 @@ func (f *Files) command(file string) error {
 	return cmd.Wait()
 }
 
-// fail tells the first error at once; the others are counted. The caller holds mu.
+// fail prints the first error at once, and counts the others. The caller holds mu.
 func (f *Files) fail(t *tally, err error) {
 	t.ended++
 	if t.failed++; t.failed > 1 {
@@ -150,11 +150,12 @@ func (f *Files) fail(t *tally, err error) {
 	}
 }
 
-// printPatience is how long the end of a capture waits for the reader of names that takes none.
+// printPatience is the longest time that the end of a capture waits for a reader of names that
+// takes none.
 const printPatience = 2 * time.Second
 
-// Wait waits until all names are printed and all commands have ended, but not for ever, and not
-// after a signal that is to end it. note is called from this goroutine alone from now on.
+// Wait waits until all names are printed and all commands have ended, for a limited time, and until
+// a further signal to end. From now on only this goroutine calls note.
 func (f *Files) Wait(note func(error)) {
 	over := make(chan struct{})
 	f.mu.Lock()
@@ -184,7 +185,7 @@ func (f *Files) Wait(note func(error)) {
 	}
 }
 
-// await returns when it is over, or when nothing is to be waited for any more.
+// await returns when over is closed, or when waiting any longer is of no use.
 func (f *Files) await(over <-chan struct{}, note func(error)) {
 	limit, soon := time.After(commandPatience), time.After(time.Second)
 	look := time.NewTicker(printPatience)

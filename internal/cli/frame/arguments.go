@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// NoArguments refuses arguments of a command that takes flags alone. An interface is what people
-// give.
+// NoArguments refuses the arguments of a command that takes only flags. Its error helps people who
+// give an interface without -i, or a filter.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -28,7 +28,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
 }
 
-// isFilter tells whether words are a filter, and no interface.
+// isFilter says whether words are a filter, and not an interface.
 func isFilter(words []string) bool {
 	if _, err := xdp.InterfaceByName(words[0]); err == nil {
 		return false
@@ -37,8 +37,8 @@ func isFilter(words []string) bool {
 	return err == nil
 }
 
-// CheckCommand refuses the misspelt name of a command, which would be taken for a filter: a first
-// argument that is nearly one, of arguments that are no filter.
+// CheckCommand refuses the misspelt name of a command, which would be taken for a filter: the first
+// argument is nearly a command's name, and the arguments are no filter.
 func CheckCommand(root *cobra.Command, args []string, text string) error {
 	if len(args) == 0 {
 		return nil

@@ -13,9 +13,8 @@ import (
 // the first one, and the command then detaches and prints its totals. It may have come already.
 func Begin(g Guard) (context.Context, error) {
 	close(begun)
-	// When the reader of standard output goes away, write returns an error instead of ending the
-	// process. The signal is caught and not ignored, because commands that are started would
-	// inherit that.
+	// If the reader of standard output goes away, write returns an error instead of ending the
+	// process. The signal is caught instead of ignored, because child processes would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	if err := g.check(); err != nil {
 		return nil, err

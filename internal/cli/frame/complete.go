@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// interfacesOf are those that a command sees: in the namespace of --netns, if that is given.
+// interfacesOf are the interfaces that a command sees: with --netns those of that namespace.
 func interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
 	if err := EnterNetns(cmd.Flags()); err != nil {
 		return nil, err
@@ -38,8 +38,7 @@ func CompleteList(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// inList returns the words as they complete what was typed, of which all before the last comma is
-// kept.
+// inList returns completions of what was typed. It keeps everything before the last comma.
 func inList(words []string, typed string) (complete []string) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	for _, word := range words {

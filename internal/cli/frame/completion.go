@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// MendBashCompletion changes the script of cobra's command completion in one place: it puts a
-// backslash before each comma of a word that it completes, and what stands behind the next comma
-// would not be completed then.
+// MendBashCompletion changes one line in cobra's completion script for bash. cobra puts a backslash
+// before each comma of a completed word; after that, bash would not complete the word after the
+// next comma.
 func MendBashCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	bash, _, err := root.Find([]string{"completion", "bash"})

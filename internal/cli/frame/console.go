@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Stderr is where every command prints what is not its output.
+// Stderr is where every command prints everything except its output.
 var Stderr = NewConsole(os.Stderr)
 
-// A Console prints to a stream that perhaps nobody reads. It waits a limited time for a text to be
-// taken, and then not again until it has been, because a pipe that is full or a terminal that is
-// stopped must not keep a command from its work or its end. Any goroutine may call Write.
+// A Console prints to a stream that perhaps nobody reads. It waits a limited time until a text is
+// taken. After that it does not wait again until that text has been taken, because a full pipe or a
+// stopped terminal must not delay a command or its end. Any goroutine may call Write.
 type Console struct {
 	out   io.Writer
 	limit time.Duration
@@ -23,12 +23,13 @@ type Console struct {
 	taken chan struct{} // closed when the last text has been taken; nil = there was none
 }
 
-// NewConsole prints to out, and waits for two seconds at most until a text is taken.
+// NewConsole returns a Console that prints to out, and waits at most two seconds until a text is
+// taken.
 func NewConsole(out io.Writer) *Console { return &Console{out: out, limit: 2 * time.Second} }
 
 var errUnread = errors.New("nobody reads it")
 
-// Write prints a text, or gives it up with an error.
+// Write prints a text, or discards it with an error.
 func (c *Console) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

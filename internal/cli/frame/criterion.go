@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Criterion is what dumpcap's -a and -b take: a key, and a number above zero. A number of kB may
+// A Criterion is a value of dumpcap's -a and -b: a key, and a number above zero. A number of kB may
 // be a size with a suffix.
 type Criterion struct {
 	Key    string
@@ -17,11 +17,11 @@ type Criterion struct {
 	number float64
 }
 
-// maxCriterion is more than anybody needs, in seconds, kB, files or packets.
+// maxCriterion is the largest number, in seconds, kB, files or packets: more than anybody needs.
 const maxCriterion = 1e9
 
 // ParseCriterion reads the value of a flag by the keys that it may have, each with the unit of its
-// number. A unit of "stdout" is that word or -, in place of a number.
+// number. A unit of "stdout" means that the value is that word or -, instead of a number.
 func ParseCriterion(flag, text string, units map[string]string) (c Criterion, err error) {
 	key, value, found := strings.Cut(text, ":")
 	unit, known := units[key]

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long an ending may write nothing before a repeated signal ends the process.
+// patience is the time without progress after which a repeated signal ends the process.
 const patience = time.Second
 
 var (
 	// Signalled ends with the first signal to end. begun is closed by begin, which a command calls
-	// when it is ready to end by itself once signalled has ended.
+	// when it can end by itself as soon as Signalled has ended.
 	Signalled, endBySignal = context.WithCancel(context.Background())
 	begun                  = make(chan struct{})
 
-	// Hurried is closed by a signal that is to end an ending that hangs. What only waits gives up
-	// then, and has a second to print the account.
+	// Hurried is closed by a signal that ends an ending that hangs. Functions that only wait then
+	// return, and the command has a second to print the account.
 	Hurried = make(chan struct{})
 )
 
@@ -28,16 +28,16 @@ var (
 var caught []os.Signal
 
 // CatchSignals catches the signals to end from now on, until the process exits. It is called first.
-// taken is how many bytes all outputs have taken together, by which an ending is seen to go on.
+// taken returns the number of bytes that all outputs together have taken: an ending makes progress
+// while that number grows.
 //
 // A signal that comes before begin does not kill the process at once: a capture that has just been
 // started still gets a second to call begin, and then leaves a file and closing lines.
 //
-// After begin a command ends by itself. The second signal, if it comes within a second, is taken
-// for the first one again: timeout(1) signals its child and then the child's group, and a terminal
-// that is closed hangs up twice. Any other ends the process as soon as the outputs have taken
-// nothing for a second, so that an ending that hangs can be ended and one that makes progress is
-// not cut short.
+// After begin a command ends by itself. A second signal within a second counts as the first one,
+// because timeout(1) signals its child and then the child's group, and a closed terminal hangs up
+// twice. Any other signal ends the process as soon as the outputs have taken nothing for a second.
+// So an ending that hangs can be ended, and one that makes progress is not cut short.
 func CatchSignals(taken func() int64) {
 	caught = []os.Signal{unix.SIGINT, unix.SIGTERM}
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
@@ -73,15 +73,15 @@ func letSignalsKill() {
 	}
 }
 
-// waitForStandstill returns when the outputs have taken nothing for a while.
+// waitForStandstill returns when the outputs have taken nothing for the time of patience.
 func waitForStandstill(taken func() int64) {
 	for before := int64(-1); before != taken(); time.Sleep(patience) {
 		before = taken()
 	}
 }
 
-// dieBy ends the process as a signal does that nobody catches. Go would print every goroutine after
-// SIGQUIT, on a stderr that may be what the ending hangs in, so that one becomes SIGTERM.
+// dieBy ends the process as an uncaught signal does. It uses SIGTERM in place of SIGQUIT: after
+// SIGQUIT Go prints every goroutine to stderr, on which the ending may hang.
 func dieBy(sig syscall.Signal) {
 	if sig == unix.SIGQUIT {
 		sig = unix.SIGTERM

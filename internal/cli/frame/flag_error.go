@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ExplainFlag puts the error of a flag's value into plain words: those of package pflag name the Go
-// function that could not read it. help is the command that shows the flags; a flag of another tool
-// is refused with what to do, which is enough.
+// ExplainFlag puts the error of a flag's value into plain words, because package pflag names the Go
+// function that could not read it. help is the command that shows the flags; the error names it,
+// except for a flag of another tool, whose error already says what to do.
 func ExplainFlag(err error, help string) error {
 	var refused Refusal
 	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) && errors.As(err, &refused) {
@@ -40,9 +40,9 @@ func InPlainWords(err error) error {
 	return err
 }
 
-// SetRest sets every flag that can be set, although the arguments have a mistake. pflag ends at the
-// first mistake. But a --json after it says where the error is written to, and a -w to which file
-// it must not be written.
+// SetRest sets every flag that can be set, although the arguments have a mistake. pflag stops at
+// the first mistake, but the flags after it matter: --json names the file for the error, and -w a
+// file to which the error must not be written.
 func SetRest(flags *pflag.FlagSet, args []string) {
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.ParseAll(args, func(f *pflag.Flag, value string) error {
@@ -83,7 +83,7 @@ func expected(e *pflag.InvalidValueError) string {
 	return e.Unwrap().Error() // of a type of this package
 }
 
-// A Refusal is the error of a flag that is refused: what to do instead.
+// A Refusal is the error of a refused flag: what to do instead.
 type Refusal string
 
 // Error is what to do instead.

@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Guard keeps a command that drops packets from cutting this machine off. The zero guard allows
+// A Guard keeps a command that drops packets from cutting off this machine. The zero Guard allows
 // everything.
 type Guard struct {
 	Flag       string // the flag that drops packets, as it was given: "--sink"; "" = none does
@@ -42,8 +42,8 @@ func (g Guard) check() error {
 	return nil
 }
 
-// ForOwnRights refuses a flag that changes what happens to packets, or to a card for all who use
-// it, where the rights for that are those of the binary and not of who starts it.
+// ForOwnRights refuses a flag if the caller has no rights of his own for it, but only those of the
+// binary. Such a flag changes what happens to packets, or changes a card for all its users.
 func ForOwnRights(flag string) error {
 	if privilege.SecureExecution() {
 		return fmt.Errorf("%s: this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root", flag)

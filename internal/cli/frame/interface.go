@@ -18,7 +18,7 @@ func (i *OneInterface) String() string { return string(*i) }
 
 func (i *OneInterface) Type() string { return "interface" }
 
-// OrDash is what a table has for a word that may be missing.
+// OrDash is the table's cell for a word that may be missing: a dash.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

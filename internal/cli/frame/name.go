@@ -33,7 +33,7 @@ func (n *NameList) String() string { return strings.Join(*n, " ") }
 
 func (n *NameList) Type() string { return "name" }
 
-// Append, Replace and GetSlice are those of a pflag.SliceValue.
+// Append, Replace and GetSlice make it a pflag.SliceValue.
 func (n *NameList) Append(text string) error     { return n.Set(text) }
 func (n *NameList) Replace(texts []string) error { *n = texts; return nil }
 func (n *NameList) GetSlice() []string           { return *n }

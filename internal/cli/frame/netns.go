@@ -20,7 +20,7 @@ func NetnsFlag(f *pflag.FlagSet) {
 		"work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
 }
 
-// EnterNetns makes the whole process work in the network namespace that --netns names, if it does.
+// EnterNetns makes the whole process work in the network namespace of --netns, if that is given.
 // setns(2) moves one thread, and goroutines run on any. So the process executes itself again from
 // the thread that was moved, and finds itself there the second time. Its mount namespace stays the
 // caller's: files are opened there. It is called before anything else is opened or attached.
@@ -56,8 +56,8 @@ func EnterNetns(f *pflag.FlagSet) error {
 	return fmt.Errorf("--netns %s: start again in it: %w", name, executeAgain())
 }
 
-// openNetns finds a namespace by its name, a process in it, or its path. As with ip(8), what is the
-// name of one is no process id.
+// openNetns finds a namespace by its name, a process in it, or its path. As with ip(8), a name
+// counts before a process id.
 func openNetns(name string) (netns.NsHandle, error) {
 	if strings.Contains(name, "/") {
 		return netns.GetFromPath(name)
@@ -80,16 +80,17 @@ func openNetns(name string) (netns.NsHandle, error) {
 	return ns, err
 }
 
-// executeAgain replaces the process by a new one of the same program and arguments. It returns only
-// where that fails. A signal to end kills the process from here on: nothing is attached yet.
+// executeAgain replaces the process by a new one with the same program and arguments. It returns
+// only if that fails. From here on a signal to end kills the process, since nothing is attached
+// yet.
 func executeAgain() error {
 	letSignalsKill()
 	path, err := os.Executable()
 	if err == nil {
 		err = unix.Exec(path, os.Args, os.Environ())
 	}
-	// The file may be out of reach, but not its contents. What tools show as the process's name is
-	// "exe" then.
+	// The program's path may be out of reach, but its contents are not. Tools then show "exe" as
+	// the process's name.
 	if unix.Exec("/proc/self/exe", os.Args, os.Environ()) != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Scaled is x with three digits or so and a decimal prefix.
+// Scaled formats x with about three digits and a decimal prefix.
 func Scaled(x float64) string {
 	for _, prefix := range []string{"", "k", "M", "G"} {
 		if x < 1000 {
@@ -16,7 +16,7 @@ func Scaled(x float64) string {
 	return strconv.FormatFloat(x, 'f', 1, 64) + " T"
 }
 
-// Packets is so many packets in words.
+// Packets formats a number of packets: "1 packet", "2 packets".
 func Packets(n uint64) string {
 	if n == 1 {
 		return "1 packet"

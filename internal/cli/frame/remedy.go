@@ -14,12 +14,12 @@ import (
 )
 
 // remedies name the flags and commands that help against each kind of error, because the packages
-// that find the errors do not know the command line. The first row that an error matches counts: a
-// command's own remedy stands before the general one for a kernel that refuses tracing.
+// that find the errors do not know the command line. The first row that an error matches counts: so
+// a command's own remedy comes before the general one for a kernel that refuses tracing.
 var remedies = []struct {
 	kind  error
 	words string
-	join  string // what stands between the error, or a check's own remedy, and the words; "" = ": "
+	join  string // text between the error, or a check's own remedy, and the words; "" = ": "
 }{
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, and add --no-sandbox to survive the exchange of a dispatcher"},
@@ -57,8 +57,8 @@ var remedies = []struct {
 	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
 }
 
-// WithRemedy adds to text what helps against an error: to the error's own text, or to the remedy of
-// a check. The text stays as it is where nothing on the command line helps.
+// WithRemedy adds the words that help against an error to text: the error's own text, or the remedy
+// of a check. The text stays unchanged if nothing on the command line helps.
 func WithRemedy(text string, err error) string {
 	for _, r := range remedies {
 		switch {

@@ -14,9 +14,9 @@ import (
 // IsStdout tells whether -w names standard output.
 func IsStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 
-// IsStdoutClosed tells whether standard output was closed when the process was started. Go's
-// runtime has opened /dev/null in its place by then, for reading and writing. A caller that has
-// done so itself looks the same, as Python with DEVNULL. A shell opens /dev/null for writing alone.
+// IsStdoutClosed says whether standard output was closed when the process was started. Then Go's
+// runtime has opened /dev/null in its place, for reading and writing. A caller that has done so
+// itself looks the same, as Python with DEVNULL; a shell opens /dev/null only for writing.
 func IsStdoutClosed() bool {
 	var is unix.Stat_t
 	if err := unix.Fstat(unix.Stdout, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != unix.Mkdev(1, 3) {
@@ -26,8 +26,8 @@ func IsStdoutClosed() bool {
 	return err == nil && mode&unix.O_ACCMODE == unix.O_RDWR
 }
 
-// CheckNotClosed refuses a standard output that is closed, because what is written to it would be
-// lost without a word. drop is what a user says to ask for just that.
+// CheckNotClosed refuses a closed standard output, because whatever is written to it would be lost
+// silently. drop is the flag by which a user asks to lose it.
 func CheckNotClosed(what, drop string) error {
 	if !IsStdoutClosed() {
 		return nil
@@ -36,7 +36,7 @@ func CheckNotClosed(what, drop string) error {
 		"open it, or say %s to drop them", what, drop)
 }
 
-// CheckPrints refuses a command that would measure, and print what it has found to nobody.
+// CheckPrints refuses a command whose results nobody would see, because standard output is closed.
 func CheckPrints() error {
 	if err := CheckNotClosed("results", ">/dev/null"); err != nil {
 		return fmt.Errorf("print results: %w", err)
@@ -50,23 +50,23 @@ const StderrFile = "/dev/stderr"
 // StdoutName is how messages call standard output.
 const StdoutName = "standard output"
 
-// printedBytes is how many bytes standard output has taken by stdout.
+// printedBytes is the number of bytes that were written through Stdout.
 var printedBytes atomic.Int64
 
-// PrintedSoFar is how many bytes standard output has taken of packets.
+// PrintedSoFar is the number of bytes of printed packets that standard output has taken.
 func PrintedSoFar() int64 { return printedBytes.Load() }
 
 // A Stdout is standard output where packets are printed to it.
 type Stdout struct{}
 
-// Write counts what is taken, by which an ending is seen to go on.
+// Write counts the bytes that are taken, which shows whether an ending makes progress.
 func (Stdout) Write(b []byte) (int, error) {
 	n, err := os.Stdout.Write(b)
 	printedBytes.Add(int64(n))
 	return n, err
 }
 
-// CheckStdout finds out that the reader of a pipe has gone also when nothing is printed.
+// CheckStdout finds out that the reader of a pipe has gone, even if nothing is printed.
 func CheckStdout() error {
 	if outfile.ReaderGone(os.Stdout) {
 		return unix.EPIPE
@@ -74,7 +74,7 @@ func CheckStdout() error {
 	return nil
 }
 
-// ExplainPrint says what was tried in an error of printing.
+// ExplainPrint adds to an error of printing what was tried.
 func ExplainPrint(err error) error {
 	if errors.Is(err, unix.EPIPE) {
 		return outfile.WriteError(StdoutName, err)

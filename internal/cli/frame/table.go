@@ -23,7 +23,7 @@ type Table struct {
 	rows [][]string
 }
 
-// Add adds a row. What a terminal would not print as it stands is escaped.
+// Add adds a row. Characters that a terminal would not print are escaped.
 func (t *Table) Add(cells ...string) {
 	for i := range cells {
 		cells[i] = escape.Text(cells[i])
@@ -85,9 +85,9 @@ func NewScreen(f *os.File) *Screen {
 	return &Screen{Size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }, IsOurs: t.IsOurs}
 }
 
-// Redraw is a block with the escape sequences that put it into the place of the one before. It is
-// cut to the screen, because a line that wraps or scrolls would move the place of the next block.
-// In the background it is nothing, because the screen is the shell's then.
+// Redraw returns a block with the escape sequences that replace the block before it. It is cut to
+// the size of the screen, because a line that wraps or scrolls would move the next block. In the
+// background it is nothing, because the screen is the shell's then.
 func (s *Screen) Redraw(block []byte) []byte {
 	if s.IsOurs != nil && !s.IsOurs() {
 		s.drawn = false

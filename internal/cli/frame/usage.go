@@ -16,7 +16,7 @@ type Note struct{ Title, Text string }
 // that name is meant for another command.
 const TypedKey = "typed"
 
-// GroupKey is the annotation of a flag that says in which group it stands.
+// GroupKey is the annotation that names a flag's group.
 const GroupKey = "group"
 
 // AddGroup adds flags to those of a command, below a title in its help. Groups and flags are shown
@@ -37,8 +37,8 @@ type flagGroup struct {
 	Flags *pflag.FlagSet
 }
 
-// FlagGroups returns the flags that are not hidden. Those that cobra adds have no group of their
-// own, and come last.
+// FlagGroups returns the flags that are not hidden, by group. Flags that cobra adds have no group,
+// and come last.
 func FlagGroups(all *pflag.FlagSet) (groups []flagGroup) {
 	const other = "Other"
 	add := func(flag *pflag.Flag, title string) {
@@ -79,14 +79,14 @@ func flagUsages(all *pflag.FlagSet) string {
 		}
 		b.WriteString(g.Flags.FlagUsagesWrapped(UsageWidth))
 	}
-	// pflag names the type of a flag that counts how often it is given, as if it took a value.
+	// pflag shows a type for a flag that only counts how often it is given, as if it took a value.
 	return countingFlag.ReplaceAllString(b.String(), "$1      ")
 }
 
 var countingFlag = regexp.MustCompile(`(?m)^(\s+-\w, --[\w-]+) count`)
 
-// SetUsage makes the help of a command and of those below it. notes stand at the end of the
-// command's own.
+// SetUsage makes the help of a command and of those below it. The command's own help ends with
+// notes.
 func SetUsage(cmd *cobra.Command, notes func() string) {
 	cobra.AddTemplateFunc("flagUsages", flagUsages)
 	t := cmd.UsageTemplate()

@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// AwaitReader opens a file again and again while that is a FIFO that nobody reads from. Its error
-// is that of the last time when the context ends.
+// AwaitReader opens a file. While that is a FIFO without a reader, it tries again. If the context
+// ends, it returns the error of the last attempt.
 func AwaitReader(ctx context.Context, open func() error) error {
 	for {
 		err := open()
@@ -48,7 +48,7 @@ func OpenWaiting(name string) (io.ReadCloser, error) {
 	return &waitingInput{File: f, ctx: Signalled}, nil
 }
 
-// maxInput bounds what ReadInput reads, in bytes. A device or a pipe may never end.
+// maxInput is the most that ReadInput reads, in bytes, because a device or a pipe may never end.
 const maxInput = 1 << 20
 
 // ReadInput reads a file as OpenWaiting opens it, of at most a MiB.
@@ -72,8 +72,8 @@ func ReadInput(name string) ([]byte, error) {
 // the context is looked at.
 const WaitInterval = 100 * time.Millisecond
 
-// Waiting returns a pipe, or another file that a read may wait for. A read returns nothing and no
-// error when nothing has come for a while, and an error when the context has ended.
+// Waiting returns a pipe, or another file that a read may wait for. A read returns Read returns
+// nothing and no error if nothing comes for a while, and an error when the context has ended.
 func Waiting(ctx context.Context, f *os.File) io.Reader {
 	return &waitingInput{File: f, ctx: ctx, returns: true}
 }
@@ -83,7 +83,7 @@ func Waiting(ctx context.Context, f *os.File) io.Reader {
 type waitingInput struct {
 	*os.File
 	ctx     context.Context
-	returns bool // nothing and no error when nothing has come for a while
+	returns bool // Read returns nothing and no error if nothing comes for a while
 }
 
 func (w *waitingInput) Read(b []byte) (int, error) {

@@ -86,7 +86,7 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
 }
 
-// checkLatency finds what is wrong with the flags before anything is touched.
+// checkLatency finds mistakes in the flags before anything is touched.
 func (o *Options) checkLatency(given func(flag string) bool) error {
 	var chosen []string
 	for _, flag := range []string{"program", "builtin"} {
@@ -169,7 +169,7 @@ func (o *Options) dropGuard() frame.Guard {
 	return g
 }
 
-// A latency is an open meter.Latency, and what the report says beside its counters.
+// A latency is an open meter.Latency, with what the report has beside its counters.
 type latency struct {
 	*meter.Latency
 	method string
@@ -184,7 +184,7 @@ const (
 	byKernel  = "kernel-stats"
 )
 
-// openTraced measures at the entry and exit of the program that is attached.
+// openTraced measures at the entry and exit of the attached program.
 func openTraced(o *Options, iface string) (*latency, error) {
 	m, err := meter.OpenLatency(iface, o.program)
 	if err != nil {

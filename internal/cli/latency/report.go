@@ -23,17 +23,18 @@ type Report struct {
 	ProgramID uint32              `json:"program_id"`
 	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
 	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit, per packet
-	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // of nothing, likewise
-	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; those that occurred
+	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // measured for a program that does nothing
+	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; only verdicts that occurred
 	Total     runTimes            `json:"total"`
-	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu; those that ran it
+	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu; only CPUs that ran the program
 	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without empty ranges
 
-	// Lost is how many measurements of builtin did not get through the ring. They are counted here.
+	// Lost is how many measurements of builtin did not get through the ring. The counters here
+	// include them.
 	Lost uint64 `json:"lost"`
 
 	total meter.Histogram // of all verdicts
-	first bool            // nothing was counted before the interval, so that it has all that is shown
+	first bool            // nothing was counted before the interval, so the interval has everything
 }
 
 // runTimes are a meter.RunTimes with the keys of JSON objects.
@@ -49,7 +50,7 @@ type runTimes struct {
 	P999 time.Duration `json:"p99_9_ns"`
 	Max  time.Duration `json:"max_ns"`
 
-	Interval *runTimes `json:"interval,omitempty"` // the same, of the interval alone
+	Interval *runTimes `json:"interval,omitempty"` // the same, for the interval alone
 }
 
 // newRunTimes shows the times since the start, and those of the interval.
@@ -152,7 +153,7 @@ func (r *Report) WriteTable(w io.Writer) {
 	r.draw(w)
 }
 
-// addVerdicts adds a line for each verdict that has runs, and one for all.
+// addVerdicts adds a line for each verdict that occurred, and one for all.
 func (r *Report) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		all, ok := r.Verdicts[counters.VerdictName(v)]
@@ -193,7 +194,7 @@ func (rt *runTimes) addTo(t *timesTable, of string) {
 }
 
 const (
-	maxBars  = 20 // lines of a histogram: with the table above it, it fits onto a terminal
+	maxBars  = 20 // lines of a histogram, so that it fits onto a terminal with the table above it
 	barWidth = 50
 )
 
@@ -215,14 +216,14 @@ func (r *Report) draw(w io.Writer) {
 	t.Write(w)
 }
 
-// bar shows n out of most. It is never empty where n is not 0. It has spaces at its end, because
-// the table aligns its columns to the right.
+// bar shows n out of most. It is empty only if n is 0. It ends with spaces, because the table
+// aligns its columns to the right.
 func bar(n, most uint64) string {
 	length := int(math.Ceil(barWidth * float64(n) / float64(max(most, n, 1))))
 	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)
 }
 
-// brief is a time in at most seven characters.
+// brief formats a time in at most seven characters.
 func brief(d time.Duration) string {
 	ns := float64(d.Nanoseconds())
 	switch {

@@ -65,11 +65,11 @@ func New(notes Notes) *cobra.Command {
 	return cmd
 }
 
-// A page is a manual page. It is made of what the help of its command has.
+// A page is a manual page. It has the contents of its command's help.
 type page struct {
 	cmd     *cobra.Command
 	name    string // "xdpcap-stats"
-	section int    // 8 for commands, 7 for what is about files and words
+	section int    // 8 for commands, 7 for topics
 	all     []page
 	notes   *Notes
 }
@@ -111,7 +111,7 @@ func writePages(dir string, pages []page) error {
 func (p page) text() []byte {
 	var r roff
 	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+version.String(), "xdpcap manual")
-	r.WriteString(".ad l\n.nh\n") // neither stretched nor hyphenated: both garble what is to be typed
+	r.WriteString(".ad l\n.nh\n") // neither justify nor hyphenate lines: both garble words that people type
 	r.macro("SH", "NAME")
 	r.line(p.name + " - " + strings.ToLower(p.cmd.Short[:1]) + p.cmd.Short[1:])
 	if p.cmd.Runnable() {
@@ -192,7 +192,7 @@ func (n *Notes) writePeerFlags(r *roff) {
 	}
 }
 
-// seeAlso are the other pages, for xdpcap's own, and that one for the others.
+// seeAlso names all other pages on xdpcap's own page, and only xdpcap's own on the others.
 func (p page) seeAlso() string {
 	also := []string{"pcap-filter(7)", "tcpdump(8)", "wireshark(1)", "bpftool(8)"}
 	if p.cmd.HasParent() {

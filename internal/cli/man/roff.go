@@ -9,7 +9,7 @@ import (
 // A roff is text in the language of man(7).
 type roff struct{ bytes.Buffer }
 
-// escaped is text as roff prints it: a hyphen would become another character than the one that
+// escaped keeps characters unchanged in roff, which would turn a hyphen into another character than
 // people type.
 var escaped = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
 

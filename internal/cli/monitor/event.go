@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// eventNames are the names of the events: in the table, and of the tracepoint in the kernel.
+// eventNames are the names of the events in the table, and of their tracepoints in the kernel.
 var eventNames = map[meter.Event]struct{ table, kernel string }{
 	meter.Redirect:        {"XDP_REDIRECT", "xdp_redirect"},
 	meter.RedirectErr:     {"XDP_REDIRECT", "xdp_redirect_err"},
@@ -26,13 +26,13 @@ var eventNames = map[meter.Event]struct{ table, kernel string }{
 	meter.AttachFailed:    {"attach-failed", "bpf_xdp_link_attach_failed"},
 }
 
-// An EventCase is a meter.Case in words. Its keys are those of JSON, and of the metrics' labels.
+// An EventCase is a meter.Case in words. Its keys are used in JSON and as labels of metrics.
 type EventCase struct {
 	Event   string `json:"event"`             // the tracepoint's name
 	Reason  string `json:"reason,omitempty"`  // errno, verdict or type of memory
 	From    string `json:"from,omitempty"`    // interface
 	To      string `json:"to,omitempty"`      // interface, devmap_xmit
-	MapID   uint32 `json:"map_id,omitempty"`  // cpumap, or what a redirect went through
+	MapID   uint32 `json:"map_id,omitempty"`  // of the cpumap, or of the map that a redirect used
 	ToCPU   *int   `json:"to_cpu,omitempty"`  // cpumap_enqueue
 	Message string `json:"message,omitempty"` // bpf_xdp_link_attach_failed
 }
@@ -53,7 +53,7 @@ func newEventCase(c meter.Case) EventCase {
 	return e
 }
 
-// words are the beginning of the last column of the table: what tells the case from others.
+// words begin the last column of the table: they tell the case from other cases of the event.
 func (e *EventCase) words(event meter.Event) string {
 	var w []string
 	add := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }

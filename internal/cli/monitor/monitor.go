@@ -95,14 +95,14 @@ func runMonitor(o *Options) error {
 	})
 }
 
-// A monitor is open tracepoints, and what they are restricted to.
+// A monitor is a set of open tracepoints, with the interface to which they are restricted.
 type monitor struct {
 	*meter.Tracepoints
 	o     *Options
 	iface *xdp.Interface // nil: all
 }
 
-// openMonitor opens the tracepoints for the events of one interface, or of all for "".
+// openMonitor opens the tracepoints for the events of one interface, or with "" of all.
 func openMonitor(o *Options, iface string) (*monitor, error) {
 	m := &monitor{o: o}
 	options := meter.TracepointOptions{Program: o.program, Redirects: o.redirects, Record: o.record.given}
@@ -129,7 +129,7 @@ func (m *monitor) nameAbsent(w io.Writer) {
 	}
 }
 
-// String says what is counted: "xdp tracepoints of eth0, program lb (id 7)".
+// String names what is counted: "xdp tracepoints of eth0, program lb (id 7)".
 func (m *monitor) String() string {
 	s := "xdp tracepoints"
 	if m.iface != nil {
@@ -141,7 +141,7 @@ func (m *monitor) String() string {
 	return s
 }
 
-// checkRecord refuses flags that have no effect on single events.
+// checkRecord refuses flags that have no effect on --record.
 func (o *Options) checkRecord(given func(flag string) bool) error {
 	if len(o.interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
@@ -202,7 +202,7 @@ func (o *Options) ofCases(value func(meter.EventCount) uint64) func(meter.EventC
 	}
 }
 
-// ofKthreads sends the values of every cpumap's thread. values need not send the labels that all
+// ofKthreads sends the values of every cpumap's thread. values omits the labels that all of them
 // have.
 func (o *Options) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
@@ -217,8 +217,8 @@ func (o *Options) ofKthreads(values func(meter.EventCount, metrics.SendValue)) f
 	}
 }
 
-// eachCase calls f with the counters of every case, or with --per-cpu with those of each CPU that
-// had such an event, and its number.
+// eachCase calls f with the counters of every case. With --per-cpu it calls f for each CPU that had
+// such an event, with that CPU's counters and number.
 func (o *Options) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
 		if !o.PerCPU {

@@ -18,15 +18,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A recordLimit is the value of --record: that it was given, and perhaps how many events to print.
-// The number may also be an argument by itself, because pflag takes the value of a flag that need
-// not have one only behind an equals sign.
+// A recordLimit is the value of --record: whether it was given, and perhaps how many events to
+// print. The number may also be an argument by itself, because pflag takes an optional value only
+// after an equals sign.
 type recordLimit struct {
 	given  bool
 	events uint64 // 0 = until a signal
 }
 
-// noLimit is what pflag hands to Set where the flag has no value.
+// noLimit is what pflag hands to Set if the flag has no value.
 const noLimit = "all"
 
 func (r *recordLimit) Set(text string) (err error) {
@@ -44,7 +44,7 @@ func (r *recordLimit) String() string { return "" }
 
 func (r *recordLimit) Type() string { return "events" }
 
-// arguments takes the number behind --record.
+// arguments takes the number after --record.
 func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 	if !r.given || r.events > 0 || len(args) != 1 {
 		return frame.NoArguments(cmd, args)
@@ -55,7 +55,7 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// runRecord is monitor --record. It prints single events until there were as many as asked for.
+// runRecord is monitor --record. It prints single events until there were as many as --record says.
 func runRecord(o *Options, given func(flag string) bool) (err error) {
 	if err := o.checkRecord(given); err != nil {
 		return err
@@ -97,8 +97,7 @@ func runRecord(o *Options, given func(flag string) bool) (err error) {
 	return err
 }
 
-// record prints events until there have been so many, or the tracepoints are stopped. 0 is no
-// limit.
+// record prints that many events; 0 = no limit. It ends earlier when the tracepoints are stopped.
 func (m *monitor) record(w io.Writer, events uint64) error {
 	for n := uint64(0); events == 0 || n < events; n++ {
 		r, err := m.Next()
@@ -129,10 +128,10 @@ type RecordLine struct {
 	Packets  uint64  `json:"packets"`
 	Drops    uint64  `json:"drops"`
 	Program  uint32  `json:"program,omitempty"`   // id
-	Index    *uint32 `json:"index,omitempty"`     // redirects: the target's interface or map entry
+	Index    *uint32 `json:"index,omitempty"`     // of redirects: the target's interface or map entry
 	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: what the program returned
 	MemoryID uint32  `json:"memory_id,omitempty"` // mem_*
-	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: it had slept or made way
+	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: the thread slept or yielded its CPU
 }
 
 func newRecordLine(r meter.Record) RecordLine {

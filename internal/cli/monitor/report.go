@@ -18,22 +18,22 @@ type Report struct {
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // the cases that occurred
-	Missed    uint64       `json:"missed"`            // events beyond the largest number of cases
+	Missed    uint64       `json:"missed"`            // events that found no room in the table of cases
 	Forgotten uint64       `json:"forgotten"`         // events of cases that made room for others
 
-	all []meter.Event // those that can occur on this kernel
+	all []meter.Event // the events that can occur on this kernel
 }
 
 // eventRates are the counters of one case: cumulative, and rates over the interval.
 type eventRates struct {
 	EventCase
-	CPU *int `json:"cpu,omitempty"` // with --per-cpu; the object without is the sum
+	CPU *int `json:"cpu,omitempty"` // with --per-cpu; the object without this key is the sum
 	eventSums
 	EventRate  float64 `json:"events_per_s"`
 	PacketRate float64 `json:"packets_per_s"`
 	DropRate   float64 `json:"drops_per_s"`
 
-	counted meter.EventRate // everything that was counted; the keys show a part of it
+	counted meter.EventRate // everything that was counted; the keys show only a part
 }
 
 // eventSums are cumulative.
@@ -42,8 +42,8 @@ type eventSums struct {
 	Packets uint64 `json:"packets"`
 	Drops   uint64 `json:"drops"`
 
-	// Of cpumap_kthread: bulks before which the thread had slept or made way, and the verdicts of
-	// the program in the map.
+	// Only for cpumap_kthread: bulks before which the thread slept or yielded its CPU, and the
+	// verdicts of the program in the map.
 	Sched      uint64 `json:"sched,omitempty"`
 	Passed     uint64 `json:"passed,omitempty"`
 	Dropped    uint64 `json:"dropped,omitempty"`
@@ -121,7 +121,7 @@ func (r *Report) WriteTable(w io.Writer) {
 	}
 }
 
-// idleWords tell apart the two events that have the same name in the table.
+// idleWords tell apart two events with the same name in the table.
 var idleWords = map[meter.Event]string{meter.Redirect: "Success", meter.RedirectErr: "Error"}
 
 func (e *eventRates) where() string {
@@ -135,8 +135,7 @@ func (e *eventRates) where() string {
 	return where
 }
 
-// pps is the cell of packets per second. For events that are not about packets it has the rate of
-// the events.
+// pps is the cell for packets per second. For events without packets it is the rate of the events.
 func (e *eventRates) pps() string {
 	switch e.counted.Case.Event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
@@ -145,8 +144,7 @@ func (e *eventRates) pps() string {
 	return plain(e.PacketRate)
 }
 
-// extra is the last column: the words of the case, cut where they are too long, and the numbers
-// that come behind them.
+// extra is the last column: the words of the case, cut if they are too long, then the numbers.
 func (e *eventRates) extra() string {
 	behind := fmt.Sprintf("[%d]", e.Count)
 	if e.counted.Case.Event == meter.CPUMapKthread {
@@ -164,8 +162,8 @@ func (e *eventRates) extra() string {
 	return behind
 }
 
-// verdicts is a second line for a cpumap whose entry has a program: how often that program returned
-// which verdict. It is empty for everything else.
+// verdicts is a second line for a cpumap entry with a program: how often that program returned each
+// verdict. It is empty for everything else.
 func (e *eventRates) verdicts() string {
 	if e.Passed+e.Dropped+e.Redirected == 0 {
 		return ""
@@ -174,7 +172,7 @@ func (e *eventRates) verdicts() string {
 		plain(e.counted.Passed), plain(e.counted.Dropped), plain(e.counted.Redirected))
 }
 
-// plain is a rate without a prefix. It has one decimal below 10 and none above.
+// plain formats a rate without a prefix, with one decimal below 10 and none above.
 func plain(rate float64) string {
 	if rate > 0 && rate < 10 {
 		return strconv.FormatFloat(rate, 'f', 1, 64)

@@ -1,4 +1,4 @@
-// Package probe is the command that tells what this kernel, this user and an interface allow.
+// Package probe is the command that shows what this kernel, this user and an interface allow.
 package probe
 
 import (
@@ -78,7 +78,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// captureError is nil when a capture would work, otherwise an error that says why not.
+// captureError is nil if a capture would work, else an error that says why not.
 func captureError(r *support.Report) error {
 	if r.CanCapture {
 		return nil
@@ -119,7 +119,7 @@ const (
 
 type probeTable struct {
 	strings.Builder
-	said map[string]string // by long reason: the label of the row that has it
+	said map[string]string // for each long reason, the label of the row that prints it
 }
 
 func (t *probeTable) section(title string) {
@@ -131,8 +131,8 @@ func (t *probeTable) section(title string) {
 
 func (t *probeTable) fact(label, value string) { t.row(label, "", value) }
 
-// check writes a row for a check. A long reason that an earlier row has already becomes "as for"
-// and that row's label.
+// check writes a row for a check. If an earlier row already has the same long reason, it writes "as
+// for" and that row's label.
 func (t *probeTable) check(label string, c support.Check) {
 	words := because(c)
 	if first, ok := t.said[words]; ok {

@@ -25,7 +25,7 @@ type Options struct {
 
 	box   *privilege.Sandbox // nil = --no-sandbox
 	owned string             // the directory whose owner the capture becomes; "" = none
-	atEnd []string           // what it keeps CAP_NET_ADMIN for
+	atEnd []string           // what the capture keeps CAP_NET_ADMIN for
 }
 
 // Flags defines them.
@@ -59,7 +59,7 @@ func (o *Options) Plan(later string, files ...string) (err error) {
 	return err
 }
 
-// directoryOf returns the directory in which a file is, "" for what is no regular file.
+// directoryOf returns the directory of a file; "" if it is not a regular file.
 func directoryOf(file string) string {
 	if file == "" || frame.IsStdout(file) {
 		return ""
@@ -96,18 +96,19 @@ func (o *Options) Enter(made ...Giver) error {
 	return enterBox(o.box)
 }
 
-// strictCalls is set to "kill" by tests: a system call that is missing in the table ends the
-// process then. It takes nothing away from the filter.
+// strictCalls is set to "kill" by tests: then a system call that is missing in the table ends the
+// process. It does not weaken the filter.
 const strictCalls = "XDPCAP_TEST_CALLS"
 
-// enterBox has done before what the process can do no more in the sandbox, and enters it.
+// enterBox does what is impossible in the sandbox, and then enters it.
 func enterBox(box *privilege.Sandbox) error {
 	loadTimeZone()
 	box.Strict = os.Getenv(strictCalls) == "kill" && !privilege.SecureExecution()
 	return explainSandbox(box.Enter())
 }
 
-// loadTimeZone has Go read the files of the time zone, which it does when it first needs them.
+// loadTimeZone makes Go read the files of the time zone now, because otherwise it reads them when
+// it first needs them.
 func loadTimeZone() { _, _ = time.Now().Zone() }
 
 // KernelFiles are where the kernel tells of itself: what counters, sources and names need.
@@ -120,7 +121,7 @@ func explainSandbox(err error) error {
 	return nil
 }
 
-// String says what the capture may still do.
+// String describes what the capture may still do.
 func (o *Options) String() string {
 	if o.box == nil {
 		return "kept as they were"
@@ -155,7 +156,7 @@ func (o *Options) String() string {
 	return who + ", " + capabilities + ", may open files for writing " + writes + reads + calls
 }
 
-// placesOf says in which directories files may be opened.
+// placesOf lists the directories in which files may be opened.
 func placesOf(directories []string) string {
 	if len(directories) == 0 {
 		return "nowhere"
@@ -163,7 +164,7 @@ func placesOf(directories []string) string {
 	return "in " + strings.Join(directories, ", ") + " alone"
 }
 
-// tracingFiles are what is looked at to trace or attach: the kernel's own, and its modules.
+// tracingFiles are needed to trace or attach: the kernel's own files, and its modules.
 var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
 
 // EnterCounters gives up what counters do not need, unless off is set. The needs are the

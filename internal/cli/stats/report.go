@@ -42,7 +42,7 @@ func newStatsReport(o *Options, iface string, i meter.Interval[meter.ActionCount
 		for q := range i.Now {
 			v := newVerdictRates(i.Before.Queue(q), i.Now.Queue(q), i.Took)
 			// The last one is for packets of queues beyond those that the driver named. It is shown
-			// where there are such packets.
+			// only if there are such packets.
 			if q < len(i.Now)-1 || v.Total.Packets > 0 {
 				r.Queues = append(r.Queues, queueRates{queueName(i.Now, q), v})
 			}

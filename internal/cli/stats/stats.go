@@ -132,8 +132,7 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 	return a, nil
 }
 
-// parseAction reads what a program shall do, by the name of the verb or of the verdict, which may
-// be written as the kernel does.
+// parseAction reads --action: a verb, or a verdict, also in the kernel's spelling.
 func parseAction(name string) (xdp.Verdict, error) {
 	switch strings.TrimPrefix(strings.ToLower(name), "xdp_") {
 	case "pass":
@@ -146,7 +145,7 @@ func parseAction(name string) (xdp.Verdict, error) {
 	return 0, fmt.Errorf("--action %q: must be pass, drop or abort", name)
 }
 
-// statsMetrics are labelled by verdict, and by what else is counted by itself.
+// statsMetrics have the label verdict, and with --per-queue and --per-cpu also queue and cpu.
 func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
@@ -179,8 +178,8 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 	}
 }
 
-// eachTally sends every tally of a snapshot with its labels. Queues and CPUs that have seen no
-// packet are left out, because there may be many of them.
+// eachTally sends every tally of a snapshot with its labels. It omits queues and CPUs that have
+// seen no packet, because there may be many.
 func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
 	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
 		if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
@@ -210,7 +209,7 @@ func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, label
 	}
 }
 
-// verdictDirection is the value of -Q, which is about what has verdicts.
+// verdictDirection is the value of -Q for commands about verdicts: only received packets have them.
 type verdictDirection struct{}
 
 // String, Type and Set are pflag.Value's.

@@ -14,23 +14,23 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A readDraw is how the packets that are read were drawn, as far as estimates need it.
+// A readDraw is how the packets of the files were sampled, as far as estimates need it.
 type readDraw struct {
 	weight   uint32                   // the largest that a packet has
-	verdicts [xdp.VerdictSlots]uint32 // the same of packets with each verdict
-	length   uint32                   // of the longest packet
+	verdicts [xdp.VerdictSlots]uint32 // the largest weight of packets with each verdict
+	length   uint32                   // length of the longest packet
 	several  bool                     // verdicts have rates of their own
-	passed   []string                 // how packets were passed over at no fixed rate: maxPassed at most
-	further  uint64                   // what more the files say about that
-	lost     uint64                   // packets that were drawn
+	passed   []string                 // ways of sampling without a fixed rate: at most maxPassed
+	further  uint64                   // number of such ways beyond maxPassed
+	lost     uint64                   // sampled packets that were lost
 }
 
-// maxPassed is how many ways of passing packets over are told apart. A capture has three at most,
-// and a hostile file as many as it has bytes for: to look through all of them would take as long as
-// the square of its size.
+// maxPassed is how many ways of sampling are told apart. A capture has at most three. A hostile
+// file may have as many as fit into it: comparing all of them would take time with the square of
+// its size.
 const maxPassed = 64
 
-// section reads how a capture has sampled, from the words of a section's comments.
+// section reads how a capture has sampled from a section's comments.
 func (d *readDraw) section(comments []string) {
 	for _, comment := range comments {
 		ways, byVerdict := capture.ParseSampling(comment)
@@ -41,7 +41,7 @@ func (d *readDraw) section(comments []string) {
 	}
 }
 
-// passesOver keeps a way in which packets were passed over, unless it is known.
+// passesOver records a way of sampling, unless it is known.
 func (d *readDraw) passesOver(way string) {
 	switch {
 	case slices.Contains(d.passed, way):
@@ -57,10 +57,10 @@ func (d *readDraw) packet(p *capture.Packet, length, weight uint32) {
 	d.lost += p.Dropped
 }
 
-// verdict takes the weight of a packet whose verdict is known.
+// verdict records the weight of a packet whose verdict is known.
 func (d *readDraw) verdict(v int, weight uint32) { d.verdicts[v] = max(d.verdicts[v], weight) }
 
-// estimate tells what there was before packets were drawn. It is nil where all were kept.
+// estimate returns what there was before packets were sampled. It is nil if all were kept.
 func (d *readDraw) estimate(t *readTally) *EstimateKeys { return d.estimateOf(t, d.weight) }
 
 // estimateVerdict is estimate for all packets with a verdict, which may have a rate of its own.
@@ -84,7 +84,7 @@ func (d *readDraw) estimateOf(t *readTally, weight uint32) *EstimateKeys {
 	return e
 }
 
-// notEstimated is what the estimates leave out.
+// notEstimated lists what the estimates do not include.
 func (d *readDraw) notEstimated() []string {
 	all := slices.Clone(d.passed)
 	if d.further > 0 {
@@ -96,10 +96,11 @@ func (d *readDraw) notEstimated() []string {
 	return all
 }
 
-// readRate is a rate of the packets that are read, and what there was before they were drawn.
+// readRate is a rate of the packets that are read, and an estimate of what there was before
+// sampling.
 type readRate struct {
 	counters.Rate
-	Estimate *EstimateKeys `json:"estimate,omitempty"` // where some stand for several
+	Estimate *EstimateKeys `json:"estimate,omitempty"` // if some packets stand for several
 }
 
 // EstimateKeys are what is expected, and bounds between which the truth is in 95 of 100 captures.
@@ -112,7 +113,7 @@ type EstimateKeys struct {
 	BytesHigh   uint64 `json:"bytes_high"`
 }
 
-// estimateTable prints the estimates of interfaces and verdicts, and what they leave out.
+// estimateTable prints the estimates of interfaces and verdicts, and what they do not include.
 func (r *Report) estimateTable(w io.Writer) {
 	if r.Total.Estimate != nil {
 		t := &frame.Table{}
@@ -140,7 +141,7 @@ func (r *Report) estimateTable(w io.Writer) {
 	}
 }
 
-// estimateFlows adds the flows to their table, with estimates in place of what was drawn.
+// estimateFlows adds the flows to their table, with estimates instead of counts.
 func (r *Report) estimateFlows(t *frame.Table) {
 	const room = 27
 	t.Add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")

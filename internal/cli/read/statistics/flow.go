@@ -30,9 +30,9 @@ func newFlowKeys(f meter.Flow) FlowKeys {
 	}
 }
 
-// packetFlow finds the flow of a packet: its IP addresses behind any VLAN tags, the
-// protocol behind extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have
-// no ports, so that all of them are in one flow. It is false where there is no IP header.
+// packetFlow finds the flow of a packet: its IP addresses after any VLAN tags, the protocol after
+// extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have no ports, so that
+// all of them are in one flow. It returns false if there is no IP header.
 func packetFlow(typ link.Type, packet []byte) (flow meter.Flow, ok bool) {
 	var h headers.Headers
 	if !headers.ParseLink(typ, packet, &h) || h.Family == 0 {

@@ -24,7 +24,7 @@ type Report struct {
 	Flows      []readFlowRate      `json:"flows"` // the largest
 	Overflow   *readRate           `json:"flow_overflow,omitempty"`
 
-	// NotEstimated is what the estimates leave out, in words.
+	// NotEstimated says in words what the estimates do not include.
 	NotEstimated []string `json:"not_estimated,omitempty"`
 }
 
@@ -33,7 +33,7 @@ type interfaceRate struct {
 	Hook      string `json:"hook,omitempty"`
 	Program   string `json:"program,omitempty"`
 	readRate
-	Gaps       uint64       `json:"gaps"` // places where packets are missing
+	Gaps       uint64       `json:"gaps"` // number of positions where packets are missing
 	LostInGaps uint64       `json:"lost_in_gaps"`
 	Account    *fileAccount `json:"account,omitempty"` // from the file's statistics
 	label      string
@@ -44,17 +44,18 @@ type readFlowRate struct {
 	readRate
 }
 
-// A fileAccount is what files say of an interface. A number that they do not have is missing.
+// A fileAccount is the account of an interface that files contain. A number that they do not have
+// is nil.
 type fileAccount struct {
 	Seen        *uint64 `json:"seen,omitempty"`
 	FilteredOut *uint64 `json:"filtered_out,omitempty"`
-	NotSampled  *uint64 `json:"not_sampled,omitempty"` // or invalid: files do not tell them apart
+	NotSampled  *uint64 `json:"not_sampled,omitempty"` // including invalid ones: files do not tell them apart
 	Lost        *uint64 `json:"lost,omitempty"`
 	NotTaken    *uint64 `json:"not_taken,omitempty"`
 	Captured    *uint64 `json:"captured,omitempty"`
 }
 
-// newFileAccount adds up what several files say. It is nil where they say nothing.
+// newFileAccount adds up the statistics of several files. It is nil if there are none.
 func newFileAccount(all []capture.FileStatistics) *fileAccount {
 	if len(all) == 0 {
 		return nil
@@ -82,8 +83,8 @@ func newFileAccount(all []capture.FileStatistics) *fileAccount {
 	return a
 }
 
-// difference is nil where a number is not known, or less than the other: a file of another program
-// may count something else.
+// difference is a - b. It is nil if one of them is unknown, or if a is less than b: a file of
+// another program may count something else.
 func difference(a, b *uint64) *uint64 {
 	if a == nil || b == nil || *a < *b {
 		return nil
@@ -92,8 +93,8 @@ func difference(a, b *uint64) *uint64 {
 	return &d
 }
 
-// String is the equation of the account or, of a file that does not say everything, the numbers
-// that it has.
+// String is the equation of the account, or if the file lacks a number, a list of those that it
+// has.
 func (a *fileAccount) String() string {
 	var known []string
 	for _, n := range []struct {
@@ -135,7 +136,7 @@ func (r *Report) WriteTable(w io.Writer) {
 	}
 }
 
-// verdictOrder is that of tables.
+// verdictOrder is the order of verdicts in tables.
 var verdictOrder = []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"}
 
 func (r *Report) verdictTable(w io.Writer) {

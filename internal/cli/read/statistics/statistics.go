@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	maxReadFlows = 1 << 17 // flows that are counted one by one, as many as --first and count know
+	maxReadFlows = 1 << 17 // number of flows that are counted one by one, the same as in --first and count
 	topReadFlows = 10
 )
 
@@ -39,13 +39,13 @@ type Statistics struct {
 	byLabel    map[string]*interfaceTally
 	verdicts   [xdp.VerdictSlots]readTally
 	flows      map[meter.Flow]*readTally
-	overflow   readTally // of flows that had no room
+	overflow   readTally // packets of flows for which there was no room
 	from, to   int64     // times of the first and the last packet, in ns since the epoch
 	timed      bool
 	drawn      readDraw
 }
 
-// readTally is packets and the bytes that they had, and what can be told from their weights.
+// readTally counts packets and their bytes, and sums up their weights for estimates.
 type readTally struct {
 	packets, bytes             uint64
 	packetsBefore, bytesBefore estimate.Sum // they were drawn
@@ -58,7 +58,7 @@ func (t *readTally) add(bytes, weight uint32) {
 	t.bytesBefore.Add(weight, float64(bytes))
 }
 
-// interfaceTally is what is counted of an interface, in all files in which it has this label.
+// interfaceTally counts the packets of an interface, in all files where it has this label.
 type interfaceTally struct {
 	readTally
 	source     capture.Source
@@ -92,7 +92,7 @@ func (s *Statistics) Write(packets []capture.Packet) error {
 // Flush does nothing: the report comes at the end.
 func (s *Statistics) Flush() error { return nil }
 
-// look takes up the sources that there are by now.
+// look adds the sources that have come since the last call.
 func (s *Statistics) look() {
 	for _, source := range s.Input.SourcesFrom(len(s.sources)) {
 		label := escape.Text(lines.Label(&source))
@@ -165,7 +165,7 @@ func (s *Statistics) End(final capture.Accounts) (capture.Accounts, error) {
 	return final, frame.ExplainPrint(err)
 }
 
-// rate is a tally over the time of all packets. Where that is no time at all, it has no rates.
+// rate is a tally over the time of all packets. If that time is 0, it has no rates.
 func (s *Statistics) rate(t readTally) readRate {
 	r := readRate{Rate: counters.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
@@ -219,7 +219,7 @@ func hookKey(s *capture.Source) string {
 	return s.Hook.String()
 }
 
-// topFlows are the flows with most bytes, as many as are expected before packets were drawn.
+// topFlows are the flows with most bytes, by the estimate of what there was before sampling.
 func (s *Statistics) topFlows() []meter.Flow {
 	flows := make([]meter.Flow, 0, len(s.flows))
 	for f := range s.flows {
