@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -22,7 +24,7 @@ type captureOptions struct {
 	interfaces []string
 	read       []string // files to read instead of capturing
 
-	filter filterOptions
+	filter filters.Options
 
 	snapLen   frame.Size
 	buffer    frame.Size
@@ -50,7 +52,7 @@ type captureOptions struct {
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
 	lines    bool   // print packets as lines of JSON
-	printing printOptions
+	printing printing.Options
 	extcap   extcapOptions
 	recorder recorderOptions
 	card     cardOptions
@@ -136,8 +138,8 @@ func newCapture(o *captureOptions) *cobra.Command {
 			if o.read != nil {
 				return readInstead(cmd, o.read, args)
 			}
-			o.filter.words = args
-			if o.filter.dump == 0 {
+			o.filter.Words = args
+			if o.filter.Dump == 0 {
 				return runCapture(o, cmd, nil)
 			}
 			if err := o.readFilter(cmd); err != nil {
@@ -156,7 +158,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	frame.AddGroup(f, "Long captures", o.rotate.flags)
 	frame.AddGroup(f, "Flight recorder", o.recorder.flags)
 	frame.AddGroup(f, "Live streams", o.live.flags)
-	frame.AddGroup(f, "Lines", o.printing.flags)
+	frame.AddGroup(f, "Lines", o.printing.Flags)
 	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
 	addPeerFlags(f)
 	o.extcap.flags(f)
@@ -192,7 +194,7 @@ func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	o.card.vlanFlag(f)
 }
 
@@ -225,10 +227,10 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 
 // readFilter finds the filter, and refuses words that were not meant as a filter.
 func (o *captureOptions) readFilter(root *cobra.Command) error {
-	if err := o.filter.read(); err != nil {
+	if err := o.filter.Read(); err != nil {
 		return err
 	}
-	return frame.CheckCommand(root, o.filter.words, o.filter.text)
+	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)
 }
 
 // otherNames also finds flags by names that the help does not list: xdpdump's, and those that
@@ -253,7 +255,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	o.lines = given("format") && o.format == capture.JSON.String() && len(o.writes) == 0
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
-		return withoutInterface(o.filter.words)
+		return withoutInterface(o.filter.Words)
 	case len(o.interfaces) == 1 && strings.Contains(o.interfaces[0], ","):
 		return fmt.Errorf("-i %s: give each interface its own -i: -i %s", o.interfaces[0], strings.ReplaceAll(o.interfaces[0], ",", " -i "))
 	case len(o.interfaces) > 0 && o.hookMap != "":
@@ -353,12 +355,12 @@ func (o *captureOptions) session() capture.Options {
 		Verdicts:     o.verdicts,
 		FilterAtExit: o.filterAt == "exit",
 
-		Filter:        o.filter.text,
-		VLANAware:     o.filter.vlanAware,
-		FilterProgram: o.filter.program,
+		Filter:        o.filter.Text,
+		VLANAware:     o.filter.VLANAware,
+		FilterProgram: o.filter.Program,
 		Stamp:         o.card.stamp,
 		VLANRestore:   o.card.restore,
-		Hash:          o.printing.verbose > 0,
+		Hash:          o.printing.Verbose > 0,
 		SnapLen:       int(o.snapLen.Bytes),
 		Count:         o.count,
 		SampleFlows:   o.sampleFlows,

@@ -49,8 +49,8 @@ func (c *captureOptions) checkCompanions() error {
 	if o.protocols.Flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.protocols.Flows)
 	}
-	if o.count && len(c.filter.words) > 0 && strings.Trim(c.filter.words[0], "0123456789") == "" {
-		return fmt.Errorf("--count %s: %w", c.filter.words[0], errCountsProtocols)
+	if o.count && len(c.filter.Words) > 0 && strings.Trim(c.filter.Words[0], "0123456789") == "" {
+		return fmt.Errorf("--count %s: %w", c.filter.Words[0], errCountsProtocols)
 	}
 	if !o.isNone() && c.hookMap != "" {
 		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, but a hook map " +

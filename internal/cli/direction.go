@@ -44,11 +44,11 @@ func (o *captureOptions) printFilter(out io.Writer) error {
 		return fmt.Errorf("-Q: %w", err)
 	}
 	if d != capture.InOut {
-		return o.filter.print(out, o.snapLen.Bytes, d == capture.Out)
+		return o.filter.Print(out, o.snapLen.Bytes, d == capture.Out)
 	}
 	var in, sent strings.Builder
-	errIn := o.filter.print(&in, o.snapLen.Bytes, false)
-	errSent := o.filter.print(&sent, o.snapLen.Bytes, true)
+	errIn := o.filter.Print(&in, o.snapLen.Bytes, false)
+	errSent := o.filter.Print(&sent, o.snapLen.Bytes, true)
 	switch {
 	case errIn != nil && errSent != nil:
 		return errIn

@@ -24,9 +24,9 @@ func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 	if o.extcap.fifo == "" {
 		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
 	}
-	o.filter.words = nil
+	o.filter.Words = nil
 	if text := o.extcap.filter(); text != "" {
-		o.filter.words, o.filter.file, o.filter.programFile = []string{text}, "", ""
+		o.filter.Words, o.filter.File, o.filter.ProgramFile = []string{text}, "", ""
 	}
 	var others []error
 	for _, err := range joined(runCapture(o, cmd, nil)) {

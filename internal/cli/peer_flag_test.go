@@ -53,12 +53,12 @@ func tryLine(args ...string) error {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return frame.ExplainFlag(err, "xdpcap --help") })
 	cmd.RunE = func(_ *cobra.Command, words []string) error {
-		o.filter.words = words
+		o.filter.Words = words
 		if o.read != nil {
 			_, err := readLine(newRead(), cmd.Flags(), o.read, words)
 			return err
 		}
-		if err := o.readFilter(cmd); err != nil || o.list || o.filter.dump > 0 {
+		if err := o.readFilter(cmd); err != nil || o.list || o.filter.Dump > 0 {
 			return err
 		}
 		return o.check(cmd.Flags().Changed)

@@ -35,7 +35,7 @@ func TestPrintFlags(t *testing.T) {
 		if err := newCapture(&o).ParseFlags(strings.Fields(line)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
-		if diff := cmp.Diff(want, o.printing.format(false).Options); diff != "" {
+		if diff := cmp.Diff(want, o.printing.Format(false).Options); diff != "" {
 			t.Errorf("%s (-want +got): %s", line, diff)
 		}
 	}

@@ -7,16 +7,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
 )
 
 // readOptions are the flags of read.
 type readOptions struct {
 	outputOptions
-	filter   filterOptions
+	filter   filters.Options
 	json     bool
 	stats    bool
-	printing printOptions
+	printing printing.Options
 
 	files []string
 	lines bool // the print packets as lines of JSON
@@ -79,13 +81,13 @@ func newRead() *cobra.Command {
 		Annotations: map[string]string{frame.BriefKey: readBrief},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.files, o.filter.words = splitArguments(args, cmd.ArgsLenAtDash())
+			o.files, o.filter.Words = splitArguments(args, cmd.ArgsLenAtDash())
 			return o.run(cmd)
 		},
 	}
 	f := cmd.Flags()
 	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
-		o.filter.flags(f)
+		o.filter.Flags(f)
 		f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
@@ -97,7 +99,7 @@ func newRead() *cobra.Command {
 	})
 	frame.AddGroup(f, "Long captures", o.rotate.flags)
 	frame.AddGroup(f, "Live streams", o.live.flags)
-	frame.AddGroup(f, "Lines", o.printing.flags)
+	frame.AddGroup(f, "Lines", o.printing.Flags)
 	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
 	// Settings for what a capture counts, prints and writes do not apply to read, which reads what
 	// a capture has written: --stats is another flag there, and with --print read would refuse
@@ -158,18 +160,18 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 
 // run executes the command.
 func (o *readOptions) run(cmd *cobra.Command) error {
-	if err := o.filter.read(); err != nil {
+	if err := o.filter.Read(); err != nil {
 		return err
 	}
-	if o.filter.dump > 0 {
-		return o.filter.print(cmd.OutOrStdout(), 0, false)
+	if o.filter.Dump > 0 {
+		return o.filter.Print(cmd.OutOrStdout(), 0, false)
 	}
 	if err := o.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
-	match, err := o.filter.matchers()
+	match, err := o.filter.Matchers()
 	if err != nil {
-		return explainWords(err, o.filter.words)
+		return explainWords(err, o.filter.Words)
 	}
 	ctx, err := frame.Begin(frame.Guard{})
 	if err != nil {

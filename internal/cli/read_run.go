@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -87,7 +88,7 @@ func unlessEnded(ctx context.Context, err error) error {
 // options are the options for reading.
 func (r *readRun) options() capture.FileInputOptions {
 	o := capture.FileInputOptions{Count: r.o.count, Memory: r.memory, Notice: func(err error) {
-		if !errors.Is(err, errReaderGone) {
+		if !errors.Is(err, printing.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
@@ -188,22 +189,22 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	switch {
 	case o.stats:
 		r.stats.Input = in
-		all = append(all, r.decode(&printed{Output: r.stats}))
+		all = append(all, r.decode(&printing.Output{Output: r.stats}))
 	case o.json || o.lines:
 		options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName}
 		if o.json {
-			options.MoreJSON = lines.NewObjects(in, o.printing.format(false), len(o.files) > 1).Append
+			options.MoreJSON = lines.NewObjects(in, o.printing.Format(false), len(o.files) > 1).Append
 		}
 		lines, err := capture.NewFile(os.Stdout, options)
 		if err != nil {
 			return nil, err
 		}
 		if o.json { // its objects have each packet's link type
-			return append(all, &printed{Output: lines}), nil
+			return append(all, &printing.Output{Output: lines}), nil
 		}
-		all = append(all, r.decode(&printed{Output: lines}))
+		all = append(all, r.decode(&printing.Output{Output: lines}))
 	case len(r.outputs) == 0 || o.print:
-		all = append(all, r.decode(&printed{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, o.printing.format(colored(os.Stdout)))}))
+		all = append(all, r.decode(&printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, o.printing.Format(printing.Colored(os.Stdout)))}))
 	}
 	return all, nil
 }

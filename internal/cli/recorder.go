@@ -114,7 +114,7 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 			o.atEnd = true
 			continue
 		}
-		t, needsVerdict, err := trigger.Parse(text, c.filter.vlanAware)
+		t, needsVerdict, err := trigger.Parse(text, c.filter.VLANAware)
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}

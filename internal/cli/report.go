@@ -119,7 +119,7 @@ func (r *reporter) start() {
 		if r.exporter != nil {
 			frame.Say(r.text, "%v", r.exporter)
 		}
-		if r.o.printing.verbose > 0 {
+		if r.o.printing.Verbose > 0 {
 			announceCards(r.text, r.session)
 		}
 		for _, out := range r.outputs {
@@ -127,7 +127,7 @@ func (r *reporter) start() {
 				frame.Say(r.text, "sending packets to clients of %s%s", out.name, server.where)
 			}
 		}
-		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.verbose > 0)
+		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.Verbose > 0)
 		r.report(asked)
 	}()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -50,7 +51,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 		return err
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		err = o.json.explain(o.filter.words, err)
+		err = o.json.explain(o.filter.Words, err)
 	}
 	if failed := r.printSummary(r.accounts, err); failed != nil {
 		return errors.Join(err, failed)
@@ -72,8 +73,8 @@ type captureRun struct {
 	recorder *recorder.Recorder // writes files instead of -w; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
 	destinations
-	printed   *printed      // nil where no packets are printed
-	jsonLines *capture.File // prints packets as lines of JSON; nil = as text
+	printed   *printing.Output // nil where no packets are printed
+	jsonLines *capture.File    // prints packets as lines of JSON; nil = as text
 	notices   *notices.Notices
 
 	companions companions
@@ -132,7 +133,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	options := r.o.session()
 	options.Notice = func(err error) {
-		if !errors.Is(err, errReaderGone) {
+		if !errors.Is(err, printing.ErrReaderGone) {
 			r.notices.Add(err)
 		}
 	}
@@ -302,7 +303,7 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 	switch {
 	case samples || a.NotSampled == 0:
 		return ""
-	case r.printed != nil && r.printed.gone:
+	case r.printed != nil && r.printed.Gone:
 		return "the reader of standard output ended"
 	case o.count > 0 && a.Captured >= o.count:
 		return cmp.Or(o.counted, "-c") + " was reached"
@@ -362,10 +363,10 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	case r.o.account:
 		outputs = append(outputs, accountOnly{})
 	case r.prints() && r.o.lines:
-		r.printed = &printed{Output: r.jsonLines}
+		r.printed = &printing.Output{Output: r.jsonLines}
 		outputs = append(outputs, r.printed)
 	case r.prints():
-		r.printed = &printed{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.format(colored(os.Stdout)))}
+		r.printed = &printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.Format(printing.Colored(os.Stdout)))}
 		outputs = append(outputs, r.printed)
 	}
 	return outputs
@@ -380,7 +381,7 @@ func (r *captureRun) prints() bool {
 // output.
 func (r *captureRun) reporter() *reporter {
 	rep := &reporter{captureRun: r}
-	if len(r.opened) > 0 && !r.o.printing.quiet && !r.o.print && r.text == frame.Stderr {
+	if len(r.opened) > 0 && !r.o.printing.Quiet && !r.o.print && r.text == frame.Stderr {
 		rep.live = frame.NewTerminal(os.Stderr)
 	}
 	return rep

@@ -1,4 +1,6 @@
-package cli
+// Package printing is how packets are printed: the flags about lines, and standard output as an
+// output whose reader may end.
+package printing
 
 import (
 	"cmp"
@@ -11,16 +13,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
-// printOptions are the flags that say how packets are printed. They mean what tcpdump's mean.
-type printOptions struct {
-	verbose, hex, hexASCII, ascii, time int // how often the flag was given
+// Options are the flags that say how packets are printed. They mean what tcpdump's mean.
+type Options struct {
+	Verbose, hex, hexASCII, ascii, time int // how often the flag was given
 
-	quiet, linkLevel, number, lengths bool
+	Quiet, linkLevel, number, lengths bool
 }
 
-func (o *printOptions) flags(f *pflag.FlagSet) {
-	f.CountVarP(&o.verbose, "verbose", "v", "print more of each packet, and more about errors; -vv, -vvv: still more")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print shorter lines, and no live count")
+// Flags defines them.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	f.CountVarP(&o.Verbose, "verbose", "v", "print more of each packet, and more about errors; -vv, -vvv: still more")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print shorter lines, and no live count")
 	f.BoolVarP(&o.linkLevel, "link-level", "e", false, "print the Ethernet header and its tags")
 	f.CountVarP(&o.hex, "hex", "x", "also print the packet's bytes; -xx includes the Ethernet header")
 	f.CountVarP(&o.hexASCII, "hex-ascii", "X", "also print its bytes and characters; -XX includes the Ethernet header")
@@ -32,11 +35,11 @@ func (o *printOptions) flags(f *pflag.FlagSet) {
 	f.BoolP("no-names", "n", false, "print addresses as numbers, which xdpcap always does")
 }
 
-// format returns the format of lines. As in tcpdump, -X overrides -x, and -x overrides -A.
-func (o *printOptions) format(color bool) lines.Format {
+// Format returns the format of lines. As in tcpdump, -X overrides -x, and -x overrides -A.
+func (o *Options) Format(color bool) lines.Format {
 	f := lines.Format{Color: color, Options: dissect.Options{
-		Verbose:   o.verbose,
-		Quiet:     o.quiet,
+		Verbose:   o.Verbose,
+		Quiet:     o.Quiet,
 		LinkLevel: o.linkLevel,
 		Number:    o.number,
 		Lengths:   o.lengths,
@@ -54,8 +57,8 @@ func (o *printOptions) format(color bool) lines.Format {
 	return f
 }
 
-// colored says whether lines to this file have colours: on a terminal that supports them, unless
+// Colored says whether lines to this file have colours: on a terminal that supports them, unless
 // NO_COLOR is set (see no-color.org).
-func colored(f *os.File) bool {
+func Colored(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }

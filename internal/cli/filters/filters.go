@@ -1,0 +1,132 @@
+// Package filters is how commands take filters: as words, from a file, or compiled.
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/matcher"
+)
+
+// Options are the flags and arguments that choose packets by their contents.
+type Options struct {
+	Words       []string // the arguments
+	File        string   // -F
+	ProgramFile string   // --filter-file
+	VLANAware   bool
+
+	Dump int // number of -d
+	ebpf bool
+
+	Text    string               // the expression; "" = every packet
+	Program []bpf.RawInstruction // of --filter-file
+}
+
+// Flags defines them.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	frame.NameVar(f, &o.File, "expression-file", "F", "read the filter expression from this `file`, with # comments; - is standard input")
+	frame.NameVar(f, &o.ProgramFile, "filter-file", "", "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it")
+	f.BoolVar(&o.VLANAware, "vlan-aware", false, "let the filter also match after one or two VLAN tags")
+	f.CountVarP(&o.Dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
+	f.BoolVar(&o.ebpf, "ebpf", false, "with -d, print the eBPF that the filter becomes")
+}
+
+// Read finds the expression or program in arguments and files.
+func (o *Options) Read() error {
+	var from []string
+	if len(o.Words) > 0 {
+		from = append(from, "on the command line")
+	}
+	if o.File != "" {
+		from = append(from, "in -F "+o.File)
+	}
+	if o.ProgramFile != "" {
+		from = append(from, "in --filter-file "+o.ProgramFile)
+	}
+	switch {
+	case len(from) > 1:
+		return fmt.Errorf("a filter is given %s: give only one", strings.Join(from, " and "))
+	case o.VLANAware && o.ProgramFile != "":
+		return errors.New("--vlan-aware is for expressions: the program of --filter-file decides itself where it looks")
+	case o.ebpf && o.Dump == 0:
+		return errors.New("--ebpf goes with -d")
+	case o.File != "":
+		text, err := frame.ReadInput(o.File)
+		if err != nil {
+			return fmt.Errorf("-F: read the filter expression: %w", err)
+		}
+		o.Text = strings.TrimSpace(withoutComments(string(text)))
+	case o.ProgramFile != "":
+		text, err := frame.ReadInput(o.ProgramFile)
+		if err != nil {
+			return fmt.Errorf("--filter-file: read the filter program: %w", err)
+		}
+		if o.Program, err = filter.ParseRaw(string(text)); err != nil {
+			return fmt.Errorf("--filter-file %s: %w", o.ProgramFile, err)
+		}
+	default:
+		o.Text = strings.Join(o.Words, " ")
+	}
+	return nil
+}
+
+// withoutComments removes from each line what comes after a #, as tcpdump does.
+func withoutComments(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		expression, _, comment := strings.Cut(line, "#")
+		b.WriteString(expression)
+		if comment {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// Print does what -d asks for, for received packets or, if outbound, for sent ones. It needs
+// neither privileges nor an interface.
+func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
+	prog := o.Program
+	if prog == nil {
+		var err error
+		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Outbound: outbound})
+		if err != nil {
+			return fmt.Errorf("filter expression: %w", err)
+		}
+	}
+	switch {
+	case o.ebpf:
+		body, err := filterebpf.Translate(prog)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%v", body)
+	case o.Dump == 1:
+		fmt.Fprint(out, filter.Listing(prog))
+	case o.Dump == 2:
+		fmt.Fprint(out, filter.CArray(prog))
+	default:
+		fmt.Fprint(out, filter.Decimal(prog))
+	}
+	return nil
+}
+
+// Matchers are made from the flags; nil if there is no filter. A packet whose direction is unknown
+// counts as received.
+func (o *Options) Matchers() (*matcher.All, error) {
+	switch {
+	case o.Program != nil:
+		return matcher.OfProgram(o.Program), nil
+	case o.Text == "":
+		return nil, nil
+	}
+	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware})
+}
