@@ -99,3 +99,20 @@ func (r *rotationOptions) unfinished(pattern string) string {
 	}
 	return pattern
 }
+
+// isLater says whether a later file of a numbered series may have this path. write is the path of
+// its first file.
+func (r *rotationOptions) isLater(write, path string) bool {
+	dir, base := filepath.Split(write)
+	pattern := ""
+	switch {
+	case len(r.begins) > 0:
+		pattern = dumpcapPattern(base)
+	case r.size.Bytes > 0:
+		pattern = tcpdumpPattern(base, `\d+`)
+	default:
+		return false
+	}
+	in, name := filepath.Split(path)
+	return in == dir && regexp.MustCompile("^"+r.unfinished(pattern)+"$").MatchString(name)
+}

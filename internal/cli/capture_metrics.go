@@ -24,7 +24,7 @@ func (r *captureRun) read() (c captureReading, err error) {
 		if f, ok := d.(*capture.File); ok {
 			c.fileSize = max(c.fileSize, 0) + f.Size()
 		}
-		if server, ok := d.(*liveServer); ok {
+		if server, ok := d.(interface{ Account() stream.ServerAccount }); ok {
 			a := server.Account()
 			c.clients = &a
 		}

@@ -29,7 +29,7 @@ import (
 // lines, one of which points to the mistake. It is called once in a process: it catches signals and
 // limits memory and threads.
 func Main(args []string) int {
-	frame.CatchSignals(written.bytes)
+	frame.CatchSignals(taken)
 	limitHeap()
 	if err := limitThreads(); err != nil {
 		frame.Say(frame.Stderr, "%v", err)

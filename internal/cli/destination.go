@@ -61,6 +61,9 @@ func (t *target) isFile() bool { return t.url == nil && !frame.IsStdout(t.name) 
 // schemePattern is how a URL begins.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
 
+// isURL tells whether a -w names something else than a file.
+func isURL(text string) bool { return schemePattern.MatchString(text) }
+
 // parseTarget reads the value of a -w.
 func parseTarget(text string) (target, error) {
 	t := target{name: text}

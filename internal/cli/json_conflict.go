@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"time"
 
-	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -22,10 +19,10 @@ func (f *jsonFlag) conflict(o *captureOptions) error {
 		return nil
 	}
 	for _, name := range o.writes {
-		if frame.IsStdout(name) || schemePattern.MatchString(name) {
+		if frame.IsStdout(name) || isURL(name) {
 			continue
 		}
-		first := o.rotate.tcpdumpName(name)(capture.Place{Period: time.Now()})
+		first := o.rotate.firstName(name)
 		for _, file := range []string{name, first, first + outfile.Partial} {
 			if isSameFile(file, path) {
 				return sameFile(name, path)
@@ -40,23 +37,6 @@ func (f *jsonFlag) conflict(o *captureOptions) error {
 
 func sameFile(write, counts string) error {
 	return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", write, counts)
-}
-
-// isLater says whether a later file of a numbered series may have this path. write is the path of
-// its first file.
-func (r *rotationOptions) isLater(write, path string) bool {
-	dir, base := filepath.Split(write)
-	pattern := ""
-	switch {
-	case len(r.begins) > 0:
-		pattern = dumpcapPattern(base)
-	case r.size.Bytes > 0:
-		pattern = tcpdumpPattern(base, `\d+`)
-	default:
-		return false
-	}
-	in, name := filepath.Split(path)
-	return in == dir && regexp.MustCompile("^"+r.unfinished(pattern)+"$").MatchString(name)
 }
 
 // isSameFile says whether two paths lead to the same file, even if it does not exist yet. It is

@@ -105,3 +105,10 @@ func (p *progress) bytes() int64 {
 	}
 	return n
 }
+
+// taken is how many bytes all outputs of this process have taken, by which an ending is seen to go
+// on. Any goroutine may call it.
+func taken() int64 { return written.bytes() }
+
+// recordTo makes a file of a recorder the one that counts for taken.
+func recordTo(f *capture.File) { written.recorded.Store(f) }

@@ -32,9 +32,6 @@ func splitArguments(args []string, dash int) (files, words []string) {
 	return args, nil
 }
 
-// captureSuffixes end the names of capture files, or come before .gz and .zst.
-var captureSuffixes = []string{".pcapng", ".pcap", ".cap", ".ntar", ".dmp"}
-
 func namesFile(arg string) bool {
 	if arg == "-" || streamURL(arg) != nil || hasCaptureSuffix(arg) {
 		return true
@@ -44,23 +41,6 @@ func namesFile(arg string) bool {
 	}
 	_, err := os.Stat(arg)
 	return err == nil
-}
-
-func hasCaptureSuffix(arg string) bool {
-	if strings.ContainsAny(arg, " \t()") {
-		return false // a filter in one argument
-	}
-	for _, packed := range []string{".gz", ".zst"} {
-		if name, ok := strings.CutSuffix(arg, packed); ok {
-			return name != ""
-		}
-	}
-	for _, suffix := range captureSuffixes {
-		if strings.HasSuffix(arg, suffix) {
-			return true
-		}
-	}
-	return false
 }
 
 // explainWords returns the error of a faulty filter, or a better one if its first word was probably

@@ -177,8 +177,8 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err error) {
 	o := r.o
 	for _, out := range r.outputs {
-		if server, ok := out.liveOutput.(*liveServer); ok {
-			frame.Say(frame.Stderr, "sending packets to clients of %s%s", out.name, server.where)
+		if text := out.invitation(); text != "" {
+			frame.Say(frame.Stderr, "%s", text)
 		}
 		if r.isJSON(out.name) {
 			all = append(all, r.decode(out.liveOutput))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -73,9 +72,6 @@ func (o *ringFlag) Set(text string) error {
 func (o *ringFlag) String() string { return o.size.String() }
 func (o *ringFlag) Type() string   { return "size" }
 
-// limitsRecordings are the flags about several files that also apply to a recorder.
-var limitsRecordings = map[string]bool{"file-count": true, "max-bytes": true, "min-free": true}
-
 // checkRecorder finds mistakes in the flags. given says which flags were set.
 func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 	o, write := &c.recorder, c.write
@@ -95,20 +91,10 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 	case len(c.files()) > 1:
 		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.files()))
 	}
-	if flag := givenRotation(func(flag string) bool { return given(flag) && !limitsRecordings[flag] }); flag != "" {
-		return fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
-	}
-	if err := c.rotate.checkFileCount(given); err != nil {
+	var err error
+	if o.limits, err = c.recordings(given); err != nil {
 		return err
 	}
-	var stop capture.Rotation
-	if err := c.autostop(&stop); err != nil {
-		return err
-	}
-	if stop.Files > 0 || stop.Size > 0 {
-		return errors.New("-a files, -a filesize and --ring: each trigger makes a file: choose one")
-	}
-	o.limits = capture.Rotation{Keep: int(c.rotate.files), MaxBytes: c.rotate.maxBytes.Bytes, MinFree: c.rotate.minFree.Bytes}
 	for _, text := range o.words {
 		if strings.TrimSpace(text) == "end" {
 			o.atEnd = true
@@ -147,7 +133,7 @@ func (r *captureRun) openRecorder() (err error) {
 			series := limits
 			series.Path = func(capture.Place) string { return name }
 			file, err := openOutput(name, &series, true, options)
-			written.recorded.Store(file)
+			recordTo(file)
 			return file, name, err
 		},
 		Done: func(done recorder.Recording) { r.notices.Add(recorded{done}) },
@@ -171,42 +157,6 @@ func (r recorded) Error() string {
 	}
 	return fmt.Sprintf("%s: %s recorded because of: %s, at %s%s",
 		r.File, frame.Packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)
-}
-
-// splitRecording takes a path apart. The number of a recording goes between stem and suffix.
-func splitRecording(path string) (dir, stem, suffix string) {
-	dir, name := filepath.Split(path)
-	if i := strings.IndexByte(name[1:], '.'); i >= 0 {
-		return dir, name[:i+1], name[i+1:]
-	}
-	return dir, name, ""
-}
-
-// fileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, beginning
-// above a number. It skips names of files that an earlier recorder has left.
-func fileNames(path string, after int) func() string {
-	dir, stem, suffix := splitRecording(path)
-	n := after
-	return func() string {
-		for {
-			n++
-			next := fmt.Sprintf("%s%s-%d%s", dir, stem, n, suffix)
-			if _, err := os.Lstat(next); errors.Is(err, os.ErrNotExist) {
-				return next
-			}
-		}
-	}
-}
-
-// earlierRecordings returns the files of earlier recorders, the oldest first, and their largest
-// number.
-func earlierRecordings(path string) (paths []string, largest int) {
-	dir, stem, suffix := splitRecording(path)
-	left := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))
-	for _, f := range left {
-		largest = max(largest, f.number)
-	}
-	return pathsOf(left), largest
 }
 
 // A recorderOutput is the recorder as one of the capture's outputs.

@@ -123,8 +123,8 @@ func (r *reporter) start() {
 			announceCards(r.text, r.session)
 		}
 		for _, out := range r.outputs {
-			if server, ok := out.liveOutput.(*liveServer); ok {
-				frame.Say(r.text, "sending packets to clients of %s%s", out.name, server.where)
+			if text := out.invitation(); text != "" {
+				frame.Say(r.text, "%s", text)
 			}
 		}
 		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.Verbose > 0)

@@ -209,6 +209,11 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 	}
 }
 
+// firstName is how the first file is called that begins now.
+func (r *rotationOptions) firstName(path string) string {
+	return r.tcpdumpName(path)(capture.Place{Period: time.Now()})
+}
+
 // hasTime says whether the name of a file changes with the time.
 func hasTime(path string) bool {
 	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,35 +40,6 @@ func (o *sflowOptions) flags(f *pflag.FlagSet) {
 
 func (o *sflowOptions) agentFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "sflow-agent", "", "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)")
-}
-
-// checkSFlow finds mistakes in the flags. given says which flags were set.
-func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
-	o := &c.sflow
-	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }
-	if !c.writesTo(sflowScheme) {
-		switch {
-		case given("sflow-agent"):
-			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
-		case given("counter-interval") && c.companions.isNone():
-			return errors.New("--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count")
-		}
-		return nil
-	}
-	if given("first") {
-		return errors.New("--first and -w sflow://: a collector multiplies samples by their rate, and the first packets of a flow have none: omit --first")
-	}
-	if given("sflow-agent") {
-		if err := o.readAgent(); err != nil {
-			return err
-		}
-	}
-	if given("snapshot-length") {
-		o.header = int(c.snapLen.Bytes)
-	} else if !c.print && !slices.ContainsFunc(c.targets, func(t target) bool { return !isSFlow(t) }) {
-		c.snapLen.Bytes = agent.DefaultHeader
-	}
-	return nil
 }
 
 // readAgent reads the value of --sflow-agent.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // A summary is what --json prints at the end and at SIGUSR1. docs/json.md documents its keys.
@@ -36,25 +35,6 @@ type sourceSummary struct {
 	AccountKeys
 }
 
-// outputSummary is what one of several outputs has taken, of all sources together.
-type outputSummary struct {
-	Output   string `json:"output"` // as -w has it
-	Captured uint64 `json:"captured"`
-	Bytes    uint64 `json:"bytes"`
-	NotTaken uint64 `json:"not_taken"`
-
-	Recordings         *uint64 `json:"recordings,omitempty"`           // of --ring
-	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // triggers that made no recording
-
-	SFlow          *sflowSummary `json:"sflow,omitempty"`
-	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were accepted
-	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were refused
-	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
-}
-
-// A summarizer is a destination that adds more to its summary than its account.
-type summarizer interface{ summarize(*outputSummary) }
-
 // outputSummaries are the summaries of several outputs, or of a single one that has more than its
 // account. Without accounts there are none.
 func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputSummary) {
@@ -63,12 +43,8 @@ func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputS
 	}
 	for i, out := range r.outputs {
 		a := accounts[i].Total()
-		s := outputSummary{Output: out.name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
-		more, ok := out.liveOutput.(summarizer)
-		if ok {
-			more.summarize(&s)
-		}
-		if ok || len(r.outputs) > 1 {
+		s, more := out.summary(&a)
+		if more || len(r.outputs) > 1 {
 			all = append(all, s)
 		}
 	}
@@ -80,20 +56,6 @@ func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
 	for _, s := range r.outputSummaries(accounts) {
 		frame.Say(r.text, "%s", s)
 	}
-}
-
-func (s outputSummary) String() string {
-	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(s.Output), frame.Packets(s.Captured), s.NotTaken)
-	if s.Recordings != nil {
-		text += fmt.Sprintf("; %d recordings, %d further triggers", *s.Recordings, s.TriggersPassedOver)
-	}
-	if s.SFlow != nil {
-		text += fmt.Sprintf("; %s", s.SFlow)
-	}
-	if s.Clients != nil {
-		text += fmt.Sprintf("; %d clients, which lost %d packets, %d clients refused", *s.Clients, s.ClientsLost, s.ClientsRefused)
-	}
-	return text
 }
 
 type AccountKeys struct {

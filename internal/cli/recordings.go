@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// recordings is what the flags about several files ask for where each trigger of a recorder makes a
+// file. given tells which flags were set.
+func (o *outputOptions) recordings(given func(flag string) bool) (limits capture.Rotation, err error) {
+	if flag := givenRotation(func(flag string) bool { return given(flag) && !limitsRecordings[flag] }); flag != "" {
+		return limits, fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
+	}
+	if err := o.rotate.checkFileCount(given); err != nil {
+		return limits, err
+	}
+	var stop capture.Rotation
+	if err := o.autostop(&stop); err != nil {
+		return limits, err
+	}
+	if stop.Files > 0 || stop.Size > 0 {
+		return limits, errors.New("-a files, -a filesize and --ring: each trigger makes a file: choose one")
+	}
+	return capture.Rotation{Keep: int(o.rotate.files), MaxBytes: o.rotate.maxBytes.Bytes, MinFree: o.rotate.minFree.Bytes}, nil
+}
+
+// splitRecording takes a path apart. The number of a recording goes between stem and suffix.
+func splitRecording(path string) (dir, stem, suffix string) {
+	dir, name := filepath.Split(path)
+	if i := strings.IndexByte(name[1:], '.'); i >= 0 {
+		return dir, name[:i+1], name[i+1:]
+	}
+	return dir, name, ""
+}
+
+// fileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, beginning
+// above a number. It skips names of files that an earlier recorder has left.
+func fileNames(path string, after int) func() string {
+	dir, stem, suffix := splitRecording(path)
+	n := after
+	return func() string {
+		for {
+			n++
+			next := fmt.Sprintf("%s%s-%d%s", dir, stem, n, suffix)
+			if _, err := os.Lstat(next); errors.Is(err, os.ErrNotExist) {
+				return next
+			}
+		}
+	}
+}
+
+// earlierRecordings returns the files of earlier recorders, the oldest first, and their largest
+// number.
+func earlierRecordings(path string) (paths []string, largest int) {
+	dir, stem, suffix := splitRecording(path)
+	left := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))
+	for _, f := range left {
+		largest = max(largest, f.number)
+	}
+	return pathsOf(left), largest
+}
+
+// limitsRecordings are the flags about several files that also apply to a recorder.
+var limitsRecordings = map[string]bool{"file-count": true, "max-bytes": true, "min-free": true}

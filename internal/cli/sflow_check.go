@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/internal/agent"
+)
+
+// checkSFlow finds mistakes in the flags. given says which flags were set.
+func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
+	o := &c.sflow
+	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }
+	if !c.writesTo(sflowScheme) {
+		switch {
+		case given("sflow-agent"):
+			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
+		case given("counter-interval") && c.companions.isNone():
+			return errors.New("--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count")
+		}
+		return nil
+	}
+	if given("first") {
+		return errors.New("--first and -w sflow://: a collector multiplies samples by their rate, and the first packets of a flow have none: omit --first")
+	}
+	if given("sflow-agent") {
+		if err := o.readAgent(); err != nil {
+			return err
+		}
+	}
+	if given("snapshot-length") {
+		o.header = int(c.snapLen.Bytes)
+	} else if !c.print && !slices.ContainsFunc(c.targets, func(t target) bool { return !isSFlow(t) }) {
+		c.snapLen.Bytes = agent.DefaultHeader
+	}
+	return nil
+}
