@@ -4,9 +4,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
@@ -19,7 +21,7 @@ type (
 	EventCase     = monitor.EventCase
 	summary       = cli.Summary
 	sourceSummary = cli.SourceSummary
-	outputSummary = cli.OutputSummary
+	outputSummary = outputs.Summary
 	statsReport   = stats.Report
 	countReport   = count.Report
 	flowOverflow  = count.FlowOverflow
@@ -31,12 +33,12 @@ type (
 	programReport = bench.Report
 	readReport    = readstats.Report
 	interfaceKeys = interfaces.Keys
-	intervalKeys  = cli.IntervalKeys
-	rate          = cli.Rate
+	intervalKeys  = counters.IntervalKeys
+	rate          = counters.Rate
 	flowRate      = count.FlowRate
 	flowKeys      = readstats.FlowKeys
 	estimateKeys  = readstats.EstimateKeys
-	sflowSummary  = cli.SFlowSummary
+	sflowSummary  = outputs.SFlowSummary
 )
 
 // Words and limits of the command line that tests name.

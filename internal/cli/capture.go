@@ -14,13 +14,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // captureOptions are the flags of the default command.
 type captureOptions struct {
-	outputOptions
+	outputs.Options
 	interfaces []string
 	read       []string // files to read instead of capturing
 
@@ -155,11 +156,11 @@ func newCapture(o *captureOptions) *cobra.Command {
 	frame.AddGroup(f, "How much", o.amountFlags)
 	frame.AddGroup(f, "Counters beside the packets", o.companions.flags)
 	frame.AddGroup(f, "Output", o.outputFlags)
-	frame.AddGroup(f, "Long captures", o.rotate.flags)
+	frame.AddGroup(f, "Long captures", o.Rotate.Flags)
 	frame.AddGroup(f, "Flight recorder", o.recorder.flags)
-	frame.AddGroup(f, "Live streams", o.live.flags)
+	frame.AddGroup(f, "Live streams", o.Live.Flags)
 	frame.AddGroup(f, "Lines", o.printing.Flags)
-	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
+	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
 	addPeerFlags(f)
 	o.extcap.flags(f)
 
@@ -202,8 +203,8 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	o.buffer = frame.Size{Unit: 1 << 10}
 	o.snapLen = frame.Size{Unit: 1}
 	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 keeps as many as possible: %d, or %d with --transport ring", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
-	f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
-	frame.DurationVar(f, &o.duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
+	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
 	o.sample = sampling{oneIn: 1}
@@ -214,12 +215,12 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 }
 
 func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
-	o.fileFlags(f)
+	o.FileFlags(f)
 	o.card.stampFlags(f)
-	f.BoolVarP(&o.unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
+	f.BoolVarP(&o.Unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
 	f.BoolVar(&o.account, "account", false, "only count what becomes of packets: neither print nor write them")
-	f.BoolVar(&o.unnamed, "no-command-line", false, "omit the command line from files and streams, which otherwise have it in their first comment")
-	o.sflow.flags(f)
+	f.BoolVar(&o.Unnamed, "no-command-line", false, "omit the command line from files and streams, which otherwise have it in their first comment")
+	o.SFlow.Flags(f)
 	frame.ListenVar(f, &o.listen)
 	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
 	f.Lookup("json").NoOptDefVal = onStderr
@@ -249,10 +250,10 @@ func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // check finds mistakes in the flags before anything is touched. given says which flags were set.
 func (o *captureOptions) check(given func(flag string) bool) (err error) {
-	if err := o.readTargets(given); err != nil {
+	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	o.lines = given("format") && o.format == capture.JSON.String() && len(o.writes) == 0
+	o.lines = given("format") && o.Format == capture.JSON.String() && len(o.Writes) == 0
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return withoutInterface(o.filter.Words)
@@ -262,7 +263,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
 		return fmt.Errorf("-B: %d bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", o.buffer.Bytes, capture.MinBuffer>>10, capture.MaxBuffer>>20)
-	case o.count == 0 && given("packet-count"):
+	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.sampleFlows == 0:
 		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
@@ -272,13 +273,13 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
-	case o.account && (len(o.writes) > 0 || o.print || o.live.serve != ""):
+	case o.account && (len(o.Writes) > 0 || o.Print || o.Live.Serve != ""):
 		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
-	case o.live.tls.asked() && (o.live.serve == "" || o.live.isLocal()) && !o.writesTo("tcp"):
+	case o.Live.TLS.Asked() && (o.Live.Serve == "" || o.Live.IsLocal()) && !o.WritesTo("tcp"):
 		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
-	case o.print && o.writesStdout():
+	case o.Print && o.WritesStdout():
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
-	case o.json.descriptor() == unix.Stdout && (o.print || o.writesStdout() || len(o.writes) == 0 && o.live.serve == "" && !o.account):
+	case o.json.descriptor() == unix.Stdout && (o.Print || o.WritesStdout() || len(o.Writes) == 0 && o.Live.Serve == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
 	if err := o.checkSampling(given); err != nil {
@@ -335,9 +336,9 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		}
 	}
 	if !given("ring") { // the files of a recorder are no series
-		o.series, err = o.rotation(given)
+		o.Series, err = o.Rotation(given)
 	}
-	if err == nil && o.series != nil && o.rotate.printFiles && o.json.descriptor() == unix.Stdout {
+	if err == nil && o.Series != nil && o.Rotate.PrintFiles && o.json.descriptor() == unix.Stdout {
 		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
 	}
 	return err
@@ -362,7 +363,7 @@ func (o *captureOptions) session() capture.Options {
 		VLANRestore:   o.card.restore,
 		Hash:          o.printing.Verbose > 0,
 		SnapLen:       int(o.snapLen.Bytes),
-		Count:         o.count,
+		Count:         o.Count,
 		SampleFlows:   o.sampleFlows,
 		First:         o.first,
 		Sample:        o.sample.oneIn,
@@ -375,7 +376,7 @@ func (o *captureOptions) session() capture.Options {
 		Promiscuous: o.promiscuity(),
 		Transport:   o.transport,
 		Buffer:      int(o.buffer.Bytes),
-		Immediate:   o.unbuffer,
+		Immediate:   o.Unbuffer,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/stream"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
@@ -14,13 +15,13 @@ type captureReading struct {
 	accounts capture.Accounts
 	fileSize int64                 // bytes of all files together; -1 = there is no file
 	clients  *stream.ServerAccount // of --serve; nil = there is none
-	outputs  []outputSummary       // as at the end
+	outputs  []outputs.Summary     // as at the end
 }
 
 // read is called by scrapes while the session runs, and while it ends.
 func (r *captureRun) read() (c captureReading, err error) {
 	c.fileSize = -1
-	for _, d := range r.opened {
+	for _, d := range r.Opened {
 		if f, ok := d.(*capture.File); ok {
 			c.fileSize = max(c.fileSize, 0) + f.Size()
 		}
@@ -104,11 +105,11 @@ func captureMetrics(sources []capture.Source, transport capture.Transport, start
 func outputMetrics() (all []metrics.Metric[captureReading]) {
 	for _, number := range []struct {
 		name, help string
-		of         func(*outputSummary) uint64
+		of         func(*outputs.Summary) uint64
 	}{
-		{"captured_packets", "Packets that each of several outputs has taken.", func(s *outputSummary) uint64 { return s.Captured }},
-		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputSummary) uint64 { return s.Bytes }},
-		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputSummary) uint64 { return s.NotTaken }},
+		{"captured_packets", "Packets that each of several outputs has taken.", func(s *outputs.Summary) uint64 { return s.Captured }},
+		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputs.Summary) uint64 { return s.Bytes }},
+		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputs.Summary) uint64 { return s.NotTaken }},
 	} {
 		all = append(all, metrics.Metric[captureReading]{
 			Name:   "xdpcap_output_" + number.name + "_total",

@@ -8,6 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
 var twoSources = []capture.Source{
@@ -22,7 +23,7 @@ func TestCaptureMetrics(t *testing.T) {
 	began := time.Unix(1700000000, 500_000_000)
 	m := captureMetrics(twoSources, capture.TransportRing, began)
 	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
-		outputs: []outputSummary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
+		outputs: []outputs.Summary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
 	text := countertest.Scraped(t, r, m)
 	for _, want := range []string{
 		`xdpcap_capture_info{transport="ring"} 1`,

@@ -18,6 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/man"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/settings"
@@ -29,7 +30,7 @@ import (
 // lines, one of which points to the mistake. It is called once in a process: it catches signals and
 // limits memory and threads.
 func Main(args []string) int {
-	frame.CatchSignals(taken)
+	frame.CatchSignals(outputs.Taken)
 	limitHeap()
 	if err := limitThreads(); err != nil {
 		frame.Say(frame.Stderr, "%v", err)

@@ -31,10 +31,10 @@ func TestTargets(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, target := range o.targets {
-			got = append(got, strings.TrimSpace(target.format.String()+" "+[]string{"", "gzip", "zstd"}[target.compression]))
+		for _, target := range o.Targets {
+			got = append(got, strings.TrimSpace(target.Format.String()+" "+[]string{"", "gzip", "zstd"}[target.Compression]))
 		}
-		if diff := cmp.Diff([]string{test.want, test.write}, []string{strings.Join(got, ", "), o.write}); diff != "" {
+		if diff := cmp.Diff([]string{test.want, test.write}, []string{strings.Join(got, ", "), o.Write}); diff != "" {
 			t.Errorf("%s: %s", test.line, diff)
 		}
 	}

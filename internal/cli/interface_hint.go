@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
 // otherCommands are words that people type, with the commands that do it.
@@ -18,7 +20,7 @@ func withoutInterface(words []string) error {
 		if instead := otherCommands[words[0]]; instead != "" {
 			return fmt.Errorf("there is no command %q: say %s", words[0], instead)
 		}
-		if hasCaptureSuffix(words[0]) {
+		if outputs.IsCaptureName(words[0]) {
 			return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], words[0])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -18,17 +19,17 @@ func (f *jsonFlag) conflict(o *captureOptions) error {
 	if path == "" {
 		return nil
 	}
-	for _, name := range o.writes {
-		if frame.IsStdout(name) || isURL(name) {
+	for _, name := range o.Writes {
+		if frame.IsStdout(name) || outputs.IsURL(name) {
 			continue
 		}
-		first := o.rotate.firstName(name)
+		first := o.Rotate.FirstName(name)
 		for _, file := range []string{name, first, first + outfile.Partial} {
 			if isSameFile(file, path) {
 				return sameFile(name, path)
 			}
 		}
-		if o.rotate.isLater(leadsTo(name), leadsTo(path)) {
+		if o.Rotate.IsLater(leadsTo(name), leadsTo(path)) {
 			return sameFile(name, path)
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 )
 
 // readOptions are the flags of read.
 type readOptions struct {
-	outputOptions
+	outputs.Options
 	filter   filters.Options
 	json     bool
 	stats    bool
@@ -88,19 +89,19 @@ func newRead() *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.Flags(f)
-		f.Uint64VarP(&o.count, "packet-count", "c", 0, "end after this many `packets`")
+		f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
-		o.fileFlags(f)
+		o.FileFlags(f)
 		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which is printed without -w (default: by the file's suffix, else pcapng)"
 		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
 		f.BoolVar(&o.stats, "stats", false, "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing")
-		o.sflow.agentFlag(f)
+		o.SFlow.AgentFlag(f)
 	})
-	frame.AddGroup(f, "Long captures", o.rotate.flags)
-	frame.AddGroup(f, "Live streams", o.live.flags)
+	frame.AddGroup(f, "Long captures", o.Rotate.Flags)
+	frame.AddGroup(f, "Live streams", o.Live.Flags)
 	frame.AddGroup(f, "Lines", o.printing.Flags)
-	frame.AddGroup(f, "Privileges", o.sandbox.Flags)
+	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
 	// Settings for what a capture counts, prints and writes do not apply to read, which reads what
 	// a capture has written: --stats is another flag there, and with --print read would refuse
 	// --stats.
@@ -122,38 +123,38 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 	switch {
 	case len(o.files) == 0:
 		return errors.New("which file? xdpcap read FILE; - is standard input")
-	case o.count == 0 && given("packet-count"):
+	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
-	case o.print && o.stats:
+	case o.Print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
 	}
-	if err := o.readTargets(given); err != nil {
+	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	o.lines = given("format") && o.format == capture.JSON.String() && (len(o.writes) == 0 || o.writesStdout())
-	prints := o.print || o.json || o.stats
+	o.lines = given("format") && o.Format == capture.JSON.String() && (len(o.Writes) == 0 || o.WritesStdout())
+	prints := o.Print || o.json || o.stats
 	switch {
-	case o.writesStdout() && prints:
+	case o.WritesStdout() && prints:
 		return errors.New("-w - and the printed text both need standard output: write to a file, or do not print")
 	case o.lines && prints:
 		return errors.New("--format json and the printed text both need standard output: write to a file, or do not print")
-	case o.rotate.printFiles && (o.json || o.stats):
+	case o.Rotate.PrintFiles && (o.json || o.stats):
 		return errors.New("--print-files and the printed text both need standard output: choose one")
-	case given("sflow-agent") && !o.writesTo(sflowScheme):
+	case given("sflow-agent") && !o.WritesTo(outputs.SFlowScheme):
 		return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
 	case given("sflow-agent"):
-		if err := o.sflow.readAgent(); err != nil {
+		if err := o.SFlow.ReadAgent(); err != nil {
 			return err
 		}
 	}
-	if o.series, err = o.rotation(given); err != nil || o.series == nil || o.series.Period == 0 {
+	if o.Series, err = o.Rotation(given); err != nil || o.Series == nil || o.Series.Period == 0 {
 		return err
 	}
 	// Files begin and end by the time stamps of packets. With -G the first period begins with the
 	// first packet.
-	o.series.Stamped = true
-	if o.rotate.every > 0 {
-		o.series.FromFirst = true
+	o.Series.Stamped = true
+	if o.Rotate.Every > 0 {
+		o.Series.FromFirst = true
 	}
 	return nil
 }
@@ -177,9 +178,9 @@ func (o *readOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := o.sandbox.Plan(o.laterFile(), o.madeFiles()...); err != nil {
+	if err := o.Sandbox.Plan(o.LaterFile(), o.MadeFiles()...); err != nil {
 		return err
 	}
-	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.live.tls}}
+	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.Live.TLS}}
 	return r.run(ctx)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
 // splitArguments divides arguments into files and the words of a filter. dash is how many of them
@@ -33,7 +34,7 @@ func splitArguments(args []string, dash int) (files, words []string) {
 }
 
 func namesFile(arg string) bool {
-	if arg == "-" || streamURL(arg) != nil || hasCaptureSuffix(arg) {
+	if arg == "-" || streamURL(arg) != nil || outputs.IsCaptureName(arg) {
 		return true
 	}
 	if filter.IsKeyword(arg) {

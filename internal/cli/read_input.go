@@ -14,13 +14,14 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 )
 
 // readInputs are the files that are read.
 type readInputs struct {
 	ctx   context.Context
-	tls   *tlsOptions
+	tls   *outputs.TLSOptions
 	files []capture.InputFile
 	opens []*os.File
 	conns []net.Conn
@@ -85,7 +86,7 @@ func streamURL(name string) *url.URL {
 func (in *readInputs) addStream(u *url.URL) error {
 	ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
 	defer cancel()
-	conn, err := dialStream(ctx, u, in.tls)
+	conn, err := outputs.DialStream(ctx, u, in.tls)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", u, err)
 	}

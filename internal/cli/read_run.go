@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
@@ -32,7 +33,7 @@ type readRun struct {
 	telling sync.Mutex
 	memory  uint64   // bytes of memory that were available before the sandbox
 	decoded *decoded // nil = no output decodes packets
-	destinations
+	outputs.Destinations
 }
 
 // run reads until the end, the limit or a signal. Packets before a file's error are still printed
@@ -42,11 +43,11 @@ func (r *readRun) run(ctx context.Context) error {
 	if err := r.inputs.open(r.o.files); err != nil {
 		return unlessEnded(ctx, err)
 	}
-	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
+	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
-	r.destinations = destinations{flags: &r.o.outputOptions, writer: r.writer, notice: r.tell}
+	r.Destinations = outputs.Destinations{Flags: &r.o.Options, Writer: r.writer, Notice: r.tell}
 	if err := r.openOutputs(ctx); err != nil {
-		return errors.Join(err, r.destinations.close())
+		return errors.Join(err, r.Destinations.Close())
 	}
 	r.memory = machine.AvailableMemory().Bytes
 	if err := r.enterSandbox(); err != nil {
@@ -61,8 +62,8 @@ func (r *readRun) run(ctx context.Context) error {
 	if err == nil {
 		_, err = capture.Run(ctx, in, outputs...)
 	}
-	if r.finished != nil {
-		r.finished.Wait(r.tell)
+	if r.Finished != nil {
+		r.Finished.Wait(r.tell)
 	}
 	for _, notice := range r.noticed {
 		frame.Say(frame.Stderr, "%s", notice)
@@ -87,7 +88,7 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // options are the options for reading.
 func (r *readRun) options() capture.FileInputOptions {
-	o := capture.FileInputOptions{Count: r.o.count, Memory: r.memory, Notice: func(err error) {
+	o := capture.FileInputOptions{Count: r.o.Count, Memory: r.memory, Notice: func(err error) {
 		if !errors.Is(err, printing.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
@@ -114,12 +115,12 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 }
 
 // writer returns the options for writing what -w names.
-func (r *readRun) writer(t *target) capture.WriterOptions {
+func (r *readRun) writer(t *outputs.Target) capture.WriterOptions {
 	return capture.WriterOptions{
-		Format: t.format, Compression: t.compression, Application: "xdpcap " + version.String(),
+		Format: t.Format, Compression: t.Compression, Application: "xdpcap " + version.String(),
 		Refuse: func(file os.FileInfo) error {
 			if r.inputs.has(file) {
-				return inputError{t.name}
+				return outputs.InputError{Path: t.Name}
 			}
 			return nil
 		},
@@ -128,38 +129,38 @@ func (r *readRun) writer(t *target) capture.WriterOptions {
 
 // openOutputs opens the outputs. Nothing is written before the first packet.
 func (r *readRun) openOutputs(ctx context.Context) error {
-	if err := r.watchFiles(os.Stderr); err != nil {
+	if err := r.WatchFiles(os.Stderr); err != nil {
 		return err
 	}
-	r.o.adopt()
-	for i := range r.o.targets {
-		t := &r.o.targets[i]
-		if t.isStdout() && r.o.lines {
+	r.o.Adopt()
+	for i := range r.o.Targets {
+		t := &r.o.Targets[i]
+		if t.IsStdout() && r.o.lines {
 			continue // it is printed
 		}
-		d, err := r.openTarget(ctx, t)
+		d, err := r.OpenTarget(ctx, t)
 		if err != nil {
 			return err
 		}
-		r.add(t.name, d)
+		r.Add(t.Name, d)
 	}
-	return r.openServer()
+	return r.OpenServer()
 }
 
 // enterSandbox gives up privileges before anything is read, because a file may be made to attack
 // its reader.
 func (r *readRun) enterSandbox() error {
-	if box := r.o.sandbox.Box(); box != nil && (len(r.opened) > 0 || r.o.json || r.o.lines) {
-		r.o.outputNeeds(box)
+	if box := r.o.Sandbox.Box(); box != nil && (len(r.Opened) > 0 || r.o.json || r.o.lines) {
+		r.o.OutputNeeds(box)
 	}
-	return r.o.sandbox.Enter(r.givers()...)
+	return r.o.Sandbox.Enter(r.Givers()...)
 }
 
 // leaveEmpty makes the output files whole if no input has come, or none that can be read, because
 // this process can no longer remove them. A file that existed before stays unchanged.
 func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	var files []capture.Output
-	for _, d := range r.opened {
+	for _, d := range r.Opened {
 		if f, ok := d.(*capture.File); ok && (err == nil || f.IsNew()) {
 			files = append(files, f)
 		} else {
@@ -176,14 +177,14 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 // allOutputs are all outputs for packets: first those that -w names, in that order.
 func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err error) {
 	o := r.o
-	for _, out := range r.outputs {
-		if text := out.invitation(); text != "" {
+	for _, out := range r.Outputs {
+		if text := out.Invitation(); text != "" {
 			frame.Say(frame.Stderr, "%s", text)
 		}
-		if r.isJSON(out.name) {
-			all = append(all, r.decode(out.liveOutput))
+		if r.isJSON(out.Name) {
+			all = append(all, r.decode(out.Live))
 		} else {
-			all = append(all, out.liveOutput)
+			all = append(all, out.Live)
 		}
 	}
 	switch {
@@ -203,7 +204,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 			return append(all, &printing.Output{Output: lines}), nil
 		}
 		all = append(all, r.decode(&printing.Output{Output: lines}))
-	case len(r.outputs) == 0 || o.print:
+	case len(r.Outputs) == 0 || o.Print:
 		all = append(all, r.decode(&printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, o.printing.Format(printing.Colored(os.Stdout)))}))
 	}
 	return all, nil
@@ -211,7 +212,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 
 // isJSON says whether a -w is a file of lines of JSON.
 func (r *readRun) isJSON(name string) bool {
-	return slices.ContainsFunc(r.o.targets, func(t target) bool { return t.name == name && t.url == nil && t.format == capture.JSON })
+	return slices.ContainsFunc(r.o.Targets, func(t outputs.Target) bool { return t.Name == name && t.URL == nil && t.Format == capture.JSON })
 }
 
 // decode wraps an output to count the packets that it cannot decode. All outputs get the same

@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/trigger"
 )
@@ -74,7 +75,7 @@ func (o *ringFlag) Type() string   { return "size" }
 
 // checkRecorder finds mistakes in the flags. given says which flags were set.
 func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
-	o, write := &c.recorder, c.write
+	o, write := &c.recorder, c.Write
 	switch {
 	case !given("ring") && given("trigger"):
 		return errors.New("--trigger: nothing is kept in memory: add --ring SIZE")
@@ -88,11 +89,11 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), recorder.MinSize>>20)
 	case write == "" || frame.IsStdout(write):
 		return errors.New("--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on")
-	case len(c.files()) > 1:
-		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.files()))
+	case len(c.Files()) > 1:
+		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.Files()))
 	}
 	var err error
-	if o.limits, err = c.recordings(given); err != nil {
+	if o.limits, err = c.Recordings(given); err != nil {
 		return err
 	}
 	for _, text := range o.words {
@@ -112,14 +113,14 @@ func (c *captureOptions) checkRecorder(given func(flag string) bool) error {
 
 // openRecorder makes the recorder, and checks that it will be able to create files.
 func (r *captureRun) openRecorder() (err error) {
-	if err := r.o.sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.write)) }); err != nil {
+	if err := r.o.Sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.Write)) }); err != nil {
 		return fmt.Errorf("-w: %w", err)
 	}
 	limits, after := r.o.recorder.limits, 0
 	if limits.Keep > 0 {
-		limits.Left, after = earlierRecordings(r.o.write)
+		limits.Left, after = outputs.EarlierRecordings(r.o.Write)
 	}
-	names := fileNames(r.o.write, after)
+	names := outputs.FileNames(r.o.Write, after)
 	r.recorder, err = recorder.New(recorder.Options{
 		Size:     int(r.o.recorder.size.Bytes),
 		Ahead:    r.o.recorder.ahead,
@@ -128,12 +129,12 @@ func (r *captureRun) openRecorder() (err error) {
 		Triggers: r.o.recorder.triggers,
 		AtEnd:    r.o.recorder.atEnd,
 		Open: func() (*capture.File, string, error) {
-			name, options := names(), r.writer(r.o.file())
+			name, options := names(), r.writer(r.o.File())
 			options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
 			series := limits
 			series.Path = func(capture.Place) string { return name }
-			file, err := openOutput(name, &series, true, options)
-			recordTo(file)
+			file, err := outputs.OpenFile(name, &series, true, options)
+			outputs.RecordTo(file)
 			return file, name, err
 		},
 		Done: func(done recorder.Recording) { r.notices.Add(recorded{done}) },
@@ -168,8 +169,8 @@ func (r recorderOutput) Accounts(session func() (capture.Accounts, error)) (capt
 	return session()
 }
 
-// summarize adds the numbers of recordings and further triggers.
-func (r recorderOutput) summarize(s *outputSummary) {
+// Summarize adds the numbers of recordings and further triggers.
+func (r recorderOutput) Summarize(s *outputs.Summary) {
 	recordings, passedOver := r.Recordings()
 	s.Recordings, s.TriggersPassedOver = &recordings, passedOver
 }

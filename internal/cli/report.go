@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
 
@@ -122,12 +123,12 @@ func (r *reporter) start() {
 		if r.o.printing.Verbose > 0 {
 			announceCards(r.text, r.session)
 		}
-		for _, out := range r.outputs {
-			if text := out.invitation(); text != "" {
+		for _, out := range r.Outputs {
+			if text := out.Invitation(); text != "" {
 				frame.Say(r.text, "%s", text)
 			}
 		}
-		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.sandbox, r.o.printing.Verbose > 0)
+		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.Sandbox, r.o.printing.Verbose > 0)
 		r.report(asked)
 	}()
 }
@@ -170,7 +171,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 		case <-tick:
 			if all, err := r.accountsNow(); err == nil {
 				a := all[0].Total()
-				r.show(liveLine(a, a.Captured-before, sizeOf(r.opened)))
+				r.show(liveLine(a, a.Captured-before, outputs.SizeOf(r.Opened)))
 				before = a.Captured
 			}
 		}

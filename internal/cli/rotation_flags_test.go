@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -58,7 +59,7 @@ func TestRotationNames(t *testing.T) {
 		}
 		var got []string
 		for i := range test.want {
-			got = append(got, o.series.Path(capture.Place{Number: i, InPeriod: i, Period: began, Began: began}))
+			got = append(got, o.Series.Path(capture.Place{Number: i, InPeriod: i, Period: began, Began: began}))
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.line, got, test.want)
@@ -94,7 +95,7 @@ func TestRotationLimits(t *testing.T) {
 			t.Errorf("%s: %v", test.line, err)
 			continue
 		}
-		got := *o.series
+		got := *o.Series
 		if (got.Period > 0) == got.Origin.IsZero() && !strings.Contains(test.line, "duration") {
 			t.Errorf("%s: periods begin at %v", test.line, got.Origin)
 		}
@@ -104,8 +105,8 @@ func TestRotationLimits(t *testing.T) {
 		}
 	}
 	o, err := rotationOf(t, "-a duration:1.5 -a packets:7 -c 9")
-	if err != nil || o.series != nil || o.duration != 1500*time.Millisecond || o.count != 7 {
-		t.Errorf("duration %v, count %d, %v", o.duration, o.count, err)
+	if err != nil || o.Series != nil || o.Duration != 1500*time.Millisecond || o.Count != 7 {
+		t.Errorf("duration %v, count %d, %v", o.Duration, o.Count, err)
 	}
 }
 
@@ -176,12 +177,12 @@ func TestAdoptLargestNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.adopt()
+	o.Adopt()
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
-	if name := o.series.Path(capture.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.series.Left) != 1 {
-		t.Errorf("the next file is %s after %v", name, o.series.Left)
+	if name := o.Series.Path(capture.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.Series.Left) != 1 {
+		t.Errorf("the next file is %s after %v", name, o.Series.Left)
 	}
-	if paths, after := earlierRecordings("x.pcapng"); after != 3 || len(paths) != 1 {
+	if paths, after := outputs.EarlierRecordings("x.pcapng"); after != 3 || len(paths) != 1 {
 		t.Errorf("the next recording is that after %d of %v", after, paths)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/lines"
@@ -29,7 +30,7 @@ import (
 // not nil, the flags were wrong, and it ends at once with this error.
 func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: frame.Stderr, notices: notices.New()}
-	r.destinations = destinations{flags: &o.outputOptions, writer: r.writer, notice: r.notices.Add}
+	r.Destinations = outputs.Destinations{Flags: &o.Options, Writer: r.writer, Notice: r.notices.Add}
 	if err := o.json.conflict(o); err != nil {
 		return errors.Join(mistake, err)
 	}
@@ -45,7 +46,7 @@ func runCapture(o *captureOptions, cmd *cobra.Command, mistake error) (err error
 	if o.json.given && !r.opening {
 		// The mistake may be in the flags that choose the user, so the file is opened with the
 		// current rights.
-		err = errors.Join(err, r.openObjects(o.sandbox.Opener().OpenDirect))
+		err = errors.Join(err, r.openObjects(o.Sandbox.Opener().OpenDirect))
 	}
 	if r.objects == nil {
 		return err
@@ -72,7 +73,7 @@ type captureRun struct {
 	started  time.Time
 	recorder *recorder.Recorder // writes files instead of -w; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
-	destinations
+	outputs.Destinations
 	printed   *printing.Output // nil where no packets are printed
 	jsonLines *capture.File    // prints packets as lines of JSON; nil = as text
 	notices   *notices.Notices
@@ -107,7 +108,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	defer r.exporter.Close()
 	defer r.closeOutputs()
-	opening, opened := frame.ForDuration(ctx, r.o.duration) // the reader of a FIFO may never come
+	opening, opened := frame.ForDuration(ctx, r.o.Duration) // the reader of a FIFO may never come
 	err = r.openOutputs(opening)
 	if opened(); err != nil {
 		return err
@@ -117,13 +118,13 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 			return fmt.Errorf("print packets: %w", err)
 		}
 		if r.o.lines {
-			options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName, Immediate: r.o.unbuffer}
+			options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
 			if r.jsonLines, err = capture.NewFile(os.Stdout, options); err != nil {
 				return err
 			}
 		}
 	}
-	if r.o.rotate.printFiles {
+	if r.o.Rotate.PrintFiles {
 		if err := frame.CheckNotClosed("names", ">/dev/null"); err != nil {
 			return fmt.Errorf("--print-files: %w", err)
 		}
@@ -160,18 +161,18 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 // laterFile is outputOptions.laterFile, which also knows the files of a recorder.
 func (o *captureOptions) laterFile() string {
 	if o.recorder.size.Bytes > 0 {
-		return o.rotate.lasting(o.write)
+		return o.Rotate.Lasting(o.Write)
 	}
-	return o.outputOptions.laterFile()
+	return o.Options.LaterFile()
 }
 
 // plan chooses the user that the capture becomes, and opens the file of --json as that user.
 func (r *captureRun) plan() error {
-	files := append(r.o.madeFiles(), r.o.json.path())
-	if err := r.o.sandbox.Plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
+	files := append(r.o.MadeFiles(), r.o.json.path())
+	if err := r.o.Sandbox.Plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
 		return err
 	}
-	return r.openObjects(r.o.sandbox.Opener().Open)
+	return r.openObjects(r.o.Sandbox.Opener().Open)
 }
 
 // openObjects opens the file of --json, with a function of an outfile.Opener.
@@ -184,9 +185,9 @@ func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) e
 // openOutputs opens the outputs.
 func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.o.extcap.capture {
-		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&target{}), &r.o.sandbox)
+		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&outputs.Target{}), &r.o.Sandbox)
 		if err == nil {
-			r.add(r.o.extcap.fifo, fifo)
+			r.Add(r.o.extcap.fifo, fifo)
 		}
 		return err
 	}
@@ -194,31 +195,31 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.text != frame.Stderr {
 		output = nil // stderr has only JSON objects and errors
 	}
-	if err := r.watchFiles(output); err != nil {
+	if err := r.WatchFiles(output); err != nil {
 		return err
 	}
-	r.o.adopt()
-	for i := range r.o.targets {
-		t := &r.o.targets[i]
-		if r.o.recorder.size.Bytes > 0 && t.isFile() {
+	r.o.Adopt()
+	for i := range r.o.Targets {
+		t := &r.o.Targets[i]
+		if r.o.recorder.size.Bytes > 0 && t.IsFile() {
 			if err := r.openRecorder(); err != nil {
 				return err
 			}
-			r.outputs = append(r.outputs, namedOutput{recorderOutput{r.recorder}, t.name})
+			r.Outputs = append(r.Outputs, outputs.Named{Live: recorderOutput{r.recorder}, Name: t.Name})
 			continue
 		}
-		d, err := r.openTarget(ctx, t)
+		d, err := r.OpenTarget(ctx, t)
 		if err != nil {
 			return err
 		}
-		r.add(t.name, d)
+		r.Add(t.Name, d)
 	}
-	return r.openServer()
+	return r.OpenServer()
 }
 
 // closeOutputs releases what End has not released, or what was never begun.
 func (r *captureRun) closeOutputs() {
-	r.destinations.close()
+	r.Destinations.Close()
 	if r.recorder != nil {
 		r.recorder.Close()
 	}
@@ -228,30 +229,30 @@ func (r *captureRun) closeOutputs() {
 // at.
 func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
-		r.o.sandbox.KeepNetAdmin("put back how the card stamps packets")
+		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
 	}
-	made := append(r.givers(), &r.o.json)
+	made := append(r.Givers(), &r.o.json)
 	perf := r.session.Options().Transport == capture.TransportPerf
 	for _, src := range r.session.Sources() {
 		if src.NetAdmin {
-			r.o.sandbox.KeepNetAdmin("remove the filter of clsact")
+			r.o.Sandbox.KeepNetAdmin("remove the filter of clsact")
 		}
 		perf = perf || src.Target.ID != 0 // tracers use perf for packets in several buffers
 	}
-	if box := r.o.sandbox.Box(); box != nil {
+	if box := r.o.Sandbox.Box(); box != nil {
 		r.o.sandboxNeeds(box)
 		if perf {
 			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
 		}
 	}
-	return r.o.sandbox.Enter(made...)
+	return r.o.Sandbox.Enter(made...)
 }
 
 // follow captures until the session ends, and prints the closing lines.
 func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter := r.reporter()
 	reporter.start()
-	ctx, cancel := frame.ForDuration(ctx, r.o.duration)
+	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
 	all, err := r.session.Run(ctx, r.allOutputs()...)
 	reporter.end() // the files are whole before it waits for a reader of stderr
@@ -260,8 +261,8 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	if r.objects == nil {
 		r.writeAccounts(r.accounts)
 	}
-	if r.finished != nil {
-		r.finished.Wait(reporter.note)
+	if r.Finished != nil {
+		r.Finished.Wait(reporter.note)
 	}
 	if n := r.notices.Left(); n > 0 {
 		frame.Say(r.text, "%d more notices were omitted, because there were many like them", n)
@@ -305,8 +306,8 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 		return ""
 	case r.printed != nil && r.printed.Gone:
 		return "the reader of standard output ended"
-	case o.count > 0 && a.Captured >= o.count:
-		return cmp.Or(o.counted, "-c") + " was reached"
+	case o.Count > 0 && a.Captured >= o.Count:
+		return cmp.Or(o.Counted, "-c") + " was reached"
 	}
 	return ""
 }
@@ -314,7 +315,7 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 // accountsNow returns the accounts of the outputs so far. An output that prints packets, or only
 // counts them, has the accounts of the session.
 func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
-	for _, out := range r.outputs {
+	for _, out := range r.Outputs {
 		own, err := out.Accounts(r.session.Accounts)
 		if err != nil {
 			return nil, err
@@ -342,10 +343,10 @@ func (r *captureRun) writeCompanions() {
 }
 
 // writer returns the options for writing a file. The counters are in its statistics.
-func (r *captureRun) writer(t *target) capture.WriterOptions {
-	w := r.o.writer(t)
+func (r *captureRun) writer(t *outputs.Target) capture.WriterOptions {
+	w := r.o.Writer(t)
 	if !r.o.companions.isNone() {
-		w.StatisticsInterval = r.o.sflow.counterInterval
+		w.StatisticsInterval = r.o.SFlow.CounterInterval
 		w.Comments = func(source int) []string {
 			all := r.session.Sources()
 			return r.companions.comments(all[source], all)
@@ -356,8 +357,8 @@ func (r *captureRun) writer(t *target) capture.WriterOptions {
 
 // allOutputs are all outputs for packets: first those that -w names, in that order.
 func (r *captureRun) allOutputs() (outputs []capture.Output) {
-	for _, out := range r.outputs {
-		outputs = append(outputs, out.liveOutput)
+	for _, out := range r.Outputs {
+		outputs = append(outputs, out.Live)
 	}
 	switch {
 	case r.o.account:
@@ -374,14 +375,14 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 
 // prints says whether the packets are printed.
 func (r *captureRun) prints() bool {
-	return r.o.print || len(r.outputs) == 0 && !r.o.account
+	return r.o.Print || len(r.Outputs) == 0 && !r.o.account
 }
 
 // reporter makes the reporter. It keeps a live line of counts on a terminal that has no other
 // output.
 func (r *captureRun) reporter() *reporter {
 	rep := &reporter{captureRun: r}
-	if len(r.opened) > 0 && !r.o.printing.Quiet && !r.o.print && r.text == frame.Stderr {
+	if len(r.Opened) > 0 && !r.o.printing.Quiet && !r.o.Print && r.text == frame.Stderr {
 		rep.live = frame.NewTerminal(os.Stderr)
 	}
 	return rep
@@ -394,5 +395,5 @@ func (c *captureOptions) sandboxNeeds(box *privilege.Sandbox) {
 	if c.listen != "" {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
-	c.outputNeeds(box)
+	c.OutputNeeds(box)
 }

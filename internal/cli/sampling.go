@@ -91,9 +91,9 @@ func (o *captureOptions) checkSampling(given func(flag string) bool) error {
 	case s.verdicts != nil && given("rx-capture") && !slices.Equal(o.hookNames, []string{"exit"}):
 		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen at the entry, before they have a verdict: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
 	}
-	for i := range o.targets {
-		if t := &o.targets[i]; t.url == nil && t.format == capture.PCAP {
-			return fmt.Errorf("--sample %s and -w %s: a pcap file cannot record how many packets each one stands for: write pcapng", s, t.name)
+	for i := range o.Targets {
+		if t := &o.Targets[i]; t.URL == nil && t.Format == capture.PCAP {
+			return fmt.Errorf("--sample %s and -w %s: a pcap file cannot record how many packets each one stands for: write pcapng", s, t.Name)
 		}
 	}
 	return nil

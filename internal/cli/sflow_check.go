@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/agent"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
 // checkSFlow finds mistakes in the flags. given says which flags were set.
 func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
-	o := &c.sflow
-	isSFlow := func(t target) bool { return t.url != nil && t.url.Scheme == sflowScheme }
-	if !c.writesTo(sflowScheme) {
+	o := &c.SFlow
+	isSFlow := func(t outputs.Target) bool { return t.URL != nil && t.URL.Scheme == outputs.SFlowScheme }
+	if !c.WritesTo(outputs.SFlowScheme) {
 		switch {
 		case given("sflow-agent"):
 			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
@@ -24,13 +25,13 @@ func (c *captureOptions) checkSFlow(given func(flag string) bool) error {
 		return errors.New("--first and -w sflow://: a collector multiplies samples by their rate, and the first packets of a flow have none: omit --first")
 	}
 	if given("sflow-agent") {
-		if err := o.readAgent(); err != nil {
+		if err := o.ReadAgent(); err != nil {
 			return err
 		}
 	}
 	if given("snapshot-length") {
-		o.header = int(c.snapLen.Bytes)
-	} else if !c.print && !slices.ContainsFunc(c.targets, func(t target) bool { return !isSFlow(t) }) {
+		o.Header = int(c.snapLen.Bytes)
+	} else if !c.Print && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }) {
 		c.snapLen.Bytes = agent.DefaultHeader
 	}
 	return nil

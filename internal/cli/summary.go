@@ -8,15 +8,16 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
 // A summary is what --json prints at the end and at SIGUSR1. docs/json.md documents its keys.
 type summary struct {
-	AccountKeys                 // of all sources together
-	Duration    float64         `json:"duration_s"`
-	Transport   string          `json:"transport,omitempty"`
-	Interfaces  []sourceSummary `json:"interfaces"`
-	Outputs     []outputSummary `json:"outputs,omitempty"` // where there are several
+	AccountKeys                   // of all sources together
+	Duration    float64           `json:"duration_s"`
+	Transport   string            `json:"transport,omitempty"`
+	Interfaces  []sourceSummary   `json:"interfaces"`
+	Outputs     []outputs.Summary `json:"outputs,omitempty"` // where there are several
 	CompanionKeys
 	Notices        []string `json:"notices,omitempty"`
 	NoticesOmitted uint64   `json:"notices_omitted,omitempty"` // because there were many like them
@@ -37,14 +38,14 @@ type sourceSummary struct {
 
 // outputSummaries are the summaries of several outputs, or of a single one that has more than its
 // account. Without accounts there are none.
-func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputSummary) {
+func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputs.Summary) {
 	if accounts == nil {
 		return nil
 	}
-	for i, out := range r.outputs {
+	for i, out := range r.Outputs {
 		a := accounts[i].Total()
-		s, more := out.summary(&a)
-		if more || len(r.outputs) > 1 {
+		s, more := out.Summary(&a)
+		if more || len(r.Outputs) > 1 {
 			all = append(all, s)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 
 // A destination is an output that -w names. It is opened before anything is attached.
 type destination interface {
-	liveOutput
+	Live
 
 	// Size is the number of bytes that it has taken, which shows whether an ending makes progress.
 	// Any goroutine may call it.
@@ -28,8 +28,8 @@ type destination interface {
 	Close() error
 }
 
-// A liveOutput is an output that knows its accounts while the capture runs.
-type liveOutput interface {
+// A Live is an output that knows its accounts while the capture runs.
+type Live interface {
 	capture.Output
 
 	// Accounts returns its accounts so far. session reads those of the session, on which they are
@@ -39,41 +39,41 @@ type liveOutput interface {
 
 // schemes are the kinds of output that a URL names, with the functions that open them. A kind is a
 // row here, and a file of its own. notice takes notices, and does not wait.
-var schemes = map[string]func(u *url.URL, o *outputOptions, notice func(error)) (destination, error){
-	sflowScheme: openSFlow,
+var schemes = map[string]func(u *url.URL, o *Options, notice func(error)) (destination, error){
+	SFlowScheme: openSFlow,
 	"tcp":       openSender,
 }
 
-// A target is the output that one -w names.
-type target struct {
-	name string   // as -w has it
-	url  *url.URL // nil = a file
+// A Target is the output that one -w names.
+type Target struct {
+	Name string   // as -w has it
+	URL  *url.URL // nil = a file
 
-	format      capture.Format // of a file
-	compression capture.Compression
+	Format      capture.Format // of a file
+	Compression capture.Compression
 }
 
-func (t *target) isStdout() bool { return t.url == nil && frame.IsStdout(t.name) }
+func (t *Target) IsStdout() bool { return t.URL == nil && frame.IsStdout(t.Name) }
 
-// isFile says whether the target is a file with a name.
-func (t *target) isFile() bool { return t.url == nil && !frame.IsStdout(t.name) }
+// IsFile says whether the target is a file with a name.
+func (t *Target) IsFile() bool { return t.URL == nil && !frame.IsStdout(t.Name) }
 
 // schemePattern is how a URL begins.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
 
-// isURL tells whether a -w names something else than a file.
-func isURL(text string) bool { return schemePattern.MatchString(text) }
+// IsURL tells whether a -w names something else than a file.
+func IsURL(text string) bool { return schemePattern.MatchString(text) }
 
 // parseTarget reads the value of a -w.
-func parseTarget(text string) (target, error) {
-	t := target{name: text}
+func parseTarget(text string) (Target, error) {
+	t := Target{Name: text}
 	scheme := schemePattern.FindStringSubmatch(text)
 	if scheme == nil {
 		if strings.HasSuffix(text, "/") {
 			return t, fmt.Errorf("-w %s: it is a directory: name a file in it: -w %sout.pcapng", text, text)
 		}
 		if !frame.IsStdout(text) {
-			t.format, t.compression = capture.FormatByName(text)
+			t.Format, t.Compression = capture.FormatByName(text)
 		}
 		return t, nil
 	}
@@ -82,42 +82,42 @@ func parseTarget(text string) (target, error) {
 		return t, fmt.Errorf("-w %s: unknown kind of output %s (known are %s); for a file write ./%s", text, scheme[1], known, text)
 	}
 	var err error
-	if t.url, err = url.Parse(text); err != nil {
+	if t.URL, err = url.Parse(text); err != nil {
 		return t, fmt.Errorf("-w %s: %w", text, errors.Unwrap(err))
 	}
 	return t, nil
 }
 
-// readTargets reads the value of every -w. --format applies to the file of a single -w. With
+// ReadTargets reads the value of every -w. --format applies to the file of a single -w. With
 // several, it applies to those whose names do not show their format.
-func (o *outputOptions) readTargets(given func(flag string) bool) error {
+func (o *Options) ReadTargets(given func(flag string) bool) error {
 	format, err := capture.PCAPNG, error(nil)
 	if given("format") {
-		if format, err = capture.ParseFormat(o.format); err != nil {
+		if format, err = capture.ParseFormat(o.Format); err != nil {
 			return fmt.Errorf("--format: %w", err)
 		}
 	}
-	o.targets, o.write = nil, ""
-	for i, text := range o.writes {
-		if slices.Contains(o.writes[:i], text) {
+	o.Targets, o.Write = nil, ""
+	for i, text := range o.Writes {
+		if slices.Contains(o.Writes[:i], text) {
 			return fmt.Errorf("-w %s: is given twice", text)
 		}
 		t, err := parseTarget(text)
-		if err == nil && t.isFile() {
+		if err == nil && t.IsFile() {
 			err = checkSuffix(text, given("format"))
 		}
 		if err != nil {
 			return err
 		}
-		if given("format") && (len(o.writes) == 1 || !t.isFile() || !capture.HasFormatName(text)) {
-			t.format = format
+		if given("format") && (len(o.Writes) == 1 || !t.IsFile() || !capture.HasFormatName(text)) {
+			t.Format = format
 		}
-		o.targets = append(o.targets, t)
+		o.Targets = append(o.Targets, t)
 	}
-	for _, named := range []func(*target) bool{(*target).isStdout, (*target).isFile} {
-		for i := range o.targets {
-			if named(&o.targets[i]) {
-				o.write = o.targets[i].name
+	for _, named := range []func(*Target) bool{(*Target).IsStdout, (*Target).IsFile} {
+		for i := range o.Targets {
+			if named(&o.Targets[i]) {
+				o.Write = o.Targets[i].Name
 			}
 		}
 	}
@@ -148,47 +148,47 @@ func checkSuffix(path string, chosen bool) error {
 	return fmt.Errorf("-w %s: no format has the suffix %s: say .pcapng, .pcap, .json or .jsonl, or --format with one of these", path, suffix)
 }
 
-// file is the target to which the flags about files apply. These flags are refused if -w names
+// File is the target to which the flags about files apply. These flags are refused if -w names
 // several files.
-func (o *outputOptions) file() *target {
-	return &o.targets[slices.IndexFunc(o.targets, func(t target) bool { return t.name == o.write })]
+func (o *Options) File() *Target {
+	return &o.Targets[slices.IndexFunc(o.Targets, func(t Target) bool { return t.Name == o.Write })]
 }
 
-// files are the names of the targets that are files with a name.
-func (o *outputOptions) files() (names []string) {
-	for i := range o.targets {
-		if o.targets[i].isFile() {
-			names = append(names, o.targets[i].name)
+// Files are the names of the targets that are files with a name.
+func (o *Options) Files() (names []string) {
+	for i := range o.Targets {
+		if o.Targets[i].IsFile() {
+			names = append(names, o.Targets[i].Name)
 		}
 	}
 	return names
 }
 
-// writesStdout says whether a -w is standard output.
-func (o *outputOptions) writesStdout() bool {
-	for i := range o.targets {
-		if o.targets[i].isStdout() {
+// WritesStdout says whether a -w is standard output.
+func (o *Options) WritesStdout() bool {
+	for i := range o.Targets {
+		if o.Targets[i].IsStdout() {
 			return true
 		}
 	}
 	return false
 }
 
-// sizeOf is the number of bytes that all destinations together have taken.
-func sizeOf(all []destination) (bytes int64) {
+// SizeOf is the number of bytes that all destinations together have taken.
+func SizeOf(all []destination) (bytes int64) {
 	for _, d := range all {
 		bytes += d.Size()
 	}
 	return bytes
 }
 
-// writesTo says whether a -w has a URL of this scheme.
-func (o *outputOptions) writesTo(scheme string) bool {
-	return slices.ContainsFunc(o.targets, func(t target) bool { return t.url != nil && t.url.Scheme == scheme })
+// WritesTo says whether a -w has a URL of this scheme.
+func (o *Options) WritesTo(scheme string) bool {
+	return slices.ContainsFunc(o.Targets, func(t Target) bool { return t.URL != nil && t.URL.Scheme == scheme })
 }
 
-// A namedOutput is an output of the capture.
-type namedOutput struct {
-	liveOutput
-	name string // as -w has it
+// A Named is an output of the capture.
+type Named struct {
+	Live
+	Name string // as -w has it
 }

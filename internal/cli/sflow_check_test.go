@@ -36,8 +36,8 @@ func TestSFlowFlags(t *testing.T) {
 		{"-w sflow://h --print", 0, 0},
 	} {
 		o, err := rotationOf(t, test.line)
-		if err != nil || o.snapLen.Bytes != test.snapLen || o.sflow.header != test.header {
-			t.Errorf("%s: snapshot length %d, %d bytes of header, %v", test.line, o.snapLen.Bytes, o.sflow.header, err)
+		if err != nil || o.snapLen.Bytes != test.snapLen || o.SFlow.Header != test.header {
+			t.Errorf("%s: snapshot length %d, %d bytes of header, %v", test.line, o.snapLen.Bytes, o.SFlow.Header, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// openOutput opens what -w names before anything is attached, so that nothing is attached if the
+// OpenFile opens what -w names before anything is attached, so that nothing is attached if the
 // path cannot be written. series is nil for one file. An existing file is overwritten, unless
 // noOverwrite forbids it.
-func openOutput(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
+func OpenFile(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
 	if frame.IsStdout(path) {
 		if err := checkTakesFile(path); err != nil {
 			return nil, err
 		}
 		o.Name = frame.StdoutName
 		f, err := capture.NewFile(os.Stdout, o)
-		if input := (inputError{}); errors.As(err, &input) {
-			return nil, inputError{path}
+		if input := (InputError{}); errors.As(err, &input) {
+			return nil, InputError{Path: path}
 		}
 		return f, err
 	}
@@ -34,8 +34,8 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 	}
 	series.NoOverwrite = noOverwrite
 	f, err := capture.OpenFiles(*series, o)
-	if input := (inputError{}); errors.As(err, &input) {
-		return nil, inputError{path}
+	if input := (InputError{}); errors.As(err, &input) {
+		return nil, InputError{Path: path}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-w: %w", err)
@@ -43,31 +43,32 @@ func openOutput(path string, series *capture.Rotation, noOverwrite bool, o captu
 	return f, nil
 }
 
-// An inputError refuses to overwrite a file that is being read.
-type inputError struct{ path string }
+// An InputError refuses to overwrite a file that is being read.
+type InputError struct{ Path string }
 
-func (e inputError) Error() string {
-	return fmt.Sprintf("-w %s: this file is being read: choose another one", e.path)
+// Error names the file.
+func (e InputError) Error() string {
+	return fmt.Sprintf("-w %s: this file is being read: choose another one", e.Path)
 }
 
 // openFile opens a file that -w names, or the first file of a series. It also checks that the
 // further files can be made.
-func (d *destinations) openFile(ctx context.Context, t *target) (file *capture.File, err error) {
-	o, flags := d.writer(t), d.flags
-	box := &flags.sandbox
+func (d *Destinations) openFile(ctx context.Context, t *Target) (file *capture.File, err error) {
+	o, flags := d.Writer(t), d.Flags
+	box := &flags.Sandbox
 	var series *capture.Rotation
-	if t.name == flags.write && flags.series != nil {
-		series = flags.series
-		series.NoOverwrite = flags.rotate.noOverwrite
-		o.Owners = box.Opener().Trust(t.name).Owners
+	if t.Name == flags.Write && flags.Series != nil {
+		series = flags.Series
+		series.NoOverwrite = flags.Rotate.noOverwrite
+		o.Owners = box.Opener().Trust(t.Name).Owners
 		if err := box.Try(func() error { return capture.TryFiles(*series, o) }); err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}
-	err = box.Opener().Open(t.name, func(trust outfile.Trust) error {
+	err = box.Opener().Open(t.Name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return frame.AwaitReader(ctx, func() error {
-			file, err = openOutput(t.name, series, flags.rotate.noOverwrite, o)
+			file, err = OpenFile(t.Name, series, flags.Rotate.noOverwrite, o)
 			return err
 		})
 	})
@@ -98,7 +99,7 @@ var written progress
 func (p *progress) bytes() int64 {
 	n := frame.PrintedSoFar()
 	if all := p.destinations.Load(); all != nil {
-		n += sizeOf(*all)
+		n += SizeOf(*all)
 	}
 	if f := p.recorded.Load(); f != nil {
 		n += f.Size()
@@ -106,9 +107,9 @@ func (p *progress) bytes() int64 {
 	return n
 }
 
-// taken is how many bytes all outputs of this process have taken, by which an ending is seen to go
+// Taken is how many bytes all outputs of this process have taken, by which an ending is seen to go
 // on. Any goroutine may call it.
-func taken() int64 { return written.bytes() }
+func Taken() int64 { return written.bytes() }
 
-// recordTo makes a file of a recorder the one that counts for taken.
-func recordTo(f *capture.File) { written.recorded.Store(f) }
+// RecordTo makes a file of a recorder the one that counts for taken.
+func RecordTo(f *capture.File) { written.recorded.Store(f) }

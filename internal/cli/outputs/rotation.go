@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"cmp"
@@ -20,25 +20,26 @@ import (
 // dumpcap's.
 type rotationOptions struct {
 	size   frame.Size
-	every  time.Duration
+	Every  time.Duration
 	files  uint64
 	ends   []string // -a
 	begins []string // -b
 
 	maxBytes, minFree frame.Size
 
-	atomic, printFiles bool
+	atomic, PrintFiles bool
 	noOverwrite        bool
 	command            string
 
 	firstNumber int // how many numbers a ring skips, because earlier runs have used them
 }
 
-func (o *rotationOptions) flags(f *pflag.FlagSet) {
+// Flags defines them.
+func (o *rotationOptions) Flags(f *pflag.FlagSet) {
 	o.size = frame.Size{Unit: 1e6}
 	o.maxBytes, o.minFree = frame.Size{Unit: 1}, frame.Size{Unit: 1}
 	f.VarP(&o.size, "file-size", "C", "begin the next file (FILE1, FILE2, ...) at this `size`: a number of million bytes, or 100M for 100 MiB")
-	f.VarP((*frame.Duration)(&o.every), "rotate-seconds", "G", "begin the next file after this `time`; the name of -w must have a time, as for strftime(3): %F_%T.pcapng")
+	f.VarP((*frame.Duration)(&o.Every), "rotate-seconds", "G", "begin the next file after this `time`; the name of -w must have a time, as for strftime(3): %F_%T.pcapng")
 	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C, overwrite the oldest of `N` files; with --ring, remove the oldest; with -G, end after N files")
 	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as in dumpcap, begin the next file (FILE_00001_TIME) after `key:value`: filesize:kB, duration:s, interval:s or packets:N; files:N keeps the last N files")
 	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N")
@@ -47,7 +48,7 @@ func (o *rotationOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.atomic, "atomic", false, "call a file FILE.partial until it is finished")
 	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "do not overwrite files that are there already, except those of the same ring")
 	frame.NameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
-	f.BoolVar(&o.printFiles, "print-files", false, "print the name of each finished file to standard output")
+	f.BoolVar(&o.PrintFiles, "print-files", false, "print the name of each finished file to standard output")
 }
 
 // rotationFlags are the flags that by themselves ask for several files. -a does so only with some
@@ -68,14 +69,14 @@ func givenRotation(given func(flag string) bool) string {
 	return ""
 }
 
-// rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
+// Rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
 // were set.
-func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotation, error) {
-	r := &o.rotate
+func (o *Options) Rotation(given func(flag string) bool) (*capture.Rotation, error) {
+	r := &o.Rotate
 	asked := givenRotation(given)
 	rotation := &capture.Rotation{
 		Size:     r.size.Bytes,
-		Period:   r.every,
+		Period:   r.Every,
 		MaxBytes: r.maxBytes.Bytes,
 		MinFree:  r.minFree.Bytes,
 		Atomic:   r.atomic,
@@ -97,22 +98,22 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 	switch {
 	case asked == "":
 		return nil, nil
-	case o.write == "":
+	case o.Write == "":
 		return nil, fmt.Errorf("%s: there is no file: add -w FILE", asked)
-	case len(o.files()) > 1:
-		return nil, fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.files()))
-	case frame.IsStdout(o.write):
+	case len(o.Files()) > 1:
+		return nil, fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.Files()))
+	case frame.IsStdout(o.Write):
 		return nil, fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w FILE", asked)
 	case given("file-size") && r.size.Bytes == 0:
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
-	case r.every%time.Second != 0:
-		return nil, fmt.Errorf("-G %v: must be whole seconds", r.every)
-	case r.every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !hasTime(o.write):
-		stem, format, compression := outfile.SplitName(o.write)
+	case r.Every%time.Second != 0:
+		return nil, fmt.Errorf("-G %v: must be whole seconds", r.Every)
+	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !hasTime(o.Write):
+		stem, format, compression := outfile.SplitName(o.Write)
 		return nil, fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
 			"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
-			r.every, o.write, stem, format, compression, r.every.Seconds())
-	case given("file-count") && r.size.Bytes == 0 && r.every == 0:
+			r.Every, o.Write, stem, format, compression, r.Every.Seconds())
+	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
 		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
 	case tcpdumps && len(r.begins) > 0:
 		return nil, errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
@@ -120,14 +121,14 @@ func (o *outputOptions) rotation(given func(flag string) bool) (*capture.Rotatio
 		return nil, errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
 	case rotation.Files > 1 && !rotates:
 		return nil, errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
-	case r.printFiles && o.writesStdout():
+	case r.PrintFiles && o.WritesStdout():
 		return nil, errors.New("--print-files and -w - both need standard output: choose one")
-	case r.printFiles && o.print:
+	case r.PrintFiles && o.Print:
 		return nil, errors.New("--print-files and --print both need standard output: choose one")
 	}
 	o.name(rotation)
 	if rotation.Keep > 0 {
-		if err := r.checkCompressor(o.write); err != nil {
+		if err := r.checkCompressor(o.Write); err != nil {
 			return nil, err
 		}
 	}
@@ -169,14 +170,14 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 	return nil
 }
 
-// name sets the names of the files, and with tcpdump's flags their number.
-func (o *outputOptions) name(rotation *capture.Rotation) {
-	r := &o.rotate
+// Name sets the names of the files, and with tcpdump's flags their number.
+func (o *Options) name(rotation *capture.Rotation) {
+	r := &o.Rotate
 	switch {
 	case len(r.begins) > 0:
-		rotation.Path = r.dumpcapName(o.write)
+		rotation.Path = r.dumpcapName(o.Write)
 		return
-	case r.every > 0:
+	case r.Every > 0:
 		rotation.Origin = time.Now().Truncate(time.Second)
 		if rotation.Files == 0 && r.size.Bytes == 0 {
 			rotation.Files = int(r.files)
@@ -184,7 +185,7 @@ func (o *outputOptions) name(rotation *capture.Rotation) {
 	case r.size.Bytes > 0:
 		rotation.Keep = int(r.files)
 	}
-	rotation.Path = r.tcpdumpName(o.write)
+	rotation.Path = r.tcpdumpName(o.Write)
 }
 
 // tcpdumpName returns tcpdump's names: with -G a time, and with -C a number from 0 on, with as many
@@ -194,7 +195,7 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 	digits := r.digits()
 	return func(p capture.Place) string {
 		name := path
-		if r.every > 0 {
+		if r.Every > 0 {
 			name = strftime.Format(path, p.Period.Local())
 		}
 		n := r.firstNumber + p.InPeriod
@@ -209,8 +210,8 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 	}
 }
 
-// firstName is how the first file is called that begins now.
-func (r *rotationOptions) firstName(path string) string {
+// FirstName is how the first file is called that begins now.
+func (r *rotationOptions) FirstName(path string) string {
 	return r.tcpdumpName(path)(capture.Place{Period: time.Now()})
 }
 
@@ -229,10 +230,10 @@ func (r *rotationOptions) digits() (digits int) {
 	return digits
 }
 
-// lasting is a path in the directory that contains all files of this name. The names of directories
+// Lasting is a path in the directory that contains all files of this name. The names of directories
 // may also have a time in them.
-func (r *rotationOptions) lasting(path string) string {
-	if r.every == 0 {
+func (r *rotationOptions) Lasting(path string) string {
+	if r.Every == 0 {
 		return path
 	}
 	for dir := filepath.Dir(path); strings.Contains(dir, "%"); dir = filepath.Dir(dir) {
@@ -250,8 +251,8 @@ func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
 }
 
 // autostop reads -a.
-func (o *outputOptions) autostop(rotation *capture.Rotation) error {
-	for _, text := range o.rotate.ends {
+func (o *Options) autostop(rotation *capture.Rotation) error {
+	for _, text := range o.Rotate.ends {
 		c, err := frame.ParseCriterion("-a", text, map[string]string{
 			"duration": "seconds", "filesize": "kB", "files": "files", "packets": "packets",
 		})
@@ -260,18 +261,18 @@ func (o *outputOptions) autostop(rotation *capture.Rotation) error {
 		}
 		switch c.Key {
 		case "duration":
-			if d := c.Duration(); o.duration == 0 || d < o.duration {
-				o.duration = d
+			if d := c.Duration(); o.Duration == 0 || d < o.Duration {
+				o.Duration = d
 			}
 		case "packets":
-			if n := c.Whole(); o.count == 0 || n < o.count {
-				o.count, o.counted = n, "-a "+text
+			if n := c.Whole(); o.Count == 0 || n < o.Count {
+				o.Count, o.Counted = n, "-a "+text
 			}
 		case "files":
 			rotation.Files = int(c.Whole())
 		case "filesize":
 			rotation.Size = c.Bytes
-			if len(o.rotate.begins) == 0 && rotation.Files == 0 {
+			if len(o.Rotate.begins) == 0 && rotation.Files == 0 {
 				rotation.Files = 1
 			}
 		}
@@ -308,7 +309,7 @@ func (r *rotationOptions) ringBuffer(rotation *capture.Rotation) error {
 		case "files":
 			rotation.Keep = int(c.Whole())
 		case "printname":
-			r.printFiles = true
+			r.PrintFiles = true
 		}
 	}
 	return nil

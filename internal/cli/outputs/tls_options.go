@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"crypto/tls"
@@ -11,21 +11,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// tlsOptions are the flags of TLS, for --serve and tcp:// alike.
-type tlsOptions struct{ cert, key, ca string }
+// TLSOptions are the flags of TLS, for --serve and tcp:// alike.
+type TLSOptions struct{ cert, key, ca string }
 
-func (o *tlsOptions) flags(f *pflag.FlagSet) {
+func (o *TLSOptions) flags(f *pflag.FlagSet) {
 	frame.NameVar(f, &o.cert, "tls-cert", "", "use TLS for --serve and tcp://, with the certificates of this side in a PEM `file`")
 	frame.NameVar(f, &o.key, "tls-key", "", "the key of the first certificate in --tls-cert, a PEM `file`")
 	frame.NameVar(f, &o.ca, "tls-ca", "", "the authorities that must have signed the other side's certificate, a PEM `file`; --serve then accepts no client without a certificate")
 }
 
-// asked says whether a flag asks for TLS.
-func (o *tlsOptions) asked() bool { return o.cert != "" || o.key != "" || o.ca != "" }
+// Asked says whether a flag asks for TLS.
+func (o *TLSOptions) Asked() bool { return o.cert != "" || o.key != "" || o.ca != "" }
 
 // config reads the files. It returns nil if no flag asks for TLS.
-func (o *tlsOptions) config() (*tls.Config, error) {
-	if !o.asked() {
+func (o *TLSOptions) config() (*tls.Config, error) {
+	if !o.Asked() {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS13}

@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// sflowScheme is the scheme of a -w that sends to an sFlow collector.
-const sflowScheme = "sflow"
+// SFlowScheme is the scheme of a -w that sends to an sFlow collector.
+const SFlowScheme = "sflow"
 
 // defaultCounterInterval is sFlow's default.
 const defaultCounterInterval = 20 * time.Second
@@ -26,24 +26,26 @@ const defaultCounterInterval = 20 * time.Second
 // sflowOptions are the flags about sFlow.
 type sflowOptions struct {
 	agent           string
-	counterInterval time.Duration
+	CounterInterval time.Duration
 
 	address  netip.Addr // of agent; invalid = the agent chooses
 	subAgent uint32
-	header   int // bytes of a packet; 0 = the agent chooses
+	Header   int // bytes of a packet; 0 = the agent chooses
 }
 
-func (o *sflowOptions) flags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.counterInterval, "counter-interval", defaultCounterInterval, "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files")
-	o.agentFlag(f)
+// Flags defines those of the capture.
+func (o *sflowOptions) Flags(f *pflag.FlagSet) {
+	frame.DurationVar(f, &o.CounterInterval, "counter-interval", defaultCounterInterval, "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files")
+	o.AgentFlag(f)
 }
 
-func (o *sflowOptions) agentFlag(f *pflag.FlagSet) {
+// AgentFlag defines the one that read has, too.
+func (o *sflowOptions) AgentFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "sflow-agent", "", "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)")
 }
 
-// readAgent reads the value of --sflow-agent.
-func (o *sflowOptions) readAgent() error {
+// ReadAgent reads the value of --sflow-agent.
+func (o *sflowOptions) ReadAgent() error {
 	address, number, numbered := strings.Cut(o.agent, ",")
 	var err error
 	if o.address, err = netip.ParseAddr(address); err != nil {
@@ -63,16 +65,16 @@ func (o *sflowOptions) readAgent() error {
 type sflowOutput struct{ *agent.Agent }
 
 // openSFlow finds the collector of a -w sflow://HOST[:PORT].
-func openSFlow(u *url.URL, o *outputOptions, notice func(error)) (destination, error) {
+func openSFlow(u *url.URL, o *Options, notice func(error)) (destination, error) {
 	if u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("must be sflow://HOST or sflow://HOST:PORT, with [] around an IPv6 address")
 	}
 	a, err := agent.Open(agent.Options{
 		Collector: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), strconv.Itoa(sflow.DefaultPort))),
-		Address:   o.sflow.address,
-		SubAgent:  o.sflow.subAgent,
-		Header:    o.sflow.header,
-		Interval:  o.sflow.counterInterval,
+		Address:   o.SFlow.address,
+		SubAgent:  o.SFlow.subAgent,
+		Header:    o.SFlow.Header,
+		Interval:  o.SFlow.CounterInterval,
 		Notice:    notice,
 	})
 	if err != nil {
@@ -81,8 +83,8 @@ func openSFlow(u *url.URL, o *outputOptions, notice func(error)) (destination, e
 	return sflowOutput{a}, nil
 }
 
-// sflowSummary is what an sFlow agent has sent.
-type sflowSummary struct {
+// SFlowSummary is what an sFlow agent has sent.
+type SFlowSummary struct {
 	Datagrams        uint64 `json:"datagrams"`
 	FlowSamples      uint64 `json:"flow_samples"`
 	DiscardedSamples uint64 `json:"discarded_samples"`
@@ -90,12 +92,14 @@ type sflowSummary struct {
 	Refused          uint64 `json:"refused"`
 }
 
-func (o sflowOutput) summarize(s *outputSummary) {
+// Summarize adds what the agent has sent.
+func (o sflowOutput) Summarize(s *Summary) {
 	c := o.Counts()
-	s.SFlow = &sflowSummary{c.Datagrams, c.Flows, c.Discards, c.Counters, c.Refused}
+	s.SFlow = &SFlowSummary{c.Datagrams, c.Flows, c.Discards, c.Counters, c.Refused}
 }
 
-func (s *sflowSummary) String() string {
+// String is the summary as a line has it.
+func (s *SFlowSummary) String() string {
 	return fmt.Sprintf("%d datagrams with %d flow samples, %d discarded packets and %d counter samples; %d datagrams refused",
 		s.Datagrams, s.FlowSamples, s.DiscardedSamples, s.CounterSamples, s.Refused)
 }

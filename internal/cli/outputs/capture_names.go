@@ -1,11 +1,12 @@
-package cli
+package outputs
 
 import "strings"
 
 // captureSuffixes end the names of capture files, or come before .gz and .zst.
 var captureSuffixes = []string{".pcapng", ".pcap", ".cap", ".ntar", ".dmp"}
 
-func hasCaptureSuffix(arg string) bool {
+// IsCaptureName tells whether an argument ends as the names of capture files do.
+func IsCaptureName(arg string) bool {
 	if strings.ContainsAny(arg, " \t()") {
 		return false // a filter in one argument
 	}

@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"context"
@@ -18,18 +18,19 @@ import (
 
 // liveOptions are the flags for live streams of packets over TCP.
 type liveOptions struct {
-	serve string // address, "" = none
-	tls   tlsOptions
+	Serve string // address, "" = none
+	TLS   TLSOptions
 }
 
-func (o *liveOptions) flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.serve, "serve", "", "send packets to every client that connects to this `address`, such as wireshark -i TCP@HOST:PORT; :PORT is 127.0.0.1:PORT, unix:PATH is a socket for its owner alone; without TLS, whoever can reach the address gets all packets")
-	o.tls.flags(f)
+// Flags defines them.
+func (o *liveOptions) Flags(f *pflag.FlagSet) {
+	frame.NameVar(f, &o.Serve, "serve", "", "send packets to every client that connects to this `address`, such as wireshark -i TCP@HOST:PORT; :PORT is 127.0.0.1:PORT, unix:PATH is a socket for its owner alone; without TLS, whoever can reach the address gets all packets")
+	o.TLS.flags(f)
 }
 
-// isLocal says whether clients connect to a socket in the file system.
-func (o *liveOptions) isLocal() bool {
-	_, ok := localsocket.Path(o.serve)
+// IsLocal says whether clients connect to a socket in the file system.
+func (o *liveOptions) IsLocal() bool {
+	_, ok := localsocket.Path(o.Serve)
 	return ok
 }
 
@@ -46,33 +47,33 @@ func streamOf(w capture.WriterOptions) stream.Options {
 	return stream.Options{Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
 }
 
-// openServer listens before anything is attached, and before the process becomes another user.
+// OpenServer listens before anything is attached, and before the process becomes another user.
 func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, error) {
-	config, err := o.tls.config()
+	config, err := o.TLS.config()
 	if err != nil {
 		return nil, "", err
 	}
-	if path, ok := localsocket.Path(o.serve); ok {
+	if path, ok := localsocket.Path(o.Serve); ok {
 		l, err := localsocket.Listen(path)
 		if err != nil {
-			return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
+			return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 		}
-		return &liveServer{Server: stream.NewServer(l, nil, streamOf(w)), local: l, where: ", a socket for its owner alone"}, o.serve, nil
+		return &liveServer{Server: stream.NewServer(l, nil, streamOf(w)), local: l, where: ", a socket for its owner alone"}, o.Serve, nil
 	}
-	host, port, err := net.SplitHostPort(o.serve)
+	host, port, err := net.SplitHostPort(o.Serve)
 	if err != nil {
-		return nil, "", fmt.Errorf("--serve %s: must be HOST:PORT, :PORT or unix:PATH", o.serve)
+		return nil, "", fmt.Errorf("--serve %s: must be HOST:PORT, :PORT or unix:PATH", o.Serve)
 	}
-	if config != nil && o.tls.cert == "" {
+	if config != nil && o.TLS.cert == "" {
 		return nil, "", errors.New("--serve with --tls-ca: add --tls-cert and --tls-key, by which clients know this side")
 	}
 	s := &liveServer{}
 	if host == "" {
-		host, s.where = "127.0.0.1", ", from this machine only, because "+o.serve+" names no address"
+		host, s.where = "127.0.0.1", ", from this machine only, because "+o.Serve+" names no address"
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, "", fmt.Errorf("--serve %s: %w", o.serve, err)
+		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 	}
 	s.Server = stream.NewServer(l, config, streamOf(w))
 	s.open = !l.Addr().(*net.TCPAddr).IP.IsLoopback() && (config == nil || config.ClientAuth != tls.RequireAndVerifyClientCert)
@@ -87,13 +88,14 @@ func (s *liveServer) Give(uid, gid int) error {
 	return s.local.Give(uid, gid)
 }
 
-func (s *liveServer) summarize(o *outputSummary) {
+// Summarize adds what became of the clients.
+func (s *liveServer) Summarize(o *Summary) {
 	a := s.Account()
 	o.Clients, o.ClientsRefused, o.ClientsLost = &a.Clients, a.Refused, a.Lost
 }
 
 // streamAddress returns the HOST:PORT of a URL, and the configuration of TLS; nil = no TLS.
-func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Config, err error) {
+func streamAddress(u *url.URL, o *TLSOptions) (address string, config *tls.Config, err error) {
 	if _, _, err := net.SplitHostPort(u.Host); err != nil || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" {
 		return "", nil, errors.New("must be tcp://HOST:PORT")
 	}
@@ -101,8 +103,8 @@ func streamAddress(u *url.URL, o *tlsOptions) (address string, config *tls.Confi
 	return u.Host, config, err
 }
 
-// dialStream connects to a server of packets.
-func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error) {
+// DialStream connects to a server of packets.
+func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error) {
 	if path, ok := localsocket.Path(u.String()); ok {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
@@ -117,12 +119,12 @@ func dialStream(ctx context.Context, u *url.URL, o *tlsOptions) (net.Conn, error
 }
 
 // openSender connects to what -w tcp://HOST:PORT names.
-func openSender(u *url.URL, o *outputOptions, notice func(error)) (destination, error) {
-	address, config, err := streamAddress(u, &o.live.tls)
+func openSender(u *url.URL, o *Options, notice func(error)) (destination, error) {
+	address, config, err := streamAddress(u, &o.Live.TLS)
 	if err != nil {
 		return nil, err
 	}
-	s, err := stream.NewSender(address, config, notice, streamOf(o.writer(&target{})))
+	s, err := stream.NewSender(address, config, notice, streamOf(o.Writer(&Target{})))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"cmp"
@@ -50,26 +50,26 @@ func pathsOf(files []leftFile) (paths []string) {
 	return paths
 }
 
-// adopt finds the files that an earlier run of the ring of files has left. They count as files of
+// Adopt finds the files that an earlier run of the ring of files has left. They count as files of
 // this run, and the numbers go on after theirs. With tcpdump's names, whose numbers repeat, that is
 // after the newest file. With dumpcap's it is after the highest number, because two runs may begin
 // in the same second.
-func (o *outputOptions) adopt() {
-	if o.series == nil || o.series.Keep == 0 {
+func (o *Options) Adopt() {
+	if o.Series == nil || o.Series.Keep == 0 {
 		return
 	}
-	dir, base := filepath.Split(o.write)
-	if len(o.rotate.begins) > 0 {
-		left := leftFiles(dir, o.rotate.unfinished(dumpcapPattern(base)))
+	dir, base := filepath.Split(o.Write)
+	if len(o.Rotate.begins) > 0 {
+		left := leftFiles(dir, o.Rotate.unfinished(dumpcapPattern(base)))
 		for _, f := range left {
-			o.rotate.firstNumber = max(o.rotate.firstNumber, f.number)
+			o.Rotate.firstNumber = max(o.Rotate.firstNumber, f.number)
 		}
-		o.series.Left = pathsOf(left)
+		o.Series.Left = pathsOf(left)
 		return
 	}
-	files := int(o.rotate.files)
-	pattern := tcpdumpPattern(base, `\d{`+strconv.Itoa(o.rotate.digits())+`}`)
-	left := slices.DeleteFunc(leftFiles(dir, o.rotate.unfinished(pattern)), func(f leftFile) bool { return f.number >= files })
+	files := int(o.Rotate.files)
+	pattern := tcpdumpPattern(base, `\d{`+strconv.Itoa(o.Rotate.digits())+`}`)
+	left := slices.DeleteFunc(leftFiles(dir, o.Rotate.unfinished(pattern)), func(f leftFile) bool { return f.number >= files })
 	if len(left) == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (o *outputOptions) adopt() {
 	slices.SortStableFunc(left, func(a, b leftFile) int {
 		return cmp.Compare((a.number-next+files)%files, (b.number-next+files)%files)
 	})
-	o.rotate.firstNumber, o.series.Left = next, pathsOf(left)
+	o.Rotate.firstNumber, o.Series.Left = next, pathsOf(left)
 }
 
 // dumpcapPattern matches dumpcap's names of the files for a -w of this name.
@@ -100,9 +100,9 @@ func (r *rotationOptions) unfinished(pattern string) string {
 	return pattern
 }
 
-// isLater says whether a later file of a numbered series may have this path. write is the path of
+// IsLater says whether a later file of a numbered series may have this path. write is the path of
 // its first file.
-func (r *rotationOptions) isLater(write, path string) bool {
+func (r *rotationOptions) IsLater(write, path string) bool {
 	dir, base := filepath.Split(write)
 	pattern := ""
 	switch {

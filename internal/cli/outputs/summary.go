@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"fmt"
@@ -8,26 +8,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// summary is what the output has taken by its account; more tells whether it knows more than that.
-func (o *namedOutput) summary(a *capture.Account) (s outputSummary, more bool) {
-	s = outputSummary{Output: o.name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
-	of, more := o.liveOutput.(summarizer)
+// Summary is what the output has taken by its account; more tells whether it knows more than that.
+func (o *Named) Summary(a *capture.Account) (s Summary, more bool) {
+	s = Summary{Output: o.Name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
+	of, more := o.Live.(summarizer)
 	if more {
-		of.summarize(&s)
+		of.Summarize(&s)
 	}
 	return s, more
 }
 
-// invitation says who may connect to the output of --serve; "" for any other.
-func (o *namedOutput) invitation() string {
-	if server, ok := o.liveOutput.(*liveServer); ok {
-		return fmt.Sprintf("sending packets to clients of %s%s", o.name, server.where)
+// Invitation says who may connect to the output of --serve; "" for any other.
+func (o *Named) Invitation() string {
+	if server, ok := o.Live.(*liveServer); ok {
+		return fmt.Sprintf("sending packets to clients of %s%s", o.Name, server.where)
 	}
 	return ""
 }
 
-// outputSummary is what one of several outputs has taken, of all sources together.
-type outputSummary struct {
+// Summary is what one of several outputs has taken, of all sources together.
+type Summary struct {
 	Output   string `json:"output"` // as -w has it
 	Captured uint64 `json:"captured"`
 	Bytes    uint64 `json:"bytes"`
@@ -36,16 +36,17 @@ type outputSummary struct {
 	Recordings         *uint64 `json:"recordings,omitempty"`           // of --ring
 	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // triggers that made no recording
 
-	SFlow          *sflowSummary `json:"sflow,omitempty"`
+	SFlow          *SFlowSummary `json:"sflow,omitempty"`
 	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were accepted
 	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were refused
 	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
 }
 
 // A summarizer is a destination that adds more to its summary than its account.
-type summarizer interface{ summarize(*outputSummary) }
+type summarizer interface{ Summarize(*Summary) }
 
-func (s outputSummary) String() string {
+// String is the summary as a line.
+func (s Summary) String() string {
 	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(s.Output), frame.Packets(s.Captured), s.NotTaken)
 	if s.Recordings != nil {
 		text += fmt.Sprintf("; %d recordings, %d further triggers", *s.Recordings, s.TriggersPassedOver)

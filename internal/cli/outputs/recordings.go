@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// recordings is what the flags about several files ask for where each trigger of a recorder makes a
-// file. given tells which flags were set.
-func (o *outputOptions) recordings(given func(flag string) bool) (limits capture.Rotation, err error) {
+// Recordings is what the flags about several files ask for where each trigger of a recorder makes a
+// File. given tells which flags were set.
+func (o *Options) Recordings(given func(flag string) bool) (limits capture.Rotation, err error) {
 	if flag := givenRotation(func(flag string) bool { return given(flag) && !limitsRecordings[flag] }); flag != "" {
 		return limits, fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
 	}
-	if err := o.rotate.checkFileCount(given); err != nil {
+	if err := o.Rotate.checkFileCount(given); err != nil {
 		return limits, err
 	}
 	var stop capture.Rotation
@@ -27,7 +27,7 @@ func (o *outputOptions) recordings(given func(flag string) bool) (limits capture
 	if stop.Files > 0 || stop.Size > 0 {
 		return limits, errors.New("-a files, -a filesize and --ring: each trigger makes a file: choose one")
 	}
-	return capture.Rotation{Keep: int(o.rotate.files), MaxBytes: o.rotate.maxBytes.Bytes, MinFree: o.rotate.minFree.Bytes}, nil
+	return capture.Rotation{Keep: int(o.Rotate.files), MaxBytes: o.Rotate.maxBytes.Bytes, MinFree: o.Rotate.minFree.Bytes}, nil
 }
 
 // splitRecording takes a path apart. The number of a recording goes between stem and suffix.
@@ -39,9 +39,9 @@ func splitRecording(path string) (dir, stem, suffix string) {
 	return dir, name, ""
 }
 
-// fileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, beginning
+// FileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, beginning
 // above a number. It skips names of files that an earlier recorder has left.
-func fileNames(path string, after int) func() string {
+func FileNames(path string, after int) func() string {
 	dir, stem, suffix := splitRecording(path)
 	n := after
 	return func() string {
@@ -55,9 +55,9 @@ func fileNames(path string, after int) func() string {
 	}
 }
 
-// earlierRecordings returns the files of earlier recorders, the oldest first, and their largest
+// EarlierRecordings returns the files of earlier recorders, the oldest first, and their largest
 // number.
-func earlierRecordings(path string) (paths []string, largest int) {
+func EarlierRecordings(path string) (paths []string, largest int) {
 	dir, stem, suffix := splitRecording(path)
 	left := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))
 	for _, f := range left {

@@ -1,0 +1,221 @@
+// Package outputs is where read and the capture write packets: the flags about files, series of
+// files and streams, what -w names, and what each output has taken.
+package outputs
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/finished"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/localsocket"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+	"github.com/xdpcap/xdpcap/internal/version"
+)
+
+// Options are the flags of capture and read for the places that packets go to.
+type Options struct {
+	Writes   frame.NameList
+	Targets  []Target // the outputs that -w names
+	Write    string   // the -w to which the flags about files apply: a file with a name, else "-"
+	Format   string
+	Print    bool
+	Count    uint64
+	Counted  string // the flag that count is of; "" = -c
+	Duration time.Duration
+	Unbuffer bool
+	Unnamed  bool // omit the command line from files
+
+	Rotate  rotationOptions
+	Series  *capture.Rotation // nil = one file
+	SFlow   sflowOptions
+	Live    liveOptions
+	Sandbox sandbox.Options
+}
+
+// FileFlags defines the flags about files.
+func (o *Options) FileFlags(f *pflag.FlagSet) {
+	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat -w for several")
+	f.StringVar(&o.Format, "format", "", "`format` of the file: pcapng, pcap, or json, a line for each packet (default: by the file's suffix, else pcapng; .gz or .zst after that compresses)")
+	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
+}
+
+// LaterFile is a file beside which further ones are created once packets come: those of a series.
+// "" = every file is open by then.
+func (o *Options) LaterFile() string {
+	if o.Series == nil {
+		return ""
+	}
+	return o.Rotate.Lasting(o.Write)
+}
+
+// MadeFiles are the files that are created at the start, or beside which others are created.
+func (o *Options) MadeFiles() (files []string) {
+	for _, name := range o.Files() {
+		files = append(files, o.Rotate.Lasting(name))
+	}
+	if path, ok := localsocket.Path(o.Live.Serve); ok {
+		files = append(files, path+"~") // in the socket's directory, where an earlier socket may be
+	}
+	return files
+}
+
+// commandLine is the command line that files record; "" with --no-command-line.
+func (o *Options) commandLine() string {
+	if o.Unnamed {
+		return ""
+	}
+	return escape.CommandLine(os.Args)
+}
+
+// Writer returns the options for writing a file.
+func (o *Options) Writer(t *Target) capture.WriterOptions {
+	return capture.WriterOptions{
+		Format:      t.Format,
+		Compression: t.Compression,
+		Application: "xdpcap " + version.String(),
+		CommandLine: o.commandLine(),
+		Immediate:   o.Unbuffer,
+	}
+}
+
+// Destinations are the outputs for packets, and what is done with finished files.
+type Destinations struct {
+	Flags  *Options
+	Writer func(*Target) capture.WriterOptions
+	Notice func(error) // does not wait
+
+	Opened   []destination
+	Outputs  []Named         // including the recorder, in the order of -w
+	Finished *finished.Files // nil if nothing is done with finished files
+}
+
+// OpenTarget opens what a -w names.
+func (d *Destinations) OpenTarget(ctx context.Context, t *Target) (destination, error) {
+	if t.URL == nil {
+		return d.openFile(ctx, t)
+	}
+	opened, err := schemes[t.URL.Scheme](t.URL, d.Flags, d.Notice)
+	if err != nil {
+		return nil, fmt.Errorf("-w %s: %w", t.Name, err)
+	}
+	return opened, nil
+}
+
+// OpenServer listens where --serve says.
+func (d *Destinations) OpenServer() error {
+	live := &d.Flags.Live
+	if live.Serve == "" {
+		return nil
+	}
+	server, name, err := openServer(live, d.Writer(&Target{}))
+	if err != nil {
+		return err
+	}
+	d.Add(name, server)
+	if server.open {
+		d.Notice(fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", live.Serve))
+	}
+	return nil
+}
+
+// Add adds a destination that is open.
+func (d *Destinations) Add(name string, opened destination) {
+	d.Opened = append(d.Opened, opened)
+	d.Outputs = append(d.Outputs, Named{opened, name})
+	all := slices.Clone(d.Opened)
+	written.destinations.Store(&all)
+}
+
+// Givers are what is given to whom the process becomes.
+func (d *Destinations) Givers() (all []sandbox.Giver) {
+	for _, opened := range d.Opened {
+		if g, ok := opened.(sandbox.Giver); ok {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// Close releases what End has not released, or what was never begun.
+func (d *Destinations) Close() error {
+	var errs []error
+	for _, opened := range d.Opened {
+		errs = append(errs, opened.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// WatchFiles prepares what -z and --print-files do with finished files. The output of the commands
+// goes to a file; nil = nowhere.
+func (d *Destinations) WatchFiles(output *os.File) (err error) {
+	series, rotate := d.Flags.Series, &d.Flags.Rotate
+	if series == nil {
+		return nil
+	}
+	err = d.Flags.Sandbox.As(func() (err error) {
+		d.Finished, err = finished.New(rotate.command, output, d.Notice)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	series.Finished = func(path string) {
+		if rotate.PrintFiles {
+			d.Finished.Print(path)
+		}
+		if rotate.command != "" {
+			d.Finished.Run(path)
+		}
+	}
+	return nil
+}
+
+// nameFiles are the directories of the files with name servers and hosts. Most systems replace
+// these files as a whole, so only the directories lead to them later.
+var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
+
+// OutputNeeds permits what the outputs do later: looking at their files, connecting again to their
+// receivers, and starting the program of -z.
+func (c *Options) OutputNeeds(box *privilege.Sandbox) {
+	box.Programs = c.Rotate.command != ""
+	box.Work = append(box.Work, privilege.Files)
+	if c.Live.Serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	if c.Live.TLS.Asked() {
+		x509.SystemCertPool() // Go reads it when it first needs it
+	}
+	if path, ok := localsocket.Path(c.Live.Serve); ok {
+		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
+	}
+	for i := range c.Targets {
+		u := c.Targets[i].URL
+		if u == nil {
+			continue
+		}
+		if !slices.Contains(box.Work, privilege.Sending) {
+			box.Work = append(box.Work, privilege.Sending)
+		}
+		if port, err := net.LookupPort("tcp", u.Port()); u.Scheme == "tcp" && err == nil {
+			box.Connect = append(box.Connect, uint16(port))
+		}
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			box.Readable = slices.Concat(box.Readable, nameFiles)
+			box.Connect = append(box.Connect, 53) // for long answers of name servers
+		}
+	}
+}
