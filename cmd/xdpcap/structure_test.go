@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,4 +128,52 @@ func TestPackageSizesInLines(t *testing.T) {
 			t.Errorf("no %s has more than %d lines any more: remove it from the list", file, most)
 		}
 	}
+}
+
+// docs/internals/layout.md names every package, and every file that it names is there, in the
+// directory under which it stands.
+func TestLayout(t *testing.T) {
+	page := testdoc.Read(t, "docs/internals/layout.md")
+	named, dir := make(map[string]bool), ""
+	file := regexp.MustCompile(`[\w/.-]*\w\.(?:go|c|h|sh)\b`)
+	for line := range strings.Lines(page) {
+		text := strings.TrimLeft(line, " ")
+		indent := len(line) - len(text)
+		lead, _, _ := strings.Cut(text, "  ")
+		words := strings.Fields(lead)
+		if indent == 0 || len(words) == 0 {
+			continue
+		}
+		if indent == 4 {
+			dir = words[0]
+		}
+		if indent <= 6 {
+			for _, word := range words {
+				named[filepath.Base(word)] = true
+			}
+		}
+		for _, m := range regexp.MustCompile(`(\w+)/`).FindAllStringSubmatch(text, -1) {
+			named[m[1]] = true
+		}
+		for _, name := range file.FindAllString(text, -1) {
+			if !isBelow(filepath.Join("..", "..", dir), name) && !isBelow(filepath.Join("..", ".."), name) {
+				t.Errorf("docs/internals/layout.md has %s below %s, which is not there", name, dir)
+			}
+		}
+	}
+	for name := range parts(t) {
+		if !named[filepath.Base(name)] {
+			t.Errorf("docs/internals/layout.md does not have %s", name)
+		}
+	}
+}
+
+// isBelow tells whether a file is in a directory or in one directly in it.
+func isBelow(dir, name string) bool {
+	for _, pattern := range []string{filepath.Join(dir, name), filepath.Join(dir, "*", name)} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }
