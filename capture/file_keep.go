@@ -13,7 +13,7 @@ import (
 
 // A Keeper tracks the existing files of a series, or of several Files that share it (see
 // File.KeepBy): those being written and those that are finished. It counts their bytes, and removes
-// the oldest files of a ring. Any goroutine may call its methods.
+// the oldest files of a ring of files. Any goroutine may call its methods.
 type Keeper struct {
 	keep     int   // Rotation.Keep
 	maxBytes int64 // Rotation.MaxBytes
@@ -27,7 +27,7 @@ type Keeper struct {
 	exceeded bool       // a notice said that a file of the ring could not be removed
 }
 
-// A ringFile is a finished file of a ring.
+// A ringFile is a finished file of a ring of files.
 type ringFile struct {
 	path string
 	info os.FileInfo

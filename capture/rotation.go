@@ -26,11 +26,11 @@ type Rotation struct {
 	Stamped, FromFirst bool
 
 	Files int // the session ends when this many files are finished
-	Keep  int // a ring: all finished files but the last Keep-1 are removed
+	Keep  int // a ring of files: all finished files but the last Keep-1 are removed
 
-	// Left are files that an earlier run of the same ring has left, the oldest first. At Begin the
-	// ring takes over those that are regular files and that nobody writes to: they count in Keep
-	// and MaxBytes, and are removed or overwritten like its own.
+	// Left are files that an earlier run of the same ring of files has left, the oldest first. At
+	// Begin it takes over those that are regular files and that nobody writes to: they count in
+	// Keep and MaxBytes, and are removed or overwritten like its own.
 	Left []string
 
 	// NoOverwrite makes it an error of the kind [ErrNameTaken] if a regular file with a file's name
@@ -38,8 +38,8 @@ type Rotation struct {
 	NoOverwrite bool
 
 	// MaxBytes limits the bytes of all files together, and MinFree is how many bytes stay free on
-	// their disk. Before a write would violate them, the session ends or, in a ring, the oldest
-	// files are removed. The session ends when there are none left to remove.
+	// their disk. Before a write would violate them, the session ends or, in a ring of files,
+	// the oldest files are removed. The session ends when there are none left to remove.
 	MaxBytes, MinFree int64
 
 	// Atomic gives a file the name of Path only when it is finished. Until then its name also ends

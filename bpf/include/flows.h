@@ -22,7 +22,7 @@
 
 #define WAYS	     8		 /* entries of a bucket */
 #define TAKEN	     0x80000000U /* set in the tag of an entry that has a flow */
-#define HALVING_TIME 14 /* weights are halved every 2^14 jiffies: 66 s where a second has 250 */
+#define HALVING_TIME 14 /* traffic is halved every 2^14 jiffies: 66 s where a second has 250 */
 #define SEEDS	     11
 
 /* The slot of packets without a verdict, after the slots of all verdicts. */
@@ -37,15 +37,15 @@ struct flow_entry {
 };
 
 /*
- * The tags are in the first cache line and the weights in the second, so that searching them does
+ * The tags are in the first cache line and the traffic in the second, so that searching them does
  * not touch the entries of other flows.
  */
 struct flow_bucket {
 	__u64 version;	     /* odd while an entry changes its flow */
-	__u64 halved;	     /* last time that the weights were halved, in 2^HALVING_TIME jiffies */
+	__u64 halved;	     /* last time that the traffic was halved, in 2^HALVING_TIME jiffies */
 	struct tally missed; /* the most that a flow without an entry here may have had */
 	__u32 tags[WAYS];    /* hashes of the flows; 0: no flow had this entry yet */
-	__u64 weights[WAYS]; /* bytes; the entry with the fewest is taken; not for reports */
+	__u64 traffic[WAYS]; /* recent bytes; the entry with the fewest is taken; not for reports */
 	struct tally evicted; /* packets counted in entries that other flows took */
 	__u64 evictions;
 	__u64 unused;
@@ -101,10 +101,10 @@ static __always_inline bool is_entry_of(const struct flow_entry *e, const struct
 }
 
 /*
- * halve_weights makes traffic older than a minute count half as much, so that a flow that has
+ * halve_traffic makes traffic older than a minute count half as much, so that a flow that has
  * ended does not keep its entry for ever.
  */
-static __always_inline void halve_weights(struct flow_bucket *b)
+static __always_inline void halve_traffic(struct flow_bucket *b)
 {
 	__u64 now = bpf_jiffies64() >> HALVING_TIME;
 	__u64 times = now - b->halved;
@@ -113,8 +113,8 @@ static __always_inline void halve_weights(struct flow_bucket *b)
 		return;
 	b->halved = now;
 	for (int i = 0; i < WAYS; i++)
-		if (b->weights[i])
-			b->weights[i] = (times < 64 ? b->weights[i] >> times : 0) + 1;
+		if (b->traffic[i])
+			b->traffic[i] = (times < 64 ? b->traffic[i] >> times : 0) + 1;
 }
 
 static __always_inline void raise(struct tally *missed, const struct flow_entry *e)
@@ -134,9 +134,9 @@ static __always_inline void take_entry(struct flow_bucket *b, const struct flow 
 {
 	__u32 least = 0;
 
-	halve_weights(b);
+	halve_traffic(b);
 	for (__u32 i = 1; i < WAYS; i++)
-		if (b->weights[i] < b->weights[least & (WAYS - 1)])
+		if (b->traffic[i] < b->traffic[least & (WAYS - 1)])
 			least = i;
 	least &= WAYS - 1;
 
@@ -155,7 +155,7 @@ static __always_inline void take_entry(struct flow_bucket *b, const struct flow 
 	e->counted = (struct tally){ .packets = 1, .bytes = bytes };
 	e->error = b->missed;
 	b->tags[least] = tag;
-	b->weights[least] += bytes;
+	b->traffic[least] += bytes;
 	__sync_lock_test_and_set(&b->version, b->version + 1);
 }
 
@@ -174,7 +174,7 @@ __noinline int add_flow(const struct flow *f, __u32 verdict, __u64 bytes)
 	for (int i = 0; i < WAYS; i++) {
 		if (b->tags[i] != tag || !is_entry_of(&b->entries[i], f, verdict))
 			continue;
-		b->weights[i] += bytes;
+		b->traffic[i] += bytes;
 		add(&b->entries[i].counted, bytes);
 		return 0;
 	}

@@ -84,7 +84,7 @@ const (
 type File struct {
 	Name   string // for errors
 	Format Format
-	Place  int // index among the files of a Merge
+	Index  int // among the files of a Merge
 
 	in     *window
 	decode io.Closer // the decompressor; nil = none

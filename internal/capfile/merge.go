@@ -21,7 +21,7 @@ type Merge struct {
 // NewMerge returns a Merge of these files. It sets their Place, and the Number of their interfaces.
 func NewMerge(files []*File) *Merge {
 	for i, f := range files {
-		f.Place = i
+		f.Index = i
 	}
 	return &Merge{fresh: files}
 }
@@ -93,7 +93,7 @@ func (h heads) Less(i, j int) bool {
 	if a, b := h[i].block.order, h[j].block.order; a != b {
 		return a < b
 	}
-	return h[i].Place < h[j].Place
+	return h[i].Index < h[j].Index
 }
 
 func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }

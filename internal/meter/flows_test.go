@@ -156,9 +156,9 @@ func TestFlowBounds(t *testing.T) {
 	}
 }
 
-// A flow that ended long ago does not keep its entry for ever: its weight is halved now and then,
+// A flow that ended long ago does not keep its entry for ever: its traffic is halved now and then,
 // until a newer flow gets the entry.
-func TestFlowWeights(t *testing.T) {
+func TestFlowTraffic(t *testing.T) {
 	for _, test := range []struct {
 		old  uint64 // how many halvings ago the first flows were
 		kept bool
@@ -173,8 +173,8 @@ func TestFlowWeights(t *testing.T) {
 			for i := range 2 {
 				bucket := (*protocolsFlowBucket)(unsafe.Pointer(&b.maps.flows.mem[i*bucketSize]))
 				bucket.Halved -= test.old
-				for k := range bucket.Weights {
-					bucket.Weights[k] = uint64(k+1) << 30
+				for k := range bucket.Traffic {
+					bucket.Traffic[k] = uint64(k+1) << 30
 				}
 			}
 			for i := range uint32(20) {

@@ -46,7 +46,7 @@ type protocolsFlowBucket struct {
 	Halved    uint64
 	Missed    protocolsTally
 	Tags      [8]uint32
-	Weights   [8]uint64
+	Traffic   [8]uint64
 	Evicted   protocolsTally
 	Evictions uint64
 	Unused    uint64
