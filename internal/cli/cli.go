@@ -20,6 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
+	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/version"
@@ -99,7 +100,7 @@ func newRoot(files settings.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(), count.New(), bench.New(), monitor.New(), latency.New(), newRead(), interfaces.New(), probe.New())
+	cmd.AddCommand(stats.New(), count.New(), bench.New(), monitor.New(), latency.New(), read.New(), interfaces.New(), probe.New())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {

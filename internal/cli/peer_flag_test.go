@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -55,7 +56,7 @@ func tryLine(args ...string) error {
 	cmd.RunE = func(_ *cobra.Command, words []string) error {
 		o.filter.Words = words
 		if o.read != nil {
-			_, err := readLine(newRead(), cmd.Flags(), o.read, words)
+			_, err := readLine(read.New(), cmd.Flags(), o.read, words)
 			return err
 		}
 		if err := o.readFilter(cmd); err != nil || o.list || o.filter.Dump > 0 {

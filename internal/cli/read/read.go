@@ -1,4 +1,5 @@
-package cli
+// Package read is the command read: it prints, filters and merges capture files.
+package read
 
 import (
 	"errors"
@@ -13,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 )
 
-// readOptions are the flags of read.
-type readOptions struct {
+// Options are the flags of read.
+type Options struct {
 	outputs.Options
 	filter   filters.Options
 	json     bool
@@ -72,8 +73,9 @@ const readBrief = `Print, filter and merge capture files: pcapng and pcap, also 
 xdpcap read --help says all of it.
 `
 
-func newRead() *cobra.Command {
-	var o readOptions
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:         "read [flags] FILE... [filter]",
 		Short:       "Print, filter and merge capture files",
@@ -119,7 +121,7 @@ func newRead() *cobra.Command {
 }
 
 // check finds mistakes in the flags before a file is opened.
-func (o *readOptions) check(given func(flag string) bool) (err error) {
+func (o *Options) check(given func(flag string) bool) (err error) {
 	switch {
 	case len(o.files) == 0:
 		return errors.New("which file? xdpcap read FILE; - is standard input")
@@ -160,7 +162,7 @@ func (o *readOptions) check(given func(flag string) bool) (err error) {
 }
 
 // run executes the command.
-func (o *readOptions) run(cmd *cobra.Command) error {
+func (o *Options) run(cmd *cobra.Command) error {
 	if err := o.filter.Read(); err != nil {
 		return err
 	}

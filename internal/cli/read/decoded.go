@@ -1,4 +1,4 @@
-package cli
+package read
 
 import (
 	"fmt"
@@ -19,11 +19,13 @@ type decoded struct {
 	other   map[uint16]uint64 // by link type
 }
 
+// Begin notes where the sources are found.
 func (o *decoded) Begin(d capture.Description) error {
 	o.more, o.other = d.More, make(map[uint16]uint64)
 	return o.Output.Begin(d)
 }
 
+// Write counts the packets that are not decoded, and hands all of them on.
 func (o *decoded) Write(packets []capture.Packet) error {
 	o.sources = append(o.sources, o.more(len(o.sources))...)
 	for i := range packets {

@@ -1,57 +1,14 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
-
-// splitArguments divides arguments into files and the words of a filter. dash is how many of them
-// stood before a --, or -1.
-//
-// The first argument is a file, and so are those after it, up to the first that is not. An argument
-// is a file if it has a capture file's name, or if such a file exists and its name is not a word of
-// filters: a directory of captures may have a file called ip, but tcpdump's users expect the word.
-func splitArguments(args []string, dash int) (files, words []string) {
-	if dash >= 0 {
-		return args[:dash], args[dash:]
-	}
-	for i, arg := range args {
-		if i > 0 && !namesFile(arg) {
-			return args[:i], args[i:]
-		}
-	}
-	return args, nil
-}
-
-func namesFile(arg string) bool {
-	if arg == "-" || streamURL(arg) != nil || outputs.IsCaptureName(arg) {
-		return true
-	}
-	if filter.IsKeyword(arg) {
-		return false
-	}
-	_, err := os.Stat(arg)
-	return err == nil
-}
-
-// explainWords returns the error of a faulty filter, or a better one if its first word was probably
-// meant as a file.
-func explainWords(faulty error, words []string) error {
-	if !errors.As(faulty, new(*filter.Error)) || len(words) == 0 || !strings.Contains(words[0], "/") || strings.ContainsAny(words[0], " \t()") {
-		return faulty
-	}
-	return fmt.Errorf("%s is neither a file nor a filter", words[0])
-}
 
 // readInstead runs read for a command line of the capture that has -r, as tcpdump's users type it.
 func readInstead(cmd *cobra.Command, files, words []string) error {

@@ -1,4 +1,4 @@
-package cli
+package read
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 
 // A readRun is one reading from its flags to its end.
 type readRun struct {
-	o       *readOptions
+	o       *Options
 	match   *matcher.All // nil = all packets
 	inputs  *readInputs
 	stats   *statistics.Statistics // nil without --stats
