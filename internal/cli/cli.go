@@ -45,7 +45,7 @@ func Main(args []string) int {
 		fmt.Fprintf(frame.Stderr, "xdpcap: filter expression:\n%s\n", frame.WithRemedy(faulty.Caret(), faulty))
 		return 1
 	}
-	for _, message := range messages(err) {
+	for _, message := range frame.Messages(err) {
 		frame.Say(frame.Stderr, "%s", message)
 	}
 	// An error of the verifier prints its whole log with %+v, and a summary with %v.
@@ -59,31 +59,6 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
 	}
 	return 1
-}
-
-// messages returns a line for each error: what went wrong, and what helps.
-func messages(err error) (lines []string) {
-	for _, one := range joined(err) {
-		lines = append(lines, frame.WithRemedy(one.Error(), one))
-	}
-	return lines
-}
-
-// joined takes apart what errors.Join has put together.
-func joined(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	errs := several.Unwrap()
-	if errors.Join(errs...).Error() != err.Error() {
-		return []error{err} // one error of a certain kind, not several errors
-	}
-	var all []error
-	for _, one := range errs {
-		all = append(all, joined(one)...)
-	}
-	return all
 }
 
 // NewRoot returns the command for captures, which has all other commands as children, with all

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -29,7 +30,7 @@ func (o *captureOptions) captureForWireshark(cmd *cobra.Command) error {
 		o.filter.Words, o.filter.File, o.filter.ProgramFile = []string{text}, "", ""
 	}
 	var others []error
-	for _, err := range joined(runCapture(o, cmd, nil)) {
+	for _, err := range frame.Joined(runCapture(o, cmd, nil)) {
 		if err != nil && !errors.Is(err, unix.EPIPE) { // EPIPE is the normal end: Wireshark has closed the fifo
 			others = append(others, o.explainToWireshark(err))
 		}

@@ -126,7 +126,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	s.AccountKeys = newAccountKeys(accounts.Total())
 	s.CompanionKeys = r.counted.CompanionKeys
 	if failed != nil {
-		s.Error = strings.Join(messages(failed), "; ")
+		s.Error = strings.Join(frame.Messages(failed), "; ")
 	}
 	if err := r.o.json.begin(); err != nil {
 		return err

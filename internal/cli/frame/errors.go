@@ -1,0 +1,28 @@
+package frame
+
+import "errors"
+
+// Messages returns a line for each error: what went wrong, and what helps.
+func Messages(err error) (lines []string) {
+	for _, one := range Joined(err) {
+		lines = append(lines, WithRemedy(one.Error(), one))
+	}
+	return lines
+}
+
+// Joined takes apart what errors.Join has put together.
+func Joined(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	errs := several.Unwrap()
+	if errors.Join(errs...).Error() != err.Error() {
+		return []error{err} // one error of a certain kind, not several errors
+	}
+	var all []error
+	for _, one := range errs {
+		all = append(all, Joined(one)...)
+	}
+	return all
+}
