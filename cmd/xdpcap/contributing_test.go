@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,14 +108,20 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// Every test that CONTRIBUTING.md, DESIGN.md and its pages name is there.
-func TestNamedTestsExist(t *testing.T) {
+// Every test and every source file that CONTRIBUTING.md, DESIGN.md and its pages name is there.
+func TestNamedSourcesExist(t *testing.T) {
 	texts := append(internals(t), "CONTRIBUTING.md")
-	tests := testsOf(t)
+	tests, sources := testsOf(t), sourcesOf(t)
 	for _, name := range texts {
-		for _, test := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(testdoc.Read(t, name), -1) {
+		text := testdoc.Read(t, name)
+		for _, test := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text, -1) {
 			if !tests[test] && test != "TestName" {
 				t.Errorf("%s names %s, which is no test", name, test)
+			}
+		}
+		for _, source := range regexp.MustCompile(`[\w/.*-]*\w\.(?:go|c|h|sh)\b`).FindAllString(text, -1) {
+			if !strings.Contains(sources, "/"+source+"\n") && !strings.Contains(source, "*") && !strings.Contains(source, "NAME") {
+				t.Errorf("%s names %s, which is no file", name, source)
 			}
 		}
 	}
@@ -125,18 +132,39 @@ func testsOf(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := make(map[string]bool)
 	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for path := range strings.Lines(sourcesOf(t)) {
+		if path = strings.TrimSuffix(path, "\n"); !strings.HasSuffix(path, "_test.go") {
+			continue
 		}
 		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, m := range declaration.FindAllSubmatch(content, -1) {
 			tests[string(m[1])] = true
+		}
+	}
+	return tests
+}
+
+// sourcesOf returns the paths of all files of the project, a line for each.
+func sourcesOf(t *testing.T) string {
+	t.Helper()
+	var paths strings.Builder
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // what another test has made and removed
+		}
+		if err == nil {
+			paths.WriteString(path + "\n")
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tests
+	return paths.String()
 }
