@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tellsCard tells whether this kernel's veth tells XDP programs what a card would know.
+// tellsCard says whether veth gives XDP programs what a card would know, on this kernel.
 func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 	t.Helper()
 	pair.Rx.Do(func() error {

@@ -78,7 +78,7 @@ func TestBenchProgramCommand(t *testing.T) {
 	}
 }
 
-// writeCapture writes packets into a pcapng file, as another tool than xdpcap does it.
+// writeCapture writes packets into a pcapng file with a library other than xdpcap's own.
 func writeCapture(t *testing.T, packets ...[]byte) string {
 	t.Helper()
 	f, err := os.Create(tempFile(t))

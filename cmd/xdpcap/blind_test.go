@@ -147,8 +147,8 @@ func checkBlind(t *testing.T, p *process, want ...string) {
 	t.Errorf("%q does not say %q", stderr, want[0])
 }
 
-// Where some of the interfaces are blind the capture goes on, says so at once, and ends with an
-// error. That packets keep coming on the others does not change it.
+// If some of the interfaces are blind, the capture goes on, says so at once, and ends with an
+// error, even if packets keep coming on the others.
 func TestSomeInterfacesLeave(t *testing.T) {
 	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -208,8 +208,8 @@ func TestTracedProgramLeaves(t *testing.T) {
 	}
 }
 
-// A component is captured as long as it runs, also behind another dispatcher, if the capture keeps
-// the capability that it takes to look there.
+// A component is captured as long as it runs, even behind another dispatcher, if the capture keeps
+// the capability that it needs to look there.
 func TestDispatcherChanges(t *testing.T) {
 	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
@@ -234,7 +234,7 @@ func TestDispatcherChanges(t *testing.T) {
 	}
 }
 
-// Without that capability the capture ends when the dispatcher is exchanged, and says why.
+// Without that capability the capture ends when the dispatcher is replaced, and says why.
 func TestDispatcherHidden(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -268,8 +268,8 @@ func TestHookMapSlotTaken(t *testing.T) {
 	checkBlind(t, p, hook+" is no longer captured: ", "slot tx holds program with id ")
 }
 
-// So is one that no program calls any more, because its owner has ended. Only CAP_SYS_ADMIN may see
-// that.
+// A hook map is also blind if no program calls it any more, because its owner has ended. Only a
+// process with CAP_SYS_ADMIN can see that.
 func TestHookMapOwnerLeaves(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// metricsURL is where a process says that its metrics are.
+// metricsURL is the address at which a process says that it serves its metrics.
 func metricsURL(t *testing.T, p *process) string {
 	t.Helper()
 	found := regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(p.said())

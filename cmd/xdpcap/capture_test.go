@@ -66,8 +66,8 @@ func sent(size int, seq uint64) []byte {
 	return frame
 }
 
-// ringFor is a size for -B with which one ring holds all frames, however long a busy machine keeps
-// the reader from its CPU.
+// ringFor is a size for -B with which one ring holds all frames, even if a busy machine keeps the
+// reader from its CPU for long.
 func ringFor(frames uint64, size int) string {
 	const head = 104 // perf's and ours, with padding
 	return strconv.FormatUint(max(128, frames*uint64(size+head)>>10+1), 10)
@@ -124,8 +124,8 @@ func readable(t *testing.T, file string, frames int) {
 	}
 }
 
-// Frames that two CPUs receive at the same time end up in the order of their stamps, each CPU's in
-// its own order. On a busy machine the CPUs take turns instead, and then it is tried again.
+// Frames that two CPUs receive at the same time are sorted by their stamps, and those of each CPU
+// keep their order. If a busy machine lets the CPUs take turns, the test tries again.
 func TestTwoCPUs(t *testing.T) {
 	const tries = 10
 	for range tries {
@@ -261,8 +261,8 @@ func TestOverload(t *testing.T) {
 	stopProcess(t, p)
 	_, tooMany := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: testnet.Volume(100_000)})
 	continueProcess(t, p)
-	// What a ring holds has reached the file before more is sent, and twice as much as follows has
-	// room in a ring: however late xdpcap reads, nothing of that is lost.
+	// The contents of the rings have reached the file before more is sent, and a ring has room for
+	// twice as many as follow: none of these is lost, however late xdpcap reads.
 	testnet.WaitFor(t, "the rings to be read", func() bool { return fileSize(file) > 100<<10 })
 	// On a busy machine several CPUs receive and lose packets. Each says how many with the next one
 	// that it receives, so each must receive some afterwards.
@@ -339,8 +339,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// A frame of 9000 bytes is kept whole, or cut. A snapshot length from tcpdump's habits, above the
-// most that can be kept, is the most, and one line says so.
+// A frame of 9000 bytes is kept whole, or cut. A snapshot length above the most that can be kept,
+// as tcpdump's users type it, means the most, and one line says so.
 func TestJumbo(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
 	for _, test := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tellsCard tells whether this kernel's veth tells XDP programs what a card would know.
+// tellsCard says whether veth gives XDP programs what a card would know, on this kernel.
 func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 	t.Helper()
 	pair.Rx.Do(func() error {
@@ -20,8 +20,8 @@ func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 	return tells
 }
 
-// What cannot be had of a card is said in one line: as an error where stamps were asked for, as a
-// notice for VLAN tags, and not at all where nobody asked.
+// If a card cannot do something, one line says so: an error for stamps that were asked for, a
+// notice for VLAN tags, and nothing if nobody asked.
 func TestCardRefusals(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	tells := tellsCard(t, pair)
@@ -76,8 +76,8 @@ func TestListStampTypes(t *testing.T) {
 	}
 }
 
-// A packet whose tag is beside it is printed with the tag and its hash, and is so in the file. What
-// has no stamp of the card is counted.
+// A packet whose tag is beside it has the tag and its hash in the line and in the file. Packets
+// without the card's stamp are counted.
 func TestCardPackets(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	if !tellsCard(t, pair) {
@@ -118,7 +118,7 @@ func TestCardPackets(t *testing.T) {
 		if got := outputOf(t, "tcpdump", "-nr", file, "vlan 7 and tcp"); strings.Count(got, "\n") != 2 {
 			t.Errorf("%s: the file: %s", transport, got)
 		}
-		// Software's hash is no card's.
+		// A hash that software computed is not the card's.
 		if got := outputOf(t, "tshark", "-r", file, "-X", "read_format:MIME Files Format", "-V"); strings.Contains(got, "Hash Algorithm") {
 			t.Errorf("%s: the file has a hash", transport)
 		} else if !strings.Contains(got, "time stamps: adapter_unsynced") {

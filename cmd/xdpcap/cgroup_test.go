@@ -19,8 +19,8 @@ type cgroup struct {
 	version   int
 }
 
-// newCgroup makes a cgroup that has a controller, of version 1 where the machine has the controller
-// in that one.
+// newCgroup makes a cgroup with a controller, in version 1 of cgroups if the machine has the
+// controller there.
 func newCgroup(t *testing.T, controller string) cgroup {
 	t.Helper()
 	testnet.RequireRoot(t)

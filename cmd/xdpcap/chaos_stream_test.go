@@ -20,8 +20,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// TestChaosStreams is TestChaos with a capture that sends its packets to a reader, who does
-// something, too: as captured counts what has reached the kernel of the reader, and no more.
+// TestChaosStreams is TestChaos with a capture that sends its packets to a reader, to which things
+// happen as well. Only packets that have reached the reader's kernel count as captured.
 func TestChaosStreams(t *testing.T) {
 	runChaos(t, chaosStreams)
 }
@@ -65,7 +65,7 @@ func (c *chaos) crashReader() {
 	testnet.WaitFor(c.t, "the notice of the end", func() bool { return strings.Contains(c.capture.said(), ": the connection has ended, ") })
 }
 
-// A streamReader is the other end of -w tcp://, and what has arrived there.
+// A streamReader is the other end of -w tcp://, with the packets that have arrived there.
 type streamReader struct {
 	sends, halfCloses, slow bool // what it does
 
@@ -158,7 +158,7 @@ func (r *streamReader) serve(socket *net.TCPConn) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		socket.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // then it is looked what to do
+		socket.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // then it checks what to do
 		n, err := conn.Read(buf)
 		blocks.add(r.t, buf[:n])
 		if r.slow {
@@ -171,8 +171,8 @@ func (r *streamReader) serve(socket *net.TCPConn) {
 	}
 }
 
-// last returns what has arrived and was not read, after which nothing arrives any more, and lets
-// the kernel acknowledge it.
+// last returns everything that has arrived and was not read, lets the kernel acknowledge it, and
+// ensures that nothing arrives afterwards.
 func (r *streamReader) last(socket *net.TCPConn, conn net.Conn) (all []byte) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -224,8 +224,8 @@ func (r *streamReader) check(s summary) {
 	default:
 	}
 	r.t.Logf("TLS %v: %d packets arrived, %d captured, %d not taken", r.secure != nil, arrived, s.Captured, s.NotTaken)
-	// Of a connection that is reset, the last batch of TLS counts as not taken, and what the
-	// reader's kernel has acknowledged with the reset alone.
+	// If a connection is reset, the last batch of TLS counts as not taken, and so do bytes that the
+	// reader's kernel has acknowledged only with the reset.
 	slack := uint64(0)
 	if crashed {
 		slack = 2 * 64 << 10 / 200

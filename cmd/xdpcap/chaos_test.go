@@ -20,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// chaosSeed repeats the rounds of a run that failed, whose log names its seed.
+// chaosSeed repeats the rounds of a failed run. The log of that run names its seed.
 const chaosSeed = "XDPCAP_CHAOS_SEED"
 
 // TestChaos runs one short capture after the other. While packets arrive, things happen to its
@@ -60,7 +60,7 @@ func runChaos(t *testing.T, endings []chaosEnding) {
 // program is being detached, the driver counts packets that the program does not see.
 type chaosEnding struct {
 	name   string
-	args   []string // where there are any, nothing happens to the capture before its end
+	args   []string // if there are any, nothing happens to the capture before its end
 	memory uint64   // bytes that its cgroup may have, and then a FIFO is in the place of its file; 0 = no cgroup
 	end    func(c *chaos)
 	status int           // the exit status; -1 = killed, so that there is no account
@@ -86,7 +86,7 @@ var chaosEndings = []chaosEnding{
 	{name: "file truncated", end: held(func(c *chaos) { c.must(os.Truncate(c.file, 10)) }), status: 1},
 }
 
-// What happens to a capture that goes on.
+// These things happen to a capture, and it goes on.
 var disturbances = []struct {
 	name string
 	do   func(c *chaos)
@@ -339,8 +339,8 @@ func signals(signals ...syscall.Signal) func(c *chaos) {
 	}
 }
 
-// held lets the process find packets in its ring when it goes on, and what was done meanwhile. No
-// packet arrives any more when it ends because of that.
+// held stops the process, does something, fills its ring, and lets the process go on. No packet
+// arrives any more when the process ends because of that.
 func held(do func(c *chaos)) func(c *chaos) {
 	return func(c *chaos) {
 		stopProcess(c.t, c.capture)
@@ -391,8 +391,7 @@ func rename(c *chaos) {
 	})
 }
 
-// secondCapture is refused where the kernel cannot trace, and sees what the first one sees where it
-// can.
+// secondCapture is refused if the kernel cannot trace. Else it sees the same packets as the first.
 func secondCapture(c *chaos) {
 	other := start(c.t, c.pair.Rx, nil, "-i", c.pair.RxName, "-w", os.DevNull)
 	want := 1
@@ -407,7 +406,7 @@ func secondCapture(c *chaos) {
 	}
 }
 
-// littleMemory is what a capture takes, and room for some packets.
+// littleMemory is enough for a capture, and for some packets.
 const littleMemory = 40 << 20
 
 // openFIFO makes the file a FIFO, which nobody reads yet.

@@ -18,8 +18,8 @@ func closed(which string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Neither packets nor what is measured go to a standard output that is closed. They go to what is
-// /dev/null on purpose.
+// Neither packets nor results go to a standard output that is closed. They do go to /dev/null if
+// that was opened on purpose.
 func TestStdoutClosed(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -59,8 +59,8 @@ func TestStdoutClosed(t *testing.T) {
 	}
 }
 
-// No file that a capture opens gets the number of a standard stream that is closed, so that no text
-// goes into it.
+// No file that a capture opens gets the number of a closed standard stream, so that no message is
+// written into it.
 func TestStreamsClosed(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

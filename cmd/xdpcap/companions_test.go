@@ -104,7 +104,7 @@ func (s *stream) end() {
 	<-s.stopped
 }
 
-// numbersOf returns the first and the last number of the frames in a file, of which none is
+// numbersOf returns the first and the last number of the frames in a file, and checks that none is
 // missing.
 func numbersOf(t *testing.T, packets [][]byte) (first, last uint64) {
 	t.Helper()
@@ -123,8 +123,8 @@ func numbersOf(t *testing.T, packets [][]byte) (first, last uint64) {
 	return first, last
 }
 
-// While frames are sent all the time, a capture begins and ends: what is in its file, what it says
-// of it, and what it counts are the same frames.
+// A capture begins and ends while frames are sent all the time. Its file, its account and its
+// counters have the same frames.
 func TestCompanionsAgree(t *testing.T) {
 	for i, args := range [][]string{
 		{"--transport", "perf"},
@@ -186,8 +186,8 @@ func TestCompanionsAgree(t *testing.T) {
 	}
 }
 
-// Also what is filtered out, not sampled, or comes after the last one that was asked for, is
-// counted; the metrics have it, and so has a capture without a file.
+// Packets that are filtered out, not sampled, or that come after -c was reached are counted as
+// well, in the metrics and in a capture without a file.
 func TestCompanionsSeeAll(t *testing.T) {
 	const frames = 60
 	for i, c := range []struct {
@@ -297,7 +297,7 @@ func TestCompanionsAfterKill(t *testing.T) {
 	}
 }
 
-// What cannot be counted is refused, with what to do.
+// If something cannot be counted, the error says what to do.
 func TestCompanionsRefused(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -319,8 +319,8 @@ func TestCompanionsRefused(t *testing.T) {
 	checkDetached(t, pair)
 }
 
-// Of a program that is traced its verdicts and its run time are counted, too, whether its entry,
-// its exit or both are recorded, and also if the capture begins and ends while frames are sent.
+// The verdicts and the run time of a traced program are counted, whether its entry, its exit or
+// both are recorded, even if the capture begins and ends while frames are sent.
 func TestCompanionsOfTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	for i, at := range []string{"entry", "exit", "entry,exit"} {
@@ -396,7 +396,7 @@ func TestCompanionsOfOneProgram(t *testing.T) {
 	}
 }
 
-// However a capture ends, and in however many files its packets are, it counts what it has seen.
+// A capture counts what it has seen, however it ends, and in however many files its packets are.
 func TestCompanionsAtEnd(t *testing.T) {
 	skipEmulated(t)
 	for _, c := range []struct {

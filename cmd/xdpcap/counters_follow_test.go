@@ -95,8 +95,8 @@ func TestCountersFollow(t *testing.T) {
 	p.interrupt()
 }
 
-// A program behind a dispatcher is counted on when the dispatcher is replaced and the program runs
-// on behind the new one.
+// Counting goes on for a program behind a dispatcher when the dispatcher is replaced and the
+// program runs behind the new one.
 func TestCountersDispatcherChanges(t *testing.T) {
 	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)

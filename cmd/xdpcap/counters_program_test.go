@@ -83,7 +83,8 @@ func TestCounterPrograms(t *testing.T) {
 }
 
 // Flows are counted by the verdict that the traced program gives their packets, as they came in:
-// the program inserts a tag into those that it passes. --verdict counts only what got one of these.
+// the program inserts a tag into those that it passes. --verdict counts only packets with these
+// verdicts.
 func TestFlowVerdicts(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

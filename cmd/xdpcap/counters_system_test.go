@@ -169,7 +169,7 @@ func TestCountDirections(t *testing.T) {
 	}
 	checkDetached(t, pair)
 
-	// A tag beside a packet is a part of it. When the interface goes, what was counted is printed.
+	// A tag beside a packet is a part of it. When the interface goes away, the counts are printed.
 	p, output = counting(t, pair, "count", "-i", "rx0", "-Q", "out", "--interval", "1h")
 	sendOn(t, pair, tagSent(t, pair, 5), testnet.TxToRx().Reverse().UDP(1000, 53, make([]byte, 22)))
 	if err := pair.Rx.Do(func() error {

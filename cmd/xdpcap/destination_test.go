@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Several -w get the same packets. What one of them does not take is missing there alone.
+// Several -w get the same packets. A packet that one of them does not take is missing only there.
 func TestSeveralFiles(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

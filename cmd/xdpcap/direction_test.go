@@ -138,7 +138,7 @@ func converse(t *testing.T, pair *testnet.Pair) {
 	})
 }
 
-// answer sends back what it receives in the first segments, and reads the rest.
+// answer sends back the first segments that it receives, and reads the rest.
 func answer(listener *net.TCPListener) error {
 	c, err := listener.AcceptTCP()
 	if err != nil {
@@ -157,10 +157,10 @@ func answer(listener *net.TCPListener) error {
 	return err
 }
 
-// isSent tells whether a frame is from the receiving side of a pair.
+// isSent says whether a frame is from the receiving side of a pair.
 func isSent(frame []byte) bool { return bytes.Equal(frame[6:12], testnet.RxEndpoint.MAC) }
 
-// A conversation is captured by several xdpcap at once, of which one may be at the XDP hook.
+// A conversation is captured by several xdpcap at once. One of them may be at the XDP hook.
 type conversation []*directed
 
 // A directed capture is one of some directions.
@@ -393,7 +393,7 @@ func sentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
 }
 
 // Frames of any kind and length are captured as they are sent, by both transports, and chosen by
-// filter, direction, sampling and snapshot length. Nothing of it keeps them from arriving.
+// filter, direction, sampling and snapshot length. They arrive all the same.
 func TestSent(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
 	back := testnet.TxToRx().Reverse()
@@ -553,7 +553,8 @@ func TestSentTag(t *testing.T) {
 	}
 }
 
-// Where only one direction can match, the other has an account, and no packet in the file.
+// If the filter can match in only one direction, the other has an account, and no packet in the
+// file.
 func TestDirectionFilter(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for i, test := range []struct {
@@ -577,8 +578,8 @@ func TestDirectionFilter(t *testing.T) {
 	}
 }
 
-// Where an XDP program runs, it is traced for what is received, beside the capture at egress. What
-// chooses by verdict leaves alone what is sent, which has none.
+// If an XDP program runs, it is traced for received packets, beside the capture at egress. Flags
+// that choose by verdict do not apply to sent packets, which have none.
 func TestDirectionsBesideProgram(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -600,7 +601,7 @@ func TestDirectionsBesideProgram(t *testing.T) {
 	}
 }
 
-// inbound and outbound are what a file says of its packets, and what a trigger sees.
+// inbound and outbound match the directions that a file records and that a trigger sees.
 func TestDirectionOfFiles(t *testing.T) {
 	skipEmulated(t)
 	file := writeSample(t, capture.Source{Name: "eth0"}, capture.Source{Name: "eth0", Hook: capture.Egress})
@@ -648,8 +649,8 @@ func egressOf(t *testing.T, pair *testnet.Pair) (list []string) {
 	return list
 }
 
-// A capture that was killed leaves nothing at egress, where the kernel has tcx, and else what the
-// next capture takes away.
+// A killed capture leaves nothing at egress if the kernel has tcx. Else it leaves a filter that the
+// next capture removes.
 func TestKilledAtEgress(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	killed := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull)
@@ -660,7 +661,7 @@ func TestKilledAtEgress(t *testing.T) {
 	killed.cmd.Process.Kill()
 	<-killed.done
 	if strings.HasPrefix(before[0], "tcx") {
-		// The kernel frees what the process had after its parent knows that it has ended.
+		// The kernel releases the process's programs only after its parent knows that it has ended.
 		testnet.WaitFor(t, "the program to go", func() bool { return len(egressOf(t, pair)) == 0 })
 	}
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", os.DevNull, "--json")
@@ -707,8 +708,8 @@ func detachEgress(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// A capture whose program at egress was taken off says so. It goes on as long as it sees what is
-// received.
+// A capture says so if its program at egress was detached. It goes on as long as it sees received
+// packets.
 func TestEgressLeaves(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull, "--json")
@@ -737,7 +738,7 @@ func TestEgressLeaves(t *testing.T) {
 	checkBlind(t, p, "interface rx0 was deleted")
 }
 
-// What is about received packets is refused where only those that are sent are captured.
+// Flags about received packets are refused if only sent packets are captured.
 func TestDirectionFlags(t *testing.T) {
 	skipEmulated(t)
 	for args, want := range map[string]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Each mistake is one clear line and exit status 1, and nothing is attached or made.
+// Each mistake is one clear line and exit status 1. Nothing is attached, and no file is created.
 func TestErrors(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	addLink(t, pair, &netlink.Bridge{LinkAttrs: attrs("down0")})

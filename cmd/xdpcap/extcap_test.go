@@ -38,11 +38,11 @@ func answerOf(t *testing.T, ns *testnet.Namespace, args ...string) string {
 	return stdout.String()
 }
 
-// sentence is what Wireshark takes for one: a word, and names with values in braces.
+// sentence matches a sentence of Wireshark's grammar: a word, and names with values in braces.
 var sentence = regexp.MustCompile(`^(extcap|interface|dlt|arg|value) (\{[a-z]+=[^{}\n]*\})+$`)
 
-// Wireshark is told of every interface, its link type and what can be set, in its grammar. What can
-// be set are flags of the capture, and their defaults omit the flag.
+// Wireshark gets a list of every interface, its link type and its settings, in its own grammar. The
+// settings are flags of the capture; a default omits its flag.
 func TestExtcapAnswers(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "rx0"})
@@ -94,8 +94,8 @@ func TestExtcapAnswers(t *testing.T) {
 	}
 }
 
-// Wireshark learns from standard output whether a filter is one, and sees nothing of it where the
-// exit status is not 0.
+// Wireshark reads from standard output whether a filter is correct, but only if the exit status is
+// 0.
 func TestExtcapFilter(t *testing.T) {
 	skipEmulated(t)
 	for _, test := range []struct{ filter, want string }{
@@ -112,7 +112,7 @@ func TestExtcapFilter(t *testing.T) {
 	}
 }
 
-// The flags are not in the help, and what Wireshark would not say is an error.
+// The flags are not in the help, and command lines that Wireshark would not use are errors.
 func TestExtcapMistakes(t *testing.T) {
 	skipEmulated(t)
 	if help, err := command("--help").Output(); err != nil || bytes.Contains(help, []byte("extcap")) || bytes.Contains(help, []byte("--fifo")) {
@@ -214,8 +214,8 @@ func TestExtcapEnds(t *testing.T) {
 	}
 }
 
-// What is set for other captures about files, streams and interfaces is not for Wireshark's, which
-// says itself where packets come from and go to. How packets are chosen is for all.
+// Settings about files, streams and interfaces do not apply to Wireshark's captures, because
+// Wireshark names the interface and the output. Settings that choose packets apply to all.
 func TestExtcapSettings(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

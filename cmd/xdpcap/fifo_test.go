@@ -69,7 +69,7 @@ func TestFifoWithoutPeer(t *testing.T) {
 		t.Errorf("after %v exit status %d: %s", took, status, stderr)
 	}
 
-	// When the other end comes, all goes on.
+	// When the other end is opened, all go on.
 	fifo := mustFifo(t, "fifo.pcapng")
 	p := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", fifo, "--json")
 	reader := start(t, pair.Rx, nil, "read", "-q", fifo)
@@ -124,8 +124,8 @@ func TestFifoInSeries(t *testing.T) {
 	}
 }
 
-// The end of a capture says which commands go on and which were never run, and a second signal does
-// not take the account away.
+// The end of a capture says how many commands go on and how many were never run, and a second
+// signal does not prevent the account.
 func TestCommandHangs(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -153,7 +153,7 @@ func TestCommandHangs(t *testing.T) {
 	}
 }
 
-// Names that nobody reads, or that cannot be written, are told of as names, and hold up nothing.
+// If nobody reads the names of files, or they cannot be written, notices say so, and nothing waits.
 func TestPrintFilesUnread(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -85,7 +85,7 @@ func readPcap(t *testing.T, path string) (data [][]byte) {
 	}
 }
 
-// --vlan-aware finds what tcpdump on a socket would: behind the tag.
+// --vlan-aware matches after the tag, as tcpdump on a socket does.
 func TestVLANAware(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	udp := testnet.TxToRx().UDP(1000, 53, nil)

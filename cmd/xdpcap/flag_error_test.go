@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A file has the command line in its comment, and not with --no-command-line.
+// A file has the command line in its comment, except with --no-command-line.
 func TestNoCommandLine(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The recipe for a fleet runs as docs/fleet.md has it: goflow2 says of three hosts together what
-// was sent, and each host what it has dropped.
+// The recipe in docs/fleet.md works: goflow2 reports the packets that were sent to three hosts
+// together, and each host those that it has dropped.
 func TestFleet(t *testing.T) {
 	skipEmulated(t)
 	testnet.RequireRoot(t)

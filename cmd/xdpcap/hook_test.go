@@ -109,8 +109,8 @@ func TestHookMap(t *testing.T) {
 	}
 }
 
-// What a killed xdpcap left in the slots samples nothing, keeps no memory, and is replaced.
-// Programs of somebody else are left alone.
+// The programs that a killed xdpcap left in the slots sample nothing, keep no memory, and are
+// replaced. Programs of others stay.
 func TestHookMapInUse(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.HookedFrags)

@@ -12,7 +12,7 @@ import (
 const cpu1 = "/sys/devices/system/cpu/cpu1/online"
 
 // Packets on a CPU that comes online during a capture are captured by the transport ring, and by
-// perf where the capture has kept its privileges. Otherwise they are lost, which is said.
+// perf where the capture has kept its privileges. Otherwise they are lost, and a notice says so.
 func TestCPUComesOnline(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("a CPU that goes offline is gone for the whole machine: only where that is emulated")
@@ -74,10 +74,10 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	}
 }
 
-// The packets on a CPU that goes and comes back between two looks at the rings, a second apart, are
-// all in the account. The transport ring captures them, as its memory stays. For perf the kernel
-// has taken the event away with the CPU: packets are lost until it has another one, and no notice
-// takes the size of the rings for the cause.
+// If a CPU goes and comes back between two checks of the rings, which are a second apart, all of
+// its packets are in the account. The transport ring captures them, as its memory stays. For perf
+// the kernel has taken the event away with the CPU: packets are lost until it has another one, and
+// no notice takes the size of the rings for the cause.
 func TestCPUGoesAndComesBack(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("a CPU that goes offline is gone for the whole machine: only where that is emulated")

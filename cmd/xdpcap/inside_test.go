@@ -19,12 +19,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tryInside is set where the test binary, as xdpcap, is to try from the inside what its sandbox
-// leaves it. It is asked over its descriptor 3, when it has done its first work.
+// tryInside is set for a test binary that runs as xdpcap and tries what its sandbox permits. The
+// test asks it over descriptor 3, when it has done its first work.
 const tryInside = "XDPCAP_TEST_INSIDE"
 
-// attempts are what somebody would do who has taken the process over. They have the directory of
-// its output, and a port where somebody listens.
+// attempts are actions that an attacker who has taken over the process would try. They get the
+// directory of its output, and a port on which somebody listens.
 var attempts = map[string]func(dir string, port int) error{
 	"read a file":        func(dir string, _ int) error { _, err := os.ReadFile(dir + "/secret"); return err },
 	"list a directory":   func(dir string, _ int) error { _, err := os.ReadDir(dir); return err },
@@ -149,7 +149,7 @@ func directoryToTry(t *testing.T) string {
 	return dir
 }
 
-// Whoever takes over a process that captures has what the capture goes on to do, and nothing else.
+// An attacker who takes over a capture can do what the capture still needs to do, and nothing else.
 func TestInside(t *testing.T) {
 	if privilege.LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")
@@ -190,7 +190,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// unscoped are the attempts that Landlock alone could stop, where this kernel's knows no scopes.
+// unscoped are the attempts that only Landlock could stop, but this kernel's Landlock has no
+// scopes.
 func unscoped() []string {
 	if privilege.LandlockABI() < 6 {
 		return []string{"signal the parent"}
@@ -210,8 +211,8 @@ func listenForever(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// filtered tells whether no thread of a process can make all system calls, which is the last that
-// it gives up.
+// filtered says whether system calls are filtered in every thread of a process. That is the last
+// step of giving up rights.
 func filtered(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, file := range files {
@@ -223,8 +224,7 @@ func filtered(pid int) bool {
 	return len(files) > 1
 }
 
-// read gives everything up before it looks at the first byte, whoever made the file: it has its
-// output, and nothing else.
+// read gives up everything before it looks at the first byte of a file. It keeps only its output.
 func TestInsideRead(t *testing.T) {
 	if privilege.LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")

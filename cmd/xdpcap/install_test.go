@@ -94,7 +94,7 @@ func needBinary(t *testing.T) {
 	}
 }
 
-// systemd understands the unit, and finds little that it could do besides.
+// systemd understands the unit, and finds little that an attacker could do in it.
 func TestUnit(t *testing.T) {
 	skipEmulated(t)
 	needBinary(t)
@@ -128,7 +128,8 @@ func TestUnit(t *testing.T) {
 	if level, err := strconv.ParseFloat(string(found[1]), 64); err != nil || level > 1.5 {
 		t.Errorf("exposed by %s of 10, 1.5 at the most\n%s", found[1], out)
 	}
-	// What systemd-analyze does not look at, or rates so low that nobody would notice its absence.
+	// systemd-analyze does not check these lines, or gives them so little weight that nobody would
+	// notice their absence.
 	unit := contents(t, instance)
 	for _, line := range []string{
 		"MemoryMax=25%", "TasksMax=2048", "LimitCORE=0", "LimitMEMLOCK=infinity", "Restart=on-failure", "StartLimitIntervalSec=0", "TimeoutStopSec=5min",

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The file of --json is not one of the capture's, by whichever path. What is in it stays as it is.
+// The file of --json must not be a file of the capture, by any path. Its contents stay unchanged.
 func TestJSONConflict(t *testing.T) {
 	skipEmulated(t)
 	dir := t.TempDir()
@@ -75,8 +75,8 @@ func TestJSONConflict(t *testing.T) {
 	}
 }
 
-// A later file of a series that is the file of --json by a link ends the capture, and both have
-// what belongs to them.
+// If a link makes a later file of a series the file of --json, the capture ends. Both files have
+// their own contents.
 func TestJSONConflictLater(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -20,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A jsonLine is what tshark knows, too, of a packet's line.
+// A jsonLine has the keys of a packet's line that tshark knows as well.
 type jsonLine struct {
 	Time            string
 	Interface       string
@@ -44,7 +44,8 @@ func (l jsonLine) String() string {
 		l.SourceMAC, l.DestinationMAC, l.Source, l.SourcePort, l.Destination, l.DestinationPort, l.CommunityID), "\n")
 }
 
-// A line says of a packet what tshark says that the file beside it has, its community id included.
+// A line of JSON says the same about a packet as tshark does about the file beside it, including
+// the community id.
 func TestJSONLines(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

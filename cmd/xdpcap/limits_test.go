@@ -73,12 +73,12 @@ func TestLimits(t *testing.T) {
 	if testnet.Emulated() {
 		return
 	}
-	// What is not needed is not missed.
+	// A capture that does not need it works without it.
 	p := startCommand(t, pair.Rx, nil, surroundings{Hidden: []string{"/sys/kernel"}}.command(t, capture...)).listening()
 	p.interrupt()
 
-	// However few threads it may have, it says that in one line, or captures, also when a file
-	// stalls. With less, Go itself does not start.
+	// With few threads it either prints one line or captures, even if a file stalls. With fewer, Go
+	// itself does not start.
 	tasks := newCgroup(t, "pids")
 	for n := uint64(7); n <= 16; n++ {
 		tasks.set(t, "pids.max", n)
@@ -93,8 +93,8 @@ func TestLimits(t *testing.T) {
 		oneLine(t, status, stderr, fmt.Sprintf("of %d processes and threads for the cgroup /", n), "raise pids.max", "TasksMax=")
 	}
 
-	// However few files it may open, it says that in one line, or captures. With less, Go itself
-	// does not start.
+	// With few open files it either prints one line or captures. With fewer, Go itself does not
+	// start.
 	for n := uint64(10); ; n++ {
 		args := append(capture, "-c", "1", "--duration", "1ms")
 		status, stderr := startCommand(t, pair.Rx, nil, surroundings{Limits: map[int]uint64{unix.RLIMIT_NOFILE: n}}.command(t, args...)).wait()
@@ -181,8 +181,8 @@ func probeIn(t *testing.T, pair *testnet.Pair, s surroundings) (works bool, reas
 	return r.CanCapture, r.Features["capture_generic"].Reason
 }
 
-// setParanoid sets kernel.perf_event_paranoid until the end of the test. Where that would concern
-// others, it skips the test unless the value is the one that is there.
+// setParanoid sets kernel.perf_event_paranoid until the end of the test. If that would affect
+// others, it skips the test, unless the value is already set.
 func setParanoid(t *testing.T, value string) {
 	t.Helper()
 	const file = "/proc/sys/kernel/perf_event_paranoid"

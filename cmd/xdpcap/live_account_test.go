@@ -14,9 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// While a capture runs, SIGUSR1 and /metrics have as captured what has arrived at each output,
-// whichever -w it is: a file has everything, and a pipe and a stream that nobody reads what their
-// kernels hold.
+// While a capture runs, SIGUSR1 and /metrics count as captured what has arrived at each output.
+// That is everything for a file. For a pipe or a stream that nobody reads, it is what the kernel
+// holds.
 func TestLiveAccounts(t *testing.T) {
 	skipEmulated(t)
 	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {

@@ -53,8 +53,8 @@ func TestLossIsSaid(t *testing.T) {
 	}
 }
 
-// slowReader returns a pipe out of which some 40,000 lines per second are read, and, once hurry is
-// called, all of them at once.
+// slowReader returns a pipe from which about 40,000 lines per second are read. After hurry is
+// called, they are read at full speed.
 func slowReader(t *testing.T) (w *os.File, hurry func()) {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -9,9 +9,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// With -j host_lowprec the clock is read once for each poll, by a user with the capabilities of any
-// capture, too. Where the kernel does not tell when a poll ends, or has no types to find that by,
-// stamps are those of ticks, which is said. The file tells what its stamps are.
+// With -j host_lowprec the clock is read once for each poll, even for a user with only the
+// capabilities of a capture. If the kernel does not report when a poll ends, or has no types to
+// find that, stamps are those of ticks, and a notice says so. The file says which stamps it has.
 func TestLowprec(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}

@@ -25,9 +25,9 @@ import (
 )
 
 // Tests start processes of xdpcap, so that they see exit status and streams. XDPCAP names the
-// binary that make has built. It starts in less than half of the time of the test binary, which
-// also has all that only the tests import. Without it the test binary runs as xdpcap: it does when
-// beXdpcap is set.
+// binary that make has built. It starts in less than half the time of the test binary, which also
+// contains everything that only tests import. Without it the test binary runs as xdpcap: it does
+// when beXdpcap is set.
 const beXdpcap = "XDPCAP_TEST_MAIN"
 
 // xdpcapPath is what the tests run as xdpcap.
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Main(os.Args[1:]))
 	}
 	os.Setenv(settingsFileVariable, os.DevNull) // not the files of this machine
-	os.Setenv(strictCalls, "kill")              // a system call that the table does not have
+	os.Setenv(strictCalls, "kill")              // the process was killed by a system call that the table does not have
 	// nohup ignores SIGHUP, and what is started inherits that. A signal that is caught here is the
 	// default again in the processes that the tests start.
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {

@@ -19,8 +19,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// A capture in a cgroup with little memory says how much of it packets may wait in. While the
-// readers of its files stall, and more bytes arrive than the cgroup may have, it goes on, and its
+// A capture in a cgroup with little memory says in how much of it packets may wait. It goes on
+// while the readers of its files stall and more bytes arrive than the cgroup may have, and its
 // account is exact.
 func TestMemoryCgroup(t *testing.T) {
 	testnet.LeaveTo(t, "6.12")
@@ -81,8 +81,8 @@ func TestMemoryCgroupRefuses(t *testing.T) {
 	}
 }
 
-// A file of a few bytes that would fill a window of 128 MiB is refused where the cgroup has not as
-// much, and read in the memory that it has where the window is small.
+// A file of a few bytes that needs a window of 128 MiB is refused if the cgroup has less memory.
+// With a small window it is read in the memory that there is.
 func TestReadInCgroup(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
@@ -136,7 +136,8 @@ func packedZeros(log int) []byte {
 	return append(b, 1, 0, 0)
 }
 
-// With as few threads as it says that it takes, a capture goes on while each of its files stalls.
+// A capture with the smallest number of threads that it asks for goes on while each of its files
+// stalls.
 func TestFewThreads(t *testing.T) {
 	testnet.SkipEmulated(t)
 	testnet.RequireLiveFrames(t)

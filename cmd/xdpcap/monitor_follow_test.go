@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The events of a program that takes the place of one with the same name are counted from then on.
-// A program that was asked for by its id has no successor.
+// When a program replaces one with the same name, its events are counted from then on. A program
+// that was chosen by its id has no successor.
 func TestMonitorFollows(t *testing.T) {
 	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -102,7 +102,7 @@ func runInside(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
 	return out.String()
 }
 
-// What is wrong with --netns is said in one line, in the object of --json, too.
+// A mistake in --netns is one line, also in the object of --json.
 func TestNetnsErrors(t *testing.T) {
 	skipEmulated(t)
 	testnet.RequireRoot(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Of a packet that the program sends out of one interface, line and file say which one that is. Of
-// one that goes elsewhere, or to several, they say nothing.
+// If the program sends a packet out of one interface, line and file name that interface. If the
+// packet goes elsewhere, or to several, they say nothing.
 func TestOutlet(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

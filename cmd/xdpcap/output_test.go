@@ -17,7 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Like `xdpcap -w - | head -c 100`. What the reader did not take was not dropped by the kernel.
+// As in `xdpcap -w - | head -c 100`: packets that the reader did not take do not count as dropped
+// by the kernel.
 func TestReaderGoesAway(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -57,7 +58,7 @@ func numberBefore(t *testing.T, text, words string) uint64 {
 	return n
 }
 
-// A reader that goes away is noticed also when there are no packets.
+// A capture notices that its reader has gone away even if no packets come.
 func TestReaderGoesAwayIdle(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -88,8 +89,7 @@ func TestReaderGoesAwayIdle(t *testing.T) {
 	}
 }
 
-// Where no packet reaches the disk, the account counts all of them as lost; so it does where none
-// can be printed.
+// If no packet reaches the disk, or none can be printed, the account counts all of them as lost.
 func TestDiskFull(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -253,7 +253,7 @@ func memory(t *testing.T, p *process) int64 {
 	return n << 10
 }
 
-// A file that others remove, rename or change ends the capture with an error, whether packets come
+// If others remove, rename or change the file, the capture ends with an error, whether packets come
 // or not.
 func TestFileTampered(t *testing.T) {
 	skipEmulated(t)

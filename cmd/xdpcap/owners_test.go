@@ -18,11 +18,11 @@ import (
 // volume is a user without a name, as the owner of a container's volume has none there.
 const volume = 4_000_000
 
-// refusedAtStart stands for the user whom a capture becomes that does not begin.
+// refusedAtStart stands for the user of a capture that does not begin.
 const refusedAtStart = -1
 
-// An ownedPlace is a directory of somebody, and whom the captures become that write there: those of
-// root, of root with -Z nobody, and of root by sudo of nobody.
+// An ownedPlace is a directory with an owner, and the users that captures become when they write
+// there: captures of root, of root with -Z nobody, and of root under sudo of nobody.
 type ownedPlace struct {
 	name     string
 	uid      int
@@ -78,8 +78,8 @@ var ownedWays = []struct {
 	{name: "--ring", args: "-w DIR/out --ring 1M", signal: unix.SIGUSR2, files: []string{"out-2"}, done: []string{"out-2"}},
 }
 
-// A capture into a directory of anybody makes its second file, too, as who it says, or it is
-// refused before the first packet, by one line, and leaves no file.
+// A capture into such a directory creates its second file as the user that it announces. Or it is
+// refused before the first packet, with one line, and leaves no file.
 func TestOwners(t *testing.T) {
 	skipEmulated(t)
 	bin := directoryFor(t, 0)
@@ -152,7 +152,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// areThere tells whether there is a file for each pattern. A number after it says how many.
+// areThere says whether there is a file for each pattern. A number after a pattern says how many
+// files.
 func areThere(dir string, patterns []string) bool {
 	for i, pattern := range patterns {
 		want := 1
@@ -166,8 +167,9 @@ func areThere(dir string, patterns []string) bool {
 	return true
 }
 
-// A file that is there is emptied only if it is root's or the user's, or its directory's owner's
-// where the user may write to it; and by no link of the user, whatever else is wrong.
+// An existing file is emptied only if it belongs to root or the user, or to the owner of its
+// directory and the user may write to it. A link of the user never leads to a file, whatever else
+// is wrong.
 func TestOwnersOfFiles(t *testing.T) {
 	skipEmulated(t)
 	const old = "what was there"
@@ -272,7 +274,7 @@ func TestOwnersOfFiles(t *testing.T) {
 	}
 }
 
-// What keeps a later file from being made is found at the start, and nothing is changed.
+// A capture finds at the start that it cannot create a later file, and changes nothing.
 func TestOwnersOfLaterFiles(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -320,7 +322,7 @@ func TestOwnersOfLaterFiles(t *testing.T) {
 	}
 }
 
-// The file of --json is as it was until the capture has begun, and has one object then.
+// The file of --json stays unchanged until the capture has begun, and then has one object.
 func TestJSONBegins(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -40,7 +40,7 @@ func TestReaderEnds(t *testing.T) {
 	}
 }
 
-// That the reader of lines has ended is noticed also when there are no packets.
+// A capture notices that the reader of lines has ended even if no packets come.
 func TestReaderEndsIdle(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -88,8 +88,8 @@ func TestAfterCount(t *testing.T) {
 	}
 }
 
-// printedBy is what a capture prints on standard output and stderr of so many frames, until it ends
-// by itself.
+// printedBy returns what a capture of so many frames prints on standard output and stderr, until it
+// ends by itself.
 func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) (out, stderr string) {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "")

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// promiscuity is how many ask for promiscuous mode on a receiving interface.
+// promiscuity is the number of users of promiscuous mode on a receiving interface.
 func promiscuity(t *testing.T, pair *testnet.Pair) (n int) {
 	t.Helper()
 	inRx(t, pair, func(l netlink.Link) error { n = l.Attrs().Promisc; return nil })
@@ -89,8 +89,8 @@ func startWithout(t *testing.T, capability uintptr, ns *testnet.Namespace, args 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The thread is never unlocked, so that it ends with the goroutine. Its child inherits what
-		// it can have.
+		// The thread is never unlocked, so that it ends with the goroutine. Its child inherits its
+		// limits.
 		runtime.LockOSThread()
 		if err = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err == nil {
 			p = start(t, ns, nil, args...)

@@ -55,8 +55,8 @@ func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[c
 	return file
 }
 
-// A comment of many parts takes time and room by its length, not by the square of it: of the ways
-// to pass packets over, as many are told as honest captures have, and the number of the others.
+// A comment with many parts takes time and memory in proportion to its length, not to its square:
+// the report lists as many ways of sampling as a real capture can have, and counts the others.
 func TestReadSamplingComments(t *testing.T) {
 	const (
 		ways      = 5000
@@ -83,8 +83,8 @@ func TestReadSamplingComments(t *testing.T) {
 	}
 }
 
-// Totals are estimated by interface, verdict and flow, where packets stand for several. What has no
-// fixed rate, and what was lost, is said not to be estimated.
+// If packets stand for several, totals are estimated by interface, verdict and flow. The report
+// says that sampling without a fixed rate, and lost packets, are not in the estimate.
 func TestReadEstimates(t *testing.T) {
 	hundred := slices.Repeat([]uint32{100}, 400)
 	byVerdict := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Drop: 1}}
@@ -113,8 +113,8 @@ func TestReadEstimates(t *testing.T) {
 		}
 	}
 
-	// Of an adaptive capture, too, a verdict whose packets were all kept may have had others while
-	// not all were.
+	// In an adaptive capture, a verdict whose packets in the file were all kept may have had others
+	// while not all were kept.
 	file = writeWeights(t, capture.Options{}, 2, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
 	r = statsOf(t, file)
 	if e := r.Verdicts["drop"].Estimate; e.Packets != 3 || e.PacketsLow != 3 || e.PacketsHigh < 300 {
@@ -134,8 +134,8 @@ func TestReadEstimates(t *testing.T) {
 	}
 }
 
-// The packets whose verdict a file does not tell say nothing about how those with a verdict were
-// drawn, where each verdict has a rate of its own.
+// If each verdict has its own rate, packets without a verdict in the file say nothing about the
+// rate of those with one.
 func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	var b bytes.Buffer
 	out := capture.NewWriter(&b, capture.WriterOptions{})
@@ -159,8 +159,8 @@ func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	}
 }
 
-// checkEstimate finds an estimate that is five standard deviations away from the truth, of which
-// the bounds are two away.
+// checkEstimate fails if an estimate is five standard deviations away from the truth. The bounds
+// are two away.
 func checkEstimate(t *testing.T, what string, truth, estimate, low, high uint64) {
 	t.Helper()
 	if off := math.Abs(float64(estimate) - float64(truth)); off > 5./4*float64(high-low) {
@@ -168,7 +168,7 @@ func checkEstimate(t *testing.T, what string, truth, estimate, low, high uint64)
 	}
 }
 
-// What is estimated from a file that was sampled is what was sent: in all, and of each flow.
+// The estimates from a sampled file match what was sent, in total and for each flow.
 func TestEstimateCapture(t *testing.T) {
 	skipEmulated(t)
 	for _, args := range [][]string{
@@ -199,7 +199,7 @@ func TestEstimateCapture(t *testing.T) {
 	}
 }
 
-// writtenBy merges the files that a capture has written beside the one that was named.
+// writtenBy merges the files that a capture has written under the name of its -w.
 func writtenBy(t *testing.T, file string) string {
 	t.Helper()
 	files, err := os.ReadDir(strings.TrimSuffix(file, "/out.pcapng"))

@@ -53,8 +53,8 @@ func TestReadJSONAsLive(t *testing.T) {
 	}
 }
 
-// Of files of other programs a line has what they say: no interface of a pcap file, no numbers, and
-// of a link type that is not known the lengths alone.
+// For files of other programs a line has only what they contain: no interface for a pcap file, no
+// packet ids, and for an unknown link type only the lengths.
 func TestReadJSONOfOthers(t *testing.T) {
 	classic := tempFile(t) + ".pcap"
 	mustRead(t, "-w", classic, "-c", "1", writeSample(t, plainSource).path)

@@ -88,7 +88,7 @@ func TestReadOutputs(t *testing.T) {
 	}
 }
 
-// A later file of a series is not written over a file that is read, either.
+// A later file of a series does not overwrite a file that is being read, either.
 func TestReadSeriesOverInput(t *testing.T) {
 	skipEmulated(t)
 	t.Chdir(t.TempDir())
@@ -126,7 +126,7 @@ func TestReadIntoSFlow(t *testing.T) {
 	}
 }
 
-// Who connects to --serve of a file has all of it, however late, and the process then ends.
+// A client of read --serve gets the whole file, however late it connects. Then the process ends.
 func TestReadServes(t *testing.T) {
 	skipEmulated(t)
 	file := writeSample(t, entrySource, exitSource).path

@@ -149,8 +149,8 @@ func TestReadPrintsAsLive(t *testing.T) {
 	}
 }
 
-// What a capture prints beside its file is what read prints of the file, besides software's hash,
-// which is not in it.
+// A capture prints the same lines as read prints from its file, except for hashes by software,
+// which are not in the file.
 func TestReadLikeCapture(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -260,7 +260,7 @@ func TestReadStandardInput(t *testing.T) {
 	}
 }
 
-// A signal ends read without a word also before an input has said what it is.
+// A signal ends read silently, even before the format of an input is known.
 func TestReadNothingYet(t *testing.T) {
 	skipEmulated(t)
 	var stdout, stderr bytes.Buffer
@@ -314,7 +314,7 @@ func TestReadIntoHead(t *testing.T) {
 	}
 }
 
-// What is set for captures does not make read overwrite the file of one, nor stop early.
+// Settings for captures do not make read overwrite a capture's file, or stop early.
 func TestReadSettings(t *testing.T) {
 	file := writeSample(t, plainSource)
 	out := tempFile(t)
@@ -327,7 +327,7 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
-// A file that was cut is read to its last whole block, which is said.
+// A file that was cut off is read to its last whole block, and a message says so.
 func TestReadCutFile(t *testing.T) {
 	file := writeSample(t, plainSource)
 	data, err := os.ReadFile(file.path)
@@ -476,8 +476,8 @@ func TestReadStats(t *testing.T) {
 	}
 }
 
-// What is of a link type that xdpcap does not know is neither decoded nor filtered: that is said,
-// and an error, so that a script does not take it for packets that do not match.
+// Packets of an unknown link type are neither decoded nor filtered. That is an error, so that a
+// script does not take them for packets that do not match.
 func TestReadOtherLinkType(t *testing.T) {
 	file := linkFile(t, 105, make([]byte, 84))
 	undecoded := "xdpcap: did not decode 1 packet of link type IEEE802_11 (105)\n"

@@ -73,7 +73,7 @@ func readBytes(t *testing.T, path string) []byte {
 	return data
 }
 
-// Of one file -w copies every byte, whatever stands in it.
+// From a single file -w copies every byte, whatever its contents.
 func TestReadWriteCopies(t *testing.T) {
 	own := readBytes(t, writeSample(t, entrySource, exitSource).path)
 	little, big := oddFile(binary.LittleEndian, true), oddFile(binary.BigEndian, true)
@@ -84,7 +84,7 @@ func TestReadWriteCopies(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	// What does not match is left out, and nothing else.
+	// Only packets that do not match are left out.
 	in, out := writeBytes(t, own), tempFile(t)
 	mustRead(t, "-w", out, in, "icmp")
 	if got, want := mustRead(t, "-v", out), mustRead(t, "-v", in, "icmp"); got != want {
@@ -182,7 +182,7 @@ func TestReadWriteMergesSnapLengths(t *testing.T) {
 	}
 }
 
-// Of a big-endian section a block of an unknown type cannot be merged: that is said.
+// A block of an unknown type in a big-endian section cannot be merged: a notice says so.
 func TestReadWriteLeavesOut(t *testing.T) {
 	big, out := writeBytes(t, oddFile(binary.BigEndian, true)), tempFile(t)
 	_, stderr, status := runRead(t, nil, "-w", out, big, big)
@@ -237,7 +237,7 @@ func TestReadWriteCompresses(t *testing.T) {
 	}
 }
 
-// What is read is never written over, also through a link.
+// A file that is being read is never overwritten, not even through a link.
 func TestReadWriteOverInput(t *testing.T) {
 	file := writeSample(t, plainSource).path
 	before := readBytes(t, file)

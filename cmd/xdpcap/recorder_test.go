@@ -41,8 +41,9 @@ func waitForFile(t *testing.T, p *process, path string) (said string) {
 	return said
 }
 
-// A filter's file has exactly as many packets up to the one that matches as fit into the memory,
-// and those that came within the time after it, by both transports and at full rate.
+// After a filter has matched, the file has exactly as many packets up to the matching one as fit
+// into the memory, and those within --post after it. This holds for both transports and at full
+// rate.
 func TestRecorderAtRate(t *testing.T) {
 	skipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
@@ -83,9 +84,8 @@ func TestRecorderAtRate(t *testing.T) {
 	}
 }
 
-// Each SIGUSR2 makes a file of what has come since the one before, and none makes none. Files of a
-// recorder before are left alone. At the end what is left is written where --trigger end asks for
-// it.
+// Each SIGUSR2 makes a file of the packets since the last one; without a signal there is no file.
+// Files of an earlier recorder stay. At the end the rest is written only with --trigger end.
 func TestRecorderSIGUSR2(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -208,7 +208,7 @@ func TestRecorderTriggers(t *testing.T) {
 	})
 }
 
-// What makes no sense together is refused in one line.
+// Flags that make no sense together are refused in one line.
 func TestRecorderMistakes(t *testing.T) {
 	skipEmulated(t)
 	for _, test := range []struct{ args, want string }{

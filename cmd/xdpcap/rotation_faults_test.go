@@ -46,8 +46,8 @@ func TestRotationLocks(t *testing.T) {
 	}
 }
 
-// A ring that begins again goes on with what its earlier run has left, of which it removes the
-// oldest alone. Files with other names stay.
+// A ring that begins again goes on with the files that its earlier run has left, and removes only
+// the oldest of them. Files with other names stay.
 func TestRingBeginsAgain(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -101,7 +101,7 @@ func TestRingBeginsAgain(t *testing.T) {
 					}
 					highest = slices.Max(now)
 				}
-				// Each run takes the place of one file, and that is the oldest.
+				// Each run replaces one file: the oldest.
 				kept := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return !hasPackets(t, filepath.Join(dir, name)) })
 				if len(now) > most || bytes > test.bytes || len(kept) == 0 || !slices.Equal(kept, before[len(before)-len(kept):]) ||
 					test.bytes == 1e6 && len(kept) < len(before)-1 {
@@ -122,8 +122,8 @@ func hasPackets(t *testing.T, path string) bool {
 	return len(readSeriesFile(t, path).numbers) > 0
 }
 
-// With --no-overwrite a file that is there is left alone: the capture does not begin or, where it
-// is a later one of a series, ends.
+// With --no-overwrite an existing file stays unchanged: the capture does not begin or, if it is a
+// later file of a series, ends.
 func TestNoOverwrite(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -138,7 +138,7 @@ func TestNoOverwrite(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s; the file has %q", flags, status, stderr, is)
 		}
 	}
-	// What is no regular file is not written over.
+	// A file that is not regular is not overwritten.
 	account(t, listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-overwrite", "--json").interrupt())
 
 	next := filepath.Join(filepath.Dir(file), "next")

@@ -374,8 +374,8 @@ func bySecondAndSize(digits int) func(*testing.T, []seriesFile) {
 	}
 }
 
-// Without any packets, files begin within a second of their time, and -W ends the capture with
-// status 0 when so many are there.
+// Even without packets, files begin within a second of their time, and -W ends the capture with
+// status 0 after that many files.
 func TestRotationIdle(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -400,7 +400,8 @@ func TestRotationIdle(t *testing.T) {
 	account(t, stderr)
 }
 
-// A command gets the name of each finished file, and whatever it does keeps nobody waiting.
+// A command gets the name of each finished file, and the capture does not wait for it, whatever it
+// does.
 func TestPostrotateCommand(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -435,7 +436,8 @@ func TestPostrotateCommand(t *testing.T) {
 	}
 }
 
-// A disk that has less free than is to be left free is refused before anything is attached.
+// If the disk has less free space than --min-free, the capture is refused before anything is
+// attached.
 func TestMinFreeTooLarge(t *testing.T) {
 	skipEmulated(t)
 	for _, flags := range []string{"", "-C 1 -W 5", "-b files:5 -b packets:9"} {
@@ -447,8 +449,8 @@ func TestMinFreeTooLarge(t *testing.T) {
 	}
 }
 
-// A disk that is full ends the capture with whole files. --min-free ends it before, and in a ring
-// lets it go on without the oldest files.
+// A full disk ends the capture with whole files. --min-free ends it before that, or in a ring
+// removes the oldest files and goes on.
 func TestRotationDiskFull(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -601,7 +603,8 @@ func TestRotationFlat(t *testing.T) {
 	g := testnet.MustGenerator(t, pair)
 	var descriptors, threads [2]int
 	var used [2]int64
-	// 400 files, in which memory grows to what it takes on a busy machine, and 400 more.
+	// During the first 400 files memory grows to what a busy machine needs. After 400 more it has
+	// not grown.
 	for i := range 2 {
 		if _, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 8000, Rate: 10_000}); err != nil {
 			t.Fatal(err)
@@ -625,5 +628,5 @@ func TestRotationFlat(t *testing.T) {
 	checkSeries(t, files, files[0].numbers[0], s)
 }
 
-// maxUnfinishedFiles may be open at one time more than at another.
+// maxUnfinishedFiles is by how many the number of open files may vary.
 const maxUnfinishedFiles = 9

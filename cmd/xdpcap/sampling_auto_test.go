@@ -31,7 +31,7 @@ func countsOf(t *testing.T, p *process, seen uint64) (s summary) {
 	return s
 }
 
-// weightsIn are the weights of the packets in a file, in their order, as read tells them.
+// weightsIn are the weights of the packets in a file, in their order, as read prints them.
 func weightsIn(t *testing.T, file string) (weights []uint32) {
 	t.Helper()
 	for line := range strings.Lines(mustRead(t, "--json", file)) {
@@ -44,9 +44,9 @@ func weightsIn(t *testing.T, file string) (weights []uint32) {
 	return weights
 }
 
-// While an output takes fewer packets than come, an adaptive capture keeps some of them, and loses
-// hardly any once its rate has followed. When fewer come, it keeps every packet again. The weights
-// say for how many each packet stands.
+// While more packets come than an output takes, an adaptive capture keeps some of them, and loses
+// hardly any once its rate has adapted. When fewer come, it keeps every packet again. The weights
+// say how many packets each one stands for.
 func TestSampleAuto(t *testing.T) {
 	skipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
@@ -103,8 +103,8 @@ func TestSampleAuto(t *testing.T) {
 	}
 }
 
-// --max-rate is what an adaptive capture aims at, and what it keeps has weights: in its file, and
-// as the rates of its sFlow samples.
+// An adaptive capture aims at --max-rate. Its packets have weights, in its file and as the rates of
+// its sFlow samples.
 func TestSampleAutoMaxRate(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

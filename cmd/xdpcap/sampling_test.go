@@ -84,7 +84,7 @@ func TestMaxRate(t *testing.T) {
 	}
 }
 
-// An indexedRecord is a packet and its place in the file.
+// An indexedRecord is a packet and its position in the file.
 type indexedRecord struct {
 	record
 	index int

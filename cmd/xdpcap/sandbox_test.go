@@ -127,7 +127,7 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// A capture of what is sent gives up everything, too, as another user as well, except what it takes
+// A capture of sent packets also gives up everything, even as another user, except the capability
 // to remove a filter of clsact. Nothing stays attached.
 func TestUnprivilegedEgress(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -186,7 +186,7 @@ func TestUnprivilegedRotation(t *testing.T) {
 	}
 }
 
-// Captures go on without perf events where nobody has insisted on them, and say so.
+// Captures go on without perf events, unless --transport perf was given, and say so.
 func TestPerfRefused(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -287,7 +287,7 @@ func TestBecomeUser(t *testing.T) {
 	})
 }
 
-// What cannot be done is one line, before anything is attached.
+// If something is impossible, one line says so before anything is attached.
 func TestSandboxRefusals(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -340,8 +340,8 @@ func checkKeeps(t *testing.T, p *process, capabilities ...int) {
 	}
 }
 
-// Counters keep what they need to go on with another program, and nothing where a program of their
-// own counts, or all events are counted.
+// Counters keep the capabilities to go on with another program. They keep none if a program of
+// their own counts, or if all events are counted.
 func TestCountersKeep(t *testing.T) {
 	skipEmulated(t)
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
@@ -376,7 +376,7 @@ func TestCountersKeep(t *testing.T) {
 	p.interrupt()
 }
 
-// Counters of what is sent keep what it takes to remove a filter of clsact, where there is one.
+// Counters of sent packets keep the capability to remove a filter of clsact, if there is one.
 func TestCountersKeepEgress(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "count", "-Q", "out", "-i", pair.RxName)
@@ -391,7 +391,7 @@ func TestCountersKeepEgress(t *testing.T) {
 	}
 }
 
-// Counters that trace keep what it takes to find and trace the next program, also where they count
+// Counters that trace keep the capabilities to find and trace the next program, even if they count
 // on other interfaces with a program of their own.
 func TestCountersKeepTracing(t *testing.T) {
 	testnet.RequireFentry(t)

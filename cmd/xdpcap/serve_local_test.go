@@ -11,7 +11,7 @@ import (
 )
 
 // --serve unix:PATH makes a socket for its owner, under the sandbox, too, and removes it at the
-// end. A leftover gives way, and nothing else.
+// end. It replaces a leftover socket, and nothing else.
 func TestServeLocal(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -69,7 +69,7 @@ func abandon(t *testing.T, path string) {
 	l.Close()
 }
 
-// The socket belongs to whom the capture becomes.
+// The socket belongs to the user that the capture becomes.
 func TestServeLocalUser(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -84,7 +84,7 @@ func TestServeLocalUser(t *testing.T) {
 	}
 }
 
-// What an address means is said, and that anybody may connect to one.
+// Messages say what an address means, and that anybody may connect to it.
 func TestServeAddresses(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

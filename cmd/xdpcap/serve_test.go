@@ -48,7 +48,8 @@ func served(t *testing.T, p *process) string {
 	return m[1]
 }
 
-// While a capture runs, tshark and read get what it writes to its file, from when they come.
+// While a capture runs, tshark and read get the packets that it writes to its file, from the moment
+// they connect.
 func TestServe(t *testing.T) {
 	skipEmulated(t)
 	testnet.Require(t, "tshark")
@@ -136,7 +137,7 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// What -w tcp:// sends is what the capture has, with its statistics at the end.
+// -w tcp:// sends the packets of the capture, with its statistics at the end.
 func TestSend(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -110,7 +110,7 @@ func TestSetcap(t *testing.T) {
 	}
 }
 
-// A group that does not exist is said before anything has capabilities.
+// If the group does not exist, an error says so before any file has capabilities.
 func TestSetcapGroup(t *testing.T) {
 	skipEmulated(t)
 	needBinary(t)

@@ -62,7 +62,7 @@ func asSomebody(t *testing.T, path string, env []string, args ...string) (string
 	return out.String(), err
 }
 
-// A binary with capabilities obeys nothing that is in the environment of a caller who has none.
+// A binary with capabilities ignores the environment of a caller who has none.
 func TestSettingsOfCapableBinary(t *testing.T) {
 	skipEmulated(t)
 	testnet.RequireRoot(t)
@@ -82,7 +82,7 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 	}
 }
 
-// Who has no rights but those of the binary looks at packets, and changes nothing.
+// A user whose only rights are those of the binary can look at packets, and change nothing.
 func TestCapableBinaryRefuses(t *testing.T) {
 	skipEmulated(t)
 	testnet.RequireRoot(t)

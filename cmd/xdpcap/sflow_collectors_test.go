@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Other programs read of flow samples, counters and discarded packets what was sent: goflow2 and
-// sfacctd as they receive it, tshark what a collector of this test has received.
+// Other programs decode flow samples, counters and discarded packets as they were sent: goflow2 and
+// sfacctd receive them, and tshark reads what a collector of this test has received.
 func TestSFlowCollectors(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

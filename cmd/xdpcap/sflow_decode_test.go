@@ -98,8 +98,8 @@ func samplesOf(all []sflowDatagram, kind uint32) (samples []sflowSample) {
 	return samples
 }
 
-// An sflowDatagram is what a test wants to know of a datagram. It is decoded by the specification,
-// without the package that has made it.
+// An sflowDatagram has the fields of a datagram that tests check. It is decoded by the
+// specification, without the package that has made it.
 type sflowDatagram struct {
 	agent                      netip.Addr
 	subAgent, sequence, length uint32

@@ -118,8 +118,9 @@ func interfaceIndex(t *testing.T, pair *testnet.Pair) (index uint32) {
 	return index
 }
 
-// What a program drops or aborts is notified, with the program and the verdict, and the flow sample
-// says so. Where entries are captured, too, flow samples are made of them.
+// A packet that a program drops or aborts is sent as a notification, with the program and the
+// verdict, and the flow sample says so. If entries are captured as well, flow samples are made of
+// those.
 func TestSFlowDiscards(t *testing.T) {
 	testnet.RequireFentry(t)
 	for _, hooks := range []string{"exit", "entry,exit"} {
@@ -233,8 +234,8 @@ func TestSFlowPath(t *testing.T) {
 	}
 }
 
-// What collectors compute is true: the sum of the rates is the number of packets, also where some
-// samples are lost, and of one flow in ten as near as so many samples can tell.
+// Collectors compute the right numbers: the sum of the rates is the number of packets, even if some
+// samples are lost. For one flow in ten it is as exact as that many samples allow.
 func TestSFlowEstimate(t *testing.T) {
 	skipEmulated(t)
 	for _, overload := range []bool{false, true} {

@@ -46,7 +46,7 @@ func unreadable(t *testing.T, pair *testnet.Pair, args string) *process {
 	return p
 }
 
-// Where nobody reads stderr, a capture captures, finishes its file and ends.
+// If nobody reads stderr, a capture still captures, finishes its file and ends.
 func TestUnreadStderr(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

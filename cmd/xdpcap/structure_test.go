@@ -97,7 +97,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// No package has more than 40 files. One is on its way there, and hardly grows.
+// No package has more than 40 files. One still has more, and must hardly grow.
 func TestPackageSizes(t *testing.T) {
 	testnet.SkipEmulated(t)
 	most := map[string]int{"capture": 75}
@@ -108,8 +108,8 @@ func TestPackageSizes(t *testing.T) {
 	}
 }
 
-// No file has more than 350 lines. Some are on their way there, and have 400 at most: a file that
-// is short enough by now leaves the list, which gets no new ones.
+// No file has more than 350 lines. Some still have up to 400: a file that has become short enough
+// leaves the list, and the list gets no new files.
 func TestPackageSizesInLines(t *testing.T) {
 	testnet.SkipEmulated(t)
 	const most = 350

@@ -40,7 +40,7 @@ func TestJSONOnStderr(t *testing.T) {
 	}
 }
 
-// The object says why a capture did not begin, also in a file.
+// The object of --json says why a capture did not begin, on stderr and in a file.
 func TestJSONFailedStart(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -73,7 +73,7 @@ func TestJSONFailedStart(t *testing.T) {
 	}
 }
 
-// A descriptor is written to as it stands, and must be one that the process was given.
+// --json writes to a descriptor directly. It must be one that the process was given.
 func TestJSONDescriptor(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -102,7 +102,7 @@ func TestJSONDescriptor(t *testing.T) {
 	}
 }
 
-// What --json cannot mean is one clear line.
+// An impossible value of --json is one clear line.
 func TestJSONMistakes(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

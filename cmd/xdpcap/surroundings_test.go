@@ -19,7 +19,7 @@ import (
 // inSurroundings is set where the test binary has to enter surroundings before it becomes xdpcap.
 const inSurroundings = "XDPCAP_TEST_SURROUNDINGS"
 
-// surroundings are what a process of xdpcap finds that is unlike what the tests find themselves.
+// surroundings are what a process of xdpcap finds different from the tests themselves.
 type surroundings struct {
 	// Ahead is by how many seconds the monotonic clock of its time namespace is ahead; 0 = no
 	// namespace of its own.

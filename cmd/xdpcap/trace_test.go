@@ -102,8 +102,8 @@ func sendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	return frames
 }
 
-// Entry shows the original packet and exit the result with its verdict, and both have the same
-// packet id. The target works as it does without a capture.
+// The entry shows the original packet, and the exit the result with its verdict, and both have the
+// same packet id. The target works as it does without a capture.
 func TestEntryAndExit(t *testing.T) {
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) { testEntryAndExit(t, transport) })
@@ -268,8 +268,8 @@ func mixedFlow(passed, dropped int) (frames [][]byte) {
 	return frames
 }
 
-// Where only exits are recorded, sampling decides about packets that have a wanted verdict: the
-// others do not use up what it keeps.
+// If only exits are recorded, sampling chooses among packets with a wanted verdict: other packets
+// do not count for it.
 func TestVerdictThenSampling(t *testing.T) {
 	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
@@ -278,8 +278,8 @@ func TestVerdictThenSampling(t *testing.T) {
 	checkVerdictThenSampling(t, pair, "-i", pair.RxName)
 }
 
-// checkVerdictThenSampling captures what a target drops, of packets that it passes for the most
-// part. where are the flags that name the target.
+// checkVerdictThenSampling captures the packets that a target drops, while it passes most of them.
+// where are the flags that name the target.
 func checkVerdictThenSampling(t *testing.T, pair *testnet.Pair, where ...string) {
 	t.Helper()
 	const passed, dropped = 20, 5

@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Whatever the transport is called, the messages, the object of --json and the file say which one
-// it was, and packets come.
+// For every value of --transport, packets come, and the messages, the object of --json and the file
+// say which transport was used.
 func TestTransportFlag(t *testing.T) {
 	skipEmulated(t)
 	for flag, want := range map[string]string{"perf": "perf", "ring": "ring", "auto": "ring"} {

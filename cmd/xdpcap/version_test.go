@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Where there is no tag, the version is the newest one with a number in CHANGELOG.md: also while
-// the changes after it stand under a heading without one.
+// Without a tag, the version is the newest one with a number in CHANGELOG.md, even if newer changes
+// have a heading without a number.
 func TestVersionOfChanges(t *testing.T) {
 	skipEmulated(t)
 	script, err := os.ReadFile("../../packaging/version.sh")
