@@ -15,7 +15,7 @@ export SOURCE_DATE_EPOCH := $(shell date -u +%s -d "$$(sed -n 's/^## [0-9.]* (\(
 stage: build
 	@packaging/stage.sh $(STAGE) $(BIN)
 
-install: stage ## install to PREFIX, /usr/local unless told; SETCAP=GROUP lets this group capture without root
+install: stage ## install to PREFIX (default /usr/local); SETCAP=GROUP lets this group capture without root
 	@$(SUDO) mkdir -p $(DESTDIR)/
 	tar -C $(STAGE) -c --owner=0 --group=0 . | $(SUDO) tar -C $(DESTDIR)/ -x --no-overwrite-dir --keep-directory-symlink
 ifneq ($(SETCAP),)

@@ -72,22 +72,22 @@ card, and some take the link down for a second. --xdp-mode generic attaches noth
 const captureBrief = `xdpcap captures packets at the XDP hook: as they come from the network driver,
 before the kernel's stack, its firewall and tcpdump see them.
 
-  xdpcap interfaces                    which interfaces there are
-  xdpcap probe -i eth0                 what can be done on one
+  xdpcap interfaces                    list the interfaces
+  xdpcap probe -i eth0                 what is possible on this one
   xdpcap -i eth0 'tcp port 443'        print what matches, a line each
   xdpcap -i eth0 -w out.pcapng         into a file for Wireshark; Ctrl-C ends it
   xdpcap -i eth0 --verdict drop        what the XDP program there drops
   xdpcap count -i eth0 --flows 10      who sends most
   xdpcap read out.pcapng               print a file
 
-  -Q in|out|inout                      what it receives (default), sends, both
+  -Q in|out|inout                      received packets (default), sent, or both
   -c N, --duration 10s                 end after N packets, or a time
-  -s 128, --sample 1000                the first bytes of each; one of so many
-  -w FILE.pcapng|pcap|json[.gz|.zst]   the format is that of the name
+  -s 128, --sample 1000                the first 128 bytes; one packet of 1000
+  -w FILE.pcapng|pcap|json[.gz|.zst]   write a file in the format of its name
   -v -e -x -X -A -t                    how lines look, as in tcpdump
 
-Many drivers of cards reset their queues when a program is attached: with
---xdp-mode generic none does.
+Many drivers reset the card's queues when an XDP program is attached:
+--xdp-mode generic attaches nothing in the driver.
 
 Commands: bench config count interfaces latency man monitor probe read stats
 xdpcap --help has all flags, xdpcap count -h those of count. Also: help filter.

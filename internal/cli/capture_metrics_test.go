@@ -16,8 +16,8 @@ var twoSources = []capture.Source{
 	{Name: "rx1", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "firewall"}},
 }
 
-// Each source has its own numbers, under its own labels; a capture without a file has no size of
-// one.
+// Each source has its own numbers, under its own labels. A capture without a file has no size of a
+// file.
 func TestCaptureMetrics(t *testing.T) {
 	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
 	began := time.Unix(1700000000, 500_000_000)

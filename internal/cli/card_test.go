@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Without an interface there is nobody to ask for types.
+// Without an interface there is no card to ask for its types.
 func TestListStampTypesOfNone(t *testing.T) {
 	if err := printStampTypes(io.Discard, nil); err == nil {
 		t.Error("no interface is no error")

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Each -w has its own format, and the flags about files mean the one that has a name.
+// Each -w has its own format, and the flags about files apply to the one with a file name.
 func TestTargets(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
@@ -53,7 +53,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// A name that ends in what no format is called is refused, unless --format says what is meant.
+// A file name with a suffix that no format has is refused, unless --format is given.
 func TestSuffixes(t *testing.T) {
 	testnet.SkipEmulated(t)
 	dir := t.TempDir()

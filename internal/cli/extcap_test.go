@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// To wait for Wireshark's end of the fifo ends with the capture, and makes no file.
+// The wait for Wireshark to open the fifo ends with the capture, and creates no file.
 func TestExtcapNoReader(t *testing.T) {
 	testnet.SkipEmulated(t)
 	ctx, cancel := context.WithCancel(t.Context())

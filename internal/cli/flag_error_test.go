@@ -67,7 +67,7 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
-// A flag may be abbreviated as long as no other one begins like that, before and after words.
+// A flag may be abbreviated if no other flag begins like that, before and after words.
 func TestAbbreviatedFlags(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct{ args, want string }{

@@ -52,8 +52,8 @@ func TestHelpFilter(t *testing.T) {
 	}
 }
 
-// The capture's help also says what is about all commands, and a topic that there is not is an
-// error which says what was meant.
+// The capture's help has the notes about all commands. An unknown topic is an error, which names
+// the one that was probably meant.
 func TestHelp(t *testing.T) {
 	testnet.SkipEmulated(t)
 	text := helpOf(t, "--help")
@@ -82,8 +82,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// -h is a screen of a terminal as it has always been, and names only flags and commands that there
-// are. --help is longer.
+// -h fits a screen of 80 columns and 24 lines, and names only existing flags and commands. --help
+// is longer.
 func TestHelpBrief(t *testing.T) {
 	testnet.SkipEmulated(t)
 	root := NewRoot()

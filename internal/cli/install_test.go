@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// The example of the service's settings says what the flags of the capture understand.
+// The flags of the capture accept the values in the example of the service's settings.
 func TestExampleSettings(t *testing.T) {
 	text := testdoc.Read(t, "packaging/xdpcap.conf.example")
 	file := filepath.Join(t.TempDir(), "eth0.conf")

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Without --listen a command still wants to know the interface, and so do flags that are not for
-// all.
+// Without --listen a command needs -i, and so do flags that cannot apply to all interfaces.
 func TestAllInterfacesRefused(t *testing.T) {
 	const noInterface = "which interface? -i NAME; xdpcap interfaces lists them"
 	for args, want := range map[string]string{

@@ -28,7 +28,7 @@ func typesOf[S any](m metrics.Set[S], types map[string]string) {
 	}
 }
 
-// allMetrics are the names and types of what all commands export.
+// allMetrics are the names and types of the metrics of all commands.
 func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)

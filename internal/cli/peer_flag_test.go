@@ -47,7 +47,7 @@ func TestPeersFlagsAreKnown(t *testing.T) {
 	}
 }
 
-// tryLine returns what a capture by this command line finds wrong before it touches anything.
+// tryLine returns the error that a capture with this command line finds before it touches anything.
 func tryLine(args ...string) error {
 	var o captureOptions
 	cmd := newCapture(&o)
@@ -132,7 +132,7 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// What a flag of another tool takes besides what changes nothing is refused.
+// A flag of another tool refuses all values except those that change nothing here.
 func TestPeerFlagValues(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct{ args, want string }{
@@ -155,7 +155,7 @@ func TestPeerFlagValues(t *testing.T) {
 	}
 }
 
-// The command lines that are commonest with tcpdump work, or say in one line what to do.
+// The most common command lines of tcpdump work, or print in one line what to do.
 func TestTcpdumpLines(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {

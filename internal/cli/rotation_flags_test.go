@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// rotationOf returns what a command line asks for.
+// rotationOf returns the rotation that a command line asks for.
 func rotationOf(t *testing.T, text string) (*captureOptions, error) {
 	t.Helper()
 	var o captureOptions
@@ -28,7 +28,7 @@ func rotationOf(t *testing.T, text string) (*captureOptions, error) {
 	return &o, cmd.Execute()
 }
 
-// The names are tcpdump's: it was asked for those of each of these lines. With -b they are
+// The names are those that tcpdump itself gives for each of these lines. With -b they are
 // dumpcap's.
 func TestRotationNames(t *testing.T) {
 	testnet.SkipEmulated(t)
@@ -110,7 +110,7 @@ func TestRotationLimits(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused in one line that says what does.
+// Flags that make no sense are refused in one line, which says what to do.
 func TestRotationRefused(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
@@ -159,8 +159,8 @@ func TestRotationRefused(t *testing.T) {
 	}
 }
 
-// A file that is called as if it was the last one of all there can be is none of the ring's, and
-// neither the ring's numbers nor those of a recorder go on after it.
+// A file with the largest possible number does not belong to the ring. Neither the ring's numbers
+// nor those of a recorder go on after it.
 func TestAdoptLargestNumber(t *testing.T) {
 	testnet.SkipEmulated(t)
 	t.Chdir(t.TempDir())

@@ -37,8 +37,8 @@ func setSettings(t *testing.T, machine, user string) settings.Files {
 	return settings.Files{Machine: filepath.Join(dir, "xdpcap.conf")}
 }
 
-// The command line counts more than the environment, that more than the user's file, and that more
-// than the machine's.
+// The command line overrides the environment, which overrides the user's file, which overrides the
+// machine's.
 func TestSettings(t *testing.T) {
 	testnet.SkipEmulated(t)
 	const machine = "# of this machine\n\ninterface = eth0\ninterface=eth1\nsnapshot-length = 64\nper-cpu = true\n"
@@ -65,7 +65,7 @@ func TestSettings(t *testing.T) {
 			map[string]string{"error": "/config:2: -c five: must be 0 or a positive whole number (in xdpcap)"}},
 		{"bad variable", "", "", map[string]string{"XDPCAP_COUNT": "five"}, "stats",
 			map[string]string{"error": "XDPCAP_COUNT: -c five: must be 0 or a positive whole number (in xdpcap stats)"}},
-		// A value is for the commands whose flag takes it.
+		// A value applies to the commands whose flag takes it.
 		{"a rate of the capture", "sample = auto\n", "", nil, "", map[string]string{"sample": "auto"}},
 		{"several interfaces, in probe", machine, "", nil, "probe", map[string]string{"interface": ""}},
 		{"several programs, in stats", "program = a,b\n", "", nil, "stats", map[string]string{"program": ""}},
@@ -124,7 +124,7 @@ func TestSettings(t *testing.T) {
 // errDone ends a command before it runs.
 var errDone = errors.New("done")
 
-// config says what is set and from where, and finds what cannot be set.
+// config prints the settings with their origins, and finds those that are impossible.
 func TestConfig(t *testing.T) {
 	testnet.SkipEmulated(t)
 	run := func(files settings.Files) (string, error) {

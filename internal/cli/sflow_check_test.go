@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The flags about sFlow, and what they cannot mean.
+// The flags about sFlow, and their impossible values.
 func TestSFlowFlags(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct{ line, want string }{

@@ -49,7 +49,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// One packet is no packets, as tcpdump has it, and an interface without a driver is named alone.
+// One packet is "1 packet", as in tcpdump, and a message names an interface without a driver by its
+// name alone.
 func TestCountsOfOne(t *testing.T) {
 	var out bytes.Buffer
 	writeCounts(&out, capture.Account{Seen: 1, Captured: 1})

@@ -37,7 +37,7 @@ func TestBenchProgramTable(t *testing.T) {
 	goldenBench(t, "bench-program", newProgramReport(b, &meter.BenchPackets{Cut: 3, Short: 1, Long: 1, More: true}, 1))
 }
 
-// Flags that are missing or wrong are one clear line.
+// A missing or wrong flag is one clear line.
 func TestBenchFlags(t *testing.T) {
 	testnet.SkipEmulated(t)
 	missing := filepath.Join(t.TempDir(), "out.pcapng")

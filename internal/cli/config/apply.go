@@ -35,8 +35,8 @@ func settable(f *pflag.Flag) bool {
 	return f != nil && f.Annotations[frame.GroupKey] != nil && f.Annotations[frame.TypedKey] == nil
 }
 
-// Apply sets the flags of a command that its command line has not, nor anything that takes
-// their place. hears tells for which flags the command takes settings.
+// Apply sets the flags of a command that its command line has not, nor anything that takes their
+// place. hears says for which flags the command takes settings.
 func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
 	all, notices, err := s.Files.Read(Settable(cmd.Root()))
 	if err != nil {
@@ -93,7 +93,7 @@ func byFlag(all []settings.Setting) (flags []flagSettings) {
 	return flags
 }
 
-// A fit tells which commands take the values that are set for a flag. Several commands may have a
+// A fit says which commands take the values that are set for a flag. Several commands may have a
 // flag of one name that takes different things: --count takes nothing in a capture, and a number in
 // the counters. A setting is for those commands that take all of its values.
 type fit struct {

@@ -1,5 +1,5 @@
-// Package config is the command config, and what it tells of: settings of flags in files and in the
-// environment.
+// Package config is the command config, and the settings that it prints: of flags in files and in
+// the environment.
 package config
 
 import (

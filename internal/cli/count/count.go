@@ -88,7 +88,7 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 
 func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Sizes, "sizes", false, "also count packets by size")
-	f.IntVar(&o.Flows, "flows", 0, "show the `N` flows with most bytes, too, by verdict where a program is traced")
+	f.IntVar(&o.Flows, "flows", 0, "also show the `N` flows with most bytes; by verdict if a program is traced")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
 	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
 }

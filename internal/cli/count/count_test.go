@@ -65,7 +65,7 @@ func widestProtocols() meter.ProtocolCounts {
 }
 
 func TestCountTables(t *testing.T) {
-	// A flow that had to make room and came back.
+	// This flow had to make room, and came back.
 	before, now := protocolCounts(10), protocolCounts(30)
 	gone := meter.Tally{Packets: 100, Bytes: 1e9}
 	addEntry := func(c meter.ProtocolCounts, e meter.FlowEntry) {

@@ -1,5 +1,5 @@
-// Package counters is what the commands have in common that count in the kernel: it opens counters,
-// reads them in intervals, prints and exports them, and follows what they count.
+// Package counters is the common part of all commands that count in the kernel: it opens counters,
+// reads them in intervals, prints and exports them, and follows the counted programs.
 package counters
 
 import (

@@ -31,8 +31,8 @@ type refusedInterface struct {
 	why   string
 }
 
-// refusedFor is the time after which such an interface is tried again, unless its state changes
-// before.
+// refusedFor is the time after which such an interface is tried again. It is tried earlier if its
+// state changes.
 const refusedFor = time.Minute
 
 func newDiscovery[S any](registry *prometheus.Registry, open ...Opener[S]) *discovery[S] {

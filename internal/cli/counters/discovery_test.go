@@ -18,8 +18,8 @@ func ethernet(index int, name string) xdp.Interface {
 	return xdp.Interface{Index: index, Name: name, Type: "ether", Up: true}
 }
 
-// Interfaces are taken as they come and dropped as they go, what cannot be counted is said once and
-// tried again after a minute, and what ends begins again.
+// Interfaces are counted from when they come until they go. One that cannot be counted is reported
+// once and tried again after a minute, and counting that ends begins again.
 func TestDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ifis []xdp.Interface

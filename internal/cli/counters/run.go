@@ -90,9 +90,9 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 	return r.close()
 }
 
-// look says whether anything is still counted. The end on one interface does not end the others; it
-// prints it at once. A command that exports its counters waits where a program is missing, because
-// a program may be away for a while when it is deployed.
+// look says whether anything is still counted. If one interface ends, it prints that at once, and
+// the others go on. A command that exports its counters waits where a program is missing, because a
+// program may be away for a while when it is deployed.
 func (r *counterRun[S]) look() (counting bool) {
 	if r.discovery != nil {
 		r.discovery.look(r)

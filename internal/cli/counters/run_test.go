@@ -94,7 +94,7 @@ func runFake(ctx context.Context, o Options, m *fakeMeter, scr *frame.Screen) (s
 	return out.String(), err
 }
 
-// Each block has the difference between two snapshots, and the totals are over the whole run.
+// Each block has the difference between two snapshots, and the totals are those of the whole run.
 func TestCountersBlocks(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC // the clock of synctest begins at midnight UTC
@@ -146,8 +146,8 @@ func TestCountersError(t *testing.T) {
 	})
 }
 
-// However long the interval is, the end of what is counted is noticed, and what was counted until
-// then is printed.
+// A run notices that the counted program has gone, however long the interval is, and prints the
+// counts until then.
 func TestCountersEnd(t *testing.T) {
 	gone := errors.New("rx0 is gone")
 	for _, asJSON := range []bool{false, true} {
@@ -171,8 +171,8 @@ func TestCountersEnd(t *testing.T) {
 	}
 }
 
-// What ends on one of several interfaces is said at once and again at the end, and does not end the
-// others.
+// If counting ends on one of several interfaces, a message says so at once and again at the end,
+// and the others go on.
 func TestCountersOneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var messages, out bytes.Buffer
@@ -201,8 +201,8 @@ func TestCountersOneEnds(t *testing.T) {
 	})
 }
 
-// Where no program runs any more, a command that exports its counters says so once and waits. Any
-// other ends.
+// If no program runs any more, a command that exports its counters says so once and waits. Any
+// other command ends.
 func TestCountersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
@@ -275,7 +275,7 @@ func TestCountersBackground(t *testing.T) {
 	}
 }
 
-// What is said is shown with the tables that hide it, too.
+// Messages are shown again with the tables, which would hide them.
 func TestCountersNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var messages, out bytes.Buffer
@@ -299,8 +299,8 @@ func TestCountersNotes(t *testing.T) {
 	})
 }
 
-// --duration ends a run after whole intervals, and -q leaves the totals alone. Both print
-// everything that was counted.
+// --duration ends a run after whole intervals, and -q prints only the totals. Both print everything
+// that was counted.
 func TestCountersDuration(t *testing.T) {
 	for _, test := range []struct {
 		o      Options

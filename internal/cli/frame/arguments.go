@@ -57,7 +57,7 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	return fmt.Errorf("%q is neither a command nor a filter: did you mean xdpcap %s?", args[0], meant)
 }
 
-// UnknownCommand is the error of a command about others, for a word that is none of them.
+// UnknownCommand is the error of help and man for a word that is no command.
 func UnknownCommand(cmd *cobra.Command, word string) error {
 	if meant := MeantBy(cmd.Root(), word); meant != "" {
 		return fmt.Errorf("there is no command %q: did you mean %s %s?", word, cmd.CommandPath(), meant)

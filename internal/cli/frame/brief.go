@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What -h prints fits a terminal as it has always been.
+// The output of -h fits a terminal of 80 columns and 24 lines.
 const (
 	briefColumns = 80
 	briefLines   = 24
 )
 
-// BriefKey is the annotation of a command with what -h prints of it. Of a command without it, that
-// is made of its examples and the names of its flags.
+// BriefKey is the annotation with the text that -h prints for a command. For a command without it,
+// -h prints its examples and the names of its flags.
 const BriefKey = "brief"
 
 // SetHelp lets -h print one screen, and --help everything, for a command and those below it.
@@ -28,7 +28,7 @@ func SetHelp(root *cobra.Command) {
 			return
 		}
 		if help := cmd.Flags().Lookup("help"); help != nil {
-			help.Usage = "print the help: -h one screen of it, --help all"
+			help.Usage = "print the help: -h prints one screen, --help all of it"
 		}
 		whole(cmd, args)
 	})
@@ -51,8 +51,8 @@ func brief(cmd *cobra.Command) string {
 	return begin + examples(cmd.Example, room) + end.String()
 }
 
-// examples are as many commands of a command's examples as have room in so many lines, without
-// what explains a long one in a line of its own.
+// examples are the first of a command's examples, as many as fit into room lines. Lines that only
+// explain the line before are omitted.
 func examples(all string, room int) string {
 	var text strings.Builder
 	for line := range strings.Lines(all) {

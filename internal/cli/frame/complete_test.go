@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A list is completed behind its last comma, and what stands before that is kept.
+// A list is completed after its last comma; everything before it is kept.
 func TestCompleteList(t *testing.T) {
 	for typed, want := range map[string][]string{
 		"":           {"aborted", "drop", "pass", "tx", "redirect"},

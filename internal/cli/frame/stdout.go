@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// IsStdout tells whether -w names standard output.
+// IsStdout says whether -w names standard output.
 func IsStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 
 // IsStdoutClosed says whether standard output was closed when the process was started. Then Go's
@@ -44,7 +44,7 @@ func CheckPrints() error {
 	return nil
 }
 
-// StderrFile is the file by which a flag names standard error.
+// StderrFile is the name of standard error as the value of a flag.
 const StderrFile = "/dev/stderr"
 
 // StdoutName is how messages call standard output.

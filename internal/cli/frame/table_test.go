@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Whatever the widths are, there is something to print.
+// With any widths there is something to print.
 func TestWidths(t *testing.T) {
 	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
 		for _, s := range []string{"", "a", "ab", "abcdef"} {

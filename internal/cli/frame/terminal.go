@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// A Terminal is one that this process may draw on as long as its job is in the foreground.
+// A Terminal is a terminal on which this process may draw as long as its job is in the foreground.
 type Terminal struct{ file *os.File }
 
 // NewTerminal returns nil if the file is not a terminal.
@@ -18,12 +18,12 @@ func NewTerminal(f *os.File) *Terminal {
 	return &Terminal{f}
 }
 
-// processGroup is this process's job. A shell sets it before the program begins, and the sandbox
-// does not let it be asked for later.
+// processGroup is this process's job. A shell sets it before the program begins, and in the sandbox
+// the process can no longer ask for it.
 var processGroup = unix.Getpgrp()
 
-// IsOurs tells whether the process may draw now: its job is in the foreground of the terminal, or
-// the terminal is not the one that controls the process, so that no shell prompts there.
+// IsOurs says whether the process may draw now: its job is in the foreground of the terminal, or no
+// shell prompts there, because the terminal does not control the process.
 func (t *Terminal) IsOurs() bool {
 	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == processGroup

@@ -12,8 +12,8 @@ import (
 // A Note is what the help of the capture and manual pages say besides flags.
 type Note struct{ Title, Text string }
 
-// TypedKey is the annotation of a flag that only the command line can set, because a setting of
-// that name is meant for another command.
+// TypedKey annotates a flag that only the command line can set, because a setting of that name is
+// meant for another command.
 const TypedKey = "typed"
 
 // GroupKey is the annotation that names a flag's group.

@@ -30,7 +30,7 @@ func AwaitReader(ctx context.Context, open func() error) error {
 	}
 }
 
-// OpenInput opens a file for reading. A FIFO is not waited for here, but by Waiting.
+// OpenInput opens a file for reading. It does not wait for the writer of a FIFO: Waiting does.
 func OpenInput(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
@@ -68,18 +68,18 @@ func ReadInput(name string) ([]byte, error) {
 	return text, nil
 }
 
-// WaitInterval is how long an input is waited for at once: then the outputs have their turn, and
-// the context is looked at.
+// WaitInterval is the longest time of one wait for an input. Then the outputs have their turn, and
+// the context is checked.
 const WaitInterval = 100 * time.Millisecond
 
-// Waiting returns a pipe, or another file that a read may wait for. A read returns Read returns
-// nothing and no error if nothing comes for a while, and an error when the context has ended.
+// Waiting returns a pipe, or another file on which a read may wait. A read returns nothing and no
+// error if nothing comes for a while, and an error when the context has ended.
 func Waiting(ctx context.Context, f *os.File) io.Reader {
 	return &waitingInput{File: f, ctx: ctx, returns: true}
 }
 
-// A waitingInput is a pipe or another file that a read may wait for. The end of the context ends
-// that.
+// A waitingInput is a pipe or another file on which a read may wait. The end of the context ends
+// the wait.
 type waitingInput struct {
 	*os.File
 	ctx     context.Context

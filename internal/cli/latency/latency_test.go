@@ -41,7 +41,7 @@ func manyObserved() (c meter.LatencyCounts) {
 	return c
 }
 
-// fakeLatency is a report of what was counted between two snapshots.
+// fakeLatency is a report about the time between two snapshots.
 func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *Report {
 	r := &Report{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
 	if cost != nil {
@@ -98,7 +98,7 @@ func TestLatencyJSON(t *testing.T) {
 	}
 }
 
-// A bar has its length whatever the numbers are.
+// A bar has the right length for all numbers.
 func TestBar(t *testing.T) {
 	const most = countertest.Most
 	for _, test := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// Text that has a meaning in roff is shown as it stands.
+// Text that has a meaning in roff is shown unchanged.
 func TestRoff(t *testing.T) {
 	var r roff
 	r.macro("TH", "X", "8")

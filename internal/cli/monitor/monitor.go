@@ -154,8 +154,8 @@ func (o *Options) checkRecord(given func(flag string) bool) error {
 	return nil
 }
 
-// Metrics are what is exported of the events of an interface, nil for all. They are labelled by
-// what tells the cases of an event apart, as in JSON.
+// Metrics are the exported metrics of the events of an interface; nil = of all. They have the
+// labels that tell the cases of an event apart, as in JSON.
 func (o *Options) Metrics(iface *xdp.Interface) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}

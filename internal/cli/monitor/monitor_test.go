@@ -44,7 +44,7 @@ func eventCounts(n uint64) meter.EventCounts {
 	}, Missed: n - 1, Forgotten: n / 3}
 }
 
-// fakeMonitor shows counters that were made up, as if all had happened in two seconds.
+// fakeMonitor shows invented counters, as if everything had happened in two seconds.
 func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *Report {
 	t.Helper()
 	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &Options{Options: counters.Options{PerCPU: perCPU}}}

@@ -92,7 +92,7 @@ const (
 	extraColumns = frame.MaxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
 )
 
-// WriteTable writes a line for each event that can occur, also for those that did not.
+// WriteTable writes a line for each event that can occur, even if it did not.
 func (r *Report) WriteTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(frame.Shorten(fmt.Sprintf(monitorLine, cells...), frame.MaxColumns), " "))

@@ -65,7 +65,7 @@ const readBrief = `Print, filter and merge capture files: pcapng and pcap, also 
 
   -c N                                 end after N packets
   -F FILE, --vlan-aware                the filter, and what it sees behind tags
-  -w FILE.pcapng|pcap|json[.gz|.zst]   the format is that of the name
+  -w FILE.pcapng|pcap|json[.gz|.zst]   write a file in the format of its name
   -C 100M, -G 3600, -b, -a             several files
   --serve :19000                       to whoever connects
   -v -e -x -X -A -t -#                 how lines look, as in tcpdump

@@ -34,9 +34,9 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	frame.NoSandboxVar(f, &o.off)
 }
 
-// Plan decides what the process keeps and who it becomes, before anything is opened. The files are
-// what it writes, "" for none. They are open before the process gives anything up; later is the one
-// that others are made besides after that, in the same directory.
+// Plan decides, before anything is opened, what the process keeps and which user it becomes. files
+// are the files that it writes ("" = none); they are open before the process gives anything up.
+// later is a file beside which it creates others after that, in the same directory.
 func (o *Options) Plan(later string, files ...string) (err error) {
 	switch {
 	case o.off && o.user != "":
@@ -70,7 +70,7 @@ func directoryOf(file string) string {
 	return filepath.Dir(file)
 }
 
-// KeepNetAdmin leaves the process the capability with which it does something at its end.
+// KeepNetAdmin keeps the capability that the process needs to do something at its end.
 func (o *Options) KeepNetAdmin(toDo string) {
 	if o.box != nil && !slices.Contains(o.atEnd, toDo) {
 		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, toDo)
@@ -81,7 +81,8 @@ func (o *Options) KeepNetAdmin(toDo string) {
 // where nothing is given up.
 func (o *Options) Box() *privilege.Sandbox { return o.box }
 
-// Enter gives up what the plan has not. What the process has made it gives to whom it becomes.
+// Enter gives up everything that the plan does not keep. It gives the files in made to the user
+// that the process becomes.
 func (o *Options) Enter(made ...Giver) error {
 	if o.box == nil {
 		return nil
@@ -111,7 +112,7 @@ func enterBox(box *privilege.Sandbox) error {
 // it first needs them.
 func loadTimeZone() { _, _ = time.Now().Zone() }
 
-// KernelFiles are where the kernel tells of itself: what counters, sources and names need.
+// KernelFiles are the kernel's own files, which counters, sources and names need.
 var KernelFiles = []string{"/proc", "/sys"}
 
 func explainSandbox(err error) error {
@@ -167,8 +168,8 @@ func placesOf(directories []string) string {
 // tracingFiles are needed to trace or attach: the kernel's own files, and its modules.
 var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
 
-// EnterCounters gives up what counters do not need, unless off is set. The needs are the
-// capabilities that they still use later.
+// EnterCounters gives up what counters do not need, unless off is set. needs are the capabilities
+// that they still use later.
 func EnterCounters(off, listens bool, needs []int) error {
 	if off {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The capability to put back how cards stamp is kept where one was set, and nothing but the
-// capability: the user stays whom the capture becomes, as whom its files were tried.
+// If the stamping of a card was changed, the capability to restore it is kept, and nothing else:
+// the capture still becomes the user with whose rights its files were tried.
 func TestKeepCards(t *testing.T) {
 	testnet.SkipEmulated(t)
 	o := Options{}

@@ -49,7 +49,7 @@ func TestStatsTables(t *testing.T) {
 	}
 }
 
-// However the labels divide the packets, the sum over all of them is what was counted.
+// The sum over all labels is the number of counted packets.
 func TestMetricValues(t *testing.T) {
 	for _, o := range []Options{
 		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
@@ -74,7 +74,7 @@ func TestMetricValues(t *testing.T) {
 	}
 }
 
-// Of many queues and CPUs, those that have seen no packet are not exported.
+// Queues and CPUs that have seen no packet are not exported.
 func TestMetricsWithoutZeros(t *testing.T) {
 	const cpus = 64
 	c := meter.ActionCounts{make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus)}

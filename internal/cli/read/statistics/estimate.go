@@ -103,7 +103,7 @@ type readRate struct {
 	Estimate *EstimateKeys `json:"estimate,omitempty"` // if some packets stand for several
 }
 
-// EstimateKeys are what is expected, and bounds between which the truth is in 95 of 100 captures.
+// EstimateKeys are an estimate, with bounds that contain the true number in 95 of 100 captures.
 type EstimateKeys struct {
 	Packets     uint64 `json:"packets"`
 	PacketsLow  uint64 `json:"packets_low"`

@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// FlowKeys are those of a flow: one direction of a conversation, as in count --flows. Where there
-// is none, all are missing.
+// FlowKeys are the keys of a flow: one direction of a conversation, as in count --flows. If there
+// is no flow, all are missing.
 type FlowKeys struct {
 	Family          string `json:"family,omitempty"`
 	Protocol        string `json:"protocol,omitempty"`

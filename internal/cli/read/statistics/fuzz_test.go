@@ -12,9 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
-// FuzzReadSinks hands any bytes, as a hostile server may send them, to everything that read makes
-// of packets. Nothing panics; objects and lines of JSON are JSON, and text has no control
-// characters.
+// FuzzReadSinks hands any bytes, as a hostile server may send them, to all outputs of read. Nothing
+// panics; objects and lines of JSON are valid, and text has no control characters.
 func FuzzReadSinks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, verbose bool) {
 		var text, objects, jsonLines, stats bytes.Buffer

@@ -13,11 +13,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A Report is what read --stats prints. Bytes are those that packets had before they were cut.
+// A Report is what read --stats prints. Bytes are those of whole packets, even if they were cut.
 type Report struct {
 	From       *time.Time          `json:"from"` // of the first packet; null = there is none
 	To         *time.Time          `json:"to"`
-	Duration   float64             `json:"duration_s"` // what the rates are over
+	Duration   float64             `json:"duration_s"` // the time of the rates, in seconds
 	Total      readRate            `json:"total"`
 	Interfaces []interfaceRate     `json:"interfaces"`
 	Verdicts   map[string]readRate `json:"verdicts,omitempty"`
@@ -174,6 +174,6 @@ func (r *Report) flowTable(w io.Writer) {
 
 func (r *Report) overflowLine(w io.Writer) {
 	if o := r.Overflow; o != nil {
-		fmt.Fprintf(w, "%d packets, %d bytes of flows that came after the first %d, which alone are told apart\n", o.Packets, o.Bytes, maxReadFlows)
+		fmt.Fprintf(w, "%d packets, %d bytes of flows after the first %d, which are not listed one by one\n", o.Packets, o.Bytes, maxReadFlows)
 	}
 }

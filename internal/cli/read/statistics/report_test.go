@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// The account of a file is an equation where the file says everything, and otherwise the numbers
-// that are known: nothing stands for those that are not.
+// The account of a file is an equation if the file has all numbers. Otherwise it is a list of the
+// known numbers, without the unknown ones.
 func TestFileAccount(t *testing.T) {
 	n := func(n uint64) *uint64 { return &n }
 	for want, said := range map[string]capture.FileStatistics{
