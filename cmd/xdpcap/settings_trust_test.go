@@ -73,7 +73,7 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 	}
 	out, err := asSomebody(t, path, []string{"XDPCAP_COUNT=x", settingsFileVariable + "=" + file}, "config")
 	for _, variable := range []string{"XDPCAP_COUNT", settingsFileVariable} {
-		if want := "xdpcap: " + variable + " is not obeyed, since xdpcap has capabilities that its caller has not: give flags instead\n"; !strings.Contains(out, want) {
+		if want := "xdpcap: " + variable + " is ignored, because xdpcap has capabilities that its caller lacks: give flags instead\n"; !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q", out, want)
 		}
 	}

@@ -54,7 +54,7 @@ func (f Files) Paths() []string {
 // Read returns what is set, without what something that counts more sets, too: the
 // environment counts more than the user's file, and that more than the machine's. A list has an
 // element for each of its lines in a file. The flags are those of all commands. The notices are
-// about what is not obeyed.
+// about what is ignored.
 func (f Files) Read(flags []string) (all []Setting, notices []string, err error) {
 	replace := func(by []Setting) {
 		all = slices.DeleteFunc(all, func(s Setting) bool {
@@ -97,7 +97,7 @@ func (f Files) Read(flags []string) (all []Setting, notices []string, err error)
 
 // notObeyed says that a binary with capabilities of its own takes nothing from the environment.
 func notObeyed(variable string) string {
-	return variable + " is not obeyed, since xdpcap has capabilities that its caller has not: give flags instead"
+	return variable + " is ignored, because xdpcap has capabilities that its caller lacks: give flags instead"
 }
 
 // variableOf is the environment variable for a flag.
