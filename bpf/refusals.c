@@ -8,6 +8,10 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "include/verdict.h"
+
+enum verdict *const verdict_type; /* keeps the type in BTF: Go's verdicts are made from it */
+
 #define WORDS_SIZE 256
 
 struct {

@@ -12,6 +12,18 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type refusalsVerdict uint32
+
+const (
+	refusalsVerdictVERDICT_ABORTED  refusalsVerdict = 0
+	refusalsVerdictVERDICT_DROP     refusalsVerdict = 1
+	refusalsVerdictVERDICT_PASS     refusalsVerdict = 2
+	refusalsVerdictVERDICT_TX       refusalsVerdict = 3
+	refusalsVerdictVERDICT_REDIRECT refusalsVerdict = 4
+	refusalsVerdictVERDICT_UNKNOWN  refusalsVerdict = 5
+	refusalsVerdictVERDICT_SLOTS    refusalsVerdict = 6
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -21,6 +33,7 @@ const (
 	refusalsVarNamespaceDevice = "namespace_device"
 	refusalsVarNamespaceInode  = "namespace_inode"
 	refusalsVarThread          = "thread"
+	refusalsVarVerdictType     = "verdict_type"
 )
 
 // loadRefusals returns the embedded CollectionSpec for refusals.
@@ -82,6 +95,7 @@ type refusalsVariableSpecs struct {
 	NamespaceDevice *ebpf.VariableSpec `ebpf:"namespace_device"`
 	NamespaceInode  *ebpf.VariableSpec `ebpf:"namespace_inode"`
 	Thread          *ebpf.VariableSpec `ebpf:"thread"`
+	VerdictType     *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
 
 // refusalsObjects contains all objects after they have been loaded into the kernel.
@@ -120,6 +134,7 @@ type refusalsVariables struct {
 	NamespaceDevice *ebpf.Variable `ebpf:"namespace_device"`
 	NamespaceInode  *ebpf.Variable `ebpf:"namespace_inode"`
 	Thread          *ebpf.Variable `ebpf:"thread"`
+	VerdictType     *ebpf.Variable `ebpf:"verdict_type"`
 }
 
 // refusalsPrograms contains all programs after they have been loaded into the kernel.

@@ -10,15 +10,15 @@ import (
 // A Verdict is what an XDP program returns: enum xdp_action of include/uapi/linux/bpf.h.
 type Verdict uint32
 
-// The kernel's verdicts, and one that stands for all other numbers in counters. The C programs have
-// the same list in bpf/include/verdict.h.
+// The kernel's verdicts, and one that stands for all other numbers in counters, as in
+// bpf/include/verdict.h.
 const (
-	Aborted Verdict = iota
-	Drop
-	Pass
-	Tx
-	Redirect
-	UnknownVerdict
+	Aborted        = Verdict(refusalsVerdictVERDICT_ABORTED)
+	Drop           = Verdict(refusalsVerdictVERDICT_DROP)
+	Pass           = Verdict(refusalsVerdictVERDICT_PASS)
+	Tx             = Verdict(refusalsVerdictVERDICT_TX)
+	Redirect       = Verdict(refusalsVerdictVERDICT_REDIRECT)
+	UnknownVerdict = Verdict(refusalsVerdictVERDICT_UNKNOWN)
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	Verdicts = int(UnknownVerdict)
 	// VerdictSlots is the number of entries in a table of counters by verdict: one for each verdict
 	// and one for UnknownVerdict.
-	VerdictSlots = Verdicts + 1
+	VerdictSlots = int(refusalsVerdictVERDICT_SLOTS)
 )
 
 var verdictNames = [VerdictSlots]string{
