@@ -172,7 +172,7 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
 		if err != nil {
 			return err
 		}
-		k, err := newSampler(&o, sourcesOf(hooks), len(hooks), o.transport()(&o))
+		k, err := newSampler(&o, sourcesOf(hooks), len(hooks), o.Transport.kind().open(&o))
 		if err != nil {
 			return err
 		}

@@ -216,10 +216,10 @@ func rate(from, to lossReading) float64 {
 func enough(o *Options, size int, packets uint64) int {
 	const around = 16 // bytes that a transport adds to a record, at most
 	need := uint64(o.Buffer) + packets*uint64(factsSize+size+around)
-	if need > MaxBuffer || o.Transport == TransportRing && need > maxRingSize {
+	if need > uint64(o.Transport.kind().maxRing) {
 		return 0
 	}
-	larger, memory := powerOfTwoPages(int(need)), ringMemoryOf(o.Transport)
+	larger, memory := powerOfTwoPages(int(need)), o.Transport.kind().memory()
 	memory.available.Bytes += memory.all(o.Buffer) // the present rings will be freed first
 	if memory.affordable(larger) < larger {
 		return 0

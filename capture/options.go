@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -134,72 +133,12 @@ func (o *Options) checkSnapLen() error {
 // checkRings chooses the transport and the size of each CPU's ring.
 func (o *Options) checkRings() error {
 	switch {
-	case o.Transport < 0 || o.Transport > TransportAuto:
+	case !o.Transport.isKnown():
 		return fmt.Errorf("%v: no such transport", o.Transport)
 	case o.Buffer != 0 && (o.Buffer < MinBuffer || o.Buffer > MaxBuffer):
 		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
-	case o.Transport == TransportRing:
-		return o.fitShared()
-	case o.Transport == TransportAuto && o.trySharedRings():
-		return nil
 	}
-	return o.fitPerf()
-}
-
-// fitShared chooses the size of TransportRing's rings.
-func (o *Options) fitShared() error {
-	if powerOfTwoPages(o.Buffer) > maxRingSize {
-		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
-	}
-	smaller, err := o.fitBuffer(ringMemoryOf(TransportRing))
-	o.notice(smaller)
-	return err
-}
-
-// trySharedRings turns TransportAuto into TransportRing. It returns false if such rings are not
-// possible.
-func (o *Options) trySharedRings() bool {
-	ring := *o
-	ring.Transport = TransportRing
-	smaller, err := ring.fitBuffer(ringMemoryOf(TransportRing))
-	if err != nil || canHaveRings(&ring) != nil {
-		return false
-	}
-	*o = ring
-	o.notice(smaller)
-	return true
-}
-
-// fitPerf chooses the size of perf's rings, which the memory that this user may lock also limits.
-// The transport becomes TransportPerf. If it was TransportDefault and perf's rings are refused, it
-// becomes TransportRing.
-func (o *Options) fitPerf() error {
-	asked := o.Buffer
-	smaller, err := o.fitBuffer(ringMemoryOf(TransportPerf))
-	if err != nil {
-		return err
-	}
-	fits, err := support.FitPerfRings(o.Buffer, MinBuffer)
-	if err != nil && o.Transport == TransportDefault {
-		o.notice(fmt.Errorf("perf's rings are not available: %w: using the transport %v", err, TransportRing))
-		o.Transport, o.Buffer = TransportRing, asked
-		return o.fitShared()
-	}
-	o.notice(smaller)
-	switch {
-	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
-	case fits < o.Buffer && asked != 0:
-		return xdp.Kind(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
-	case fits < o.Buffer:
-		o.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
-		o.Buffer = fits
-	}
-	o.Transport = TransportPerf
-	return nil
-}
-
-func tooMuchLocked(size int) string {
-	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", kibibytes(size), machine.CPUs())
+	return o.Transport.kind().fit(o)
 }
 
 // A ringMemory says how much memory the rings of a transport take and how much there is.
@@ -207,15 +146,6 @@ type ringMemory struct {
 	cpus      int                // CPUs that have a ring
 	each      func(size int) int // memory in bytes of a ring with `size` bytes for records
 	available machine.Memory
-}
-
-// ringMemoryOf returns the memory for TransportRing or TransportPerf. The kernel charges a map to
-// the cgroup of the process that creates it, and perf's rings to no cgroup.
-func ringMemoryOf(t Transport) ringMemory {
-	if t == TransportRing {
-		return ringMemory{cpus: presentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
-	}
-	return ringMemory{cpus: machine.CPUs(), each: perfMemory, available: machine.MachineMemory()}
 }
 
 // all is how many bytes the rings of all CPUs take together.

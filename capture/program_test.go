@@ -49,7 +49,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 		}
 		p.hooks = append(p.hooks, hooks...)
 	}
-	made := o.transport()(&o)
+	made := o.Transport.kind().open(&o)
 	for _, change := range changes {
 		change(made)
 	}
@@ -143,7 +143,7 @@ func counted(a Account, sent uint64) programAccount { return programAccount{a, s
 
 // eachTransport runs a test for every kind of transport.
 func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
-	for _, transport := range []Transport{TransportPerf, TransportRing} {
+	for _, transport := range Transports() {
 		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
 	}
 }

@@ -59,7 +59,7 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeHooks(hooks))
 	}
-	return open(o, hooks, o.transport())
+	return open(o, hooks, o.Transport.kind().open)
 }
 
 // open makes a session of hooks and a transport. The hooks are closed with the session, or at once

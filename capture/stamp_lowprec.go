@@ -15,7 +15,7 @@ func (k *sampler) chooseStamping() error {
 	switch {
 	case k.options.Stamp == HostLowprecStamp:
 		return k.chooseLowprec()
-	case k.options.Stamp.IsCards() && k.options.Transport == TransportRing && k.followPolls() == nil:
+	case k.options.Stamp.IsCards() && k.options.Transport.kind().showsPolls && k.followPolls() == nil:
 		k.stamping = samplerStampingEVERY_UNSTAMPED
 	}
 	return nil
@@ -28,7 +28,7 @@ func (k *sampler) chooseLowprec() error {
 	}
 	k.stamping = samplerStampingEVERY_TICK
 	k.worth = fmt.Sprintf("that of the last tick of the kernel's clock, which is every %v", tick)
-	if k.options.Transport != TransportRing {
+	if !k.options.Transport.kind().showsPolls {
 		return nil // perf's rings cannot show the stamp of the current poll
 	}
 	if err := k.followPolls(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
@@ -26,33 +27,104 @@ const (
 	TransportAuto
 )
 
-var transportNames = [...]string{"default", "perf", "ring", "auto"}
+// A transportKind has the properties of a Transport. Each transport's own file declares one, and
+// other code asks it instead of comparing transports.
+type transportKind struct {
+	name       string // by which users ask for it, and which files and messages have
+	about      string // what tells it from the others, for users, in a few words
+	maxSnapLen int    // the largest snaplen that a record can have, in bytes
+	maxRing    int    // the largest ring of a CPU, in bytes; at most MaxBuffer
 
-func (t Transport) String() string {
-	if t < 0 || int(t) >= len(transportNames) {
-		return fmt.Sprintf("transport %d", int(t))
-	}
-	return transportNames[t]
+	// fit chooses the size of each CPU's ring, and sets Options.Transport to the transport that it
+	// is for: another one, if this one only says how to choose.
+	fit    func(*Options) error
+	memory func() ringMemory
+	open   newTransport // nil: it only says how to choose
+
+	// lighter is another transport whose records are less work for the reader; TransportDefault =
+	// none.
+	lighter    Transport
+	opensPerf  bool // a CPU that comes online takes a perf event
+	showsPolls bool // its rings can show the stamp of the current NAPI poll: see stamp_lowprec.go
 }
 
-// ParseTransport reads a transport's name: "perf", "ring" or "auto".
+// transportKinds are the kinds by their Transport.
+var transportKinds = []*transportKind{
+	TransportDefault: &byDefault,
+	TransportPerf:    &byPerf,
+	TransportRing:    &byRing,
+	TransportAuto:    &byChoice,
+}
+
+var (
+	byDefault = transportKind{name: "default", maxSnapLen: byPerf.maxSnapLen, fit: (*Options).fitPerf, lighter: byPerf.lighter}
+	byChoice  = transportKind{name: "auto", about: "ring where possible", maxSnapLen: MaxSnapLen, fit: (*Options).fitEither}
+)
+
+// fitEither makes the transport TransportRing if such rings are possible, and else TransportPerf.
+func (o *Options) fitEither() error {
+	if o.trySharedRings() {
+		return nil
+	}
+	return o.fitPerf()
+}
+
+func (t Transport) isKnown() bool { return t >= 0 && int(t) < len(transportKinds) }
+
+func (t Transport) kind() *transportKind {
+	if !t.isKnown() {
+		return &byDefault
+	}
+	return transportKinds[t]
+}
+
+func (t Transport) String() string {
+	if !t.isKnown() {
+		return fmt.Sprintf("transport %d", int(t))
+	}
+	return t.kind().name
+}
+
+// Transports returns the transports by which packets can come. TransportDefault and TransportAuto
+// are none of them: they choose one.
+func Transports() (all []Transport) {
+	for t, kind := range transportKinds {
+		if kind.open != nil {
+			all = append(all, Transport(t))
+		}
+	}
+	return all
+}
+
+// ParseTransport reads the name of a transport, or "auto".
 func ParseTransport(s string) (Transport, error) {
-	for _, t := range []Transport{TransportPerf, TransportRing, TransportAuto} {
+	var names []string
+	for _, t := range Transports() {
 		if s == t.String() {
 			return t, nil
 		}
+		names = append(names, t.String())
 	}
-	return 0, fmt.Errorf("transport %q: must be perf, ring or auto", s)
+	if s == TransportAuto.String() {
+		return TransportAuto, nil
+	}
+	return 0, fmt.Errorf("transport %q: must be %s or %v", s, strings.Join(names, ", "), TransportAuto)
 }
+
+// About says what tells the transport from the others, in a few words.
+func (t Transport) About() string { return t.kind().about }
 
 // MaxSnapLen is the largest snaplen that the transport can carry, in bytes, whatever the size of
 // its rings.
-func (t Transport) MaxSnapLen() int {
-	if t == TransportRing || t == TransportAuto {
-		return MaxSnapLen
-	}
-	return int(samplerLimitPERF_MAX_SAMPLE_SIZE)
-}
+func (t Transport) MaxSnapLen() int { return t.kind().maxSnapLen }
+
+// Lighter returns another transport, whose records are less work for the reader. It is
+// TransportDefault if there is none.
+func (t Transport) Lighter() Transport { return t.kind().lighter }
+
+// OpensPerf tells whether the transport opens a perf event for a CPU that comes online. A sandbox
+// must permit that.
+func (t Transport) OpensPerf() bool { return t.kind().opensPerf }
 
 // A transport is one kind of Transport for one session. Each kind is one file, transport_NAME.go,
 // with a function of the type newTransport. Each method is called once, in this order, except
@@ -76,14 +148,6 @@ type transport interface {
 }
 
 type newTransport func(o *Options) transport
-
-// transport returns the kind that the options name. checkRings has already chosen one of the two.
-func (o *Options) transport() newTransport {
-	if o.Transport == TransportRing {
-		return newRingTransport
-	}
-	return newPerfTransport
-}
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes after the
 // last record. refill notices what it has written, and next walks along that, many records at a

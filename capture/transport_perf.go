@@ -37,6 +37,18 @@ type perfRing struct {
 	isShown bool // the CPU's shared ring shows when a record is being written here
 }
 
+var byPerf = transportKind{
+	name: "perf", about: "default where permitted",
+	maxSnapLen: int(samplerLimitPERF_MAX_SAMPLE_SIZE), maxRing: MaxBuffer,
+	fit: (*Options).fitPerf, memory: perfRings, open: newPerfTransport,
+	lighter: TransportRing, opensPerf: true,
+}
+
+// perfRings is the memory for the rings. The kernel charges it to no cgroup.
+func perfRings() ringMemory {
+	return ringMemory{cpus: machine.CPUs(), each: perfMemory, available: machine.MachineMemory()}
+}
+
 // A perfTransport is the transport through a BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring
 // the program counts packets as lost.
 type perfTransport struct {
@@ -54,6 +66,38 @@ type perfTransport struct {
 	numbers []atomic.Uint32 // by CPU: the number of its ring; 0 = none
 	periods []atomic.Uint64 // by CPU: the period in which its ring was created
 	shown   int             // CPUs below this number also have a shared ring: see perfRing.isShown
+}
+
+// fitPerf chooses the size of perf's rings, which the memory that this user may lock also limits.
+// The transport becomes TransportPerf. If it was TransportDefault and perf's rings are refused, it
+// becomes TransportRing.
+func (o *Options) fitPerf() error {
+	asked := o.Buffer
+	smaller, err := o.fitBuffer(perfRings())
+	if err != nil {
+		return err
+	}
+	fits, err := support.FitPerfRings(o.Buffer, MinBuffer)
+	if err != nil && o.Transport == TransportDefault {
+		o.notice(fmt.Errorf("perf's rings are not available: %w: using the transport %v", err, TransportRing))
+		o.Transport, o.Buffer = TransportRing, asked
+		return o.fitShared()
+	}
+	o.notice(smaller)
+	switch {
+	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
+	case fits < o.Buffer && asked != 0:
+		return xdp.Kind(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
+	case fits < o.Buffer:
+		o.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
+		o.Buffer = fits
+	}
+	o.Transport = TransportPerf
+	return nil
+}
+
+func tooMuchLocked(size int) string {
+	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", kibibytes(size), machine.CPUs())
 }
 
 func newPerfTransport(o *Options) transport {

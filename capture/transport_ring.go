@@ -14,7 +14,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+var byRing = transportKind{
+	name: "ring", about: "shared memory, which slows the traffic less",
+	maxSnapLen: MaxSnapLen, maxRing: maxRingSize,
+	fit: (*Options).fitShared, memory: sharedRings, open: newRingTransport,
+	showsPolls: true,
+}
+
+// sharedRings is the memory for the rings. The kernel charges a map to the cgroup of the process
+// that creates it.
+func sharedRings() ringMemory {
+	return ringMemory{cpus: presentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
+}
 
 // A ringTransport is the transport through memory that the programs share with this process: a map
 // with a value for each CPU, which begins with a samplerRing. On a CPU without a value the program
@@ -133,6 +147,30 @@ func canHaveRings(o *Options) error {
 func errRingTooLarge(size int) error {
 	return fmt.Errorf("buffer of %s per CPU: the transport %v allows at most %s",
 		kibibytes(size), TransportRing, kibibytes(maxRingSize))
+}
+
+// fitShared chooses the size of TransportRing's rings.
+func (o *Options) fitShared() error {
+	if powerOfTwoPages(o.Buffer) > maxRingSize {
+		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
+	}
+	smaller, err := o.fitBuffer(sharedRings())
+	o.notice(smaller)
+	return err
+}
+
+// trySharedRings turns TransportAuto into TransportRing. It returns false if such rings are not
+// possible.
+func (o *Options) trySharedRings() bool {
+	ring := *o
+	ring.Transport = TransportRing
+	smaller, err := ring.fitBuffer(sharedRings())
+	if err != nil || canHaveRings(&ring) != nil {
+		return false
+	}
+	*o = ring
+	o.notice(smaller)
+	return true
 }
 
 func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {

@@ -172,7 +172,7 @@ func newCapture(o *captureOptions) *cobra.Command {
 	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(xdp.VerdictNames()...))
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{"perf", "ring", "auto"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(transportNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -202,7 +202,7 @@ func (o *captureOptions) packetFlags(f *pflag.FlagSet) {
 func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	o.buffer = frame.Size{Unit: 1 << 10}
 	o.snapLen = frame.Size{Unit: 1}
-	f.VarP(&o.snapLen, "snapshot-length", "s", fmt.Sprintf("keep this many `bytes` of each packet; 0 keeps as many as possible: %d, or %d with --transport ring", capture.TransportPerf.MaxSnapLen(), capture.TransportRing.MaxSnapLen()))
+	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; 0 keeps as many as possible: "+longestPackets())
 	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
 	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
@@ -210,7 +210,7 @@ func (o *captureOptions) amountFlags(f *pflag.FlagSet) {
 	o.sample = sampling{oneIn: 1}
 	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
-	f.StringVar(&o.transportName, "transport", "", "take packets from the kernel by the transport of this `name`: perf (default where permitted), ring (shared memory, which slows the traffic less), or auto (ring where possible)")
+	f.StringVar(&o.transportName, "transport", "", "take packets from the kernel by the transport of this `name`: "+aboutTransports())
 	f.VarP(&o.buffer, "buffer-size", "B", "size of each CPU's ring buffer, in `KiB` or with a suffix: 8M (default 8M)")
 }
 

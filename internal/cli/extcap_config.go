@@ -54,11 +54,7 @@ var extcapSettings = []extcapSetting{
 	{flag: "sample-flows", display: "One flow of every", kind: "unsigned"},
 	{flag: "first", display: "First packets of each flow", kind: "unsigned"},
 	{flag: "max-rate", display: "Packets per second, at most", kind: "unsigned"},
-	{flag: "transport", display: "Transport", kind: "selector", values: oneOf(
-		extcapValue{"", "the default"},
-		extcapValue{"auto", "auto"},
-		extcapValue{"perf", "perf"},
-		extcapValue{"ring", "ring"})},
+	{flag: "transport", display: "Transport", kind: "selector", values: transportValues},
 	{flag: "buffer-size", display: "Ring of each CPU", kind: "string", attributes: "{placeholder=8M}"},
 }
 
@@ -67,6 +63,14 @@ const extcapFilterGroup = "Which packets"
 
 func oneOf(values ...extcapValue) func(string) ([]extcapValue, error) {
 	return func(string) ([]extcapValue, error) { return values, nil }
+}
+
+func transportValues(string) ([]extcapValue, error) {
+	values := []extcapValue{{"", "the default"}}
+	for _, name := range transportNames() {
+		values = append(values, extcapValue{name, name})
+	}
+	return values, nil
 }
 
 func verdictValues(string) (values []extcapValue, _ error) {

@@ -32,8 +32,8 @@ func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 	if oneIn := math.Ceil(1/l.Room) * float64(o.Sample); l.Room > 0 && o.SampleVerdicts == nil && oneIn <= math.MaxUint32 {
 		add("--sample %.0f (as many packets as find room now)", oneIn)
 	}
-	if l.Cause == capture.SlowReader && o.Transport != capture.TransportRing {
-		add("--transport ring (less work for each packet)")
+	if lighter := o.Transport.Lighter(); l.Cause == capture.SlowReader && lighter != capture.TransportDefault {
+		add("--transport %v (less work for each packet)", lighter)
 	}
 	if len(help) == 0 {
 		add("a filter or --sample (fewer packets)")

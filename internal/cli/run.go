@@ -232,7 +232,7 @@ func (r *captureRun) enterSandbox() error {
 		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
 	}
 	made := append(r.Givers(), &r.o.json)
-	perf := r.session.Options().Transport == capture.TransportPerf
+	perf := r.session.Options().Transport.OpensPerf()
 	for _, src := range r.session.Sources() {
 		if src.NetAdmin {
 			r.o.Sandbox.KeepNetAdmin("remove the filter of clsact")

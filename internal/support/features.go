@@ -21,9 +21,12 @@ const (
 	FeatureMeters  = "stats_count"            // counting: of a running program, else by one of its own
 	FeatureLatency = "latency"                // measuring: of a running program, else of one of its own
 	FeatureMonitor = "monitor"                // counting at the kernel's XDP tracepoints
-	FeaturePerf    = "transport_perf"         // packets come by perf's rings
-	FeatureRing    = "transport_ring"         // packets come by shared memory
+	FeaturePerf    = TransportPrefix + "perf" // packets come by perf's rings
+	FeatureRing    = TransportPrefix + "ring" // packets come by shared memory
 )
+
+// TransportPrefix begins the keys of transports. The transport's name follows.
+const TransportPrefix = "transport_"
 
 func (r *Report) features(l limits) Checks {
 	k := r.Kernel.Checks

@@ -182,10 +182,11 @@ func writeProbe(w io.Writer, r *support.Report) error {
 		{"stats, count", support.FeatureMeters},
 		{"latency", support.FeatureLatency},
 		{"monitor", support.FeatureMonitor},
-		{"transport perf", support.FeaturePerf},
-		{"transport ring", support.FeatureRing},
 	} {
 		t.check(f.label, r.Features.Get(f.key))
+	}
+	for _, transport := range capture.Transports() {
+		t.check("transport "+transport.String(), r.Features.Get(support.TransportPrefix+transport.String()))
 	}
 	_, err := io.WriteString(w, t.String())
 	return err
